@@ -1,0 +1,37 @@
+# Finds everything that the project is built from. Each error names the Debian package.
+
+# scripts/setup.sh unpacks packages that cannot be installed next to the user's own into build/deps.
+include("${PROJECT_SOURCE_DIR}/build/deps/deps.cmake" OPTIONAL)
+
+if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(CCACHE_PROGRAM ccache)
+  mark_as_advanced(CCACHE_PROGRAM)
+  if(CCACHE_PROGRAM)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  endif()
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+find_package(Boost 1.81 QUIET)
+if(NOT TARGET Boost::headers)
+  message(FATAL_ERROR "Boost 1.81 or newer was not found (headers only).\n"
+                      "Debian 12: apt-get install libboost1.81-dev, or run scripts/setup.sh")
+endif()
+
+find_package(fmt 9 QUIET)
+if(NOT TARGET fmt::fmt)
+  message(FATAL_ERROR "fmt 9 or newer was not found.\n"
+                      "Debian 12: apt-get install libfmt-dev, or run scripts/setup.sh")
+endif()
+
+find_package(ZooKeeper 3.8 REQUIRED COMPONENTS st OPTIONAL_COMPONENTS mt)
+
+if(ZKRECIPES_BUILD_TESTS)
+  find_package(GTest QUIET)
+  if(NOT TARGET GTest::gtest_main)
+    message(FATAL_ERROR "GoogleTest was not found.\n"
+                        "Debian 12: apt-get install libgtest-dev, or run scripts/setup.sh")
+  endif()
+endif()

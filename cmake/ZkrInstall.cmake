@@ -1,0 +1,93 @@
+# Headers, libraries, the CMake package and the pkg-config files. Nothing in them names an absolute
+# path of ours, so an installed tree can be moved.
+include(CMakePackageConfigHelpers)
+
+get_property(zkr_libraries GLOBAL PROPERTY ZKR_LIBRARIES)
+if(NOT zkr_libraries)
+  return()
+endif()
+
+set(zkr_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zkrecipes")
+set(zkr_pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+install(TARGETS ${zkr_libraries} EXPORT zkrecipesTargets)
+install(
+  EXPORT zkrecipesTargets
+  NAMESPACE zkrecipes::
+  DESTINATION "${zkr_config_dir}")
+
+configure_package_config_file(
+  cmake/zkrecipesConfig.cmake.in "${PROJECT_BINARY_DIR}/zkrecipesConfig.cmake"
+  INSTALL_DESTINATION "${zkr_config_dir}"
+  NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/zkrecipesConfigVersion.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+install(
+  FILES "${PROJECT_BINARY_DIR}/zkrecipesConfig.cmake"
+        "${PROJECT_BINARY_DIR}/zkrecipesConfigVersion.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindZooKeeper.cmake"
+  DESTINATION "${zkr_config_dir}")
+
+# zkr_write_pkg_config(<library>): the .pc file from what zkr_add_library was told.
+function(zkr_write_pkg_config library)
+  set(pc_name ${library})
+  if(library STREQUAL "zkclient")
+    set(pc_description "Apache ZooKeeper client for C++20")
+  elseif(library STREQUAL "zkrecipes")
+    set(pc_description "${PROJECT_DESCRIPTION}")
+  else()
+    set(pc_description "Real ZooKeeper servers for the tests of C++20 programs")
+  endif()
+
+  set(pc_requires "")
+  get_target_property(public ${library} ZKR_PUBLIC)
+  foreach(lib IN LISTS public)
+    if(lib IN_LIST zkr_libraries)
+      list(APPEND pc_requires "${lib} = ${PROJECT_VERSION}")
+    endif()
+  endforeach()
+
+  # A shared library brings what it needs itself; a static one has to name it.
+  set(pc_requires_private "")
+  set(pc_libs_private "")
+  get_target_property(type ${library} TYPE)
+  if(type STREQUAL "STATIC_LIBRARY")
+    get_target_property(private ${library} ZKR_PRIVATE)
+    foreach(lib IN LISTS private)
+      if(lib STREQUAL "fmt::fmt")
+        list(APPEND pc_requires_private fmt)
+      elseif(lib STREQUAL "Threads::Threads")
+        list(APPEND pc_libs_private -pthread)
+      elseif(lib STREQUAL "ZooKeeper::st")
+        # The C client has no .pc file. Say where it is only if the linker would not look there.
+        get_filename_component(dir "${ZooKeeper_st_LIBRARY}" DIRECTORY)
+        if(NOT dir IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+          list(APPEND pc_libs_private "-L${dir}")
+        endif()
+        list(APPEND pc_libs_private -lzookeeper_st)
+      elseif(lib IN_LIST zkr_libraries)
+        list(APPEND pc_requires_private "${lib} = ${PROJECT_VERSION}")
+      else()
+        message(FATAL_ERROR "${library}.pc: how is ${lib} spelled for pkg-config?")
+      endif()
+    endforeach()
+  endif()
+
+  list(JOIN pc_requires ", " pc_requires)
+  list(JOIN pc_requires_private ", " pc_requires_private)
+  list(JOIN pc_libs_private " " pc_libs_private)
+  file(RELATIVE_PATH pc_up "/${zkr_pkgconfig_dir}" "/")
+  string(REGEX REPLACE "/$" "" pc_up "${pc_up}")
+  file(READ "${PROJECT_SOURCE_DIR}/cmake/library.pc.in" pc)
+  string(CONFIGURE "${pc}" pc @ONLY)
+  string(REGEX REPLACE "[A-Za-z.]+: *\n" "" pc "${pc}") # fields without a value
+  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/${library}.pc" CONTENT "${pc}")
+  install(FILES "${PROJECT_BINARY_DIR}/${library}.pc" DESTINATION "${zkr_pkgconfig_dir}")
+endfunction()
+
+foreach(library IN LISTS zkr_libraries)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/${library}"
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  zkr_write_pkg_config(${library})
+endforeach()
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -1,0 +1,99 @@
+# Functions that define the project's targets, so that all of them are built alike.
+
+# Warnings and sanitizers: for our own targets only, never exported.
+add_library(zkr_build_flags INTERFACE)
+target_compile_options(zkr_build_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow -Wpedantic)
+if(ZKRECIPES_WERROR)
+  target_compile_options(zkr_build_flags INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # g++ 12 takes Asio's coroutine frames for mismatched: operator new is inlined, operator delete is not.
+  target_compile_options(zkr_build_flags INTERFACE -Wno-mismatched-new-delete)
+endif()
+# Neither g++ 12 nor clang 14 needs a definition for Asio's coroutines.
+target_compile_definitions(zkr_build_flags INTERFACE BOOST_ASIO_NO_DEPRECATED)
+
+if(ZKRECIPES_SANITIZE)
+  set(ZKR_SANITIZE_FLAGS "-fsanitize=${ZKRECIPES_SANITIZE}" -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer)
+  target_compile_options(zkr_build_flags INTERFACE ${ZKR_SANITIZE_FLAGS})
+  target_link_options(zkr_build_flags INTERFACE ${ZKR_SANITIZE_FLAGS})
+  if(ZKRECIPES_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # ThreadSanitizer does not model Asio's fences; the mutexes around them it does see.
+    target_compile_options(zkr_build_flags INTERFACE -Wno-tsan)
+  endif()
+endif()
+
+# Everything that is the same for each library, program and test.
+function(zkr_configure_target target)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  # BUILD_INTERFACE keeps the flags out of the installed package.
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:zkr_build_flags>)
+endfunction()
+
+# zkr_existing(<out> <file>...): those of the files that exist.
+# TEMPORARY while the tree is growing; to be removed when all the sources are there.
+function(zkr_existing out)
+  set(found "")
+  foreach(file IN LISTS ARGN)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+      list(APPEND found "${file}")
+    else()
+      message(STATUS "not there yet: ${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+    endif()
+  endforeach()
+  set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+
+# zkr_add_library(<name> SOURCES <file>... [PUBLIC <lib>...] [PRIVATE <lib>...]
+#                 [HEADER_ONLY <lib>...])
+# PRIVATE libraries reach consumers of a static library, for linking only. HEADER_ONLY ones are
+# used in our sources and do not reach consumers at all. The installed package follows from these.
+function(zkr_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE;HEADER_ONLY")
+  zkr_existing(sources ${arg_SOURCES})
+  if(NOT sources)
+    return()
+  endif()
+  add_library(${name} ${sources})
+  add_library(zkrecipes::${name} ALIAS ${name})
+  zkr_configure_target(${name})
+  set_target_properties(
+    ${name}
+    PROPERTIES POSITION_INDEPENDENT_CODE ON
+               VERSION ${PROJECT_VERSION}
+               SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  # Public headers are <zkclient/x.hpp>, private ones "zkclient/detail/x.hpp".
+  target_include_directories(
+    ${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(
+    ${name}
+    PUBLIC ${arg_PUBLIC}
+    PRIVATE ${arg_PRIVATE})
+  foreach(lib IN LISTS arg_HEADER_ONLY)
+    target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:${lib}>)
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY ZKR_LIBRARIES ${name})
+  set_target_properties(${name} PROPERTIES ZKR_PUBLIC "${arg_PUBLIC}" ZKR_PRIVATE "${arg_PRIVATE}")
+endfunction()
+
+# zkr_add_program(<name> SOURCES <file>... [LIBS <lib>...]): an example or a benchmark.
+function(zkr_add_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  zkr_existing(sources ${arg_SOURCES})
+  foreach(lib IN LISTS arg_LIBS)
+    if(lib MATCHES "^zkrecipes::" AND NOT TARGET ${lib})
+      set(sources "")
+    endif()
+  endforeach()
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  zkr_configure_target(${name})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS})
+endfunction()

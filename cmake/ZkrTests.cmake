@@ -1,0 +1,56 @@
+# zkr_add_test(<name> LABEL <unit|integration|faults|interop> SOURCES <file>...
+#              [LIBS <lib>...] [TIMEOUT <seconds>] [NO_MAIN])
+#
+# One executable, and one CTest test for it: each executable may start a server, so its cases share
+# one. It links zkclient, zkrecipes and zktesting. NO_MAIN: the sources define main() themselves.
+function(zkr_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;LIBS")
+  if(NOT arg_LABEL MATCHES "^(unit|integration|faults|interop)$")
+    message(FATAL_ERROR "zkr_add_test(${name}): LABEL unit, integration, faults or interop")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  zkr_existing(sources ${arg_SOURCES})
+  if(NOT sources)
+    return()
+  endif()
+
+  add_executable(${name}_test ${sources})
+  zkr_configure_target(${name}_test)
+  target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}"
+                                                  "${PROJECT_SOURCE_DIR}/include")
+  if(arg_NO_MAIN)
+    target_link_libraries(${name}_test PRIVATE GTest::gtest)
+  else()
+    target_link_libraries(${name}_test PRIVATE GTest::gtest_main)
+  endif()
+  foreach(lib IN ITEMS zkrecipes zkclient zktesting)
+    if(TARGET ${lib})
+      target_link_libraries(${name}_test PRIVATE zkrecipes::${lib})
+    endif()
+  endforeach()
+  target_link_libraries(${name}_test PRIVATE ${arg_LIBS} Boost::headers fmt::fmt Threads::Threads)
+
+  add_test(NAME ${name} COMMAND ${name}_test)
+  zkr_test_properties(${name} ${arg_LABEL} ${arg_TIMEOUT})
+endfunction()
+
+# What every CTest test of ours has, also those that are not made by zkr_add_test.
+function(zkr_test_properties name label timeout)
+  # A server that scripts/setup.sh could not install but unpack.
+  set(jars "${PROJECT_SOURCE_DIR}/build/deps/usr/share/java")
+  if(EXISTS "${jars}/zookeeper.jar")
+    set(jars "ZKRECIPES_JARS=${jars}")
+  else()
+    set(jars "")
+  endif()
+  set_tests_properties(
+    ${name}
+    PROPERTIES
+      LABELS ${label}
+      TIMEOUT ${timeout}
+      ENVIRONMENT
+      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=second_deadlock_stack=1;${jars}"
+  )
+endfunction()

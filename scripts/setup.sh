@@ -1,0 +1,250 @@
+#!/usr/bin/env bash
+# Installs what the project is built and tested with (Debian 12, apt). Run as often as you like: it
+# does nothing, quickly, when nothing is missing. It never removes or replaces a package: what
+# cannot be installed next to the packages that are there is unpacked into build/deps, where the
+# build looks first.
+#
+#   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server for the tests
+#   scripts/setup.sh --lint     also clang-format, clang-tidy
+#   scripts/setup.sh --clang    also clang++ (preset clang)
+#   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
+#   scripts/setup.sh --interop  also kazoo, the Python client
+#   scripts/setup.sh --all      all of these
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+deps=$root/build/deps
+
+with_lint=0 with_clang=0 with_bench=0 with_interop=0
+for argument in "$@"; do
+  case $argument in
+    --lint) with_lint=1 ;;
+    --clang) with_clang=1 ;;
+    --bench) with_bench=1 ;;
+    --interop) with_interop=1 ;;
+    --all) with_lint=1 with_clang=1 with_bench=1 with_interop=1 ;;
+    -h | --help) sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+    *) echo "setup: unknown option $argument (see --help)" >&2; exit 2 ;;
+  esac
+done
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$@" >&2; exit 1; }
+
+# --- What is missing? Looks at files and commands, not at packages: any source of them will do. ---
+
+have_command() { command -v "$1" >/dev/null; }
+
+have_file() {  # a pattern below usr/, in build/deps or in the system
+  local prefix
+  for prefix in "$deps/usr" /usr /usr/local; do
+    compgen -G "$prefix/$1" >/dev/null && return 0
+  done
+  return 1
+}
+
+have_library() { have_file "lib*/lib$1.so" || have_file "lib/*/lib$1.so" ||
+                 have_file "lib*/lib$1.a" || have_file "lib/*/lib$1.a"; }
+
+have_boost() {  # 1.81 or newer
+  local prefix line
+  for prefix in "$deps/usr" /usr/local /usr; do
+    [[ -r $prefix/include/boost/version.hpp ]] || continue
+    while read -r line; do
+      [[ $line =~ ^#define\ BOOST_VERSION\ ([0-9]+) ]] && ((BASH_REMATCH[1] >= 108100)) && return 0
+    done <"$prefix/include/boost/version.hpp"
+  done
+  return 1
+}
+
+have_java() { [[ -x ${ZKRECIPES_JAVA:-} ]] || have_command java; }
+
+have_server() {  # all of it in one folder
+  local folder jar
+  for folder in "${ZKRECIPES_JARS:-/usr/share/java}" "$deps/usr/share/java"; do
+    for jar in zookeeper zookeeper-jute slf4j-api metrics-core snappy-java; do
+      [[ -e $folder/$jar.jar ]] || continue 2
+    done
+    return 0
+  done
+  return 1
+}
+
+have_kazoo() {
+  have_file lib/python3/dist-packages/kazoo/__init__.py || python3 -c 'import kazoo' 2>/dev/null
+}
+
+missing=()
+need() { local package=$1; shift; "$@" || missing+=("$package"); }
+
+find_missing() {
+  missing=()
+  need g++ have_command g++
+  need cmake have_command cmake
+  need ninja-build have_command ninja
+  need pkg-config have_command pkg-config
+  need libzookeeper-st-dev have_library zookeeper_st
+  need libboost1.81-dev have_boost
+  need libfmt-dev have_library fmt
+  need libgtest-dev have_library gtest_main
+  need libzookeeper-java have_server
+  need default-jre-headless have_java
+  if ((with_lint)); then
+    need clang-format have_command clang-format
+    need clang-tidy have_command clang-tidy
+  fi
+  if ((with_clang)); then need clang have_command clang++; fi
+  if ((with_bench)); then need libzookeeper-mt-dev have_library zookeeper_mt; fi
+  if ((with_interop)); then need python3-kazoo have_kazoo; fi
+}
+
+find_missing
+if ((${#missing[@]} == 0)); then
+  say "nothing is missing"
+  exit 0
+fi
+say "missing: ${missing[*]}"
+
+# --- How may we install? ---
+
+if ! have_command apt-get || ! have_command dpkg-deb; then
+  die "this is not Debian (no apt-get). Install by hand what these Debian packages contain:" \
+    "  ${missing[*]}"
+fi
+
+as_root=()
+may_install=1
+if ((EUID != 0)); then
+  if have_command sudo && { sudo -n true 2>/dev/null || [[ -t 0 && -t 1 ]]; }; then
+    as_root=(sudo)
+  else
+    may_install=0
+    say "neither root nor sudo: unpacking what can be used without being installed"
+  fi
+fi
+export DEBIAN_FRONTEND=noninteractive
+# Through env, because sudo drops the variable.
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
+
+# --- Sort the packages: install, or unpack (both lists keep the order). ---
+
+# The packages of which a copy in build/deps serves as well, and those that go with them.
+unpack_list() {
+  case $1 in
+    libzookeeper-st-dev) echo libzookeeper-st-dev libzookeeper-st2 ;;
+    libzookeeper-mt-dev) echo libzookeeper-mt-dev libzookeeper-mt2 ;;
+    libboost1.81-dev) echo libboost1.81-dev ;;
+    libfmt-dev) echo libfmt-dev libfmt9 ;;
+    libgtest-dev) echo libgtest-dev ;;
+    libzookeeper-java)
+      echo libzookeeper-java libslf4j-java libdropwizard-metrics-java libsnappy-java
+      ;;
+    *) return 1 ;;
+  esac
+}
+
+would_remove() {  # the packages that installing $@ would remove, or "?" if apt cannot do it
+  local plan
+  if ! plan=$(apt-get install -s -q --no-install-recommends "$@" 2>/dev/null); then
+    echo '?'
+    return
+  fi
+  awk '/^Remv /{printf "%s ", $2}' <<<"$plan"
+}
+
+sort_packages() {
+  install=() unpack=()
+  local package gone
+  for package in "${missing[@]}"; do
+    # Two flavours of the C client cannot both be installed, so the benchmarks' one never is.
+    if ((!may_install)) || [[ $package == libzookeeper-mt-dev ]]; then
+      unpack+=("$package")
+      continue
+    fi
+    gone=$(would_remove "$package")
+    if [[ -z $gone ]]; then
+      install+=("$package")
+    elif unpack_list "$package" >/dev/null; then
+      [[ $gone == '?' ]] || say "$package cannot be installed next to: $gone(these stay)"
+      unpack+=("$package")
+    elif [[ $gone == '?' ]]; then
+      die "apt-get cannot install $package. Is there a network, and a package source for it?" \
+          "Details: apt-get install -s $package"
+    else
+      die "installing $package would remove: $gone" "Nothing was changed. Install it by hand."
+    fi
+  done
+  if ((${#install[@]})); then
+    gone=$(would_remove "${install[@]}")
+    [[ -z $gone ]] || die "installing ${install[*]} together would remove: $gone" \
+                          "Nothing was changed. Install them by hand."
+  fi
+}
+
+unpack_into_deps() {  # $@: packages
+  local work package archive
+  work=$(mktemp -d)
+  # apt-get download runs as its own user where it can.
+  chmod 755 "$work"
+  # shellcheck disable=SC2064
+  trap "rm -rf '$work'" EXIT
+  mkdir -p "$deps"
+  for package in "$@"; do
+    say "unpacking $package into build/deps"
+    (cd "$work" && apt-get download -q -o APT::Sandbox::User=root "$package") ||
+      die "could not download $package. Is there a network? Then try: apt-get update"
+    archive=$(compgen -G "$work/${package}_*.deb") || die "apt-get download left no $package"
+    dpkg-deb -x "$archive" "$deps"
+    rm -f "$archive"
+  done
+  cat >"$deps/deps.cmake" <<'CMAKE'
+# Written by scripts/setup.sh: the build looks into the unpacked packages first.
+list(PREPEND CMAKE_PREFIX_PATH "${CMAKE_CURRENT_LIST_DIR}/usr")
+CMAKE
+  rm -rf "$work"
+  trap - EXIT
+}
+
+# --- Do it. ---
+
+if ((may_install)); then
+  say "step 1 of 3: refreshing the package lists"
+  "${apt[@]}" update || say "apt-get update failed; going on with the lists that are there"
+else
+  say "step 1 of 3: package lists: using those that are there"
+fi
+
+sort_packages
+if ((${#install[@]})); then
+  say "step 2 of 3: installing ${install[*]}"
+  "${apt[@]}" install -y --no-install-recommends --no-remove "${install[@]}" ||
+    die "apt-get could not install: ${install[*]}" \
+        "Is there a network? Its own message is above this line."
+else
+  say "step 2 of 3: nothing to install"
+fi
+
+wanted=() by_hand=()
+for package in "${unpack[@]+"${unpack[@]}"}"; do
+  if list=$(unpack_list "$package"); then
+    read -ra list <<<"$list"
+    wanted+=("${list[@]}")
+  else
+    by_hand+=("$package")
+  fi
+done
+if ((${#by_hand[@]})); then
+  die "these must be installed, which needs root. Run as root, then start again:" \
+      "  apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+fi
+if ((${#wanted[@]})); then
+  say "step 3 of 3: unpacking ${wanted[*]}"
+  unpack_into_deps "${wanted[@]}"
+else
+  say "step 3 of 3: nothing to unpack"
+fi
+
+hash -r
+find_missing
+((${#missing[@]} == 0)) || die "still missing after the installation: ${missing[*]}"
+say "done"

@@ -1,0 +1,18 @@
+# Installs the build under test, then moves the result, as proof that it can be moved.
+# Run with cmake -D BUILD_DIR=... -D PREFIX=... -P.
+file(REMOVE_RECURSE "${PREFIX}" "${PREFIX}.first")
+execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD_DIR}" --prefix "${PREFIX}.first"
+                        COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
+file(RENAME "${PREFIX}.first" "${PREFIX}")
+
+# Neither the source tree nor the build tree may be named in what a user reads.
+file(GLOB_RECURSE texts "${PREFIX}/*.cmake" "${PREFIX}/*.pc" "${PREFIX}/*.hpp")
+foreach(file IN LISTS texts)
+  file(READ "${file}" text)
+  foreach(dir IN ITEMS "${BUILD_DIR}" "${PREFIX}.first")
+    string(FIND "${text}" "${dir}" at)
+    if(NOT at EQUAL -1)
+      message(FATAL_ERROR "${file} names ${dir}")
+    endif()
+  endforeach()
+endforeach()
