@@ -1,0 +1,19 @@
+#pragma once
+
+#include <chrono>
+
+namespace zkclient {
+
+/// The clock of leases: CLOCK_BOOTTIME. Like std::chrono::steady_clock it never jumps, but it also counts the
+/// time during which the machine was suspended, in which a lease may well have run out.
+struct BootClock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<BootClock, duration>;
+  static constexpr bool is_steady = true;
+
+  static time_point now() noexcept;
+};
+
+}  // namespace zkclient

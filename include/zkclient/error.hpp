@@ -1,0 +1,86 @@
+#pragma once
+
+#include <string>
+#include <system_error>
+
+namespace zkclient {
+
+/// What went wrong. The values are stable; `make_error_code(Errc)` puts them into zkclient's error category.
+enum class Errc {
+  // The connection, the session, the call.
+  connection_loss = 1,  ///< The connection broke and the retry budget of a read is spent.
+  in_doubt,             ///< A write was sent and its reply never came: it may or may not have happened.
+  deadline_exceeded,    ///< The deadline passed; nothing was changed on the server.
+  cancelled,            ///< The caller's stop token fired; nothing was changed on the server.
+  closed,               ///< The client was closed; nothing was changed on the server.
+  session_lost,         ///< The session that the call depended on is over, and its ephemeral nodes with it.
+  overloaded,           ///< Too many calls or watches are outstanding in this client.
+  // What the server answered.
+  no_node = 100,
+  node_exists,
+  bad_version,
+  not_empty,
+  no_children_for_ephemerals,
+  no_auth,
+  auth_failed,
+  invalid_acl,
+  quota_exceeded,
+  throttled,
+  unimplemented,       ///< The server does not know the request, or has it switched off (TTL nodes, ...).
+  transaction_failed,  ///< Rolled back; `Error::detail()` names the operation that failed and why.
+  server_error,        ///< The server reported a failure of its own.
+  // What was refused before anything was sent.
+  invalid_path = 200,
+  invalid_argument,
+  too_large,         ///< The request would exceed the server's frame limit (jute.maxbuffer).
+  unsupported,       ///< The installed C client lacks the feature.
+  library_conflict,  ///< libzookeeper_mt is loaded in this process as well; the two cannot live together.
+  system_error,
+  // What a recipe found.
+  not_held = 300,  ///< The lease is no longer held.
+  foreign_node,    ///< A node at the recipe's path is not what the recipe put there.
+};
+
+/// What the caller can do about an error. Compare with a code: `error.code() == ErrorKind::in_doubt`.
+enum class ErrorKind {
+  retryable = 1,  ///< Nothing was changed; the same call may succeed later.
+  in_doubt,       ///< The change may have happened: look before repeating it.
+  session_lost,   ///< The session is over. Anything it held is gone; start again with a new session.
+  precondition,   ///< The call cannot succeed as it stands; repeating it unchanged is of no use.
+  cancelled,      ///< The caller ended it (stop token or close()); nothing was changed.
+};
+
+const std::error_category& error_category() noexcept;
+const std::error_category& error_kind_category() noexcept;
+std::error_code make_error_code(Errc code) noexcept;
+std::error_condition make_error_condition(ErrorKind kind) noexcept;
+
+/// The kind of any code of zkclient's category; `precondition` for codes of other categories.
+ErrorKind kind_of(const std::error_code& code) noexcept;
+const char* to_string(ErrorKind kind) noexcept;
+
+/// The one exception type of zkclient and zkrecipes. `what()` names the operation, the path and what to do.
+/// Copying never throws beyond what std::system_error does.
+class Error : public std::system_error {
+ public:
+  Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail = {});
+
+  /// What the caller can do about it.
+  ErrorKind kind() const noexcept { return kind_of(code()); }
+  Errc errc() const noexcept { return static_cast<Errc>(code().value()); }
+  const std::string& operation() const noexcept { return operation_; }
+  const std::string& path() const noexcept { return path_; }
+  const std::string& detail() const noexcept { return detail_; }
+
+ private:
+  std::string operation_;
+  std::string path_;
+  std::string detail_;
+};
+
+}  // namespace zkclient
+
+template <>
+struct std::is_error_code_enum<zkclient::Errc> : std::true_type {};
+template <>
+struct std::is_error_condition_enum<zkclient::ErrorKind> : std::true_type {};

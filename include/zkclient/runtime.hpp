@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace zkclient {
+
+namespace detail {
+class Loop;
+}
+
+/// Runs a task at some later time, on a thread of its own choice, but never inside the call.
+using Executor = std::function<void(std::function<void()>)>;
+
+struct RuntimeOptions {
+  /// Where handlers and listeners run. Default: one thread, to which up to `max_callback_threads - 1` others are
+  /// added only while a handler blocks. Tasks of one listener never overlap and keep their order.
+  Executor callback_executor = {};
+  int max_callback_threads = 16;
+};
+
+/// The two threads of the library: the event loop, and the thread that runs handlers and listeners. Any number
+/// of Clients may share one Runtime; a Client that is given none makes its own.
+///
+/// No user code ever runs on the event loop, so a slow handler delays no other client, no heartbeat and no
+/// blocking call, and handlers may make blocking calls.
+///
+/// Thread safety: all members. The destructor closes every Client that still uses this runtime and joins the
+/// threads (it only detaches them when it runs inside a handler).
+/// Errors: the constructor throws Error (Errc::library_conflict) in a process that also loaded libzookeeper_mt,
+/// which exports the same symbols as the library that is used here.
+class Runtime {
+ public:
+  explicit Runtime(RuntimeOptions options = {});
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  const std::shared_ptr<detail::Loop>& impl() const noexcept { return loop_; }  ///< For Client and recipes.
+
+ private:
+  std::shared_ptr<detail::Loop> loop_;
+};
+
+}  // namespace zkclient

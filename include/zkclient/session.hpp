@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include <zkclient/clock.hpp>
+
+namespace zkclient {
+
+namespace detail {
+class SessionState;
+}
+
+/// Connection states, in the order in which a session goes through them:
+///
+///   from        to          when
+///   ----------  ----------  ---------------------------------------------------------------------------
+///   connecting  connected   the server granted the session
+///   connected   suspended   the connection broke; the session may still be alive at the server
+///   suspended   connected   reconnected within the session's time: same id, nodes and watches are there
+///   connected   lost        the lease clock ran out, or the server ended the session
+///   suspended   lost        the same, or nothing was heard for a whole session timeout
+///   any         closed      Client::close(); the last state of every session that was not lost before
+///
+/// `lost` and `closed` are final for a session. After `lost` the Client opens a new session, whose states
+/// start again at `connecting`.
+enum class ConnectionState { connecting, connected, suspended, lost, closed };
+
+const char* to_string(ConnectionState state) noexcept;
+
+/// Identity and secret of a session; enough to resume it from another client.
+struct SessionCredentials {
+  std::int64_t id = 0;
+  std::string password;  ///< 16 bytes. A secret: whoever has it can take over or end the session.
+};
+
+/// ONE session with the server, never resurrected: a Client that lost its session opens a new one, and every
+/// lease holds the session it belongs to. A cheap handle; copies share the session.
+///
+/// Thread safety: every member may be called from any thread; none blocks.
+class Session {
+ public:
+  explicit Session(std::shared_ptr<const detail::SessionState> state) : state_(std::move(state)) {}
+
+  /// The server's id of this session; 0 until it is connected for the first time.
+  std::int64_t id() const noexcept;
+  /// The timeout that the server granted; the requested one until then.
+  std::chrono::milliseconds timeout() const noexcept;
+  /// `lost` from the instant at which the lease clock ran out, even before listeners were told.
+  ConnectionState state() const noexcept;
+  /// Fires once, when the session is lost or closed, before the server can have given its nodes to others
+  /// provided that the session holds a lease. Callbacks run on the callback executor.
+  std::stop_token lost() const noexcept;
+  /// Until when the server cannot have ended the session, proven by a write that a quorum acknowledged. In
+  /// the past when nothing is proven. Only maintained while the session holds leases.
+  BootClock::time_point valid_until() const noexcept;
+  /// For handing the session over to another client (ClientOptions::resume). Id 0 until connected.
+  SessionCredentials credentials() const;
+
+  friend bool operator==(const Session&, const Session&) = default;
+
+  const std::shared_ptr<const detail::SessionState>& impl() const noexcept { return state_; }  ///< For recipes.
+
+ private:
+  std::shared_ptr<const detail::SessionState> state_;
+};
+
+}  // namespace zkclient

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <zkclient/path.hpp>
+#include <zkclient/session.hpp>
+#include <zkclient/types.hpp>
+
+namespace zkclient {
+
+/// A condition for a transaction: the node exists (and has this version). A condition that names a session
+/// makes the whole transaction refuse to run on any other session; leases hand out such guards.
+struct Check {
+  Path path;
+  std::int32_t version = any_version;
+  std::optional<Session> session = {};
+};
+
+/// Operations that happen together or not at all. Built by the caller, run by Client::commit, reusable.
+/// Errors: refused when added (throws Error, Errc::invalid_argument): container and TTL nodes, `parents` and
+/// `protection`, none of which the C client can do inside a transaction.
+/// Thread safety: a value type.
+class Transaction {
+ public:
+  struct Create {
+    Path path;
+    std::optional<std::string> data;
+    CreateMode mode;
+    AclList acl;
+  };
+  struct Set {
+    Path path;
+    std::optional<std::string> data;
+    std::int32_t version;
+  };
+  struct Remove {
+    Path path;
+    std::int32_t version;
+  };
+  using Operation = std::variant<Create, Set, Remove, Check>;
+
+  Transaction& create(Path path, DataView data = "", const CreateOptions& options = {});
+  Transaction& set(Path path, DataView data, std::int32_t version = any_version);
+  Transaction& remove(Path path, std::int32_t version = any_version);
+  Transaction& check(Path path, std::int32_t version = any_version);
+  Transaction& check(Check check);
+
+  const std::vector<Operation>& operations() const noexcept { return operations_; }
+
+ private:
+  std::vector<Operation> operations_;
+};
+
+/// What one operation of a committed transaction did: the created path for a create, the new Stat for a set,
+/// empty for the others.
+struct OperationResult {
+  std::string path;
+  std::optional<Stat> stat;
+};
+
+}  // namespace zkclient

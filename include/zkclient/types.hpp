@@ -1,0 +1,100 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zkclient {
+
+/// The server's record of a node. Identity of a node = `czxid`, of its data = `mzxid`, of its list of children
+/// = `pzxid`; `version` restarts when a node is re-created and identifies nothing.
+struct Stat {
+  std::int64_t czxid = 0;     ///< Transaction that created the node; grows over the whole ensemble.
+  std::int64_t mzxid = 0;     ///< Transaction that last changed the data.
+  std::int64_t pzxid = 0;     ///< Transaction that last added or removed a child.
+  std::int64_t ctime_ms = 0;  ///< Server's wall clock, milliseconds since 1970.
+  std::int64_t mtime_ms = 0;
+  std::int32_t version = 0;
+  std::int32_t children_version = 0;
+  std::int32_t acl_version = 0;
+  std::int32_t data_length = 0;
+  std::int32_t children_count = 0;
+  std::int64_t ephemeral_owner = 0;  ///< Session id of an ephemeral node's owner; 0 otherwise.
+
+  friend bool operator==(const Stat&, const Stat&) = default;
+};
+
+/// Data handed to the client. `std::nullopt` writes null data, which the server tells apart from empty data.
+using DataView = std::optional<std::string_view>;
+
+/// A node's data with its Stat, both of one instant.
+struct NodeData {
+  std::string data;  ///< Empty also when the data is null.
+  bool is_null = false;
+  Stat stat;
+};
+
+/// Names of a node's children (unordered, no path) with the node's Stat.
+struct Children {
+  std::vector<std::string> names;
+  Stat stat;
+};
+
+/// One entry of an access control list.
+struct Acl {
+  enum Permission : std::int32_t { read = 1, write = 2, create = 4, remove = 8, admin = 16, all = 31 };
+  std::int32_t permissions = all;
+  std::string scheme = "world";
+  std::string id = "anyone";
+
+  friend bool operator==(const Acl&, const Acl&) = default;
+};
+using AclList = std::vector<Acl>;
+
+AclList open_acl();         ///< Everybody may do everything (the default).
+AclList read_only_acl();    ///< Everybody may read.
+AclList creator_all_acl();  ///< Only the identities authenticated on the creating session.
+
+enum class CreateMode {
+  persistent,
+  persistent_sequential,
+  ephemeral,
+  ephemeral_sequential,
+  container,       ///< Removed by the server some time after its last child went away.
+  persistent_ttl,  ///< Removed by the server when it has no children and was not changed for `ttl`.
+  persistent_sequential_ttl,
+};
+
+struct CreateOptions {
+  CreateMode mode = CreateMode::persistent;
+  AclList acl = open_acl();
+  std::chrono::milliseconds ttl{0};  ///< For the two TTL modes only; must be positive there, zero elsewhere.
+  /// Create missing parents first, as containers.
+  bool parents = false;
+  /// Put a unique id before the node's name ("_c_<uuid>-", Curator's protected create), so that a create whose
+  /// reply was lost is found again instead of being in doubt.
+  bool protection = false;
+};
+
+/// What a create made: the path (with the sequence number, if any; without the client's prefix) and its Stat.
+struct Created {
+  std::string path;
+  Stat stat;
+};
+
+/// Limits of one call. Every blocking and every asynchronous operation takes them.
+struct CallOptions {
+  /// Absolute, on the steady clock; covers every step of the call. Default: now + operation_timeout.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  /// A stop request ends the call at once; `ErrorKind::in_doubt` if a write was already sent.
+  std::stop_token stop = {};
+};
+
+/// Matches any version in set, remove and check.
+inline constexpr std::int32_t any_version = -1;
+
+}  // namespace zkclient

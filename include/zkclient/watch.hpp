@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <zkclient/function.hpp>
+
+namespace zkclient {
+
+namespace detail {
+class WatchState;
+class SubscriptionState;
+}  // namespace detail
+
+enum class WatchEventType {
+  created,
+  deleted,
+  data_changed,
+  children_changed,
+  session_lost,  ///< The watch ended with its session; nothing more is known about the node.
+  closed,        ///< The client was closed.
+};
+
+const char* to_string(WatchEventType type) noexcept;
+
+/// How a watch ended.
+struct WatchEvent {
+  WatchEventType type = WatchEventType::closed;
+  std::string path;  ///< Without the client's prefix.
+};
+
+/// Called exactly once, unless the Watch was dropped before; on the callback executor.
+using WatchHandler = UniqueFunction<void(const WatchEvent&)>;
+
+/// A one-shot watch, armed in the same instant in which the value it came with was read. It survives
+/// reconnections; connection trouble alone never ends it. Dropping the object removes the watch (others on the
+/// same node stay): its handler is not called afterwards, except when it is already running.
+///
+/// Thread safety: distinct objects are independent; the handler may drop its own watch.
+class [[nodiscard]] Watch {
+ public:
+  Watch() noexcept = default;
+  explicit Watch(std::shared_ptr<detail::WatchState> state) noexcept : state_(std::move(state)) {}
+  Watch(Watch&&) noexcept = default;
+  Watch& operator=(Watch&& other) noexcept;
+  ~Watch();
+
+  /// True until the event came or the watch was dropped.
+  bool armed() const noexcept;
+
+ private:
+  std::shared_ptr<detail::WatchState> state_;
+};
+
+/// What was read, and the watch that was armed with it.
+template <typename T>
+struct Watched {
+  T value;
+  Watch watch;
+};
+
+/// Keeps a listener registered; dropping it ends the subscription. After the destructor returned the listener
+/// does not run any more, unless the destructor was called by the listener itself.
+class [[nodiscard]] Subscription {
+ public:
+  Subscription() noexcept = default;
+  explicit Subscription(std::shared_ptr<detail::SubscriptionState> state) noexcept : state_(std::move(state)) {}
+  Subscription(Subscription&&) noexcept = default;
+  Subscription& operator=(Subscription&& other) noexcept;
+  ~Subscription();
+
+ private:
+  std::shared_ptr<detail::SubscriptionState> state_;
+};
+
+}  // namespace zkclient

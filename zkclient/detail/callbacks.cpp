@@ -1,0 +1,222 @@
+#include "zkclient/detail/callbacks.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace zkclient::detail {
+namespace {
+
+constexpr auto helper_idle_time = std::chrono::seconds(1);
+
+// The groups whose tasks this thread is running, innermost last.
+thread_local std::vector<const CallbackGroup*> running_groups;
+
+}  // namespace
+
+struct CallbackPool::Shared {
+  std::mutex mutex;
+  std::condition_variable work;
+  std::deque<Task> tasks;
+  std::deque<Task> urgent;
+  std::list<std::thread> threads;
+  std::list<std::thread> leaving;  // About to return; joined by whoever comes next.
+  int max_threads = 1;
+  int idle = 0;
+  std::uint64_t baton = 0;  // Counts how often it was taken; a holder whose number is outdated lost it.
+  bool baton_taken = false;
+  std::uint64_t baton_at_relief = 0;
+  bool backlog = false;
+  bool stopping = false;
+  std::function<void()> on_backlog;
+
+  bool may_start() const { return !urgent.empty() || (!tasks.empty() && !baton_taken); }
+};
+
+CallbackPool::CallbackPool(int max_threads, std::function<void()> on_backlog) : shared_(std::make_shared<Shared>()) {
+  shared_->max_threads = max_threads;
+  shared_->on_backlog = std::move(on_backlog);
+  const std::lock_guard lock(shared_->mutex);
+  add_thread(shared_);
+}
+
+CallbackPool::~CallbackPool() { stop(); }
+
+bool CallbackPool::schedule(Task& task, bool urgent) {
+  bool report = false;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->stopping) return false;
+    (urgent ? shared_->urgent : shared_->tasks).push_back(std::move(task));
+    const bool full = static_cast<int>(shared_->threads.size()) >= shared_->max_threads;
+    if (urgent && shared_->idle < static_cast<int>(shared_->urgent.size()) && !full) {
+      add_thread(shared_);
+    } else if (!urgent && shared_->baton_taken && !shared_->backlog) {
+      shared_->backlog = report = true;
+      shared_->baton_at_relief = shared_->baton;
+    }
+  }
+  shared_->work.notify_one();
+  if (report) shared_->on_backlog();
+  return true;
+}
+
+bool CallbackPool::relieve() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->backlog = !shared_->tasks.empty() && !shared_->stopping;
+  if (!shared_->backlog) return false;
+  if (shared_->baton_taken && shared_->baton == shared_->baton_at_relief) {
+    shared_->baton_taken = false;
+    ++shared_->baton;
+    const bool full = static_cast<int>(shared_->threads.size()) >= shared_->max_threads;
+    if (shared_->idle == 0 && !full) add_thread(shared_);
+    shared_->work.notify_one();
+  }
+  shared_->baton_at_relief = shared_->baton;
+  return true;
+}
+
+void CallbackPool::add_thread(const std::shared_ptr<Shared>& shared) {
+  for (std::thread& thread : shared->leaving)
+    thread.join();  // Short: it has nothing left to do but return.
+  shared->leaving.clear();
+  shared->threads.emplace_back([shared] { work(shared); });
+}
+
+void CallbackPool::work(const std::shared_ptr<Shared>& shared) {
+  pthread_setname_np(pthread_self(), "zk-callback");
+  std::unique_lock lock(shared->mutex);
+  const auto wanted = [&] { return shared->may_start() || shared->stopping; };
+  for (;;) {
+    ++shared->idle;
+    bool work = true;
+    if (shared->threads.size() > 1) {
+      work = shared->work.wait_for(lock, helper_idle_time, wanted);
+    } else {
+      shared->work.wait(lock, wanted);  // The last thread sleeps without a timer.
+    }
+    --shared->idle;
+    if (!work && shared->threads.size() > 1) break;  // A helper that is not needed any more.
+    if (shared->stopping && shared->tasks.empty() && shared->urgent.empty()) return;
+    if (!shared->may_start() && !shared->stopping) continue;
+    const bool urgent = !shared->urgent.empty();
+    std::deque<Task>& from = urgent ? shared->urgent : shared->tasks;
+    Task task = std::move(from.front());
+    from.pop_front();
+    const std::uint64_t mine = urgent ? 0 : ++shared->baton;
+    if (!urgent) shared->baton_taken = true;
+    lock.unlock();
+    task();
+    task = nullptr;  // What the task owns goes before the next one starts.
+    lock.lock();
+    if (!urgent && shared->baton == mine) {
+      shared->baton_taken = false;
+    } else if (shared->may_start()) {
+      shared->work.notify_one();
+    }
+  }
+  for (auto self = shared->threads.begin(); self != shared->threads.end(); ++self) {
+    if (self->get_id() != std::this_thread::get_id()) continue;
+    shared->leaving.splice(shared->leaving.end(), shared->threads, self);
+    return;
+  }
+}
+
+void CallbackPool::stop() {
+  std::list<std::thread> threads;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stopping = true;
+    threads.splice(threads.end(), shared_->threads);
+    threads.splice(threads.end(), shared_->leaving);
+  }
+  shared_->work.notify_all();
+  for (std::thread& thread : threads) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();
+    } else {
+      thread.join();
+    }
+  }
+}
+
+// Counts a task from its post until it has run, or was dropped because the executor is gone.
+class CallbackGroup::Ticket {
+ public:
+  explicit Ticket(std::shared_ptr<CallbackGroup> group) : group_(std::move(group)) {
+    const std::lock_guard lock(group_->mutex_);
+    ++group_->count_;
+  }
+  Ticket(Ticket&&) = default;
+  ~Ticket() {
+    if (group_ == nullptr) return;
+    const std::lock_guard lock(group_->mutex_);
+    if (--group_->count_ == 0) group_->idle_.notify_all();
+  }
+  const CallbackGroup* group() const { return group_.get(); }
+
+ private:
+  std::shared_ptr<CallbackGroup> group_;
+};
+
+void CallbackGroup::post(Task task, bool urgent) {
+  schedule_(
+      [ticket = Ticket(shared_from_this()), task = std::move(task)]() mutable {
+        running_groups.push_back(ticket.group());
+        task();
+        task = nullptr;
+        running_groups.pop_back();
+      },
+      urgent);
+}
+
+void CallbackGroup::wait() {
+  const bool inside = std::find(running_groups.begin(), running_groups.end(), this) != running_groups.end();
+  if (inside) return;
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [&] { return count_ == 0; });
+}
+
+void SerialQueue::post(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    tasks_.push_back(std::move(task));
+    if (scheduled_) return;
+    scheduled_ = true;
+  }
+  group_->post([self = shared_from_this()] { self->drain(); });
+}
+
+void SerialQueue::drain() {
+  std::unique_lock lock(mutex_);
+  runner_ = std::this_thread::get_id();
+  // A bounded number per turn, so that one busy queue cannot starve the others on a single thread.
+  for (int turn = 0; turn < 64 && !tasks_.empty(); ++turn) {
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    task = nullptr;
+    lock.lock();
+  }
+  runner_ = {};
+  idle_.notify_all();
+  scheduled_ = !tasks_.empty();
+  if (!scheduled_) return;
+  lock.unlock();
+  group_->post([self = shared_from_this()] { self->drain(); });
+}
+
+void SerialQueue::close() {
+  std::deque<Task> dropped;
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  dropped.swap(tasks_);
+  if (runner_ != std::this_thread::get_id()) idle_.wait(lock, [&] { return runner_ == std::thread::id(); });
+  lock.unlock();
+}
+
+}  // namespace zkclient::detail

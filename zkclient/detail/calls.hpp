@@ -1,0 +1,110 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "zkclient/detail/core.hpp"
+
+/// How calls from the outside get onto the loop and back, in their blocking and their asynchronous form.
+namespace zkclient::detail {
+
+/// Where a blocking caller waits. Filled on the loop thread; the notification happens under the lock, because the
+/// waiter destroys this as soon as it can return.
+template <typename T>
+class Slot {
+ public:
+  void fill(T value) {
+    const std::lock_guard lock(mutex_);
+    value_ = std::move(value);
+    filled_.notify_one();
+  }
+  T take() {
+    std::unique_lock lock(mutex_);
+    filled_.wait(lock, [this] { return value_.has_value(); });
+    return std::move(*value_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::optional<T> value_;
+};
+
+/// Work that runs as a coroutine on the loop: gets its limits, returns a Result.
+template <typename T>
+using Work = UniqueFunction<Awaitable<Result<T>>(Call)>;
+
+/// Runs `work` on the loop, with the caller's deadline and stop token; `done` gets its result once, on the loop.
+template <typename T>
+void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work,
+              UniqueFunction<void(Result<T>)> done, const char* operation, const std::string& path) {
+  struct Job {
+    std::shared_ptr<ClientCore> core;
+    std::shared_ptr<CancelScope> cancel = std::make_shared<CancelScope>();
+    Work<T> work;
+    UniqueFunction<void(Result<T>)> done;
+    std::optional<std::stop_callback<std::function<void()>>> stop;
+  };
+  const auto job = std::make_shared<Job>();
+  job->core = core;
+  job->work = std::move(work);
+  job->done = std::move(done);
+  const auto deadline = options.deadline.value_or(core->default_deadline());
+  const std::stop_token stop = options.stop;
+  const bool accepted = core->loop()->post([job, deadline, stop] {
+    Call call;
+    call.deadline = deadline;
+    call.cancel = job->cancel;
+    if (stop.stop_possible()) {
+      // A request that comes later runs on the requester's thread: back to the loop.
+      job->stop.emplace(stop, [weak = std::weak_ptr<Job>(job)] {
+        const auto alive = weak.lock();
+        if (alive == nullptr) return;
+        alive->core->loop()->post([cancel = alive->cancel] { cancel->request(); });
+      });
+      if (stop.stop_requested()) job->cancel->request();
+    }
+    auto body = [](std::shared_ptr<Job> owned, Call limits) -> Awaitable<void> {
+      Awaitable<Result<T>> running = owned->work(std::move(limits));
+      Result<T> result = co_await std::move(running);
+      owned->stop.reset();
+      UniqueFunction<void(Result<T>)> finish = std::move(owned->done);
+      finish(std::move(result));
+    };
+    job->core->spawn(body(job, std::move(call)));
+  });
+  if (!accepted) job->done(Error(Errc::closed, operation, path));
+}
+
+/// The blocking form.
+template <typename T>
+Result<T> wait_for_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work,
+                        const char* operation, const std::string& path) {
+  Slot<Result<T>> slot;
+  run_work<T>(
+      core, options, std::move(work), [&slot](Result<T> result) { slot.fill(std::move(result)); }, operation, path);
+  return slot.take();
+}
+
+/// The asynchronous form: `handler` runs on the callback executor.
+template <typename T>
+void start_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work, Handler<T> handler,
+                const char* operation, const std::string& path) {
+  auto done = [core, handler = std::move(handler)](Result<T> result) mutable {
+    core->callbacks()->post(
+        [handler = std::move(handler), result = std::move(result)]() mutable { handler(std::move(result)); });
+  };
+  run_work<T>(core, options, std::move(work), std::move(done), operation, path);
+}
+
+/// The error of a failed reply, with the path as the user knows it.
+inline Error to_error(const Reply& reply, std::string_view operation, std::string_view path) {
+  return Error(reply.error.value_or(Errc::server_error), operation, path, reply.detail);
+}
+
+}  // namespace zkclient::detail

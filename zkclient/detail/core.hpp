@@ -1,0 +1,200 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include <zkclient/client.hpp>
+
+#include "zkclient/detail/handle.hpp"
+#include "zkclient/detail/hosts.hpp"
+#include "zkclient/detail/lease_keeper.hpp"
+#include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/wait.hpp"
+#include "zkclient/detail/watch_registry.hpp"
+
+namespace zkclient::detail {
+
+class ClientCore;
+
+/// Limits of one call, on the loop thread.
+struct Call {
+  std::optional<Op::TimePoint> deadline = {};
+  std::shared_ptr<CancelScope> cancel = {};
+  std::shared_ptr<SessionState> bound = {};  ///< Run on this session or fail with session_lost.
+};
+
+/// A one-shot watch for code on the loop; dropping it removes it.
+class LoopWatch {
+ public:
+  LoopWatch(std::shared_ptr<ClientCore> core, WatchRegistry::Kind kind, WatchRegistry::Callback callback)
+      : core_(std::move(core)), kind_(kind), callback_(std::move(callback)) {}
+  ~LoopWatch();
+  LoopWatch(const LoopWatch&) = delete;
+  LoopWatch& operator=(const LoopWatch&) = delete;
+
+  void arm(const std::string& path);
+
+ private:
+  const std::shared_ptr<ClientCore> core_;
+  const WatchRegistry::Kind kind_;
+  WatchRegistry::Callback callback_;
+  std::shared_ptr<SessionState> session_;
+  WatchRegistry::Id id_ = 0;
+};
+
+/// A Client's engine. One session at a time; when it is lost, the next one. Everything but the members that say
+/// otherwise belongs to the loop thread, so nothing here is locked.
+class ClientCore : public std::enable_shared_from_this<ClientCore> {
+ public:
+  static std::shared_ptr<ClientCore> start(std::shared_ptr<Loop> loop, std::string_view hosts, ClientOptions options);
+  ~ClientCore();
+
+  // --- From any thread ---
+
+  const ClientOptions& options() const noexcept { return options_; }
+  const std::shared_ptr<Loop>& loop() const noexcept { return loop_; }
+  const std::shared_ptr<CallbackGroup>& callbacks() const noexcept { return callbacks_; }
+  std::shared_ptr<SessionState> session() const;
+  Op::TimePoint default_deadline() const { return std::chrono::steady_clock::now() + options_.operation_timeout; }
+
+  /// Starts `op`; its `done` is called once, on the loop thread (or in here, if the loop has stopped).
+  void submit(const std::shared_ptr<Op>& op);
+  /// Ends `op` with Errc::cancelled, or in_doubt, if it is not done yet.
+  void cancel(const std::shared_ptr<Op>& op);
+  std::shared_ptr<SubscriptionState> subscribe(StateListener listener);
+  void begin_close();
+  /// Waits for what begin_close() began.
+  void finish_close();
+
+  std::string full(const Path& path) const;             ///< With the prefix.
+  std::string stripped(const std::string& path) const;  ///< Without it.
+
+  // --- On the loop thread ---
+
+  bool closing() const noexcept { return closing_; }
+  /// The current session.
+  const std::shared_ptr<SessionState>& current() const noexcept { return connection_->session; }
+  WatchRegistry& watches() noexcept { return connection_->watches; }
+  LeaseKeeper& leases() noexcept { return *connection_->leases; }
+  const std::shared_ptr<LeaseKeeper>& keeper() const noexcept { return connection_->leases; }
+  asio::io_context& context() noexcept { return loop_->context(); }
+
+  /// Sends a request whose paths are full ones; never throws.
+  PendingReply launch(Request request, const Call& call);
+  Awaitable<Reply> perform(Request request, Call call);
+  /// The same for a read that arms a watch. `watch` is registered before anything else happens on the loop.
+  PendingReply launch_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch);
+  Awaitable<Reply> perform_watching(Request request, Call call, std::shared_ptr<LoopWatch> watch);
+  /// Waits for a connected session; the reply's `session`.
+  Awaitable<Reply> connected(Call call);
+  /// Creates `path` (a full one) and what is missing above it, down from below the prefix.
+  Awaitable<Reply> ensure(std::string path, CreateMode mode, AclList acl, Call call);
+  /// Looks for the child of `parent` whose name starts with `marker`: its path and Stat, or no_node. Sees every
+  /// create of this session whose reply was lost, whichever server it went to.
+  Awaitable<Reply> find_marked(std::string parent, std::string marker, Call call);
+  /// Creates a node whose name starts with the unique `marker`, below `parent`, which exists. A lost reply is
+  /// resolved by looking for the marker.
+  Awaitable<Reply> create_marked(Request request, std::string parent, std::string marker, Call call);
+  /// Guaranteed delete: tries until the node is gone, `session` (any session, if null) is dead, or the client closed.
+  Awaitable<void> remove_until_gone(std::string path, std::shared_ptr<SessionState> session);
+  /// Guaranteed deletes, in the background, on `session` only (any session, if null).
+  void janitor_remove(std::string path, std::shared_ptr<SessionState> session);
+  /// The same for the child of `parent` whose name starts with `marker`, if there is one.
+  void janitor_remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
+  /// Gives the current session up: it is lost from now on, and a new one is opened.
+  void lose_session();
+
+  template <typename Coroutine>
+  void spawn(Coroutine coroutine) {
+    asio::co_spawn(loop_->context().get_executor(), std::move(coroutine), asio::detached);
+  }
+
+ private:
+  /// All that belongs to one session.
+  struct Connection final : HandleOwner, std::enable_shared_from_this<Connection> {
+    Connection(ClientCore& owner, std::shared_ptr<SessionState> state);
+    void on_handle_event(HandleEvent event) override;
+    void on_node_event(int type, const std::string& path) override;
+    void on_reply(const std::shared_ptr<Op>& op) override;
+
+    ClientCore* const core;  // Outlives its connections.
+    const std::shared_ptr<SessionState> session;
+    std::shared_ptr<Handle> handle;
+    std::shared_ptr<LeaseKeeper> leases;
+    WatchRegistry watches;
+    asio::steady_timer silence;
+  };
+
+  ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, ClientOptions options);
+
+  void open_session();
+  void open_handle(const std::shared_ptr<Connection>& connection, const std::string& addresses);
+  void on_connected();
+  void on_suspended();
+  void end_session(ConnectionState state);
+  void retire(const std::shared_ptr<Connection>& connection);
+  void change_state(ConnectionState state);
+
+  std::shared_ptr<Op> prepare(Request request, const Call& call, Op::Done done);
+  void start_op(const std::shared_ptr<Op>& op);
+  bool room_to_wait();
+  void pump();
+  void on_reply(const std::shared_ptr<Op>& op);
+  void retry(const std::shared_ptr<Op>& op);
+  void fail(const std::shared_ptr<Op>& op, Errc code, std::string detail = {});
+  void give_up(const std::shared_ptr<Op>& op, Errc code);
+  void finish(const std::shared_ptr<Op>& op);
+  void add_deadline(const std::shared_ptr<Op>& op);
+  void on_deadlines();
+  void do_close();
+  void on_closed();
+
+  Awaitable<void> remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
+
+  const std::shared_ptr<Loop> loop_;
+  const std::vector<Host> hosts_;
+  const ClientOptions options_;
+  const std::shared_ptr<CallbackGroup> callbacks_;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<SessionState> shared_session_;  // Guarded by mutex_.
+  std::condition_variable closed_changed_;
+  bool closed_ = false;  // Guarded by mutex_.
+
+  std::shared_ptr<Connection> connection_;
+  std::optional<SessionCredentials> resume_;
+  std::deque<std::shared_ptr<Op>> waiting_;
+  std::multimap<Op::TimePoint, std::weak_ptr<Op>> deadlines_;
+  asio::steady_timer deadline_timer_;
+  Op::TimePoint deadline_timer_due_ = Op::TimePoint::max();
+  std::vector<std::weak_ptr<SubscriptionState>> listeners_;
+  std::minstd_rand random_;
+  int retiring_ = 0;
+  bool closing_ = false;
+};
+
+/// A registered state listener.
+class SubscriptionState {
+ public:
+  SubscriptionState(std::shared_ptr<CallbackGroup> group) : queue_(std::make_shared<SerialQueue>(std::move(group))) {}
+  const std::shared_ptr<SerialQueue>& queue() const noexcept { return queue_; }
+  StateListener listener;
+  UniqueFunction<void()> on_end;  ///< Runs once when the subscription ends; any thread.
+
+ private:
+  std::shared_ptr<SerialQueue> queue_;
+};
+
+/// A request for `path` of the given type, with nothing else set.
+Request make_request(OpType type, std::string path);
+
+}  // namespace zkclient::detail

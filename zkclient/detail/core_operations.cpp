@@ -1,0 +1,206 @@
+// What ClientCore builds out of single requests: ensure, protected create, guaranteed delete.
+
+#include <algorithm>
+
+#include "zkclient/detail/core.hpp"
+
+namespace zkclient::detail {
+namespace {
+
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string child_of(const std::string& parent, const std::string& name) {
+  return parent == "/" ? "/" + name : parent + "/" + name;
+}
+
+constexpr auto first_janitor_pause = std::chrono::milliseconds(50);
+constexpr auto last_janitor_pause = std::chrono::milliseconds(10'000);
+
+}  // namespace
+
+LoopWatch::~LoopWatch() {
+  if (id_ != 0 && !core_->closing() && core_->current() == session_) core_->watches().remove(id_);
+}
+
+void LoopWatch::arm(const std::string& path) {
+  session_ = core_->current();
+  id_ = core_->watches().add(path, kind_, std::move(callback_));
+}
+
+std::shared_ptr<Op> ClientCore::prepare(Request request, const Call& call, Op::Done done) {
+  const auto op = std::make_shared<Op>();
+  op->request = std::move(request);
+  op->done = std::move(done);
+  op->deadline = call.deadline;
+  op->bound = call.bound;
+  if (call.cancel == nullptr) return op;
+  op->cancel_guard = CancelScope::Guard(call.cancel, [this, weak = std::weak_ptr<Op>(op)] {
+    if (const auto alive = weak.lock()) give_up(alive, Errc::cancelled);
+  });
+  return op;
+}
+
+PendingReply ClientCore::launch(Request request, const Call& call) {
+  const PendingReply pending;
+  const auto op = prepare(std::move(request), call, pending.handler());
+  if (call.cancel != nullptr && call.cancel->requested()) {
+    give_up(op, Errc::cancelled);
+  } else {
+    start_op(op);
+  }
+  return pending;
+}
+
+PendingReply ClientCore::launch_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch) {
+  const PendingReply pending;
+  request.watch = true;
+  const bool absent_too = request.type == OpType::exists;
+  auto done = [this, watch = std::move(watch), path = request.path, absent_too,
+               next = pending.handler()](Reply reply) mutable {
+    const bool arms = reply.ok() || (absent_too && reply.failed(Errc::no_node));
+    if (arms && reply.session == current()) {
+      watch->arm(path);
+    } else if (arms) {
+      reply.error = Errc::session_lost;  // The answer came, but its session is over, and the watch with it.
+    }
+    next(std::move(reply));
+  };
+  const auto op = prepare(std::move(request), call, std::move(done));
+  if (call.cancel != nullptr && call.cancel->requested()) {
+    give_up(op, Errc::cancelled);
+  } else {
+    start_op(op);
+  }
+  return pending;
+}
+
+Awaitable<Reply> ClientCore::perform(Request request, Call call) {
+  const PendingReply pending = launch(std::move(request), call);
+  Reply reply = co_await pending.get();
+  co_return reply;
+}
+
+Awaitable<Reply> ClientCore::perform_watching(Request request, Call call, std::shared_ptr<LoopWatch> watch) {
+  const PendingReply pending = launch_watching(std::move(request), call, std::move(watch));
+  Reply reply = co_await pending.get();
+  co_return reply;
+}
+
+Awaitable<Reply> ClientCore::connected(Call call) {
+  Request request = make_request(OpType::connect, "/");
+  Reply reply = co_await perform(std::move(request), call);
+  co_return reply;
+}
+
+Awaitable<Reply> ClientCore::ensure(std::string path, CreateMode mode, AclList acl, Call call) {
+  for (;;) {
+    Request request = make_request(OpType::create, path);
+    request.data = "";
+    request.mode = mode;
+    request.acl = acl;
+    Reply reply = co_await perform(std::move(request), call);
+    if (reply.failed(Errc::node_exists)) reply.error.reset();
+    if (reply.failed(Errc::no_node) && path != "/") {
+      std::string parent = parent_of(path);
+      Reply above = co_await ensure(std::move(parent), mode, acl, call);
+      if (!above.ok()) co_return above;
+      continue;
+    }
+    // Whoever created it, what counts is that it exists: a lost reply is resolved by trying again.
+    if (reply.failed(Errc::in_doubt) && !reply.given_up) continue;
+    co_return reply;
+  }
+}
+
+Awaitable<Reply> ClientCore::find_marked(std::string parent, std::string marker, Call call) {
+  for (;;) {
+    // The server that answers now may lag behind the one that took the create: sync first.
+    const PendingReply synced = launch(make_request(OpType::sync, parent), call);
+    const PendingReply listed = launch(make_request(OpType::children, parent), call);
+    Reply sync = co_await synced.get();
+    Reply list = co_await listed.get();
+    if (!list.ok()) co_return list;
+    if (!sync.ok()) co_return sync;
+    const auto found = std::find_if(list.names.begin(), list.names.end(),
+                                    [&](const std::string& name) { return name.starts_with(marker); });
+    if (found == list.names.end()) {
+      list.error = Errc::no_node;
+      co_return list;
+    }
+    std::string path = child_of(parent, *found);
+    Reply node = co_await perform(make_request(OpType::exists, path), call);
+    if (node.failed(Errc::no_node)) continue;  // Gone again.
+    node.path = std::move(path);
+    co_return node;
+  }
+}
+
+Awaitable<Reply> ClientCore::create_marked(Request request, std::string parent, std::string marker, Call call) {
+  for (;;) {
+    Request attempt = request;
+    Reply reply = co_await perform(std::move(attempt), call);
+    // What the caller or the deadline ended is the caller's to clean up.
+    if (!reply.failed(Errc::in_doubt) || reply.given_up) co_return reply;
+    Reply found = co_await find_marked(parent, marker, call);
+    if (found.failed(Errc::no_node)) continue;
+    // Still unknown, unless the session is over, and the node with it.
+    if (!found.ok() && !found.failed(Errc::session_lost)) found.error = Errc::in_doubt;
+    co_return found;
+  }
+}
+
+void ClientCore::janitor_remove(std::string path, std::shared_ptr<SessionState> session) {
+  spawn(remove_until_gone(std::move(path), std::move(session)));
+}
+
+void ClientCore::janitor_remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session) {
+  spawn(remove_marked(std::move(parent), std::move(marker), std::move(session)));
+}
+
+Awaitable<void> ClientCore::remove_until_gone(std::string path, std::shared_ptr<SessionState> session) {
+  const auto self = shared_from_this();
+  auto pause = first_janitor_pause;
+  for (;;) {
+    Call call;
+    call.bound = session;
+    Reply reply = co_await perform(make_request(OpType::remove, path), call);
+    const bool over = reply.failed(Errc::session_lost) || reply.failed(Errc::closed);
+    if (reply.ok() || reply.failed(Errc::no_node) || over) co_return;
+    if (reply.failed(Errc::in_doubt)) continue;  // The next attempt waits for the connection.
+    // The server refuses it for now (children, access rights): that may change.
+    Signal timer(context());
+    const auto now = current();
+    const auto observer = now->observe([&timer, raw = now.get()] {
+      if (raw->over()) timer.set();
+    });
+    co_await timer.wait(std::chrono::steady_clock::now() + pause);
+    now->forget(observer);
+    pause = std::min(pause * 2, last_janitor_pause);
+  }
+}
+
+Awaitable<void> ClientCore::remove_marked(std::string parent, std::string marker,
+                                          std::shared_ptr<SessionState> session) {
+  const auto self = shared_from_this();
+  for (;;) {
+    Call call;
+    call.bound = session;
+    const PendingReply synced = launch(make_request(OpType::sync, parent), call);
+    const PendingReply listed = launch(make_request(OpType::children, parent), call);
+    Reply sync = co_await synced.get();
+    Reply list = co_await listed.get();
+    if (list.failed(Errc::no_node) || list.failed(Errc::session_lost) || list.failed(Errc::closed)) co_return;
+    if (!list.ok() || !sync.ok()) continue;
+    for (const std::string& name : list.names) {
+      if (!name.starts_with(marker)) continue;
+      std::string path = child_of(parent, name);
+      co_await remove_until_gone(std::move(path), session);
+    }
+    co_return;
+  }
+}
+
+}  // namespace zkclient::detail

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <zkclient/session.hpp>
+
+#include "zkclient/detail/request.hpp"
+
+struct _zhandle;
+
+namespace zkclient::detail {
+
+namespace asio = boost::asio;
+
+enum class HandleEvent { connected, disconnected, expired, auth_failed };
+
+/// What a handle tells its owner. Never called from inside the C client, so everything is allowed in there.
+class HandleOwner {
+ public:
+  virtual void on_handle_event(HandleEvent event) = 0;
+  /// `type` is the C client's event type (1 created, 2 deleted, 3 changed, 4 child).
+  virtual void on_node_event(int type, const std::string& path) = 0;
+  /// The reply of `op` is in `op.code` and `op.reply`.
+  virtual void on_reply(const std::shared_ptr<Op>& op) = 0;
+
+ protected:
+  ~HandleOwner() = default;
+};
+
+/// One handle of the C client, driven by the event loop: the only file that includes zookeeper.h.
+///
+/// The C client calls back in the middle of its own work. Its callbacks therefore only copy what they got into a
+/// queue, which is worked off as soon as the C client has returned.
+class Handle : public std::enable_shared_from_this<Handle> {
+ public:
+  Handle(asio::io_context& context, HandleOwner& owner);
+  ~Handle();
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  /// Process-wide settings of the C client.
+  static void initialize_library();
+
+  /// Starts to connect to `addresses` ("ip:port,..."), resuming `resume` if it has an id.
+  void open(const std::string& addresses, std::chrono::milliseconds timeout, const SessionCredentials& resume);
+
+  /// Sends `op`; only while connected. False when the connection turned out to be broken: nothing was sent.
+  bool submit(const std::shared_ptr<Op>& op);
+  bool connected() const noexcept { return connected_; }
+  int in_flight() const noexcept { return in_flight_; }
+  SessionCredentials credentials() const;
+  std::chrono::milliseconds timeout() const;
+
+  /// Ends the session at the server (as far as it can be reached, for at most `patience`) and frees the C client's
+  /// handle; then calls `done`. Requests in flight get their replies first. Nothing is told to the owner afterwards.
+  void close(std::chrono::milliseconds patience, UniqueFunction<void()> done);
+  /// Frees the handle at once, without a word to the server. Requests in flight end with a loss.
+  void abandon();
+
+ private:
+  struct Ready {
+    std::shared_ptr<Op> op;
+    HandleEvent event = HandleEvent::connected;
+    int node_event = 0;
+    std::string path = {};
+  };
+  enum class Phase { idle, open, draining, saying_goodbye, closed };
+
+  static void watcher(_zhandle* zh, int type, int state, const char* path, void* context);
+  friend struct Callbacks;
+
+  void session_event(int state);
+  int send(Op& op);
+  void drive();
+  void schedule_drive();
+  void take_descriptor(int fd);
+  void drop_descriptor();
+  void arm_read();
+  void arm_write();
+  void arm_timer(std::chrono::microseconds delay);
+  void on_readable();
+  void on_writable();
+  void process(int events);
+  void check_connection();
+  void flush_broken_connection();
+  void run_ready();
+  void continue_close();
+  void say_goodbye();
+  void read_goodbye();
+  void finish_close();
+  void cut_connection();
+
+  asio::io_context& context_;
+  HandleOwner* owner_;
+  _zhandle* zh_ = nullptr;
+  Phase phase_ = Phase::idle;
+  bool connected_ = false;
+  bool dead_ = false;
+  int in_flight_ = 0;
+  asio::posix::stream_descriptor descriptor_;
+  bool read_armed_ = false;
+  bool write_armed_ = false;
+  bool drive_scheduled_ = false;
+  bool running_ready_ = false;
+  unsigned generation_ = 0;  // Of the descriptor; stale waits are ignored.
+  asio::steady_timer timer_;
+  std::chrono::steady_clock::time_point timer_due_ = std::chrono::steady_clock::time_point::max();
+  asio::steady_timer close_timer_;
+  UniqueFunction<void()> closed_;
+  std::deque<Ready> ready_;
+};
+
+}  // namespace zkclient::detail

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zkclient::detail {
+
+struct Host {
+  std::string name;  ///< A name, an IPv4 address, or an IPv6 address without brackets.
+  std::uint16_t port = 2181;
+};
+
+/// Parses "host[:port],..."; IPv6 addresses stand in brackets. Throws Error (invalid_argument).
+std::vector<Host> parse_hosts(std::string_view text);
+
+/// The addresses behind the hosts, as the C client wants them: "ip:port,ip:port". Blocks while it looks up names
+/// (numeric addresses need no look-up). Hosts that cannot be resolved are left out; "" when none can.
+std::string resolve(const std::vector<Host>& hosts);
+
+/// True when resolve() will not block.
+bool all_numeric(const std::vector<Host>& hosts);
+
+}  // namespace zkclient::detail

@@ -1,0 +1,176 @@
+#include "zkclient/detail/lease_keeper.hpp"
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace zkclient::detail {
+namespace {
+
+// A heartbeat checks at most this much; with more leases each is checked every few heartbeats.
+constexpr std::size_t max_checks = 256;
+constexpr std::size_t max_check_bytes = 256 * 1024;
+constexpr auto settling_time = std::chrono::milliseconds(20);
+
+int make_timer() {
+  const int fd = ::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+  if (fd < 0) throw Error(Errc::system_error, "lease clock", "", std::strerror(errno));
+  return fd;
+}
+
+}  // namespace
+
+LeaseKeeper::LeaseKeeper(asio::io_context& context, std::shared_ptr<SessionState> session, Hooks hooks)
+    : session_(std::move(session)), hooks_(std::move(hooks)), timer_(context) {}
+
+void LeaseKeeper::connected() {
+  if (stopped_) return;
+  if (!timer_.is_open()) timer_.assign(make_timer());
+  if (clock_ == nullptr) clock_ = std::make_unique<LeaseClock>(session_->timeout());
+  next_beat_ = TimePoint{};  // After an outage the proof is old: renew it now.
+  if (holding()) beat();
+}
+
+void LeaseKeeper::stop() {
+  stopped_ = true;
+  held_.clear();
+  unsettled_.clear();
+  hooks_ = {};
+  if (timer_.is_open()) timer_.close();
+}
+
+void LeaseKeeper::acknowledged(BootClock::time_point sent) {
+  if (stopped_ || clock_ == nullptr) return;
+  const TimePoint now = BootClock::now();
+  // Once the clock has run out under a lease, nothing revives it: the timer is about to say so.
+  if (holding() && now >= clock_->valid_until()) return;
+  if (clock_->acknowledged(sent, now)) {
+    session_->set_valid_until(clock_->valid_until());
+    next_beat_ = now + clock_->interval();
+  }
+}
+
+bool LeaseKeeper::proven() const noexcept {
+  return !stopped_ && clock_ != nullptr && BootClock::now() < clock_->valid_until();
+}
+
+LeaseKeeper::HoldId LeaseKeeper::hold(const std::string& path, std::function<void()> gone,
+                                      std::function<void()> settled) {
+  const HoldId id = next_id_++;
+  if (settled) unsettled_.emplace_back(BootClock::now() + settling_time, id);
+  held_.emplace(id, Held{path, std::move(gone), std::move(settled)});
+  session_->set_armed(true);
+  arm(next_date());
+  return id;
+}
+
+void LeaseKeeper::drop(HoldId id) {
+  held_.erase(id);
+  if (!holding()) session_->set_armed(false);
+}
+
+// The next heartbeat, the end of the lease clock, or a lease that settles: one timer serves them all.
+LeaseKeeper::TimePoint LeaseKeeper::next_date() const {
+  TimePoint date = clock_->valid_until();
+  if (!beating_) date = std::min(date, next_beat_);
+  if (!unsettled_.empty()) date = std::min(date, unsettled_.front().first);
+  return date;
+}
+
+void LeaseKeeper::on_time() {
+  armed_ = TimePoint::max();
+  const TimePoint now = BootClock::now();
+  settle(now);
+  if (stopped_ || !holding()) return;
+  if (now >= clock_->valid_until()) {
+    const auto lose = hooks_.lose;
+    lose();
+    return;
+  }
+  if (now >= next_beat_) beat();
+  if (!stopped_) arm(next_date());
+}
+
+void LeaseKeeper::settle(TimePoint now) {
+  while (!unsettled_.empty() && unsettled_.front().first <= now) {
+    const auto held = held_.find(unsettled_.front().second);
+    unsettled_.pop_front();
+    if (held == held_.end()) continue;
+    const auto settled = std::move(held->second.settled);
+    settled();
+  }
+}
+
+void LeaseKeeper::beat() {
+  if (beating_ || session_->raw_state() != ConnectionState::connected) return;
+  Request request;
+  request.type = OpType::multi;
+  std::vector<HoldId> ids;
+  std::size_t bytes = 0;
+  auto next = held_.upper_bound(cursor_);
+  while (ids.size() < std::min(held_.size(), max_checks) && bytes < max_check_bytes) {
+    if (next == held_.end()) next = held_.begin();
+    request.operations.emplace_back(Check{Path(next->second.path)});
+    bytes += next->second.path.size() + 16;
+    ids.push_back(next->first);
+    cursor_ = next->first;
+    ++next;
+  }
+  beating_ = true;
+  const auto send = hooks_.send;
+  send(std::move(request),
+       [self = shared_from_this(), ids = std::move(ids)](const Reply& reply) { self->on_beat(ids, reply); });
+}
+
+void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
+  beating_ = false;
+  if (stopped_) return;
+  if (reply.ok()) {
+    acknowledged(reply.sent);
+    if (holding()) arm(next_date());
+    return;
+  }
+  if (!reply.failed(Errc::transaction_failed)) return;  // Lost on the way: connected() sends the next one.
+  for (std::size_t i = 0; i < ids.size() && i < reply.codes.size(); ++i) {
+    if (reply.codes[i] == rc::ok || reply.codes[i] == rc::runtime_inconsistency) continue;
+    const auto held = held_.find(ids[i]);
+    if (held == held_.end()) continue;  // Released while the heartbeat was on its way.
+    const auto gone = held->second.gone;
+    drop(ids[i]);
+    gone();
+  }
+  if (!stopped_ && holding()) beat();
+}
+
+void LeaseKeeper::arm(TimePoint due) {
+  if (stopped_ || due >= armed_) return;
+  const bool waiting = armed_ != TimePoint::max();
+  armed_ = due;
+  const auto since = std::max<std::chrono::nanoseconds>(due.time_since_epoch(), std::chrono::nanoseconds(1));
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+  itimerspec when{};
+  when.it_value.tv_sec = seconds.count();
+  when.it_value.tv_nsec = (since - seconds).count();
+  ::timerfd_settime(timer_.native_handle(), TFD_TIMER_ABSTIME, &when, nullptr);
+  if (!waiting) wait();
+}
+
+void LeaseKeeper::wait() {
+  timer_.async_wait(asio::posix::descriptor_base::wait_read,
+                    [weak = weak_from_this()](const boost::system::error_code& error) {
+                      const auto self = weak.lock();
+                      if (error || self == nullptr || self->stopped_) return;
+                      std::uint64_t expirations = 0;
+                      const bool due = ::read(self->timer_.native_handle(), &expirations, sizeof expirations) > 0;
+                      if (due) {
+                        self->on_time();
+                      } else {
+                        self->wait();
+                      }
+                    });
+}
+
+}  // namespace zkclient::detail

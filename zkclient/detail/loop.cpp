@@ -1,0 +1,110 @@
+#include "zkclient/detail/loop.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include <zkclient/error.hpp>
+
+#include "zkclient/detail/core.hpp"
+#include "zkclient/detail/handle.hpp"
+
+namespace zkclient::detail {
+namespace {
+
+int is_threaded_library(dl_phdr_info* info, std::size_t, void*) {
+  return std::strstr(info->dlpi_name, "libzookeeper_mt") != nullptr ? 1 : 0;
+}
+
+// libzookeeper_mt exports what libzookeeper_st exports, and the blocking calls besides: with both in one process
+// half of our calls would end in the wrong one.
+void refuse_threaded_library() {
+  if (dl_iterate_phdr(is_threaded_library, nullptr) != 0 || dlsym(RTLD_DEFAULT, "zoo_create") != nullptr) {
+    throw Error(Errc::library_conflict, "runtime", "");
+  }
+}
+
+constexpr auto backlog_patience = std::chrono::milliseconds(5);
+
+}  // namespace
+
+std::shared_ptr<Loop> Loop::start(RuntimeOptions options) {
+  refuse_threaded_library();
+  if (options.max_callback_threads < 1) {
+    throw Error(Errc::invalid_argument, "runtime", "", "max_callback_threads must be at least 1");
+  }
+  Handle::initialize_library();
+  const std::shared_ptr<Loop> loop(new Loop(std::move(options)));
+  // The thread does not own the loop: stop() joins it before the loop can go.
+  loop->thread_ = std::thread([raw = loop.get()] {
+    pthread_setname_np(pthread_self(), "zk-loop");
+    raw->context_.run();
+  });
+  loop->thread_id_ = loop->thread_.get_id();
+  return loop;
+}
+
+Loop::Loop(RuntimeOptions options) : user_executor_(std::move(options.callback_executor)) {
+  if (!user_executor_) {
+    pool_ = std::make_unique<CallbackPool>(options.max_callback_threads, [this] { post([this] { watch_backlog(); }); });
+  }
+}
+
+Loop::~Loop() { stop(); }
+
+void Loop::schedule(Task task, bool urgent) {
+  if (!user_executor_) {
+    // With the threads gone (the runtime was stopped) the caller's own thread has to do.
+    if (!pool_->schedule(task, urgent)) task();
+    return;
+  }
+  // std::function wants something that can be copied.
+  auto shared = std::make_shared<Task>(std::move(task));
+  user_executor_([shared] { (*shared)(); });
+}
+
+void Loop::watch_backlog() {
+  backlog_timer_.expires_after(backlog_patience);
+  backlog_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && pool_->relieve()) watch_backlog();
+  });
+}
+
+void Loop::add(const std::shared_ptr<ClientCore>& core) {
+  const std::lock_guard lock(mutex_);
+  clients_.insert(core.get());
+}
+
+void Loop::remove(ClientCore* core) {
+  const std::lock_guard lock(mutex_);
+  clients_.erase(core);
+}
+
+void Loop::stop() {
+  std::vector<std::shared_ptr<ClientCore>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    for (ClientCore* client : clients_) {
+      if (auto core = client->weak_from_this().lock()) open.push_back(std::move(core));
+    }
+  }
+  for (const auto& core : open)
+    core->begin_close();
+  for (const auto& core : open)
+    core->finish_close();
+  open.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  work_.reset();
+  thread_.join();
+  if (pool_) pool_->stop();
+}
+
+}  // namespace zkclient::detail

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include <zkclient/runtime.hpp>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "zkclient/detail/callbacks.hpp"
+
+namespace zkclient::detail {
+
+namespace asio = boost::asio;
+
+class ClientCore;
+
+/// The event loop: one thread on which every handle, watch, timer and recipe of every client of a Runtime lives.
+/// Nothing there takes a lock that user code can hold, and nothing there waits.
+class Loop : public std::enable_shared_from_this<Loop> {
+ public:
+  static std::shared_ptr<Loop> start(RuntimeOptions options);
+  ~Loop();
+
+  asio::io_context& context() noexcept { return context_; }
+  bool on_loop() const noexcept { return std::this_thread::get_id() == thread_id_; }
+
+  /// Runs `task` on the loop thread; false (and the task is dropped) when the loop has stopped.
+  template <typename F>
+  bool post(F&& task) {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return false;
+    asio::post(context_, std::forward<F>(task));
+    return true;
+  }
+
+  /// Runs `task` on the callback executor.
+  void schedule(Task task, bool urgent);
+
+  /// Clients register themselves, so that stop() can close them.
+  void add(const std::shared_ptr<ClientCore>& core);
+  void remove(ClientCore* core);
+  /// Closes all clients, runs what is left, and joins the threads. Idempotent.
+  void stop();
+
+ private:
+  explicit Loop(RuntimeOptions options);
+  void watch_backlog();
+
+  asio::io_context context_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
+  asio::steady_timer backlog_timer_{context_};
+  Executor user_executor_;
+  std::unique_ptr<CallbackPool> pool_;
+  std::mutex mutex_;
+  bool stopped_ = false;
+  std::unordered_set<ClientCore*> clients_;
+  std::thread thread_;
+  std::thread::id thread_id_;
+};
+
+}  // namespace zkclient::detail

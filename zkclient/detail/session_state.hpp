@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <stop_token>
+#include <string>
+
+#include <zkclient/clock.hpp>
+#include <zkclient/session.hpp>
+
+namespace zkclient::detail {
+
+/// The facts of one session: written by the loop thread, read by anybody.
+class SessionState {
+ public:
+  explicit SessionState(std::chrono::milliseconds requested_timeout) : timeout_ms_(requested_timeout.count()) {}
+
+  std::int64_t id() const noexcept { return id_.load(std::memory_order_acquire); }
+  std::chrono::milliseconds timeout() const noexcept { return std::chrono::milliseconds(timeout_ms_.load()); }
+  BootClock::time_point valid_until() const noexcept {
+    return BootClock::time_point(std::chrono::nanoseconds(valid_until_ns_.load(std::memory_order_acquire)));
+  }
+  /// Fails closed: a session that holds leases and outlived its lease clock is lost, told or not.
+  ConnectionState state() const noexcept {
+    const ConnectionState state = state_.load(std::memory_order_acquire);
+    const bool live = state == ConnectionState::connected || state == ConnectionState::suspended;
+    return live && armed_.load(std::memory_order_acquire) && BootClock::now() >= valid_until() ? ConnectionState::lost
+                                                                                               : state;
+  }
+  std::stop_token lost() const noexcept { return lost_.get_token(); }
+  std::string password() const {
+    const std::lock_guard lock(mutex_);
+    return password_;
+  }
+
+  // For the loop thread only.
+  ConnectionState raw_state() const noexcept { return state_.load(std::memory_order_relaxed); }
+  bool over() const noexcept {
+    const ConnectionState state = raw_state();
+    return state == ConnectionState::lost || state == ConnectionState::closed;
+  }
+  void set_state(ConnectionState state) noexcept { state_.store(state, std::memory_order_release); }
+  void set_identity(std::int64_t id, std::chrono::milliseconds timeout, std::string password) {
+    const std::lock_guard lock(mutex_);
+    password_ = std::move(password);
+    timeout_ms_.store(timeout.count());
+    id_.store(id, std::memory_order_release);
+  }
+  void set_valid_until(BootClock::time_point until) noexcept {
+    valid_until_ns_.store(until.time_since_epoch().count(), std::memory_order_release);
+  }
+  void set_armed(bool armed) noexcept { armed_.store(armed, std::memory_order_release); }
+  std::stop_source& lost_source() noexcept { return lost_; }
+
+  /// Called on the loop thread after every change of state; may remove itself or others while it runs.
+  using Observer = std::function<void()>;
+  using ObserverId = std::list<Observer>::iterator;
+  ObserverId observe(Observer observer) { return observers_.insert(observers_.end(), std::move(observer)); }
+  void forget(ObserverId id) {
+    if (next_ == id) ++next_;
+    observers_.erase(id);
+  }
+  void notify() {
+    for (auto current = observers_.begin(); current != observers_.end(); current = next_) {
+      next_ = std::next(current);
+      const Observer observer = *current;
+      observer();
+    }
+    next_ = observers_.end();
+  }
+
+ private:
+  std::atomic<std::int64_t> id_{0};
+  std::atomic<std::int64_t> timeout_ms_;
+  std::atomic<std::int64_t> valid_until_ns_{0};
+  std::atomic<ConnectionState> state_{ConnectionState::connecting};
+  std::atomic<bool> armed_{false};
+  std::stop_source lost_;
+  mutable std::mutex mutex_;
+  std::string password_;
+  std::list<Observer> observers_;
+  ObserverId next_ = observers_.end();
+};
+
+}  // namespace zkclient::detail

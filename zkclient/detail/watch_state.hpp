@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <zkclient/watch.hpp>
+
+#include "zkclient/detail/core.hpp"
+
+namespace zkclient::detail {
+
+/// What a Watch object and the registry share.
+class WatchState : public std::enable_shared_from_this<WatchState> {
+ public:
+  WatchState(std::shared_ptr<ClientCore> core, std::string path, WatchHandler handler)
+      : core_(std::move(core)), path_(std::move(path)), handler_(std::move(handler)) {}
+
+  /// Loop thread: the read that arms the watch has succeeded, on `session`.
+  void arm(WatchRegistry::Kind kind, const std::string& full_path, const std::shared_ptr<SessionState>& session);
+  /// Any thread: the Watch object is gone.
+  void drop();
+  bool armed() const;
+
+ private:
+  void deliver(WatchEventType type);
+
+  const std::shared_ptr<ClientCore> core_;
+  const std::string path_;
+  mutable std::mutex mutex_;
+  WatchHandler handler_;  // Empty once called or dropped.
+  std::shared_ptr<SessionState> session_;
+  WatchRegistry::Id id_ = 0;
+};
+
+}  // namespace zkclient::detail

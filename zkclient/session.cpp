@@ -1,0 +1,14 @@
+#include <zkclient/session.hpp>
+
+#include "zkclient/detail/session_state.hpp"
+
+namespace zkclient {
+
+std::int64_t Session::id() const noexcept { return state_->id(); }
+std::chrono::milliseconds Session::timeout() const noexcept { return state_->timeout(); }
+ConnectionState Session::state() const noexcept { return state_->state(); }
+std::stop_token Session::lost() const noexcept { return state_->lost(); }
+BootClock::time_point Session::valid_until() const noexcept { return state_->valid_until(); }
+SessionCredentials Session::credentials() const { return {state_->id(), state_->password()}; }
+
+}  // namespace zkclient

@@ -1,0 +1,79 @@
+#include <zkclient/watch.hpp>
+
+#include "zkclient/detail/watch_state.hpp"
+
+namespace zkclient {
+namespace detail {
+
+void WatchState::arm(WatchRegistry::Kind kind, const std::string& full_path,
+                     const std::shared_ptr<SessionState>& session) {
+  const std::lock_guard lock(mutex_);
+  if (!handler_) return;
+  session_ = session;
+  if (session != core_->current()) {  // The answer was the last one of a session that is over.
+    const WatchEventType reason = core_->closing() ? WatchEventType::closed : WatchEventType::session_lost;
+    core_->callbacks()->post([self = shared_from_this(), reason] { self->deliver(reason); });
+    return;
+  }
+  id_ = core_->watches().add(full_path, kind, [self = shared_from_this()](WatchEventType type) {
+    self->core_->callbacks()->post([self, type] { self->deliver(type); });
+  });
+}
+
+void WatchState::deliver(WatchEventType type) {
+  WatchHandler handler;
+  {
+    const std::lock_guard lock(mutex_);
+    handler = std::move(handler_);
+    handler_ = nullptr;
+  }
+  if (handler) handler(WatchEvent{type, path_});
+}
+
+void WatchState::drop() {
+  WatchHandler handler;
+  {
+    const std::lock_guard lock(mutex_);
+    handler = std::move(handler_);
+    handler_ = nullptr;
+    if (id_ == 0 || !handler) return;
+  }
+  core_->loop()->post([core = core_, session = session_, id = id_] {
+    if (!core->closing() && core->current() == session) core->watches().remove(id);
+  });
+}
+
+bool WatchState::armed() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<bool>(handler_);
+}
+
+}  // namespace detail
+
+Watch& Watch::operator=(Watch&& other) noexcept {
+  if (this == &other) return *this;
+  if (state_ != nullptr) state_->drop();
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+Watch::~Watch() {
+  if (state_ != nullptr) state_->drop();
+}
+
+bool Watch::armed() const noexcept { return state_ != nullptr && state_->armed(); }
+
+Subscription& Subscription::operator=(Subscription&& other) noexcept {
+  if (this == &other) return *this;
+  const Subscription ended(std::move(state_));
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+Subscription::~Subscription() {
+  if (state_ == nullptr) return;
+  state_->queue()->close();
+  if (state_->on_end) state_->on_end();
+}
+
+}  // namespace zkclient
