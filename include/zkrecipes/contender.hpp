@@ -1,0 +1,21 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <zkrecipes/lease.hpp>
+
+namespace zkrecipes {
+
+/// One who holds or waits, as seen by anybody.
+struct Contender {
+  std::string node;  ///< Name of its node.
+  std::string data;  ///< What it wrote there: who it is.
+  std::int64_t session_id = 0;
+  std::chrono::system_clock::time_point since;  ///< When it queued, by the server's clock.
+  FencingToken token;                           ///< The token it has, or will have.
+  bool holds = false;                           ///< First in the queue.
+};
+
+}  // namespace zkrecipes

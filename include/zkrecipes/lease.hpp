@@ -1,0 +1,91 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include <zkclient/clock.hpp>
+#include <zkclient/path.hpp>
+#include <zkclient/result.hpp>
+#include <zkclient/session.hpp>
+#include <zkclient/transaction.hpp>
+#include <zkclient/types.hpp>
+
+namespace zkrecipes {
+
+namespace detail {
+class LeaseCore;
+}
+
+/// Grows from holder to holder of one path, also after the path was removed and made again. Hand it to the resource
+/// that the lock protects, and let that refuse every token lower than the highest it has seen: the only protection
+/// against a process that was paused past its lease and does not know it yet. (It is the czxid of the holder's node.)
+struct FencingToken {
+  std::int64_t value = 0;
+  friend auto operator<=>(const FencingToken&, const FencingToken&) = default;
+};
+
+/// held       ours, proven until valid_until()
+/// uncertain  still ours until valid_until(), but the connection is broken
+/// lost       not ours any more: session over, lease clock run out, node deleted by somebody
+/// releasing  given back; the node's deletion is on its way
+/// released   given back; the node is gone
+enum class LeaseState { held, uncertain, lost, releasing, released };
+
+const char* to_string(LeaseState state) noexcept;
+
+/// What every exclusive recipe returns: proof of a holding, and the signal of its loss. Move-only; the destructor
+/// gives it back without waiting and never throws.
+///
+/// A lease is a promise about time. **A process that is paused for long enough can outlive any lease** and act on
+/// it before it notices: give token() to what you protect, or put guard() into your transactions.
+///
+/// Thread safety: const members from any thread; moving and releasing like any other object.
+class [[nodiscard]] Lease {
+ public:
+  /// An empty lease: state() is released, every other query fails closed.
+  Lease() noexcept = default;
+  explicit Lease(std::shared_ptr<detail::LeaseCore> core) noexcept : core_(std::move(core)) {}
+  Lease(Lease&&) noexcept = default;
+  Lease& operator=(Lease&& other) noexcept;
+  ~Lease();
+
+  FencingToken token() const noexcept;
+  /// Exact at the instant of the call, without a round trip; `lost` also when nobody was told yet.
+  LeaseState state() const noexcept;
+  /// True while state() is held or uncertain.
+  bool valid() const noexcept;
+  /// Fires once, when the lease is lost, before anybody else can hold what it stood for. Stop callbacks run on
+  /// the callback executor. Never fires for a release.
+  std::stop_token lost() const noexcept;
+  /// Fires when somebody asks the holder to let go.
+  std::stop_token revoke_requested() const noexcept;
+  /// Until when the lease is certain; in the past when it is not valid.
+  zkclient::BootClock::time_point valid_until() const noexcept;
+
+  /// A condition for a transaction of yours, which then fails unless this lease is still held. Throws Error
+  /// (not_held) for an empty lease.
+  zkclient::Check guard() const;
+  /// The holder's node (without the client's prefix); "" for an empty lease.
+  std::string node() const;
+  /// The session that holds it; nullopt for an empty lease.
+  std::optional<zkclient::Session> session() const;
+
+  /// Gives the lease back and waits until its node is gone or its session is dead. The holding ends at the call,
+  /// whatever happens then. Errors: not_held (it was lost before), deadline_exceeded and cancelled (the deletion
+  /// goes on in the background).
+  void release(const zkclient::CallOptions& call = {});
+  void release(const zkclient::CallOptions& call, std::error_code& error);
+  /// The same; `handler` is called once, on the callback executor.
+  void async_release(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+
+  const std::shared_ptr<detail::LeaseCore>& impl() const noexcept { return core_; }  ///< For recipes.
+
+ private:
+  std::shared_ptr<detail::LeaseCore> core_;
+};
+
+}  // namespace zkrecipes

@@ -1,0 +1,347 @@
+#include "recipes/detail/contender_queue.hpp"
+
+#include <unistd.h>
+
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "recipes/detail/sequence.hpp"
+#include "zkclient/detail/calls.hpp"
+#include "zkclient/detail/uuid.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+
+namespace {
+
+/// One attempt to get through the queue, with one node in one session.
+///
+///   enter: create own node and list, in one flight
+///   loop:  decide(list) -> acquired: prove, grant | watch: wait for it, list again | vanished: start over
+///
+/// Destroyed without a grant, it has its node removed in the background.
+class Attempt {
+ public:
+  enum class Outcome { granted, busy, vanished, failed };
+
+  Attempt(const QueueSpec& spec, std::string data, Call call)
+      : spec_(spec), data_(std::move(data)), call_(std::move(call)), wake_(spec.client->context()) {}
+  ~Attempt() {
+    if (observing_) session_->forget(observer_);
+    if (!may_exist_ || outcome_ == Outcome::granted) return;
+    if (node_.path.empty()) {
+      spec_.client->janitor_remove_marked(spec_.directory, marker_, session_);
+    } else {
+      spec_.client->janitor_remove(node_.path, session_);
+    }
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  Awaitable<Outcome> run(Patience patience) {
+    outcome_ = Outcome::failed;
+    Reply entered = co_await enter();
+    if (!entered.ok()) co_return fail(std::move(entered));
+    for (;;) {
+      const QueueStep step = decide_queue(children_, name(), spec_.infixes);
+      if (step.kind == QueueStep::Kind::vanished) co_return outcome_ = Outcome::vanished;
+      if (step.kind == QueueStep::Kind::acquired) {
+        Reply proven = co_await prove();
+        if (proven.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
+        if (!proven.ok()) co_return fail(std::move(proven));
+        grant();
+        co_return outcome_ = Outcome::granted;
+      }
+      if (patience == Patience::try_once) co_return outcome_ = Outcome::busy;
+      Reply waited = co_await wait_for(step);
+      if (waited.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
+      if (!waited.ok()) co_return fail(std::move(waited));
+    }
+  }
+
+  const LeasePtr& lease() const noexcept { return lease_; }
+  const Reply& failure() const noexcept { return failure_; }
+
+ private:
+  std::string_view name() const { return std::string_view(node_.path).substr(node_.path.rfind('/') + 1); }
+
+  Outcome fail(Reply reply) {
+    // What is in doubt is only our own node, and that will be removed.
+    if (reply.failed(Errc::in_doubt)) reply.error = reply.given_up.value_or(Errc::connection_loss);
+    failure_ = std::move(reply);
+    return outcome_ = Outcome::failed;
+  }
+
+  // Sets node_ and children_.
+  Awaitable<Reply> enter() {
+    Reply connected = co_await spec_.client->connected(call_);
+    if (!connected.ok()) co_return connected;
+    session_ = call_.bound = connected.session;
+    keeper_ = spec_.client->keeper();
+    wake_on_changes();
+    for (;;) {
+      Reply created = co_await create_and_list();
+      if (!created.failed(Errc::no_node)) co_return created;
+      Reply parents = co_await spec_.client->ensure(spec_.directory, spec_.layout.parent_mode(), spec_.acl, call_);
+      if (!parents.ok()) co_return parents;
+    }
+  }
+
+  Awaitable<Reply> create_and_list() {
+    const std::string uuid = zk::make_uuid();
+    marker_ = spec_.layout.marker(uuid, spec_.kind);
+    Request create = zk::make_request(OpType::create, child(spec_.layout.name(uuid, spec_.kind)));
+    create.data = data_;
+    create.mode = zkclient::CreateMode::ephemeral_sequential;
+    create.acl = spec_.acl;
+    may_exist_ = true;
+    // One flight: the server works off a session's requests in order, so the list holds the new node.
+    const PendingReply creating = spec_.client->launch(create, call_);
+    const PendingReply listing = spec_.client->launch(zk::make_request(OpType::children, spec_.directory), call_);
+    Reply created = co_await creating.get();
+    Reply listed = co_await listing.get();
+    if (created.failed(Errc::in_doubt) && !created.given_up) {
+      created = co_await recover(std::move(create));
+      if (created.ok()) listed = co_await list();
+    }
+    const bool refused = created.error && !created.failed(Errc::in_doubt);
+    if (refused) may_exist_ = false;
+    if (!created.ok()) co_return created;
+    if (created.stat.ephemeral_owner != session_->id()) {  // Claim nothing that is not this session's.
+      created.error = Errc::session_lost;
+      co_return created;
+    }
+    node_ = created;
+    keeper_->acknowledged(created.sent);
+    children_ = std::move(listed.names);
+    co_return listed;
+  }
+
+  // The reply of the create was lost: the node is there and is found by its marker, or it has to be made again.
+  Awaitable<Reply> recover(Request create) {
+    Reply found = co_await spec_.client->find_marked(spec_.directory, marker_, call_);
+    if (!found.failed(Errc::no_node)) co_return found;
+    Reply made = co_await spec_.client->create_marked(std::move(create), spec_.directory, marker_, call_);
+    co_return made;
+  }
+
+  Awaitable<Reply> list() {
+    Reply listed = co_await spec_.client->perform(zk::make_request(OpType::children, spec_.directory), call_);
+    co_return listed;
+  }
+
+  std::string child(std::string_view node) const {
+    return spec_.directory == "/" ? fmt::format("/{}", node) : fmt::format("{}/{}", spec_.directory, node);
+  }
+
+  Request check_own_node() const {
+    Request check = zk::make_request(OpType::multi, node_.path);
+    check.operations.emplace_back(zkclient::Check{zkclient::Path(node_.path)});
+    return check;
+  }
+
+  // Before the claim: the session is alive by the word of a quorum, lately enough. Mostly the create has proven it.
+  Awaitable<Reply> prove() {
+    Reply reply;
+    while (!keeper_->proven()) {
+      reply = co_await check();
+      if (!reply.ok()) co_return reply;
+    }
+    if (session_->over()) reply.error = Errc::session_lost;
+    co_return reply;
+  }
+
+  // Waits until `step.node` is gone. Then, in one flight: the proof that our own node has not been deleted meanwhile,
+  // and the list, unless nobody else was before us.
+  Awaitable<Reply> wait_for(const QueueStep step) {
+    Reply gone = co_await wait_until_gone(child(step.node));
+    if (!gone.ok()) co_return gone;
+    const PendingReply checking = spec_.client->launch(check_own_node(), call_);
+    if (step.last_obstacle) {
+      children_ = {std::string(name())};
+    } else {
+      Reply listed = co_await list();
+      if (!listed.ok()) co_return listed;
+      children_ = std::move(listed.names);
+    }
+    Reply checked = co_await checking.get();
+    co_return co_await checked_own_node(std::move(checked));
+  }
+
+  Awaitable<Reply> check() {
+    Reply checked = co_await spec_.client->perform(check_own_node(), call_);
+    co_return co_await checked_own_node(std::move(checked));
+  }
+
+  // A check changes nothing: when its reply is lost, it is simply asked again.
+  Awaitable<Reply> checked_own_node(Reply checked) {
+    while (checked.failed(Errc::in_doubt) && !checked.given_up) {
+      checked = co_await spec_.client->perform(check_own_node(), call_);
+    }
+    const bool gone =
+        checked.failed(Errc::transaction_failed) && !checked.codes.empty() && checked.codes.front() == zk::rc::no_node;
+    if (gone) checked.error = Errc::no_node;
+    if (checked.ok()) keeper_->acknowledged(checked.sent);
+    co_return checked;
+  }
+
+  Awaitable<Reply> wait_until_gone(std::string path) {
+    for (;;) {
+      wake_.clear();
+      std::optional<zkclient::WatchEventType> event;
+      const auto woken = [this, &event](zkclient::WatchEventType type) {
+        event = type;
+        wake_.set();
+      };
+      const auto watch = std::make_shared<zk::LoopWatch>(spec_.client, zk::WatchRegistry::Kind::data, woken);
+      // With get, not exists: a watch on a node that has vanished would stay for ever.
+      Reply seen = co_await spec_.client->perform_watching(zk::make_request(OpType::get, path), call_, watch);
+      if (seen.failed(Errc::no_node)) co_return Reply{};
+      if (!seen.ok()) co_return seen;
+      while (!event) {
+        Reply state = state_of_wait();
+        if (!state.ok()) co_return state;
+        co_await wake_.wait(call_.deadline);
+        wake_.clear();
+      }
+      if (*event == zkclient::WatchEventType::deleted) co_return Reply{};
+      Reply state = state_of_wait();
+      if (!state.ok()) co_return state;  // Otherwise its data was changed: watch again.
+    }
+  }
+
+  // Why the wait must end, if it must.
+  Reply state_of_wait() const {
+    Reply reply;
+    if (spec_.client->closing()) {
+      reply.error = Errc::closed;
+    } else if (session_->over()) {
+      reply.error = Errc::session_lost;
+    } else if (call_.cancel != nullptr && call_.cancel->requested()) {
+      reply.error = Errc::cancelled;
+    } else if (call_.deadline && std::chrono::steady_clock::now() >= *call_.deadline) {
+      reply.error = Errc::deadline_exceeded;
+    }
+    return reply;
+  }
+
+  void wake_on_changes() {
+    observer_ = session_->observe([this] { wake_.set(); });
+    observing_ = true;
+    if (call_.cancel == nullptr || call_.cancel->requested()) return;
+    cancelled_ = zk::CancelScope::Guard(call_.cancel, [this] { wake_.set(); });
+  }
+
+  void grant() {
+    LeaseCore::Grant grant;
+    grant.client = spec_.client;
+    grant.session = session_;
+    grant.keeper = keeper_;
+    grant.path = node_.path;
+    grant.czxid = node_.stat.czxid;
+    grant.watch_at_once = spec_.watch_at_once;
+    lease_ = std::make_shared<LeaseCore>(std::move(grant));
+    lease_->begin();
+  }
+
+  const QueueSpec& spec_;
+  const std::string data_;
+  Call call_;
+  zk::Signal wake_;
+  std::shared_ptr<zk::SessionState> session_;
+  std::shared_ptr<zk::LeaseKeeper> keeper_;  // Of that session.
+  zk::SessionState::ObserverId observer_;
+  bool observing_ = false;
+  zk::CancelScope::Guard cancelled_;
+  bool may_exist_ = false;  // The create was sent and not refused.
+  std::string marker_;
+  Reply node_;  // Path and Stat of our own node.
+  std::vector<std::string> children_;
+  Outcome outcome_ = Outcome::failed;
+  Reply failure_;
+  LeasePtr lease_;
+};
+
+Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec, std::vector<std::string> names,
+                                                          Call call) {
+  // All of them in flight at once; the client bounds how many really are.
+  std::vector<PendingReply> pending;
+  pending.reserve(names.size());
+  for (const std::string& name : names) {
+    const std::string path = spec.directory == "/" ? "/" + name : spec.directory + "/" + name;
+    pending.push_back(spec.client->launch(zk::make_request(OpType::get, path), call));
+  }
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Reply reply = co_await pending[i].get();
+    if (reply.failed(Errc::no_node)) continue;  // Gone since the list was read.
+    if (!reply.ok()) co_return zk::to_error(reply, spec.operation, spec.path);
+    Contender contender;
+    contender.node = names[i];
+    contender.data = std::move(reply.data);
+    contender.session_id = reply.stat.ephemeral_owner;
+    contender.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(reply.stat.ctime_ms));
+    contender.token = {reply.stat.czxid};
+    contender.holds = contenders.empty();
+    contenders.push_back(std::move(contender));
+  }
+  co_return contenders;
+}
+
+}  // namespace
+
+Awaitable<Result<LeasePtr>> contend(QueueSpec spec, std::string data, Patience patience, Call call) {
+  const auto to_error = [&](const Reply& reply) { return zk::to_error(reply, spec.operation, spec.path); };
+  for (;;) {
+    // On the heap: what it leaves to its wake-ups must not move.
+    const auto attempt = std::make_unique<Attempt>(spec, data, call);
+    const Attempt::Outcome outcome = co_await attempt->run(patience);
+    switch (outcome) {
+      case Attempt::Outcome::granted: co_return attempt->lease();
+      case Attempt::Outcome::busy: co_return LeasePtr();
+      case Attempt::Outcome::vanished: continue;
+      case Attempt::Outcome::failed: break;
+    }
+    const Reply& failure = attempt->failure();
+    if (failure.failed(Errc::session_lost) && spec.requeue_on_session_loss) continue;
+    co_return to_error(failure);
+  }
+}
+
+Awaitable<Result<std::vector<Contender>>> list_contenders(QueueSpec spec, Call call) {
+  Reply listed = co_await spec.client->perform(zk::make_request(OpType::children, spec.directory), call);
+  if (listed.failed(Errc::no_node)) co_return std::vector<Contender>();
+  if (!listed.ok()) co_return zk::to_error(listed, spec.operation, spec.path);
+  std::vector<std::string> names = in_order(listed.names, spec.infixes);
+  co_return co_await read_contenders(spec, std::move(names), call);
+}
+
+std::string process_name() {
+  char host[256] = "unknown";
+  ::gethostname(host, sizeof host - 1);
+  return fmt::format("{}:{}", host, ::getpid());
+}
+
+std::string describe_process(const std::string& id) {
+  char host[256] = "unknown";
+  ::gethostname(host, sizeof host - 1);
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char since[32];
+  std::strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  const std::string who = id.empty() ? "" : fmt::format("id={} ", id);
+  return fmt::format("{}host={} pid={} since={}", who, host, ::getpid(), since);
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <zkrecipes/contender.hpp>
+#include <zkrecipes/layout.hpp>
+
+#include "recipes/detail/lease_core.hpp"
+#include "recipes/detail/queue_decider.hpp"
+
+namespace zkrecipes::detail {
+
+/// What makes a recipe out of the contender kernel.
+struct QueueSpec {
+  std::shared_ptr<zk::ClientCore> client;
+  std::string path;       ///< The recipe's, as the user wrote it.
+  std::string directory;  ///< The same, full.
+  Layout layout = Layout::curator();
+  std::string_view kind;                  ///< "lock" or "latch": goes into the names.
+  std::vector<std::string_view> infixes;  ///< Names that count as contenders.
+  zkclient::AclList acl;
+  std::string operation;                 ///< For error texts.
+  bool requeue_on_session_loss = false;  ///< Queue again with the next session instead of ending with session_lost.
+  bool watch_at_once = false;            ///< See LeaseCore::Grant.
+};
+
+enum class Patience { wait, try_once };
+
+using LeasePtr = std::shared_ptr<LeaseCore>;
+
+/// The kernel of every recipe in which contenders queue up: makes a sequential ephemeral node, waits for the nearest
+/// one before it, and returns the lease; null when `patience` is try_once and somebody is before us. Whatever else
+/// happens (deadline, cancellation, error), the node is removed.
+zk::Awaitable<zkclient::Result<LeasePtr>> contend(QueueSpec spec, std::string data, Patience patience, zk::Call call);
+
+/// Everybody in the queue, first to last.
+zk::Awaitable<zkclient::Result<std::vector<Contender>>> list_contenders(QueueSpec spec, zk::Call call);
+
+/// "host=... pid=... since=...", for operators.
+std::string describe_process(const std::string& id);
+/// "host:pid"
+std::string process_name();
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,132 @@
+#include "recipes/detail/lease_core.hpp"
+
+namespace zkrecipes::detail {
+
+using zkclient::ConnectionState;
+using zkclient::Errc;
+
+LeaseCore::LeaseCore(Grant grant) : grant_(std::move(grant)) {}
+
+LeaseState LeaseCore::state() const noexcept {
+  switch (status_.load(std::memory_order_acquire)) {
+    case Status::lost: return LeaseState::lost;
+    case Status::releasing: return LeaseState::releasing;
+    case Status::released: return LeaseState::released;
+    case Status::held: break;
+  }
+  // Not only what we were told: the clock decides.
+  if (zkclient::BootClock::now() >= grant_.session->valid_until()) return LeaseState::lost;
+  switch (grant_.session->state()) {
+    case ConnectionState::connected: return LeaseState::held;
+    case ConnectionState::connecting:
+    case ConnectionState::suspended: return LeaseState::uncertain;
+    case ConnectionState::lost:
+    case ConnectionState::closed: break;
+  }
+  return LeaseState::lost;
+}
+
+void LeaseCore::begin() {
+  attached_ = true;
+  const auto gone = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->lose();
+  };
+  std::function<void()> settled;
+  if (!grant_.watch_at_once) {
+    settled = [weak = weak_from_this()] {
+      if (const auto self = weak.lock(); self != nullptr && self->attached_) self->watch_own_node();
+    };
+  }
+  hold_ = grant_.keeper->hold(grant_.path, gone, std::move(settled));
+  observer_ = grant_.session->observe([weak = weak_from_this(), session = grant_.session.get()] {
+    const auto self = weak.lock();
+    if (self != nullptr && session->over()) self->lose();
+  });
+  if (grant_.watch_at_once) watch_own_node();
+}
+
+// Stops everything that looks after the node.
+void LeaseCore::detach() {
+  if (!attached_) return;
+  attached_ = false;
+  grant_.keeper->drop(hold_);
+  grant_.session->forget(observer_);
+  own_watch_ = nullptr;
+  if (!ended_->requested()) ended_->request();
+}
+
+void LeaseCore::lose() {
+  const auto self = shared_from_this();
+  detach();
+  Status held = Status::held;
+  if (!status_.compare_exchange_strong(held, Status::lost)) return;
+  grant_.client->callbacks()->post([self] { self->lost_.request_stop(); }, true);
+}
+
+void LeaseCore::watch_own_node() {
+  const auto on_event = [weak = weak_from_this()](zkclient::WatchEventType type) {
+    const auto self = weak.lock();
+    if (self == nullptr || !self->attached_) return;
+    if (type == zkclient::WatchEventType::deleted) {
+      self->lose();
+    } else if (type == zkclient::WatchEventType::data_changed) {
+      self->watch_own_node();  // Whatever was written, the node is still there.
+    }
+  };
+  own_watch_ = std::make_shared<zk::LoopWatch>(grant_.client, zk::WatchRegistry::Kind::data, on_event);
+  zk::Call call;
+  call.bound = grant_.session;
+  call.cancel = ended_;
+  grant_.client->spawn([](std::shared_ptr<LeaseCore> self, std::shared_ptr<zk::LoopWatch> watch,
+                          zk::Call limits) -> zk::Awaitable<void> {
+    zk::Request request = zk::make_request(zk::OpType::get, self->grant_.path);
+    const zk::Reply reply = co_await self->grant_.client->perform_watching(std::move(request), limits, watch);
+    if (reply.failed(Errc::no_node) && self->attached_) self->lose();
+  }(shared_from_this(), own_watch_, call));
+}
+
+bool LeaseCore::begin_release() noexcept {
+  Status held = Status::held;
+  return status_.compare_exchange_strong(held, Status::releasing);
+}
+
+void LeaseCore::drop() noexcept {
+  if (!begin_release()) return;
+  try {
+    grant_.client->loop()->post([self = shared_from_this()] { self->remove_node(); });
+  } catch (...) {
+    // Out of memory: the node goes with its session.
+  }
+}
+
+void LeaseCore::remove_node() {
+  if (removing_) return;
+  removing_ = true;
+  detach();
+  // The first attempt is sent right now, before anything else that this session does.
+  zk::Call call;
+  call.bound = grant_.session;
+  auto pending = grant_.client->launch(zk::make_request(zk::OpType::remove, grant_.path), call);
+  grant_.client->spawn([](std::shared_ptr<LeaseCore> self, zk::PendingReply first) -> zk::Awaitable<void> {
+    const zk::Reply reply = co_await first.get();
+    const bool gone =
+        reply.ok() || reply.failed(Errc::no_node) || reply.failed(Errc::session_lost) || reply.failed(Errc::closed);
+    if (!gone) co_await self->grant_.client->remove_until_gone(self->grant_.path, self->grant_.session);
+    self->gone_ = true;
+    self->status_.store(Status::released, std::memory_order_release);
+    self->removed_->request();
+  }(shared_from_this(), std::move(pending)));
+}
+
+zk::Awaitable<void> LeaseCore::removed(zk::Call call) {
+  const auto self = shared_from_this();
+  zk::Signal wake(grant_.client->context());
+  if (gone_) co_return;
+  const zk::CancelScope::Guard removed(removed_, [&wake] { wake.set(); });
+  zk::CancelScope::Guard cancelled;
+  if (call.cancel != nullptr && call.cancel->requested()) co_return;
+  cancelled = zk::CancelScope::Guard(call.cancel, [&wake] { wake.set(); });
+  co_await wake.wait(call.deadline);
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include <zkrecipes/lease.hpp>
+
+#include "zkclient/detail/core.hpp"
+
+namespace zkrecipes::detail {
+
+namespace zk = zkclient::detail;
+
+/// The owner of one holder's node, from the grant until the node is gone. Facts are read by any thread; what happens,
+/// happens on the loop thread.
+class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
+ public:
+  struct Grant {
+    std::shared_ptr<zk::ClientCore> client;
+    std::shared_ptr<zk::SessionState> session;
+    std::shared_ptr<zk::LeaseKeeper> keeper;
+    std::string path;  ///< Full.
+    std::int64_t czxid = 0;
+    /// Watch the own node from the start, so that an operator's delete is seen at once; otherwise only when the lease
+    /// has been held for a while: short critical sections are over before, and do not pay.
+    bool watch_at_once = false;
+  };
+  explicit LeaseCore(Grant grant);
+
+  // --- From any thread ---
+  FencingToken token() const noexcept { return {grant_.czxid}; }
+  LeaseState state() const noexcept;
+  std::stop_token lost() const noexcept { return lost_.get_token(); }
+  std::stop_token revoke_requested() const noexcept { return revoke_.get_token(); }
+  const std::shared_ptr<zk::SessionState>& session() const noexcept { return grant_.session; }
+  const std::shared_ptr<zk::ClientCore>& client() const noexcept { return grant_.client; }
+  std::string node() const { return grant_.client->stripped(grant_.path); }
+  /// Gives the lease back without waiting; the node is removed in the background.
+  void drop() noexcept;
+  /// Ends the holding at once; false when there was nothing to end (lost, or given back already).
+  bool begin_release() noexcept;
+
+  // --- On the loop thread ---
+  /// From here on heartbeats keep the session's clock going and look after the node.
+  void begin();
+  /// The deletion of the node, once, for everybody who wants to know: done when it is gone or the session is dead.
+  void remove_node();
+  zk::Awaitable<void> removed(zk::Call call);
+  bool node_gone() const noexcept { return gone_; }
+
+ private:
+  enum class Status { held, lost, releasing, released };
+
+  void lose();
+  void detach();
+  void watch_own_node();
+
+  const Grant grant_;
+  std::atomic<Status> status_{Status::held};
+  std::stop_source lost_;
+  std::stop_source revoke_;
+
+  // Loop thread only.
+  bool attached_ = false;
+  bool removing_ = false;
+  bool gone_ = false;
+  zk::LeaseKeeper::HoldId hold_ = 0;
+  zk::SessionState::ObserverId observer_;
+  std::shared_ptr<zk::LoopWatch> own_watch_;
+  std::shared_ptr<zk::CancelScope> ended_ = std::make_shared<zk::CancelScope>();
+  std::shared_ptr<zk::CancelScope> removed_ = std::make_shared<zk::CancelScope>();
+};
+
+}  // namespace zkrecipes::detail

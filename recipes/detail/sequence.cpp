@@ -1,0 +1,47 @@
+#include "recipes/detail/sequence.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace zkrecipes::detail {
+namespace {
+
+std::optional<std::int32_t> parse(std::string_view digits) {
+  const bool negative = digits.starts_with('-');
+  const bool right_length = digits.size() == 10 || (negative && digits.size() == 11);
+  if (!right_length) return std::nullopt;
+  std::int32_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::int32_t> sequence_of(std::string_view name, const std::vector<std::string_view>& infixes) {
+  for (const std::string_view infix : infixes) {
+    const std::size_t at = name.rfind(infix);
+    if (at == std::string_view::npos) continue;
+    if (const auto value = parse(name.substr(at + infix.size()))) return value;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> in_order(const std::vector<std::string>& names, const std::vector<std::string_view>& infixes) {
+  std::vector<std::pair<std::int32_t, const std::string*>> found;
+  for (const std::string& name : names) {
+    if (const auto sequence = sequence_of(name, infixes)) found.emplace_back(*sequence, &name);
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return a.first == b.first ? *a.second < *b.second : precedes(a.first, b.first);
+  });
+  std::vector<std::string> ordered;
+  ordered.reserve(found.size());
+  for (const auto& entry : found)
+    ordered.push_back(*entry.second);
+  return ordered;
+}
+
+}  // namespace zkrecipes::detail
