@@ -1,0 +1,237 @@
+#include "zktesting/ensemble.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "testing_support.hpp"
+#include "zktesting/expire.hpp"
+
+namespace zktesting {
+namespace {
+
+std::size_t any_follower(const Ensemble& ensemble) { return ensemble.followers().at(0); }
+
+/// Connections that the servers have opened to each other without a proxy. (Java's sockets are IPv6
+/// ones, ours are not.)
+std::size_t direct_links(Ensemble& ensemble) {
+  std::size_t count = 0;
+  std::ifstream table("/proc/net/tcp6");
+  for (std::string line; std::getline(table, line);) {
+    std::string number, local, remote, state;
+    std::istringstream(line) >> number >> local >> remote >> state;
+    for (std::size_t i = 0; i < ensemble.size() && state == "01"; ++i) {
+      in_addr address{};
+      ::inet_pton(AF_INET, ensemble.server(i).address().c_str(), &address);
+      count += remote.find(fmt::format("{:08X}:", address.s_addr)) == 24 ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+/// A leader that is not `old`, once there is one.
+std::optional<std::size_t> new_leader(Ensemble& ensemble, std::size_t old) {
+  std::optional<std::size_t> leader;
+  std::ignore = eventually([&] {
+    leader = ensemble.leader();
+    return leader && leader != old;
+  });
+  ensemble.wait_for_quorum();
+  return leader;
+}
+
+TEST(Ensemble, ServesThroughEachServer) {
+  const auto begin = Clock::now();
+  Ensemble ensemble;
+  std::cout << "start-up: " << (Clock::now() - begin) / 1ms << " ms\n";
+  ASSERT_EQ(ensemble.size(), 3u);
+  ASSERT_TRUE(ensemble.leader());
+  EXPECT_EQ(ensemble.followers().size(), 2u);
+  EXPECT_EQ(ensemble.connect_string(),
+            ensemble.connect_string(0) + "," + ensemble.connect_string(1) + "," + ensemble.connect_string(2));
+  std::set<std::string> addresses;
+  for (std::size_t i = 0; i < ensemble.size(); ++i) {
+    addresses.insert(ensemble.server(i).address());
+    const std::string path = "/" + std::to_string(i);
+    EXPECT_EQ(connect_to(ensemble.connect_string(i)).create(path, "", WireClient::persistent), 0);
+    EXPECT_GT(ensemble.peer_bytes(i), 0u) << "all that servers say goes through the proxies";
+  }
+  EXPECT_EQ(addresses.size(), 3u);
+  EXPECT_NE(error_of([&] { ensemble.kill(3); }).find("no server 3"), std::string::npos);
+}
+
+TEST(Ensemble, ServersTalkThroughTheProxiesOnly) {
+  Ensemble ensemble;
+  EXPECT_EQ(direct_links(ensemble), 0u);
+  for (std::size_t i = 0; i < ensemble.size(); ++i) {
+    // A server with a low id cannot call one with a higher id: it asks to be called back.
+    ensemble.restart(i);
+    ensemble.wait_for_all();
+    EXPECT_EQ(direct_links(ensemble), 0u);
+  }
+  EnsembleOptions options;
+  options.isolable = false;
+  Ensemble direct(options);
+  EXPECT_GT(direct_links(direct), 0u) << "or else this test sees nothing";
+}
+
+TEST(Ensemble, LivesOnWithoutItsLeader) {
+  Ensemble ensemble;
+  const auto old = *ensemble.leader();
+  ensemble.kill(old);
+  const auto leader = new_leader(ensemble, old);
+  ASSERT_TRUE(leader);
+  EXPECT_NE(*leader, old);
+  EXPECT_EQ(connect_to(ensemble.connect_string(*leader)).create("/a", "", WireClient::persistent), 0);
+  ensemble.restart(old);
+  ensemble.wait_for_all();
+  EXPECT_EQ(ensemble.leader(), leader);
+  EXPECT_EQ(connect_to(ensemble.connect_string(old)).exists("/a"), 0);
+}
+
+TEST(Ensemble, WithoutAQuorumNothingIsServed) {
+  Ensemble ensemble;
+  ensemble.stop(0);
+  ensemble.kill(1);
+  EXPECT_NE(error_of([&] { ensemble.wait_for_quorum(300ms); }).find("server 0"), std::string::npos);
+  ensemble.restart(0);
+  ensemble.wait_for_quorum();
+}
+
+TEST(Ensemble, APausedLeaderIsReplaced) {
+  Ensemble ensemble;
+  const auto old = *ensemble.leader();
+  ensemble.pause(old);
+  EXPECT_TRUE(new_leader(ensemble, old));
+  ensemble.resume(old);
+  ensemble.wait_for_all();
+}
+
+/// The scenario for which isolation exists: a follower that does not know that it is cut off.
+TEST(Ensemble, AnIsolatedFollowerAnswersReadsWhileTheOthersGoOn) {
+  EnsembleOptions options;
+  options.sync_limit = 20;  // 10 s
+  Ensemble ensemble(options);
+  const auto leader = *ensemble.leader();
+  const auto cut_off = any_follower(ensemble);
+  WireClient reader = connect_to(ensemble.connect_string(cut_off), 1s);
+  WireClient observer = connect_to(ensemble.connect_string(leader));
+  ASSERT_EQ(reader.create("/mine", "", WireClient::ephemeral), 0);
+  ASSERT_EQ(observer.exists("/mine"), 0);
+
+  ensemble.isolate(cut_off);
+
+  const auto bytes = ensemble.peer_bytes(cut_off);
+  EXPECT_EQ(observer.create("/new", "", WireClient::persistent), 0) << "the majority commits";
+  EXPECT_TRUE(eventually([&] {
+    EXPECT_EQ(reader.exists("/mine"), 0) << "the isolated server has not heard of it";
+    return observer.exists("/mine") == WireClient::no_node;
+  })) << "the majority expires the session";
+  EXPECT_EQ(reader.exists("/mine"), 0);
+  EXPECT_EQ(reader.exists("/new"), WireClient::no_node);
+  EXPECT_EQ(ensemble.peer_bytes(cut_off), bytes) << "not a byte passed";
+
+  ensemble.heal(cut_off);
+
+  ensemble.wait_for_all();
+  WireClient after = connect_to(ensemble.connect_string(cut_off));
+  EXPECT_EQ(after.exists("/new"), 0) << "it has caught up";
+  EXPECT_EQ(after.exists("/mine"), WireClient::no_node);
+}
+
+class IsolatedLeader : public testing::TestWithParam<Isolation> {};
+
+TEST_P(IsolatedLeader, IsReplacedAndComesBack) {
+  Ensemble ensemble;
+  const auto old = *ensemble.leader();
+  ensemble.isolate(old, GetParam());
+  const auto leader = new_leader(ensemble, old);
+  ASSERT_TRUE(leader);
+  ASSERT_NE(*leader, old);
+  EXPECT_EQ(connect_to(ensemble.connect_string(*leader)).create("/a", "", WireClient::persistent), 0);
+  const auto gives_up = [&] {
+    return ensemble.server(old).four_letter_word("srvr").find("Mode:") == std::string::npos;
+  };
+  EXPECT_TRUE(eventually(gives_up)) << "it cannot lead alone";
+  ensemble.heal(old);
+  ensemble.wait_for_all();
+  EXPECT_EQ(connect_to(ensemble.connect_string(old)).exists("/a"), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ensemble, IsolatedLeader,
+                         testing::Values(Isolation::freeze, Isolation::deaf, Isolation::mute, Isolation::sever));
+
+class IsolatedFollower : public testing::TestWithParam<Isolation> {};
+
+TEST_P(IsolatedFollower, MissesWritesUntilHealed) {
+  Ensemble ensemble;
+  const auto leader = *ensemble.leader();
+  const auto cut_off = any_follower(ensemble);
+  ensemble.isolate(cut_off, GetParam());
+  WireClient client = connect_to(ensemble.connect_string(leader));
+  EXPECT_EQ(client.create("/a", "", WireClient::persistent), 0);
+  // Whatever it did before it noticed, it must end up without a leader.
+  EXPECT_TRUE(
+      eventually([&] { return ensemble.server(cut_off).four_letter_word("srvr").find("Mode:") == std::string::npos; }));
+  EXPECT_EQ(client.create("/b", "", WireClient::persistent), 0);
+  EXPECT_EQ(ensemble.leader(), leader);
+  ensemble.heal(cut_off);
+  ensemble.wait_for_all();
+  EXPECT_EQ(connect_to(ensemble.connect_string(cut_off)).exists("/b"), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ensemble, IsolatedFollower,
+                         testing::Values(Isolation::freeze, Isolation::deaf, Isolation::mute, Isolation::sever));
+
+TEST(Ensemble, ExpiresASessionThroughAnotherServer) {
+  Ensemble ensemble;
+  WireClient victim = connect_to(ensemble.connect_string(0));
+  ASSERT_EQ(victim.create("/mine", "", WireClient::ephemeral), 0);
+  expire(ensemble.connect_string(1), victim.session().id, victim.session().password);
+  EXPECT_EQ(connect_to(ensemble.connect_string(1)).exists("/mine"), WireClient::no_node);
+  EXPECT_TRUE(eventually([&] { return error_of([&] { victim.exists("/"); }) != ""; })) << "its own server drops it";
+}
+
+TEST(Ensemble, WithReconfigurationItCannotBeIsolated) {
+  EnsembleOptions options;
+  options.isolable = false;
+  Ensemble ensemble(options);
+  EXPECT_EQ(ensemble.peer_bytes(), 0u);
+  EXPECT_NE(error_of([&] { ensemble.isolate(0); }).find("isolable"), std::string::npos);
+  const auto config = connect_to(ensemble.connect_string(0)).get_data("/zookeeper/config");
+  EXPECT_NE(config.value_or("").find("server.3="), std::string::npos);
+  ensemble.kill(1);
+  ensemble.restart(1);
+  ensemble.wait_for_all();
+}
+
+TEST(Ensemble, AMemberMayLoseItsData) {
+  Ensemble ensemble;
+  const auto follower = any_follower(ensemble);
+  const auto leader = *ensemble.leader();
+  ASSERT_EQ(connect_to(ensemble.connect_string(leader)).create("/a", "", WireClient::persistent), 0);
+  ensemble.server(follower).restart_wiped();
+  ensemble.wait_for_all();
+  EXPECT_EQ(connect_to(ensemble.connect_string(follower)).exists("/a"), 0);
+}
+
+TEST(Ensemble, RefusesBadOptions) {
+  EnsembleOptions bad;
+  bad.size = 4;
+  EXPECT_NE(error_of([&] { Ensemble{bad}; }).find("odd"), std::string::npos);
+  bad = {};
+  bad.sync_limit = 0;
+  EXPECT_NE(error_of([&] { Ensemble{bad}; }).find("sync_limit"), std::string::npos);
+  bad = {};
+  bad.server.config["reconfigEnabled"] = "true";
+  EXPECT_NE(error_of([&] { Ensemble{bad}; }).find("reconfigEnabled"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace zktesting

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "zktesting/detail/posix.hpp"
+#include "zktesting/proxy.hpp"
+
+namespace zktesting::detail {
+
+enum class FaultKind { drop_reply, drop_request, hold_reply };
+
+/// What a test's handle and the relay share.
+struct FaultState {
+  FaultState(FaultKind what, RequestType which) : kind(what), type(which) {}
+
+  const FaultKind kind;
+  const RequestType type;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool happened = false;
+  bool finished = false;         ///< Cancelled or released: must not strike any more.
+  std::function<void()> resume;  ///< Of a held connection.
+
+  void mark_happened() {
+    const std::lock_guard lock(mutex);
+    happened = true;
+    changed.notify_all();
+  }
+  bool is_finished() {
+    const std::lock_guard lock(mutex);
+    return finished;
+  }
+  bool is_happened() {
+    const std::lock_guard lock(mutex);
+    return happened;
+  }
+  bool wait(std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, timeout, [this] { return happened; });
+  }
+  void finish() {
+    std::function<void()> go_on;
+    {
+      const std::lock_guard lock(mutex);
+      finished = true;
+      go_on.swap(resume);
+    }
+    if (go_on) {
+      go_on();
+    }
+  }
+};
+
+}  // namespace zktesting::detail

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "zktesting/detail/endpoint.hpp"
+#include "zktesting/detail/guard.hpp"
+#include "zktesting/server.hpp"
+
+namespace zktesting::detail {
+
+/// What a server is to be.
+struct ServerPlan {
+  ServerOptions options;
+  Endpoint endpoint;                           ///< For clients.
+  std::map<std::string, std::string> members;  ///< Lines of the ensemble; they win.
+  int id = 0;                                  ///< Of a member of an ensemble.
+};
+
+/// Throws `Error` if options contradict themselves or contain what they must not.
+void validate(const ServerOptions& options);
+
+/// A server's answer to a four-letter word; nothing if none came until the deadline.
+std::optional<std::string> ask_server(const Endpoint& endpoint, std::string_view word, Deadline deadline);
+/// The same, with the reason why there is none as an `Error`.
+std::string ask_server_or_throw(const Endpoint& endpoint, std::string_view word, Deadline deadline);
+/// How long to wait for an answer when another attempt will follow: a server that has just begun
+/// to listen can leave a connection unanswered for ever.
+constexpr std::chrono::milliseconds probe_timeout{150};
+
+/// Folder, configuration and process of one server. Thread-safe; changes of state are serialised.
+class ServerProcess {
+ public:
+  /// Makes the folder; starts nothing.
+  explicit ServerProcess(ServerPlan plan);
+
+  /// Starts the process if it is not running.
+  void launch();
+  /// Waits until it serves (standalone) or answers (member of an ensemble).
+  void await_ready();
+  void stop();
+  void kill();
+  void pause();
+  void resume();
+  /// Removes the data of a server; kills it first.
+  void wipe();
+
+  [[nodiscard]] bool running() const;
+  [[nodiscard]] int pid() const;
+  [[nodiscard]] std::string log() const;
+  [[nodiscard]] const Endpoint& endpoint() const { return plan_.endpoint; }
+  [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
+
+ private:
+  void write_files();
+  [[nodiscard]] std::map<std::string, std::string> configuration() const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  const ServerPlan plan_;
+  std::filesystem::path directory_;
+  mutable std::mutex mutex_;
+  std::unique_ptr<Guard> guard_;
+};
+
+}  // namespace zktesting::detail
