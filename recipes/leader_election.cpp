@@ -217,6 +217,9 @@ Awaitable<void> observe_until_ended(std::shared_ptr<Observer> self) {
 // --- LeaderElection -----------------------------------------------------------------------------------------------
 
 struct LeaderElection::State {
+  explicit State(zkclient::Client shared) : owner(std::move(shared)) {}
+
+  zkclient::Client owner;  // Stays open for as long as it is used here.
   QueueSpec spec;
   zkclient::Path path;
   std::string id;
@@ -230,16 +233,21 @@ struct LeaderElection::State {
     const std::lock_guard lock(mutex);
     return campaigns.get_token();
   }
-  void remember(const LeasePtr& lease) {
+  // A campaign that joined with `token` was won; throws if resign() was called meanwhile.
+  void remember(const LeasePtr& lease, const std::stop_token& token) {
     const std::lock_guard lock(mutex);
+    if (token != campaigns.get_token()) {
+      lease->drop();
+      throw Error(Errc::cancelled, operation, path.str(), "resigned");
+    }
     std::erase_if(won, [](const auto& weak) { return weak.expired(); });
     won.push_back(lease);
   }
 };
 
 LeaderElection::LeaderElection(zkclient::Client client, zkclient::Path path, LeaderElectionOptions options)
-    : state_(std::make_shared<State>()) {
-  state_->spec = make_spec(client.impl(), path, options);
+    : state_(std::make_shared<State>(std::move(client))) {
+  state_->spec = make_spec(state_->owner.impl(), path, options);
   state_->path = std::move(path);
   state_->id = options.id.empty() ? detail::process_name() : std::move(options.id);
 }
@@ -276,24 +284,31 @@ zk::Work<LeasePtr> campaign_work(const QueueSpec& spec, const std::string& id, b
 }  // namespace
 
 Leadership LeaderElection::campaign(const CallOptions& call) {
-  EitherStop stop(call.stop, state_->joined());
+  const std::stop_token joined = state_->joined();
+  EitherStop stop(call.stop, joined);
   const CallOptions limits{call.deadline, stop.both.get_token()};
   LeasePtr lease = zk::wait_for_work<LeasePtr>(state_->spec.client, limits,
                                                campaign_work(state_->spec, state_->id, call.deadline.has_value()),
                                                operation, state_->spec.path)
                        .value();
-  state_->remember(lease);
+  state_->remember(lease, joined);
   return Leadership(std::move(lease));
 }
 
 void LeaderElection::async_campaign(zkclient::Handler<Leadership> handler, const CallOptions& call) {
-  const auto stop = std::make_shared<EitherStop>(call.stop, state_->joined());
-  auto wrapped = [state = state_, stop, handler = std::move(handler)](Result<LeasePtr> result) mutable {
+  const std::stop_token joined = state_->joined();
+  const auto stop = std::make_shared<EitherStop>(call.stop, joined);
+  auto wrapped = [state = state_, stop, joined, handler = std::move(handler)](Result<LeasePtr> result) mutable {
     if (!result) {
       handler(result.error());
       return;
     }
-    state->remember(*result);
+    try {
+      state->remember(*result, joined);
+    } catch (const Error& resigned) {
+      handler(resigned);
+      return;
+    }
     handler(Leadership(std::move(*result)));
   };
   const CallOptions limits{call.deadline, stop->both.get_token()};

@@ -20,6 +20,9 @@ using zkclient::Error;
 using zkclient::Result;
 
 struct Mutex::State {
+  explicit State(zkclient::Client shared) : owner(std::move(shared)), client(owner.impl()) {}
+
+  zkclient::Client owner;  // Stays open for as long as it is used here.
   std::shared_ptr<zk::ClientCore> client;
   zkclient::Path path;
   std::string id;
@@ -75,8 +78,8 @@ std::optional<Lease> to_optional(LeasePtr lease) {
 
 }  // namespace
 
-Mutex::Mutex(zkclient::Client client, zkclient::Path path, MutexOptions options) : state_(std::make_unique<State>()) {
-  state_->client = client.impl();
+Mutex::Mutex(zkclient::Client client, zkclient::Path path, MutexOptions options)
+    : state_(std::make_unique<State>(std::move(client))) {
   state_->spec = make_spec(state_->client, path, options);
   state_->path = std::move(path);
   state_->id = std::move(options.id);

@@ -91,12 +91,13 @@ void start(const CorePtr& core, Plan<T> plan, const CallOptions& call, Handler<T
           handler(to_result(plan, reply));
         });
   };
-  core->submit(op);
   if (stop != nullptr) {
+    // Before the start: afterwards `stop` belongs to the completion.
     stop->emplace(call.stop, [core, weak = std::weak_ptr<Op>(op)] {
       if (const auto alive = weak.lock()) core->cancel(alive);
     });
   }
+  core->submit(op);
 }
 
 template <typename T>
@@ -154,7 +155,8 @@ Awaitable<Result<Created>> create_with_care(CorePtr core, Plan<Created> plan, Cr
       }
       const std::string marker = "_c_" + detail::make_uuid() + "-";
       Request request = plan.request;
-      request.path = (parent == "/" ? "/" : parent + "/") + marker + path.substr(slash + 1);
+      request.path = path;
+      request.path.insert(slash + 1, marker);
       reply = co_await core->create_marked(std::move(request), parent, marker, call);
       if (reply.failed(Errc::in_doubt)) core->janitor_remove_marked(parent, marker, call.bound);
       const bool foreign = is_ephemeral(options.mode) && reply.ok() && reply.stat.ephemeral_owner != call.bound->id();

@@ -88,8 +88,8 @@ class LeaderElection {
   /// Waits until this candidate leads, for ever unless `call` has a deadline or a stop token.
   Leadership campaign(const zkclient::CallOptions& call = {});
   void async_campaign(zkclient::Handler<Leadership> handler, const zkclient::CallOptions& call = {});
-  /// Ends the campaigns of this object (they throw cancelled) and gives up leaderships it won; waits until their
-  /// nodes are gone. Campaigning again afterwards is fine.
+  /// Ends the campaigns of this object (they throw cancelled) and gives up the leaderships that it won; waits until
+  /// the nodes of the latter are gone. Campaigning again afterwards is fine.
   void resign(const zkclient::CallOptions& call = {});
 
   /// Who leads now; nullopt when nobody does.

@@ -88,6 +88,11 @@ class Attempt {
     if (!connected.ok()) co_return connected;
     session_ = call_.bound = connected.session;
     keeper_ = spec_.client->keeper();
+    if (!keeper_->prepare()) {
+      connected.error = Errc::system_error;
+      connected.detail = "no descriptor for the lease clock";
+      co_return connected;
+    }
     wake_on_changes();
     for (;;) {
       Reply created = co_await create_and_list();
@@ -110,7 +115,8 @@ class Attempt {
     const PendingReply listing = spec_.client->launch(zk::make_request(OpType::children, spec_.directory), call_);
     Reply created = co_await creating.get();
     Reply listed = co_await listing.get();
-    if (created.failed(Errc::in_doubt) && !created.given_up) {
+    const bool unknown = created.failed(Errc::in_doubt) && !created.given_up;
+    if (unknown) {
       created = co_await recover(std::move(create));
       if (created.ok()) listed = co_await list();
     }
@@ -122,7 +128,7 @@ class Attempt {
       co_return created;
     }
     node_ = created;
-    keeper_->acknowledged(created.sent);
+    if (!unknown) keeper_->acknowledged(created.sent);  // Else it was read, which proves nothing; see prove().
     children_ = std::move(listed.names);
     co_return listed;
   }

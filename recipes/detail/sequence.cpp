@@ -34,8 +34,15 @@ std::vector<std::string> in_order(const std::vector<std::string>& names, const s
   for (const std::string& name : names) {
     if (const auto sequence = sequence_of(name, infixes)) found.emplace_back(*sequence, &name);
   }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return a.first == b.first ? *a.second < *b.second : precedes(a.first, b.first);
+  if (found.empty()) return {};
+  // Names made by hand may be so far apart that "precedes" goes round in a circle, which no sort survives: compare the
+  // distances from the first one.
+  const auto before = [](const auto& a, const auto& b) { return precedes(a.first, b.first); };
+  const auto first = static_cast<std::uint32_t>(std::min_element(found.begin(), found.end(), before)->first);
+  std::sort(found.begin(), found.end(), [first](const auto& a, const auto& b) {
+    const std::uint32_t distance_a = static_cast<std::uint32_t>(a.first) - first;
+    const std::uint32_t distance_b = static_cast<std::uint32_t>(b.first) - first;
+    return distance_a == distance_b ? *a.second < *b.second : distance_a < distance_b;
   });
   std::vector<std::string> ordered;
   ordered.reserve(found.size());

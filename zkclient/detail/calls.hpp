@@ -70,7 +70,7 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
       if (stop.stop_requested()) job->cancel->request();
     }
     auto body = [](std::shared_ptr<Job> owned, Call limits) -> Awaitable<void> {
-      Awaitable<Result<T>> running = owned->work(std::move(limits));
+      Awaitable<Result<T>> running = owned->work(limits);
       Result<T> result = co_await std::move(running);
       owned->stop.reset();
       UniqueFunction<void(Result<T>)> finish = std::move(owned->done);

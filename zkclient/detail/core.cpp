@@ -57,7 +57,7 @@ Request make_request(OpType type, std::string path) {
 std::shared_ptr<ClientCore> ClientCore::start(std::shared_ptr<Loop> loop, std::string_view hosts,
                                               ClientOptions options) {
   check_options(options);
-  const std::shared_ptr<ClientCore> core(new ClientCore(std::move(loop), parse_hosts(hosts), std::move(options)));
+  std::shared_ptr<ClientCore> core(new ClientCore(std::move(loop), parse_hosts(hosts), std::move(options)));
   core->loop_->add(core);
   core->shared_session_ = std::make_shared<SessionState>(core->options_.session_timeout);
   core->loop_->post([core] { core->open_session(); });
@@ -103,6 +103,7 @@ ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionSta
     op->request = std::move(request);
     op->done = std::move(done);
     op->bound = session;
+    op->urgent = true;
     op->deadline = std::chrono::steady_clock::now() + session->timeout();
     core->start_op(op);
   };
@@ -285,7 +286,7 @@ void ClientCore::start_op(const std::shared_ptr<Op>& op) {
     fail(op, Errc::overloaded, "the paths of all watches together would be too long to renew after a reconnection");
   } else {
     op->state = Op::State::waiting;
-    waiting_.push_back(op);
+    op->urgent ? waiting_.push_front(op) : waiting_.push_back(op);
     pump();
     if (op->state != Op::State::done) add_deadline(op);
   }
@@ -299,7 +300,7 @@ bool ClientCore::room_to_wait() {
 
 void ClientCore::pump() {
   while (!waiting_.empty() && connection_->session->raw_state() == ConnectionState::connected &&
-         connection_->handle->in_flight() < max_in_flight) {
+         (waiting_.front()->urgent || connection_->handle->in_flight() < max_in_flight)) {
     const std::shared_ptr<Op> op = std::move(waiting_.front());
     waiting_.pop_front();
     if (op->state != Op::State::waiting) continue;

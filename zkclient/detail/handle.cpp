@@ -131,7 +131,7 @@ struct Callbacks {
       op.reply.codes.push_back(multi.results[i].err);
       if (code != ZOK) continue;
       OperationResult result;
-      if (multi.ops[i].type == ZOO_CREATE_OP) result.path = multi.paths[i].c_str();
+      if (multi.ops[i].type == ZOO_CREATE_OP) result.path.assign(multi.paths[i], 0, multi.paths[i].find('\0'));
       if (multi.ops[i].type == ZOO_SETDATA_OP) result.stat = convert(multi.stats[i]);
       op.reply.results.push_back(std::move(result));
     }
@@ -323,8 +323,7 @@ void Handle::drive() {
     return;
   }
   check_connection();
-  const int state = zoo_state(zh_);
-  if (state == 0 || state == not_connected_state) drop_descriptor();
+  forget_closed_socket();
   int fd = -1;
   int interest = 0;
   timeval wait{};
@@ -390,6 +389,12 @@ void Handle::arm_timer(std::chrono::microseconds delay) {
   });
 }
 
+// At once, before anybody can open another descriptor, which may get the same number.
+void Handle::forget_closed_socket() {
+  const int state = zoo_state(zh_);
+  if (dead_ || state == 0 || state == not_connected_state) drop_descriptor();
+}
+
 void Handle::on_readable() {
   if (phase_ == Phase::saying_goodbye) {
     read_goodbye();
@@ -408,6 +413,7 @@ void Handle::process(int events) {
     if (code != ZOK) break;
     if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
   }
+  forget_closed_socket();
   run_ready();
   drive();
 }

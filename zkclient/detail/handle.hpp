@@ -31,7 +31,7 @@ class HandleOwner {
   virtual void on_reply(const std::shared_ptr<Op>& op) = 0;
 
  protected:
-  ~HandleOwner() = default;
+  virtual ~HandleOwner() = default;
 };
 
 /// One handle of the C client, driven by the event loop: the only file that includes zookeeper.h.
@@ -89,6 +89,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void on_writable();
   void process(int events);
   void check_connection();
+  void forget_closed_socket();
   void flush_broken_connection();
   void run_ready();
   void continue_close();

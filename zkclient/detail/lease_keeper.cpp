@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 namespace zkclient::detail {
 namespace {
@@ -15,20 +13,21 @@ constexpr std::size_t max_checks = 256;
 constexpr std::size_t max_check_bytes = 256 * 1024;
 constexpr auto settling_time = std::chrono::milliseconds(20);
 
-int make_timer() {
-  const int fd = ::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
-  if (fd < 0) throw Error(Errc::system_error, "lease clock", "", std::strerror(errno));
-  return fd;
-}
-
 }  // namespace
 
 LeaseKeeper::LeaseKeeper(asio::io_context& context, std::shared_ptr<SessionState> session, Hooks hooks)
     : session_(std::move(session)), hooks_(std::move(hooks)), timer_(context) {}
 
+bool LeaseKeeper::prepare() {
+  if (timer_.is_open()) return true;
+  const int fd = ::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+  if (fd < 0) return false;
+  timer_.assign(fd);
+  return true;
+}
+
 void LeaseKeeper::connected() {
   if (stopped_) return;
-  if (!timer_.is_open()) timer_.assign(make_timer());
   if (clock_ == nullptr) clock_ = std::make_unique<LeaseClock>(session_->timeout());
   next_beat_ = TimePoint{};  // After an outage the proof is old: renew it now.
   if (holding()) beat();
@@ -47,10 +46,8 @@ void LeaseKeeper::acknowledged(BootClock::time_point sent) {
   const TimePoint now = BootClock::now();
   // Once the clock has run out under a lease, nothing revives it: the timer is about to say so.
   if (holding() && now >= clock_->valid_until()) return;
-  if (clock_->acknowledged(sent, now)) {
-    session_->set_valid_until(clock_->valid_until());
-    next_beat_ = now + clock_->interval();
-  }
+  if (clock_->acknowledged(sent, now)) session_->set_valid_until(clock_->valid_until());
+  next_beat_ = clock_->next();
 }
 
 bool LeaseKeeper::proven() const noexcept {
@@ -75,7 +72,8 @@ void LeaseKeeper::drop(HoldId id) {
 // The next heartbeat, the end of the lease clock, or a lease that settles: one timer serves them all.
 LeaseKeeper::TimePoint LeaseKeeper::next_date() const {
   TimePoint date = clock_->valid_until();
-  if (!beating_) date = std::min(date, next_beat_);
+  const bool connected = session_->raw_state() == ConnectionState::connected;
+  if (connected && !beating_) date = std::min(date, next_beat_);  // Else connected() sends it.
   if (!unsettled_.empty()) date = std::min(date, unsettled_.front().first);
   return date;
 }

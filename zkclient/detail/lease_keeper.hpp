@@ -33,6 +33,8 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
 
   LeaseKeeper(asio::io_context& context, std::shared_ptr<SessionState> session, Hooks hooks);
 
+  /// Gets what hold() needs from the system; false when there is none to be had.
+  bool prepare();
   /// The session was granted, or the connection came back.
   void connected();
   /// Ends everything; nothing is called afterwards.
