@@ -71,8 +71,7 @@ void Leadership::publish(const char* name, const CallOptions& call) {
   op->deadline = call.deadline.value_or(client->default_deadline());
   zk::Slot<Reply> slot;
   op->done = [&slot](Reply reply) { slot.fill(std::move(reply)); };
-  client->submit(op);
-  const std::stop_callback stop(call.stop, [&] { client->cancel(op); });
+  client->submit(op, call.stop);
   Reply reply = slot.take();
   if (reply.ok()) return;
   const bool gone =

@@ -72,8 +72,7 @@ Result<T> run(const CorePtr& core, Plan<T> plan, const CallOptions& call) {
   detail::Slot<Reply> slot;
   const auto op = make_op(core, plan, call);
   op->done = [&slot](Reply reply) { slot.fill(std::move(reply)); };
-  core->submit(op);
-  const std::stop_callback stop(call.stop, [&] { core->cancel(op); });
+  core->submit(op, call.stop);
   Reply reply = slot.take();
   return to_result(plan, reply);
 }
@@ -81,23 +80,12 @@ Result<T> run(const CorePtr& core, Plan<T> plan, const CallOptions& call) {
 template <typename T>
 void start(const CorePtr& core, Plan<T> plan, const CallOptions& call, Handler<T> handler) {
   const auto op = make_op(core, plan, call);
-  using Stop = std::stop_callback<std::function<void()>>;
-  std::shared_ptr<std::optional<Stop>> stop;
-  if (call.stop.stop_possible()) stop = std::make_shared<std::optional<Stop>>();
-  op->done = [core, stop, plan = std::move(plan), handler = std::move(handler)](Reply reply) mutable {
-    core->callbacks()->post(
-        [stop, plan = std::move(plan), handler = std::move(handler), reply = std::move(reply)]() mutable {
-          if (stop != nullptr) stop->reset();
-          handler(to_result(plan, reply));
-        });
-  };
-  if (stop != nullptr) {
-    // Before the start: afterwards `stop` belongs to the completion.
-    stop->emplace(call.stop, [core, weak = std::weak_ptr<Op>(op)] {
-      if (const auto alive = weak.lock()) core->cancel(alive);
+  op->done = [core, plan = std::move(plan), handler = std::move(handler)](Reply reply) mutable {
+    core->callbacks()->post([plan = std::move(plan), handler = std::move(handler), reply = std::move(reply)]() mutable {
+      handler(to_result(plan, reply));
     });
-  }
-  core->submit(op);
+  };
+  core->submit(op, call.stop);
 }
 
 template <typename T>
@@ -263,8 +251,7 @@ Result<Watched<T>> run_watched(const CorePtr& core, Plan<T> plan, WatchRegistry:
     }
     slot.fill(std::move(reply));
   };
-  core->submit(op);
-  const std::stop_callback stop(call.stop, [&] { core->cancel(op); });
+  core->submit(op, call.stop);
   Reply reply = slot.take();
   Result<T> result = to_result(plan, reply);
   if (!result) return result.error();

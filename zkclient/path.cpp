@@ -99,6 +99,7 @@ bool Path::starts_with(const Path& ancestor) const noexcept {
 }
 
 Path operator/(const Path& parent, std::string_view child) {
+  if (child.empty()) refuse(parent.text_ + "/", "has an empty component");
   std::string text = parent.is_root() ? std::string() : parent.text_;
   text += '/';
   text += child;

@@ -47,9 +47,7 @@ Transaction& Transaction::remove(Path path, std::int32_t version) {
   return *this;
 }
 
-Transaction& Transaction::check(Path path, std::int32_t version) {
-  return check(Check{std::move(path), version});
-}
+Transaction& Transaction::check(Path path, std::int32_t version) { return check(Check{std::move(path), version}); }
 
 Transaction& Transaction::check(Check check) {
   check_version("transaction check", check.path, check.version);

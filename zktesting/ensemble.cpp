@@ -293,9 +293,7 @@ Ensemble::~Ensemble() = default;
 Ensemble::Ensemble(Ensemble&&) noexcept = default;
 Ensemble& Ensemble::operator=(Ensemble&&) noexcept = default;
 
-std::size_t Ensemble::size() const {
-  return impl_->servers.size();
-}
+std::size_t Ensemble::size() const { return impl_->servers.size(); }
 
 std::string Ensemble::connect_string() const {
   std::string result;
@@ -315,9 +313,7 @@ Server& Ensemble::server(std::size_t index) {
   return impl_->servers[index];
 }
 
-std::optional<std::size_t> Ensemble::leader() const {
-  return leader_of(impl_->roles());
-}
+std::optional<std::size_t> Ensemble::leader() const { return leader_of(impl_->roles()); }
 
 std::vector<std::size_t> Ensemble::followers() const {
   std::vector<std::size_t> result;
@@ -337,25 +333,15 @@ void Ensemble::wait_for_all(std::chrono::milliseconds timeout) {
   impl_->wait_until_committing(timeout, &Impl::running_to_try);
 }
 
-void Ensemble::stop(std::size_t index) {
-  server(index).stop();
-}
+void Ensemble::stop(std::size_t index) { server(index).stop(); }
 
-void Ensemble::kill(std::size_t index) {
-  server(index).kill();
-}
+void Ensemble::kill(std::size_t index) { server(index).kill(); }
 
-void Ensemble::pause(std::size_t index) {
-  server(index).pause();
-}
+void Ensemble::pause(std::size_t index) { server(index).pause(); }
 
-void Ensemble::resume(std::size_t index) {
-  server(index).resume();
-}
+void Ensemble::resume(std::size_t index) { server(index).resume(); }
 
-void Ensemble::restart(std::size_t index) {
-  server(index).restart();
-}
+void Ensemble::restart(std::size_t index) { server(index).restart(); }
 
 void Ensemble::isolate(std::size_t index, Isolation mode) {
   impl_->check(index);

@@ -6,23 +6,15 @@ namespace zktesting {
 
 Fault::Fault(std::shared_ptr<detail::FaultState> state) : state_(std::move(state)) {}
 
-bool Fault::wait(std::chrono::milliseconds timeout) const {
-  return state_->wait(timeout);
-}
+bool Fault::wait(std::chrono::milliseconds timeout) const { return state_->wait(timeout); }
 
-bool Fault::happened() const {
-  return state_->is_happened();
-}
+bool Fault::happened() const { return state_->is_happened(); }
 
-void Fault::cancel() {
-  state_->finish();
-}
+void Fault::cancel() { state_->finish(); }
 
 HeldReply::HeldReply(std::shared_ptr<detail::FaultState> state) : state_(std::move(state)) {}
 
-HeldReply::~HeldReply() {
-  release();
-}
+HeldReply::~HeldReply() { release(); }
 
 HeldReply& HeldReply::operator=(HeldReply&& other) noexcept {
   if (this != &other) {
@@ -32,13 +24,9 @@ HeldReply& HeldReply::operator=(HeldReply&& other) noexcept {
   return *this;
 }
 
-bool HeldReply::wait(std::chrono::milliseconds timeout) const {
-  return state_->wait(timeout);
-}
+bool HeldReply::wait(std::chrono::milliseconds timeout) const { return state_->wait(timeout); }
 
-bool HeldReply::happened() const {
-  return state_->is_happened();
-}
+bool HeldReply::happened() const { return state_->is_happened(); }
 
 void HeldReply::release() {
   if (state_) {
@@ -58,68 +46,40 @@ Proxy::~Proxy() = default;
 Proxy::Proxy(Proxy&&) noexcept = default;
 Proxy& Proxy::operator=(Proxy&&) noexcept = default;
 
-std::string Proxy::connect_string() const {
-  return relay_->endpoint().text();
-}
+std::string Proxy::connect_string() const { return relay_->endpoint().text(); }
 
-void Proxy::cut() {
-  relay_->cut();
-}
+void Proxy::cut() { relay_->cut(); }
 
-void Proxy::refuse(bool on) {
-  relay_->refuse(on);
-}
+void Proxy::refuse(bool on) { relay_->refuse(on); }
 
-void Proxy::stall(Direction direction) {
-  relay_->stall(direction, true);
-}
+void Proxy::stall(Direction direction) { relay_->stall(direction, true); }
 
-void Proxy::unstall(Direction direction) {
-  relay_->stall(direction, false);
-}
+void Proxy::unstall(Direction direction) { relay_->stall(direction, false); }
 
-void Proxy::delay(Direction direction, std::chrono::milliseconds by) {
-  relay_->delay(direction, by);
-}
+void Proxy::delay(Direction direction, std::chrono::milliseconds by) { relay_->delay(direction, by); }
 
-Fault Proxy::drop_next_reply(RequestType type) {
-  return Fault(relay_->arm(detail::FaultKind::drop_reply, type));
-}
+Fault Proxy::drop_next_reply(RequestType type) { return Fault(relay_->arm(detail::FaultKind::drop_reply, type)); }
 
-Fault Proxy::drop_next_request(RequestType type) {
-  return Fault(relay_->arm(detail::FaultKind::drop_request, type));
-}
+Fault Proxy::drop_next_request(RequestType type) { return Fault(relay_->arm(detail::FaultKind::drop_request, type)); }
 
 HeldReply Proxy::hold_next_reply(RequestType type) {
   return HeldReply(relay_->arm(detail::FaultKind::hold_reply, type));
 }
 
-std::size_t Proxy::request_count(RequestType type) const {
-  return relay_->request_count(type);
-}
+std::size_t Proxy::request_count(RequestType type) const { return relay_->request_count(type); }
 
 bool Proxy::wait_for_requests(RequestType type, std::size_t count, std::chrono::milliseconds timeout) const {
   return relay_->wait_for_requests(type, count, timeout);
 }
 
-std::size_t Proxy::byte_count(Direction direction) const {
-  return relay_->byte_count(direction);
-}
+std::size_t Proxy::byte_count(Direction direction) const { return relay_->byte_count(direction); }
 
-std::size_t Proxy::dropped_replies() const {
-  return relay_->dropped(detail::FaultKind::drop_reply);
-}
+std::size_t Proxy::dropped_replies() const { return relay_->dropped(detail::FaultKind::drop_reply); }
 
-std::size_t Proxy::dropped_requests() const {
-  return relay_->dropped(detail::FaultKind::drop_request);
-}
+std::size_t Proxy::dropped_requests() const { return relay_->dropped(detail::FaultKind::drop_request); }
 
-std::size_t Proxy::connections() const {
-  return relay_->connections();
-}
+std::size_t Proxy::connections() const { return relay_->connections(); }
 
-std::size_t Proxy::accepted_connections() const {
-  return relay_->accepted();
-}
+std::size_t Proxy::accepted_connections() const { return relay_->accepted(); }
 
 }  // namespace zktesting

@@ -54,25 +54,15 @@ Server::~Server() = default;
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 
-std::string Server::connect_string() const {
-  return process_->endpoint().text();
-}
+std::string Server::connect_string() const { return process_->endpoint().text(); }
 
-std::string Server::address() const {
-  return process_->endpoint().address;
-}
+std::string Server::address() const { return process_->endpoint().address; }
 
-std::uint16_t Server::port() const {
-  return process_->endpoint().port;
-}
+std::uint16_t Server::port() const { return process_->endpoint().port; }
 
-std::filesystem::path Server::directory() const {
-  return process_->directory();
-}
+std::filesystem::path Server::directory() const { return process_->directory(); }
 
-std::string Server::log() const {
-  return process_->log();
-}
+std::string Server::log() const { return process_->log(); }
 
 void Server::start() {
   if (!process_->running()) {
@@ -81,21 +71,13 @@ void Server::start() {
   }
 }
 
-void Server::stop() {
-  process_->stop();
-}
+void Server::stop() { process_->stop(); }
 
-void Server::kill() {
-  process_->kill();
-}
+void Server::kill() { process_->kill(); }
 
-void Server::pause() {
-  process_->pause();
-}
+void Server::pause() { process_->pause(); }
 
-void Server::resume() {
-  process_->resume();
-}
+void Server::resume() { process_->resume(); }
 
 void Server::restart() {
   kill();
@@ -107,13 +89,9 @@ void Server::restart_wiped() {
   start();
 }
 
-bool Server::running() const {
-  return process_->running();
-}
+bool Server::running() const { return process_->running(); }
 
-int Server::pid() const {
-  return process_->pid();
-}
+int Server::pid() const { return process_->pid(); }
 
 std::string Server::four_letter_word(std::string_view word) const {
   if (word.size() != 4) {
@@ -136,17 +114,11 @@ std::map<std::string, std::string> Server::stats() const {
   return result;
 }
 
-std::size_t Server::watch_count() const {
-  return number(stats(), "zk_watch_count");
-}
+std::size_t Server::watch_count() const { return number(stats(), "zk_watch_count"); }
 
-std::size_t Server::ephemeral_count() const {
-  return number(stats(), "zk_ephemerals_count");
-}
+std::size_t Server::ephemeral_count() const { return number(stats(), "zk_ephemerals_count"); }
 
-std::size_t Server::znode_count() const {
-  return number(stats(), "zk_znode_count");
-}
+std::size_t Server::znode_count() const { return number(stats(), "zk_znode_count"); }
 
 std::size_t Server::connection_count() const {
   const std::size_t all = number(stats(), "zk_num_alive_connections");

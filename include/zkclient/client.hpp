@@ -23,7 +23,7 @@ class ClientCore;
 }
 
 struct ClientOptions {
-  /// Asked for; the server grants what its limits allow (see Session::timeout). Positive.
+  /// Asked for; the server grants what its limits allow (see Session::timeout). At least 100 ms.
   std::chrono::milliseconds session_timeout{10'000};
   /// Deadline of calls that name none of their own. Positive.
   std::chrono::milliseconds operation_timeout{15'000};

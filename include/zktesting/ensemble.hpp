@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "zktesting/server.hpp"
+#include <zktesting/server.hpp>
 
 namespace zktesting {
 

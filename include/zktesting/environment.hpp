@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "zktesting/server.hpp"
+#include <zktesting/server.hpp>
 
 namespace zktesting {
 

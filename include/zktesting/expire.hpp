@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "zktesting/error.hpp"
+#include <zktesting/error.hpp>
 
 namespace zktesting {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "zktesting/error.hpp"
+#include <zktesting/error.hpp>
 
 namespace zktesting {
 
@@ -135,8 +135,7 @@ class Proxy {
   /// Requests that clients have sent, dropped ones and those on closed connections included.
   [[nodiscard]] std::size_t request_count(RequestType type) const;
   /// Waits until `request_count(type)` is at least `count`. False: not within `timeout`.
-  [[nodiscard]] bool wait_for_requests(RequestType type, std::size_t count,
-                                       std::chrono::milliseconds timeout) const;
+  [[nodiscard]] bool wait_for_requests(RequestType type, std::size_t count, std::chrono::milliseconds timeout) const;
   /// Bytes handed to the other side so far. Dropped ones are not counted; `both` is the sum.
   [[nodiscard]] std::size_t byte_count(Direction direction) const;
   [[nodiscard]] std::size_t dropped_replies() const;

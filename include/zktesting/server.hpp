@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "zktesting/error.hpp"
+#include <zktesting/error.hpp>
 
 namespace zktesting {
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include <fmt/format.h>
@@ -161,8 +162,15 @@ class Attempt {
     Reply reply;
     while (!keeper_->proven()) {
       reply = co_await check();
-      if (!reply.ok()) co_return reply;
+      if (!reply.ok() || keeper_->proven()) break;
+      // The server answers too slowly for a proof. Its next word counts only after a while, so do not press it.
+      wake_.clear();
+      const auto later = std::chrono::steady_clock::now() + keeper_->pause_before_proof();
+      co_await wake_.wait(call_.deadline ? std::min(*call_.deadline, later) : later);
+      reply = state_of_wait();
+      if (!reply.ok()) break;
     }
+    if (!reply.ok()) co_return reply;
     if (session_->over()) reply.error = Errc::session_lost;
     co_return reply;
   }

@@ -6,9 +6,7 @@
 #include <zktesting/server.hpp>
 
 // Never called with more than the program name: links zktesting without starting a server.
-static void start_server() {
-  zktesting::Server server;
-}
+static void start_server() { zktesting::Server server; }
 
 int main(int argc, char**) {
   if (argc > 1) {

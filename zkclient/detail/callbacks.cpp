@@ -106,8 +106,17 @@ void CallbackPool::work(const std::shared_ptr<Shared>& shared) {
     Task task = std::move(from.front());
     from.pop_front();
     const std::uint64_t mine = urgent ? 0 : ++shared->baton;
-    if (!urgent) shared->baton_taken = true;
+    bool report = false;
+    if (!urgent) {
+      shared->baton_taken = true;
+      // Those that came before this one was started have reported nothing.
+      if (!shared->tasks.empty() && !shared->backlog && !shared->stopping) {
+        shared->backlog = report = true;
+        shared->baton_at_relief = shared->baton;
+      }
+    }
     lock.unlock();
+    if (report) shared->on_backlog();
     task();
     task = nullptr;  // What the task owns goes before the next one starts.
     lock.lock();

@@ -18,8 +18,9 @@ constexpr auto reopen_pause = std::chrono::milliseconds(200);
 
 void check_options(const ClientOptions& options) {
   const auto refuse = [](const char* what) { throw Error(Errc::invalid_argument, "client", "", what); };
-  if (options.session_timeout.count() <= 0 || options.session_timeout > std::chrono::hours(24)) {
-    refuse("session_timeout must be positive and at most a day");
+  // The C client gives a server two thirds of it to answer, and never connects if that is next to nothing.
+  if (options.session_timeout.count() < 100 || options.session_timeout > std::chrono::hours(24)) {
+    refuse("session_timeout must be at least 100 ms and at most a day");
   }
   if (options.operation_timeout.count() <= 0) refuse("operation_timeout must be positive");
   if (options.retry.initial.count() < 0 || options.retry.max.count() < 0) refuse("retry pauses must not be negative");
@@ -30,17 +31,19 @@ void check_options(const ClientOptions& options) {
 }
 
 // A failed transaction, in words: the first operation that has a reason of its own.
-std::string describe_failure(const Request& request, const std::vector<int>& codes) {
+std::string describe_failure(const ClientCore& core, const Request& request, const std::vector<int>& codes) {
   for (std::size_t i = 0; i < codes.size() && i < request.operations.size(); ++i) {
     if (codes[i] == rc::ok || codes[i] == rc::runtime_inconsistency) continue;
-    struct Describe {
-      std::string operator()(const Transaction::Create& op) const { return "create " + op.path.str(); }
-      std::string operator()(const Transaction::Set& op) const { return "set " + op.path.str(); }
-      std::string operator()(const Transaction::Remove& op) const { return "remove " + op.path.str(); }
-      std::string operator()(const Check& op) const { return "check " + op.path.str(); }
+    struct Name {
+      const char* operator()(const Transaction::Create&) const { return "create"; }
+      const char* operator()(const Transaction::Set&) const { return "set"; }
+      const char* operator()(const Transaction::Remove&) const { return "remove"; }
+      const char* operator()(const Check&) const { return "check"; }
     };
-    return fmt::format("operation {} of {}, {}: {}", i + 1, codes.size(), std::visit(Describe{}, request.operations[i]),
-                       make_error_code(rc::to_errc(codes[i])).message());
+    const auto& operation = request.operations[i];
+    const std::string& path = std::visit([](const auto& op) -> const std::string& { return op.path.str(); }, operation);
+    return fmt::format("operation {} of {}, {} {}: {}", i + 1, codes.size(), std::visit(Name{}, operation),
+                       core.stripped(path), make_error_code(rc::to_errc(codes[i])).message());
   }
   return {};
 }
@@ -196,7 +199,9 @@ void ClientCore::on_suspended() {
   // Only a server can tell that a session expired. Without one for a whole timeout there is no reason for hope.
   connection->silence.expires_after(connection->session->timeout());
   connection->silence.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
-    if (!error && connection == self->connection_ && !connection->session->over()) self->lose_session();
+    if (error || connection != self->connection_) return;
+    // It may have reconnected while this was on its way.
+    if (connection->session->raw_state() == ConnectionState::suspended) self->lose_session();
   });
   connection->session->notify();
 }
@@ -227,6 +232,7 @@ void ClientCore::lose_session() {
 void ClientCore::end_session(ConnectionState state) {
   const auto connection = connection_;
   connection->silence.cancel();
+  end_pauses();
   connection->leases->stop();
   change_state(state);
   callbacks_->post([session = connection->session] { session->lost_source().request_stop(); }, true);
@@ -263,13 +269,23 @@ void ClientCore::retire(const std::shared_ptr<Connection>& connection) {
 
 // --- Requests -----------------------------------------------------------------------------------------------------
 
-void ClientCore::submit(const std::shared_ptr<Op>& op) {
-  const bool accepted = loop_->post([self = shared_from_this(), op] { self->start_op(op); });
+void ClientCore::submit(const std::shared_ptr<Op>& op, const std::stop_token& stop) {
+  const bool accepted = loop_->post([self = shared_from_this(), op, stop] {
+    if (stop.stop_requested()) {
+      self->give_up(op, Errc::cancelled);
+      return;
+    }
+    if (stop.stop_possible()) {
+      // A request that comes later runs on the requester's thread: back to the loop.
+      op->stop.emplace(stop, [self, weak = std::weak_ptr<Op>(op)] {
+        const auto alive = weak.lock();
+        if (alive == nullptr) return;
+        self->loop_->post([self, alive] { self->give_up(alive, Errc::cancelled); });
+      });
+    }
+    self->start_op(op);
+  });
   if (!accepted) fail(op, Errc::closed);
-}
-
-void ClientCore::cancel(const std::shared_ptr<Op>& op) {
-  loop_->post([self = shared_from_this(), op] { self->give_up(op, Errc::cancelled); });
 }
 
 void ClientCore::start_op(const std::shared_ptr<Op>& op) {
@@ -278,6 +294,8 @@ void ClientCore::start_op(const std::shared_ptr<Op>& op) {
     fail(op, Errc::closed);
   } else if (op->bound != nullptr && (op->bound != connection_->session || op->bound->over())) {
     fail(op, Errc::session_lost);
+  } else if (op->deadline && *op->deadline <= std::chrono::steady_clock::now()) {
+    give_up(op, Errc::deadline_exceeded);
   } else if (op->request.wire_size() > max_request_bytes) {
     fail(op, Errc::too_large);
   } else if (!room_to_wait()) {
@@ -327,7 +345,7 @@ void ClientCore::on_reply(const std::shared_ptr<Op>& op) {
     finish(op);
   } else if (!rc::is_loss(op->code)) {
     const bool transaction = op->request.type == OpType::multi && !reply.codes.empty();
-    reply.detail = transaction ? describe_failure(op->request, reply.codes) : std::string();
+    reply.detail = transaction ? describe_failure(*this, op->request, reply.codes) : std::string();
     reply.error = transaction ? Errc::transaction_failed : rc::to_errc(op->code);
     finish(op);
   } else if (op->request.is_write()) {
@@ -353,11 +371,19 @@ void ClientCore::retry(const std::shared_ptr<Op>& op) {
   }
   op->state = Op::State::pausing;
   const auto timer = std::make_shared<asio::steady_timer>(context(), *pause);
+  pausing_.emplace(op, timer);
   timer->async_wait([self = shared_from_this(), op, timer](const boost::system::error_code&) {
+    self->pausing_.erase(op);
     if (op->state != Op::State::pausing) return;
     op->state = Op::State::idle;
     self->start_op(op);
   });
+}
+
+// Those who wait before they try again try now: they end, or go on waiting for the next session.
+void ClientCore::end_pauses() {
+  for (const auto& [op, timer] : pausing_)
+    timer->cancel();
 }
 
 void ClientCore::fail(const std::shared_ptr<Op>& op, Errc code, std::string detail) {
@@ -382,6 +408,8 @@ void ClientCore::finish(const std::shared_ptr<Op>& op) {
   if (op->state == Op::State::done) return;
   op->state = Op::State::done;
   op->cancel_guard.reset();
+  op->stop.reset();
+  if (const auto pause = pausing_.find(op); pause != pausing_.end()) pause->second->cancel();
   Op::Done done = std::move(op->done);
   // The C client may still know the op; its reply then goes into an object that nobody looks at.
   Reply reply = op->in_library != nullptr ? op->reply : std::move(op->reply);
@@ -461,6 +489,7 @@ void ClientCore::do_close() {
   loop_->remove(this);
   deadline_timer_.cancel();
   if (connection_->session->over()) {  // Lost, and the next one not yet opened.
+    end_pauses();
     std::deque<std::shared_ptr<Op>> waiting;
     waiting.swap(waiting_);
     for (const auto& op : waiting)

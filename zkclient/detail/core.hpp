@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -67,9 +68,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   Op::TimePoint default_deadline() const { return std::chrono::steady_clock::now() + options_.operation_timeout; }
 
   /// Starts `op`; its `done` is called once, on the loop thread (or in here, if the loop has stopped).
-  void submit(const std::shared_ptr<Op>& op);
-  /// Ends `op` with Errc::cancelled, or in_doubt, if it is not done yet.
-  void cancel(const std::shared_ptr<Op>& op);
+  /// A stop request ends it with Errc::cancelled, or in_doubt.
+  void submit(const std::shared_ptr<Op>& op, const std::stop_token& stop = {});
   std::shared_ptr<SubscriptionState> subscribe(StateListener listener);
   void begin_close();
   /// Waits for what begin_close() began.
@@ -150,6 +150,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void pump();
   void on_reply(const std::shared_ptr<Op>& op);
   void retry(const std::shared_ptr<Op>& op);
+  void end_pauses();
   void fail(const std::shared_ptr<Op>& op, Errc code, std::string detail = {});
   void give_up(const std::shared_ptr<Op>& op, Errc code);
   void finish(const std::shared_ptr<Op>& op);
@@ -173,6 +174,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::shared_ptr<Connection> connection_;
   std::optional<SessionCredentials> resume_;
   std::deque<std::shared_ptr<Op>> waiting_;
+  std::map<std::shared_ptr<Op>, std::shared_ptr<asio::steady_timer>> pausing_;  // Reads before their next attempt.
   std::multimap<Op::TimePoint, std::weak_ptr<Op>> deadlines_;
   asio::steady_timer deadline_timer_;
   Op::TimePoint deadline_timer_due_ = Op::TimePoint::max();

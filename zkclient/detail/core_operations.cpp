@@ -176,6 +176,7 @@ Awaitable<void> ClientCore::remove_until_gone(std::string path, std::shared_ptr<
     const auto observer = now->observe([&timer, raw = now.get()] {
       if (raw->over()) timer.set();
     });
+    if (now->over()) timer.set();  // That will not be told again.
     co_await timer.wait(std::chrono::steady_clock::now() + pause);
     now->forget(observer);
     pause = std::min(pause * 2, last_janitor_pause);

@@ -333,6 +333,8 @@ void Handle::drive() {
     if (!dead_) arm_timer(std::chrono::milliseconds(1));
   } else {
     if (fd == -1) drop_descriptor();
+    // Asio goes on listening for writability once it was asked to, which would wake the loop after each reply.
+    if (fd != -1 && listens_for_write_ && (interest & ZOOKEEPER_WRITE) == 0) drop_descriptor();
     if (fd != -1 && !descriptor_.is_open()) take_descriptor(fd);
     if (fd != -1 && (interest & ZOOKEEPER_READ) != 0) arm_read();
     if (fd != -1 && (interest & ZOOKEEPER_WRITE) != 0) arm_write();
@@ -351,7 +353,7 @@ void Handle::take_descriptor(int fd) {
 void Handle::drop_descriptor() {
   if (descriptor_.is_open()) descriptor_.release();
   ++generation_;
-  read_armed_ = write_armed_ = false;
+  read_armed_ = write_armed_ = listens_for_write_ = false;
 }
 
 void Handle::arm_read() {
@@ -367,7 +369,7 @@ void Handle::arm_read() {
 
 void Handle::arm_write() {
   if (write_armed_) return;
-  write_armed_ = true;
+  write_armed_ = listens_for_write_ = true;
   descriptor_.async_wait(asio::posix::descriptor_base::wait_write,
                          [self = shared_from_this(), generation = generation_](const boost::system::error_code&) {
                            if (generation != self->generation_) return;

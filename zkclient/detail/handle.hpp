@@ -108,6 +108,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   asio::posix::stream_descriptor descriptor_;
   bool read_armed_ = false;
   bool write_armed_ = false;
+  bool listens_for_write_ = false;
   bool drive_scheduled_ = false;
   bool running_ready_ = false;
   unsigned generation_ = 0;  // Of the descriptor; stale waits are ignored.

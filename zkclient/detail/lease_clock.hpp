@@ -41,11 +41,14 @@ class LeaseClock {
   /// When to send the next heartbeat; one that is sent earlier proves little or nothing.
   BootClock::time_point next() const noexcept { return std::max(next_, not_before_); }
 
+  /// Writes that are sent earlier prove nothing.
+  BootClock::time_point not_before() const noexcept { return not_before_; }
+
  private:
   std::chrono::nanoseconds timeout_;
-  BootClock::time_point last_sent_{};   // The last step of the chain.
+  BootClock::time_point last_sent_{};  // The last step of the chain.
   BootClock::time_point last_acknowledged_{};
-  std::chrono::nanoseconds reach_{};    // How long before it the leader may have heard of the session last.
+  std::chrono::nanoseconds reach_{};  // How long before it the leader may have heard of the session last.
   BootClock::time_point next_{};
   BootClock::time_point not_before_{};  // What is sent earlier is no proof.
   BootClock::time_point valid_until_{};

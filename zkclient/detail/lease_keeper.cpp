@@ -54,6 +54,12 @@ bool LeaseKeeper::proven() const noexcept {
   return !stopped_ && clock_ != nullptr && BootClock::now() < clock_->valid_until();
 }
 
+std::chrono::nanoseconds LeaseKeeper::pause_before_proof() const noexcept {
+  const std::chrono::nanoseconds least = session_->timeout() / 60;
+  if (clock_ == nullptr) return least;
+  return std::max<std::chrono::nanoseconds>(clock_->not_before() - BootClock::now(), least);
+}
+
 LeaseKeeper::HoldId LeaseKeeper::hold(const std::string& path, std::function<void()> gone,
                                       std::function<void()> settled) {
   const HoldId id = next_id_++;
@@ -66,6 +72,9 @@ LeaseKeeper::HoldId LeaseKeeper::hold(const std::string& path, std::function<voi
 
 void LeaseKeeper::drop(HoldId id) {
   held_.erase(id);
+  // A lease that was short never settles: without this each would cost a wake-up of the timer.
+  while (!unsettled_.empty() && !held_.contains(unsettled_.front().second))
+    unsettled_.pop_front();
   if (!holding()) session_->set_armed(false);
 }
 

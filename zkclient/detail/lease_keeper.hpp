@@ -44,6 +44,8 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   void acknowledged(BootClock::time_point sent);
   /// False when a grant needs one more write to rest on.
   bool proven() const noexcept;
+  /// How long to wait before that write is worth sending, after one that was not enough.
+  std::chrono::nanoseconds pause_before_proof() const noexcept;
 
   /// Counts the node at `path` as held. `gone` is called once if a heartbeat finds that the node does not exist.
   /// `settled` (may be empty) is called once, when the node has been held for longer than a short critical section.

@@ -100,6 +100,7 @@ void Loop::stop() {
   open.clear();
   {
     const std::lock_guard lock(mutex_);
+    if (stopped_) return;  // Another thread was faster.
     stopped_ = true;
   }
   work_.reset();

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -110,7 +112,8 @@ class Op : public std::enable_shared_from_this<Op> {
   std::optional<TimePoint> deadline;
   std::shared_ptr<SessionState> bound;  ///< Runs on this session or not at all.
   CancelScope::Guard cancel_guard;
-  bool urgent = false;                  ///< A heartbeat: goes before everything that waits.
+  std::optional<std::stop_callback<std::function<void()>>> stop;
+  bool urgent = false;  ///< A heartbeat: goes before everything that waits.
   State state = State::idle;
   int attempts = 0;
   int code = 0;  ///< The C client's result code.

@@ -14,9 +14,7 @@
 namespace zktesting::detail {
 namespace {
 
-sockaddr* as_sockaddr(sockaddr_in& address) {
-  return reinterpret_cast<sockaddr*>(&address);
-}
+sockaddr* as_sockaddr(sockaddr_in& address) { return reinterpret_cast<sockaddr*>(&address); }
 
 std::string look_up(const std::string& host, std::string_view text) {
   addrinfo hints{};
@@ -51,9 +49,7 @@ UniqueFd bind_to(const Endpoint& endpoint) {
 
 }  // namespace
 
-std::string Endpoint::text() const {
-  return fmt::format("{}:{}", address, port);
-}
+std::string Endpoint::text() const { return fmt::format("{}:{}", address, port); }
 
 sockaddr_in Endpoint::to_sockaddr() const {
   sockaddr_in result{};
@@ -128,8 +124,6 @@ std::uint16_t free_port(const std::string& address) {
   return local_endpoint(fd.get()).port;
 }
 
-bool is_taken(const Endpoint& endpoint) {
-  return !bind_to(endpoint);
-}
+bool is_taken(const Endpoint& endpoint) { return !bind_to(endpoint); }
 
 }  // namespace zktesting::detail

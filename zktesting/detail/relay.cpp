@@ -12,9 +12,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-bool is_any(RequestType type) {
-  return type != RequestType::connect && type != RequestType::ping;
-}
+bool is_any(RequestType type) { return type != RequestType::connect && type != RequestType::ping; }
 
 bool matches(RequestType wanted, RequestType type) {
   return wanted == type || (wanted == RequestType::any && is_any(type));

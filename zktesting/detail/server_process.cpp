@@ -284,8 +284,6 @@ int ServerProcess::pid() const {
   return guard_->pid();
 }
 
-std::string ServerProcess::log() const {
-  return read_file(directory_ / "log");
-}
+std::string ServerProcess::log() const { return read_file(directory_ / "log"); }
 
 }  // namespace zktesting::detail

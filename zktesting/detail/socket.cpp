@@ -10,9 +10,7 @@
 namespace zktesting::detail {
 namespace {
 
-bool again(ssize_t result) {
-  return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-}
+bool again(ssize_t result) { return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR); }
 
 }  // namespace
 

@@ -45,13 +45,9 @@ T get(std::string_view bytes, std::size_t offset) {
 
 }  // namespace
 
-std::int32_t get_int32(std::string_view bytes, std::size_t offset) {
-  return get<std::int32_t>(bytes, offset);
-}
+std::int32_t get_int32(std::string_view bytes, std::size_t offset) { return get<std::int32_t>(bytes, offset); }
 
-std::int64_t get_int64(std::string_view bytes, std::size_t offset) {
-  return get<std::int64_t>(bytes, offset);
-}
+std::int64_t get_int64(std::string_view bytes, std::size_t offset) { return get<std::int64_t>(bytes, offset); }
 
 std::string read_frame(Socket& socket, Deadline deadline) {
   const std::int32_t size = get_int32(socket.read(4, deadline), 0);
@@ -166,17 +162,11 @@ std::int32_t WireClient::set_data(std::string_view path, std::string_view data) 
   return receive(send(5, body));
 }
 
-std::int32_t WireClient::exists(std::string_view path, bool watch) {
-  return receive(send(3, path_body(path, watch)));
-}
+std::int32_t WireClient::exists(std::string_view path, bool watch) { return receive(send(3, path_body(path, watch))); }
 
-std::int32_t WireClient::ping() {
-  return receive(send(11, ""));
-}
+std::int32_t WireClient::ping() { return receive(send(11, "")); }
 
-std::int32_t WireClient::close_session() {
-  return receive(send(-11, ""));
-}
+std::int32_t WireClient::close_session() { return receive(send(-11, "")); }
 
 std::optional<std::string> WireClient::get_data(std::string_view path) {
   std::string body;

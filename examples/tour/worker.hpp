@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace tour {
+
+/// Where the workers of one tour meet, below the prefix of the tour.
+inline constexpr const char* lock_node = "lock";
+inline constexpr const char* election_node = "leader";
+
+struct WorkerOptions {
+  std::string name;
+  std::string connect_string;
+  std::string prefix;  ///< Of all znodes of the tour.
+  std::filesystem::path ledger;
+  int director = 0;  ///< The process that started us.
+};
+
+/// One of the processes of the tour: campaigns for the leadership and takes turns under the lock, as
+/// its standard input tells it (Command), and reports to its standard output (Event). Returns the
+/// exit code when it was told to leave; does not return when the director is gone.
+int run_worker(const WorkerOptions& options);
+
+}  // namespace tour

@@ -1,0 +1,623 @@
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <zktesting/expire.hpp>
+
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::SteadyClock;
+using zkclient::any_version;
+using zkclient::CallOptions;
+using zkclient::Client;
+using zkclient::ClientOptions;
+using zkclient::ConnectionState;
+using zkclient::Created;
+using zkclient::CreateMode;
+using zkclient::CreateOptions;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::ErrorKind;
+using zkclient::NodeData;
+using zkclient::OperationResult;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Session;
+using zkclient::Stat;
+using zkclient::StateChange;
+using zkclient::Transaction;
+using zkclient::WatchEvent;
+using zkclient::WatchEventType;
+using zktesting::Direction;
+using zktesting::Fault;
+using zktesting::RequestType;
+
+class ClientFaultsTest : public testkit::FaultTest {
+ protected:
+  // The create request that the client sends: with a Stat in the reply.
+  static constexpr RequestType create_request = RequestType::create2;
+
+  static CallOptions patient() { return {.deadline = testkit::soon()}; }
+  void disconnect(const Client& client) {
+    proxy.refuse(true);
+    proxy.cut();
+    ASSERT_TRUE(eventually([&] { return client.session().state() != ConnectionState::connected; }));
+  }
+
+  const Client observer = direct();
+};
+
+// One writing operation, and how to tell whether it happened.
+struct Write {
+  const char* name;
+  RequestType request;
+  std::function<void(const Client&, const CallOptions&)> blocking;
+  std::function<void(const Client&, std::function<void(std::error_code)>)> asynchronous;
+  std::function<int(const Client&)> applied;  // How often.
+};
+
+const Write writes[] = {
+    {"create", RequestType::create2,
+     [](const Client& c, const CallOptions& call) {
+       c.create("/w/new-", "", {.mode = CreateMode::persistent_sequential}, call);
+     },
+     [](const Client& c, std::function<void(std::error_code)> done) {
+       c.async_create("/w/new-", "", {.mode = CreateMode::persistent_sequential},
+                      [done](const Result<Created>& result) { done(result.code()); });
+     },
+     [](const Client& c) { return c.exists("/w")->children_count - 1; }},
+    {"set", RequestType::set_data,
+     [](const Client& c, const CallOptions& call) { c.set("/w/node", "new", any_version, call); },
+     [](const Client& c, std::function<void(std::error_code)> done) {
+       c.async_set("/w/node", "new", any_version, [done](const Result<Stat>& result) { done(result.code()); });
+     },
+     [](const Client& c) { return c.exists("/w/node")->version; }},
+    {"remove", RequestType::remove,
+     [](const Client& c, const CallOptions& call) { c.remove("/w/node", any_version, call); },
+     [](const Client& c, std::function<void(std::error_code)> done) {
+       c.async_remove("/w/node", any_version, [done](const Result<void>& result) { done(result.code()); });
+     },
+     [](const Client& c) { return c.exists("/w/node") ? 0 : 1; }},
+    {"commit", RequestType::multi,
+     [](const Client& c, const CallOptions& call) { c.commit(Transaction().check("/w").set("/w/node", "new"), call); },
+     [](const Client& c, std::function<void(std::error_code)> done) {
+       c.async_commit(Transaction().check("/w").set("/w/node", "new"),
+                      [done](const Result<std::vector<OperationResult>>& result) { done(result.code()); });
+     },
+     [](const Client& c) { return c.exists("/w/node")->version; }},
+};
+
+class WriteFaultsTest : public ClientFaultsTest, public ::testing::WithParamInterface<Write> {
+ protected:
+  void SetUp() override {
+    observer.create("/w");
+    observer.create("/w/node", "old");
+    client.connect();
+  }
+  // Nothing is sent a second time, now or after the reconnection.
+  void expect_sent_once() {
+    client.sync("/", patient());
+    EXPECT_EQ(proxy.request_count(GetParam().request), 1u);
+  }
+  const Client client = proxied();
+};
+
+TEST_P(WriteFaultsTest, LostReplyIsInDoubtAndAppliedOnce) {
+  const Fault fault = proxy.drop_next_reply(GetParam().request);
+  EXPECT_EQ(error_of([&] { GetParam().blocking(client, patient()); }), Errc::in_doubt);
+  EXPECT_TRUE(fault.happened());
+  expect_sent_once();
+  EXPECT_EQ(GetParam().applied(observer), 1);
+}
+
+TEST_P(WriteFaultsTest, LostReplyIsInDoubtAsynchronously) {
+  const Fault fault = proxy.drop_next_reply(GetParam().request);
+  Box<std::error_code> done;
+  GetParam().asynchronous(client, [&](std::error_code code) { done.put(code); });
+  EXPECT_EQ(done.take(), ErrorKind::in_doubt);
+  EXPECT_TRUE(fault.happened());
+  expect_sent_once();
+  EXPECT_EQ(GetParam().applied(observer), 1);
+  EXPECT_TRUE(done.empty());
+}
+
+TEST_P(WriteFaultsTest, LostRequestIsInDoubtAndNotApplied) {
+  const Fault fault = proxy.drop_next_request(GetParam().request);
+  EXPECT_EQ(error_of([&] { GetParam().blocking(client, patient()); }), Errc::in_doubt);
+  EXPECT_TRUE(fault.happened());
+  expect_sent_once();
+  EXPECT_EQ(GetParam().applied(observer), 0);
+}
+
+TEST_P(WriteFaultsTest, DeadlineAfterItWasSentIsInDoubt) {
+  auto held = proxy.hold_next_reply(GetParam().request);
+  const auto begin = SteadyClock::now();
+  try {
+    GetParam().blocking(client, {.deadline = SteadyClock::now() + 200ms});
+    ADD_FAILURE() << "succeeded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.errc(), Errc::in_doubt) << error.what();
+    EXPECT_NE(error.detail().find("deadline"), std::string::npos) << error.what();
+  }
+  EXPECT_LT(SteadyClock::now() - begin, 5s);
+  ASSERT_TRUE(held.wait(testkit::patience));
+  EXPECT_EQ(GetParam().applied(observer), 1);
+  held.release();  // The late reply hurts nobody.
+  expect_sent_once();
+}
+
+TEST_P(WriteFaultsTest, StopRequestAfterItWasSentIsInDoubt) {
+  auto held = proxy.hold_next_reply(GetParam().request);
+  std::stop_source source;
+  std::thread stopper([&] {
+    EXPECT_TRUE(held.wait(testkit::patience));
+    source.request_stop();
+  });
+  EXPECT_EQ(error_of([&] { GetParam().blocking(client, {.deadline = testkit::soon(), .stop = source.get_token()}); }),
+            Errc::in_doubt);
+  stopper.join();
+  held.release();
+  expect_sent_once();
+}
+
+TEST_P(WriteFaultsTest, WhatWaitedForAConnectionIsNotInDoubt) {
+  disconnect(client);
+  EXPECT_EQ(error_of([&] { GetParam().blocking(client, {.deadline = SteadyClock::now() + 100ms}); }),
+            Errc::deadline_exceeded);
+  EXPECT_EQ(GetParam().applied(observer), 0);
+  EXPECT_EQ(proxy.request_count(GetParam().request), 0u);
+  std::thread healer([&] { proxy.refuse(false); });
+  GetParam().blocking(client, patient());
+  healer.join();
+  EXPECT_EQ(GetParam().applied(observer), 1);
+}
+
+TEST_P(WriteFaultsTest, SilentServerIsInDoubtAfterTheConnectionIsGivenUp) {
+  proxy.stall(Direction::to_client);
+  EXPECT_EQ(error_of([&] { GetParam().blocking(client, patient()); }), Errc::in_doubt);
+  EXPECT_TRUE(eventually([&] { return GetParam().applied(observer) == 1; }));
+  proxy.unstall(Direction::to_client);
+  expect_sent_once();
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, WriteFaultsTest, ::testing::ValuesIn(writes),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// ---- Reads ----------------------------------------------------------------------------------------------------------
+
+TEST_F(ClientFaultsTest, ReadsAreRepeatedAndSucceed) {
+  observer.create("/n", "x");
+  const Client client = proxied();
+  client.connect();
+  const std::pair<RequestType, std::function<void()>> reads[] = {
+      {RequestType::get_data, [&] { EXPECT_EQ(client.get("/n", patient()).data, "x"); }},
+      {RequestType::exists, [&] { EXPECT_TRUE(client.exists("/n", patient())); }},
+      {RequestType::get_children2, [&] { EXPECT_EQ(client.children("/n", patient()).names.size(), 0u); }},
+      {RequestType::sync, [&] { client.sync("/n", patient()); }},
+      {RequestType::get_data,
+       [&] {
+         EXPECT_TRUE(client
+                         .get_and_watch(
+                             "/n", [](const WatchEvent&) {}, patient())
+                         .watch.armed());
+       }},
+  };
+  for (const auto& [type, read] : reads) {
+    const std::size_t before = proxy.request_count(type);
+    const Fault reply = proxy.drop_next_reply(type);
+    const Fault request = proxy.drop_next_request(type);
+    read();
+    EXPECT_TRUE(reply.happened() || request.happened());
+    read();
+    EXPECT_TRUE(reply.happened() && request.happened());
+    EXPECT_EQ(proxy.request_count(type), before + 4);
+  }
+}
+
+TEST_F(ClientFaultsTest, ReadsGiveUpWhenTheirBudgetIsSpent) {
+  observer.create("/n", "x");
+  ClientOptions two = options();
+  two.retry = {.initial = 1ms, .max = 1ms, .max_attempts = 2};
+  const Client client(proxy.connect_string(), two);
+  client.connect();
+  const Fault first = proxy.drop_next_reply(RequestType::get_data);
+  const Fault second = proxy.drop_next_reply(RequestType::get_data);
+  try {
+    client.get("/n", patient());
+    FAIL() << "succeeded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.errc(), Errc::connection_loss) << error.what();
+    EXPECT_EQ(error.kind(), ErrorKind::retryable);
+    EXPECT_NE(error.detail().find("2 attempts"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(client.get("/n", patient()).data, "x");
+}
+
+TEST_F(ClientFaultsTest, StallsInOneDirectionAreSurvived) {
+  observer.create("/n", "x");
+  const Client client = proxied();
+  for (const Direction direction : {Direction::to_server, Direction::to_client}) {
+    client.connect(patient());
+    proxy.stall(direction);
+    Box<Result<NodeData>> got;
+    client.async_get(
+        "/n", [&](Result<NodeData> result) { got.put(std::move(result)); }, patient());
+    ASSERT_TRUE(eventually([&] { return client.session().state() != ConnectionState::connected; }))
+        << "the silence was not noticed";
+    proxy.unstall(direction);
+    EXPECT_EQ(got.take()->data, "x");
+  }
+}
+
+// ---- Connecting -----------------------------------------------------------------------------------------------------
+
+TEST_F(ClientFaultsTest, AnOutageDoesNotBecomeAStorm) {
+  ClientOptions calm = options();
+  calm.session_timeout = 20s;
+  const Client client(proxy.connect_string(), calm);
+  client.connect();
+  // Ops that wait must not make the client connect more often.
+  Box<Errc> ended;
+  for (int i = 0; i < 500; ++i) {
+    client.async_get("/", [&](const Result<NodeData>& result) { ended.put(result.error().errc()); },
+                     {.deadline = SteadyClock::now() + 2s});
+  }
+  // Accept and reset, so that the attempts can be counted.
+  server.kill();
+  const std::size_t before = proxy.accepted_connections();
+  for (int i = 0; i < 500; ++i) {
+    client.async_get("/", [&](const Result<NodeData>& result) { ended.put(result ? Errc{} : result.error().errc()); },
+                     {.deadline = SteadyClock::now() + 2s});
+  }
+  EXPECT_TRUE(eventually([&] { return ended.size() >= 500; }));
+  const std::size_t attempts = proxy.accepted_connections() - before;
+  EXPECT_GT(attempts, 0u);
+  EXPECT_LT(attempts, 200u) << "in about two seconds";
+}
+
+TEST_F(ClientFaultsTest, WaitingCallsHonourTheirDeadlines) {
+  const Client client = proxied();
+  client.connect();
+  disconnect(client);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      const auto begin = SteadyClock::now();
+      EXPECT_EQ(error_of([&] { client.get("/", {.deadline = begin + i * 100ms}); }), Errc::deadline_exceeded);
+      const auto took = SteadyClock::now() - begin;
+      EXPECT_GE(took, i * 100ms);
+      EXPECT_LT(took, i * 100ms + 3s);
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+}
+
+TEST_F(ClientFaultsTest, FiveOutagesInARow) {
+  const Client client = proxied();
+  for (int i = 0; i < 5; ++i) {
+    const std::string path = "/n" + std::to_string(i);
+    client.create(path, "", {}, patient());
+    server.kill();
+    Box<Result<NodeData>> got;
+    client.async_get(
+        path, [&](Result<NodeData> result) { got.put(std::move(result)); }, patient());
+    server.start();
+    EXPECT_TRUE(got.take());
+  }
+}
+
+TEST_F(ClientFaultsTest, WatchesSurviveFlapping) {
+  observer.create("/n", "0");
+  const Client client = proxied();
+  Box<WatchEventType> events;
+  for (int round = 1; round <= 10; ++round) {
+    const auto watched = client.get_and_watch(
+        "/n", [&](const WatchEvent& event) { events.put(event.type); }, patient());
+    proxy.cut();
+    observer.set("/n", std::to_string(round));  // Perhaps while the client is away.
+    EXPECT_EQ(events.take(), WatchEventType::data_changed);
+  }
+  EXPECT_TRUE(events.empty());
+}
+
+// ---- Protected create -----------------------------------------------------------------------------------------------
+
+class ProtectedCreateTest : public ClientFaultsTest {
+ protected:
+  void SetUp() override {
+    observer.create("/d");
+    client.connect();
+  }
+  static CreateOptions options(CreateMode mode) { return {.mode = mode, .protection = true}; }
+  std::vector<std::string> nodes() { return observer.children("/d").names; }
+  const Client client = proxied();
+};
+
+TEST_F(ProtectedCreateTest, ResolvesLostRepliesAndRequestsWithExactlyOneNode) {
+  std::size_t made = 0;
+  for (const CreateMode mode : {CreateMode::ephemeral_sequential, CreateMode::persistent_sequential,
+                                CreateMode::ephemeral, CreateMode::persistent}) {
+    for (const bool reply : {true, false}) {
+      for (const bool blocking : {true, false}) {
+        const Fault fault = reply ? proxy.drop_next_reply(create_request) : proxy.drop_next_request(create_request);
+        Created created;
+        if (blocking) {
+          created = client.create("/d/n-", "x", options(mode), patient());
+        } else {
+          Box<Result<Created>> box;
+          client.async_create(
+              "/d/n-", "x", options(mode), [&](Result<Created> result) { box.put(std::move(result)); }, patient());
+          created = box.take().value();
+        }
+        EXPECT_TRUE(fault.happened());
+        ++made;
+        const auto stat = observer.exists(created.path);
+        ASSERT_TRUE(stat) << created.path;
+        EXPECT_EQ(stat->czxid, created.stat.czxid);
+        EXPECT_EQ(nodes().size(), made);
+      }
+    }
+  }
+}
+
+TEST_F(ProtectedCreateTest, SeveralLossesInARowAreResolved) {
+  std::vector<Fault> faults;
+  for (int i = 0; i < 3; ++i)
+    faults.push_back(proxy.drop_next_request(create_request));
+  faults.push_back(proxy.drop_next_reply(create_request));
+  faults.push_back(proxy.drop_next_reply(RequestType::get_children2));
+  client.create("/d/n-", "x", options(CreateMode::ephemeral_sequential), patient());
+  for (const Fault& fault : faults)
+    EXPECT_TRUE(fault.happened());
+  EXPECT_EQ(nodes().size(), 1u);
+}
+
+TEST_F(ProtectedCreateTest, AnEphemeralNodeIsNeverLeftToAnOlderSession) {
+  // The session ends between the create and its resolution.
+  const Session old = client.session();
+  auto held = proxy.hold_next_reply(create_request);
+  Box<Result<Created>> created;
+  client.async_create(
+      "/d/n-", "x", options(CreateMode::ephemeral_sequential),
+      [&](Result<Created> result) { created.put(std::move(result)); }, patient());
+  ASSERT_TRUE(held.wait(testkit::patience));
+  ASSERT_EQ(nodes().size(), 1u);
+  const auto credentials = old.credentials();
+  zktesting::expire(server.connect_string(), credentials.id, credentials.password);
+  held.release();
+  const Result<Created> result = created.take();
+  if (result) {  // The reply got through before the session's end was known, or it was made again.
+    const bool stale = result->stat.ephemeral_owner == old.id();
+    EXPECT_EQ(nodes().size(), stale ? 0u : 1u);
+  } else {
+    EXPECT_EQ(result.code(), ErrorKind::session_lost) << result.error().what();
+    EXPECT_EQ(nodes().size(), 0u);
+  }
+}
+
+TEST_F(ProtectedCreateTest, ADeadlineInTheMiddleLeavesNothingBehind) {
+  for (const CreateMode mode : {CreateMode::ephemeral_sequential, CreateMode::persistent_sequential}) {
+    auto held = proxy.hold_next_reply(create_request);
+    EXPECT_EQ(error_of([&] { client.create("/d/n-", "x", options(mode), {.deadline = SteadyClock::now() + 200ms}); }),
+              Errc::in_doubt);
+    ASSERT_TRUE(held.wait(testkit::patience));
+    EXPECT_EQ(nodes().size(), 1u);
+    held.release();
+    EXPECT_TRUE(eventually([&] { return nodes().empty(); })) << "the node was not cleaned up";
+  }
+}
+
+TEST_F(ProtectedCreateTest, ParentsAreMadeInSpiteOfLosses) {
+  const Fault fault = proxy.drop_next_reply(RequestType::create_container);
+  const CreateOptions careful{.mode = CreateMode::ephemeral_sequential, .parents = true, .protection = true};
+  const Created created = client.create("/d/a/b/n-", "x", careful, patient());
+  EXPECT_TRUE(observer.exists(created.path));
+  EXPECT_EQ(observer.children("/d/a/b").names.size(), 1u);
+}
+
+// ---- Guaranteed delete ----------------------------------------------------------------------------------------------
+
+class GuaranteedDeleteTest : public ClientFaultsTest {
+ protected:
+  bool gone(const Path& path) {
+    return eventually([&] { return !observer.exists(path); });
+  }
+};
+
+TEST_F(GuaranteedDeleteTest, SurvivesLostRepliesAndRequests) {
+  const Client client = proxied();
+  client.create("/n");
+  const Fault request = proxy.drop_next_request(RequestType::remove);
+  const Fault reply = proxy.drop_next_reply(RequestType::remove);
+  client.remove_in_background("/n");
+  EXPECT_TRUE(request.wait(testkit::patience));
+  EXPECT_TRUE(reply.wait(testkit::patience));
+  EXPECT_TRUE(gone("/n"));
+}
+
+TEST_F(GuaranteedDeleteTest, SurvivesAnOutage) {
+  const Client client = proxied();
+  client.create("/n");
+  disconnect(client);
+  client.remove_in_background("/n");
+  EXPECT_TRUE(observer.exists("/n"));
+  proxy.refuse(false);
+  EXPECT_TRUE(gone("/n"));
+}
+
+TEST_F(GuaranteedDeleteTest, GoesOnUntilItIsAllowed) {
+  const Client client = proxied();
+  client.create("/n");
+  client.create("/n/child");
+  client.remove_in_background("/n");
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::remove, 2, testkit::patience));
+  EXPECT_TRUE(observer.exists("/n"));
+  observer.remove("/n/child");
+  EXPECT_TRUE(gone("/n"));
+}
+
+TEST_F(GuaranteedDeleteTest, OfANodeThatIsNotThereDoesNothing) {
+  const Client client = proxied();
+  client.connect();
+  client.remove_in_background("/missing");
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::remove, 1, testkit::patience));
+  client.sync();
+  EXPECT_EQ(proxy.request_count(RequestType::remove), 1u);
+}
+
+TEST_F(GuaranteedDeleteTest, BoundToASessionItEndsWithIt) {
+  const Client client = proxied();
+  const Session old = client.connect();
+  client.create("/n", "", {.mode = CreateMode::ephemeral});
+  disconnect(client);
+  client.remove_in_background("/n", old);
+  const auto credentials = old.credentials();
+  zktesting::expire(server.connect_string(), credentials.id, credentials.password);
+  observer.create("/n", "somebody else's");
+  proxy.refuse(false);
+  ASSERT_TRUE(eventually([&] { return client.session() != old && client.session().id() != 0; }));
+  client.sync("/", patient());
+  EXPECT_EQ(proxy.request_count(RequestType::remove), 0u) << "it was sent on another session";
+  EXPECT_TRUE(observer.exists("/n"));
+}
+
+TEST_F(GuaranteedDeleteTest, DoesNotKeepAClientFromClosing) {
+  Client client = proxied();
+  client.create("/n");
+  client.create("/n/child");
+  client.remove_in_background("/n");  // Will be refused, again and again.
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::remove, 3, testkit::patience));
+  const auto begin = SteadyClock::now();
+  client.close();
+  EXPECT_LT(SteadyClock::now() - begin, 1500ms);
+}
+
+// ---- A flapping link ------------------------------------------------------------------------------------------------
+
+// A counter whose writes carry their number and name the version that they replace. Whatever the link does, what the
+// client is told must be true.
+TEST_F(ClientFaultsTest, EveryResultIsTrueWhileTheLinkFlaps) {
+  observer.create("/counter", "0");
+  const Client client = proxied();
+  client.connect();
+  std::atomic<bool> ended{false};
+  std::thread flapper([&] {
+    for (int i = 0; i < 20 && !ended; ++i) {
+      const std::size_t seen = proxy.request_count(RequestType::any);
+      // In the middle of the traffic, wherever that is.
+      (void)proxy.wait_for_requests(RequestType::any, seen + 7 + static_cast<std::size_t>(i % 5), 2s);
+      proxy.cut();
+    }
+  });
+  int value = 0;
+  int doubts = 0;
+  std::int32_t version = 0;
+  for (int i = 0; i < 200; ++i) {
+    std::error_code error;
+    const Stat stat = client.set("/counter", std::to_string(value + 1), version, patient(), error);
+    if (!error) {
+      ++value;
+      ++version;
+      ASSERT_EQ(stat.version, version);
+      continue;
+    }
+    ASSERT_EQ(error, Errc::in_doubt) << error.message();
+    ++doubts;
+    client.sync("/counter", patient());
+    const NodeData now = client.get("/counter", patient());
+    ASSERT_TRUE(now.stat.version == version || now.stat.version == version + 1) << now.stat.version;
+    if (now.stat.version == version + 1) {
+      ++value;
+      ++version;
+    }
+    ASSERT_EQ(now.data, std::to_string(value));
+  }
+  ended = true;
+  flapper.join();
+  EXPECT_EQ(observer.get("/counter").data, std::to_string(value));
+  EXPECT_EQ(observer.get("/counter").stat.version, version);
+  GTEST_LOG_(INFO) << doubts << " writes were in doubt";
+}
+
+// Many requests in flight at each cut: every handler is called once, and no reply is taken for another request's.
+TEST_F(ClientFaultsTest, NoReplyIsTakenForAnothersWhenTheLinkIsCutWhileSubmitting) {
+  constexpr int nodes = 50;
+  for (int i = 0; i < nodes; ++i)
+    observer.create(Path("/n" + std::to_string(i)), std::to_string(i));
+  const Client client = proxied();
+  client.connect();
+  std::atomic<bool> ended{false};
+  std::thread flapper([&] {
+    while (!ended) {
+      const std::size_t seen = proxy.request_count(RequestType::any);
+      (void)proxy.wait_for_requests(RequestType::any, seen + 40, 100ms);
+      proxy.cut();
+    }
+  });
+  constexpr int threads = 2;
+  constexpr int rounds = 3000;
+  std::vector<std::atomic<int>> calls(threads * rounds);
+  std::atomic<int> done{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> submitters;
+  for (int t = 0; t < threads; ++t) {
+    submitters.emplace_back([&, t] {
+      for (int i = 0; i < rounds; ++i) {
+        const int node = (i * 7 + t) % nodes;
+        const Path path("/n" + std::to_string(node));
+        auto& count = calls[static_cast<std::size_t>(t * rounds + i)];
+        const auto finished = [&count, &done] {
+          ++count;
+          ++done;
+        };
+        if (i % 3 != 0) {
+          client.async_get(
+              path,
+              [&, finished, node](const Result<NodeData>& result) {
+                if (result && result->data != std::to_string(node)) ++wrong;
+                finished();
+              },
+              patient());
+        } else if (i % 2 == 0) {
+          client.async_exists(
+              path,
+              [&, finished](const Result<std::optional<Stat>>& result) {
+                if (result && !*result) ++wrong;
+                finished();
+              },
+              patient());
+        } else {
+          client.async_set(
+              path, std::to_string(node), any_version,
+              [&, finished](const Result<Stat>& result) {
+                if (!result && result.code() != Errc::in_doubt) ++wrong;
+                finished();
+              },
+              patient());
+        }
+        if (i % 64 == 0) std::this_thread::yield();
+      }
+    });
+  }
+  for (std::thread& submitter : submitters)
+    submitter.join();
+  ended = true;
+  flapper.join();
+  EXPECT_TRUE(eventually([&] { return done == threads * rounds; })) << done << " of " << threads * rounds;
+  for (const auto& count : calls)
+    ASSERT_EQ(count, 1);
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace

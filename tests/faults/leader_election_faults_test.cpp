@@ -1,0 +1,686 @@
+// One test for each row of the table "What goes wrong" in <zkrecipes/leader_election.hpp>, and for what others got
+// wrong.
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <iostream>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include <zkclient/error.hpp>
+#include <zkrecipes/leader_election.hpp>
+#include <zktesting/expire.hpp>
+
+#include "tests/support/contention.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::patience;
+using testkit::result_of;
+using testkit::soon;
+using testkit::SteadyClock;
+using testkit::stopped;
+using zkclient::BootClock;
+using zkclient::Client;
+using zkclient::ConnectionState;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Transaction;
+using zktesting::Direction;
+using zktesting::RequestType;
+
+using Seen = std::optional<Leader>;
+
+class LeaderElectionFaults : public testkit::FaultTest {
+ protected:
+  /// The parent is there to stay, so that the server does not remove it where a test counts what is created.
+  LeaderElectionFaults() { operator_.create("/election", ""); }
+
+  /// A session so long that no hiccup of the machine ends it.
+  static constexpr auto calm = 30s;
+  /// A session for those who wait for its end, yet long enough for a loaded machine.
+  static constexpr auto brief = 4s;
+
+  Client calm_direct() { return Client(server.connect_string(), {.session_timeout = calm}); }
+  Client calm_proxied() { return Client(proxy.connect_string(), {.session_timeout = calm}); }
+  Client brief_direct() { return Client(server.connect_string(), {.session_timeout = brief}); }
+  Client brief_proxied() { return Client(proxy.connect_string(), {.session_timeout = brief}); }
+  static LeaderElection candidate(const Client& client, const std::string& id) {
+    return {client, "/election", {.id = id}};
+  }
+
+  std::vector<std::string> names() {
+    std::error_code error;
+    return operator_.children("/election", {}, error).names;
+  }
+  bool remain(std::size_t count) {
+    return eventually([&] { return names().size() == count; });
+  }
+  /// The third party that looks, and deletes by hand.
+  Client& the_operator() { return operator_; }
+  void expire(const Client& client) {
+    const auto session = client.connect({.deadline = soon()});
+    zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
+  }
+  bool watches(const Client& client, const Path& path) {
+    return testkit::watch_appears(server, client.connect({.deadline = soon()}).id(), path);
+  }
+  static bool reaches(const Client& client, ConnectionState state) {
+    return eventually([&] { return client.session().state() == state; });
+  }
+  /// A candidate in a thread of its own, which is at rest when this returns: its watch is armed.
+  std::future<Leadership> campaign_behind(LeaderElection& election, const Client& client, const Path& predecessor) {
+    auto waiting = in_thread([&election] { return election.campaign({.deadline = soon()}); });
+    EXPECT_TRUE(watches(client, predecessor));
+    return waiting;
+  }
+  static std::optional<Errc> failure_of(std::future<Leadership>& waiting) {
+    return error_of([&] { (void)result_of(waiting); });
+  }
+  void expect_nothing_left() {
+    EXPECT_TRUE(remain(0));
+    EXPECT_TRUE(eventually([&] { return server.ephemeral_count() == 0; })) << server.four_letter_word("dump");
+    EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << server.four_letter_word("wchp");
+  }
+
+ private:
+  Client operator_ = calm_direct();
+};
+
+// --- create: request or reply lost --------------------------------------------------------------------------------
+
+// J1
+TEST_F(LeaderElectionFaults, CreateReplyLost) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  election.campaign().release();
+  auto fault = proxy.drop_next_reply(RequestType::create2);
+  Leadership leadership = election.campaign({.deadline = soon()});
+  EXPECT_TRUE(fault.happened());
+  EXPECT_EQ(proxy.request_count(RequestType::create2), 2u) << "it was found, and not created again";
+  EXPECT_EQ(names().size(), 1u);
+  EXPECT_EQ(election.leader()->term, leadership.token());
+  leadership.release();
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, CreateRequestLost) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  election.campaign().release();
+  auto fault = proxy.drop_next_request(RequestType::create2);
+  Leadership leadership = election.campaign({.deadline = soon()});
+  EXPECT_TRUE(fault.happened());
+  EXPECT_EQ(names().size(), 1u);
+  EXPECT_TRUE(leadership.valid());
+  leadership.release();
+  expect_nothing_left();
+}
+
+// E2: the node of the lost reply dies with its session; the candidate queues again, once.
+TEST_F(LeaderElectionFaults, SessionLostWhileCreateInFlight) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  election.campaign().release();
+  auto held = proxy.hold_next_reply(RequestType::create2);
+  auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
+  ASSERT_TRUE(held.wait(patience));
+  const auto session = client.session();
+  proxy.refuse(true);
+  proxy.cut();
+  zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
+  proxy.refuse(false);
+  Leadership leadership = result_of(waiting);
+  EXPECT_NE(leadership.session()->id(), session.id());
+  EXPECT_TRUE(leadership.valid());
+  EXPECT_EQ(names().size(), 1u);
+  leadership.release();
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, ResignWhileCreateInFlight) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  election.campaign().release();
+  auto held = proxy.hold_next_reply(RequestType::create2);
+  auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
+  ASSERT_TRUE(held.wait(patience));
+  auto resigning = in_thread([&] { election.resign({.deadline = soon()}); });
+  EXPECT_EQ(failure_of(waiting), Errc::cancelled);
+  held.release();
+  result_of(resigning);
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, CloseWhileCreateInFlight) {
+  for (const bool reply_comes : {true, false}) {
+    Client client = brief_proxied();
+    LeaderElection election = candidate(client, "a");
+    election.campaign({.deadline = soon()}).release();
+    auto held = proxy.hold_next_reply(RequestType::create2);
+    auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
+    ASSERT_TRUE(held.wait(patience));
+    auto closing = in_thread([&] { client.close(); });
+    ASSERT_TRUE(reaches(client, ConnectionState::closed));
+    if (reply_comes) held.release();
+    result_of(closing);
+    EXPECT_EQ(failure_of(waiting), Errc::closed);
+    held.release();
+    expect_nothing_left();
+  }
+}
+
+// --- parent missing or removed ------------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, ParentMissing) {
+  Client client = calm_direct();
+  LeaderElection election(client, "/a/b/election");
+  for (int i = 0; i < 2; ++i) {
+    Leadership leadership = election.campaign({.deadline = soon()});
+    leadership.proclaim("x");
+    EXPECT_EQ(election.leader()->value, "x");
+    leadership.release();
+    std::error_code gone_already;  // Empty containers: the server may have been quicker.
+    for (const char* path : {"/a/b/election", "/a/b", "/a"})
+      the_operator().remove(path, zkclient::any_version, {}, gone_already);
+    EXPECT_FALSE(election.leader());
+  }
+}
+
+TEST_F(LeaderElectionFaults, ParentRemovedWhileCampaigning) {
+  Client client = calm_direct();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  held.proclaim("of a");
+  Box<Seen> seen;
+  const auto subscription = election.observe([&](const Seen& leader) { seen.put(leader); });
+  auto waiting = campaign_behind(election, client, held.node());
+  Transaction removal;
+  for (const std::string& name : names())
+    removal.remove(Path("/election") / name);
+  the_operator().commit(removal.remove("/election"));
+  const Leadership leadership = result_of(waiting);
+  EXPECT_TRUE(leadership.valid());
+  EXPECT_TRUE(stopped(held.lost()));
+  EXPECT_GT(leadership.token(), held.token());
+  const Seen last = seen.take_until([&](const Seen& leader) { return leader && leader->id == "b"; });
+  EXPECT_EQ(last->term, leadership.token());
+  EXPECT_FALSE(last->value);
+}
+
+// --- connection breaks while campaigning --------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, ConnectionBreaksWhileCampaigning) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  auto waiting = campaign_behind(election, client, held.node());
+  const std::string place = "/election/" + first.candidates()[1].node;
+  for (int i = 0; i < 3; ++i) {
+    const std::size_t accepted = proxy.accepted_connections();
+    proxy.cut();
+    ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() > accepted; }));
+    ASSERT_TRUE(watches(client, held.node()));
+  }
+  held.release();
+  Leadership leadership = result_of(waiting);
+  EXPECT_EQ(leadership.node(), place) << "the place is kept";
+  leadership.release();
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, ConnectionBreaksWhileCampaigningAndTheLeaderGoes) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  auto waiting = campaign_behind(election, client, held.node());
+  proxy.refuse(true);
+  proxy.cut();
+  held.release();
+  ASSERT_TRUE(remain(1));
+  proxy.refuse(false);
+  result_of(waiting).release();
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, PredecessorVanishesBeforeItIsWatched) {  // J2
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  auto list = proxy.hold_next_reply(RequestType::get_children2);
+  auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
+  ASSERT_TRUE(list.wait(patience));
+  held.release();
+  list.release();
+  EXPECT_TRUE(result_of(waiting).valid());
+  expect_nothing_left();
+}
+
+// --- session lost while campaigning -------------------------------------------------------------------------------
+
+// E2: no zombie: the candidate is one again, at the end, with the new session.
+TEST_F(LeaderElectionFaults, SessionLostWhileCampaigning) {
+  Client client = calm_direct();
+  LeaderElection election = candidate(client, "b");
+  Client behind_client = calm_direct();
+  LeaderElection behind = candidate(behind_client, "c");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  auto waiting = campaign_behind(election, client, held.node());
+  auto waiting_behind = campaign_behind(behind, behind_client, Path("/election") / first.candidates()[1].node);
+  const std::int64_t old_session = client.session().id();
+  expire(client);
+  ASSERT_TRUE(eventually([&] {
+    const auto candidates = first.candidates();
+    return candidates.size() == 3 && candidates[1].data == "c" && candidates[2].data == "b" &&
+           candidates[2].session_id != old_session;
+  }));
+  EXPECT_TRUE(held.valid());
+  held.release();
+  Leadership leadership = result_of(waiting_behind);
+  leadership.release();
+  Leadership last = result_of(waiting);
+  EXPECT_TRUE(last.valid());
+  EXPECT_EQ(last.session()->id(), client.session().id());
+  last.release();
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, PartitionedPastExpiryWhileCampaigning) {
+  Client client = brief_proxied();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  auto waiting = campaign_behind(election, client, held.node());
+  proxy.stall(Direction::both);
+  ASSERT_TRUE(remain(1)) << "the server expires it";
+  proxy.unstall(Direction::both);
+  ASSERT_TRUE(remain(2)) << "and it comes back";
+  held.release();
+  result_of(waiting).release();
+  expect_nothing_left();
+}
+
+// --- own node deleted by hand while campaigning -------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, OwnNodeDeletedWhileCampaigning) {
+  Client client = calm_direct();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  auto waiting = campaign_behind(election, client, held.node());
+  the_operator().remove(Path("/election") / first.candidates()[1].node);
+  held.release();
+  Leadership leadership = result_of(waiting);
+  EXPECT_TRUE(leadership.valid());
+  EXPECT_EQ("/election/" + names().front(), leadership.node());
+  leadership.release();
+  expect_nothing_left();
+}
+
+// --- session lost while leading -----------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, SessionLostWhileLeading) {
+  Client client = calm_direct();
+  LeaderElection election = candidate(client, "a");
+  Leadership leadership = election.campaign();
+  leadership.proclaim("x");
+  expire(client);
+  ASSERT_TRUE(stopped(leadership.lost()));
+  EXPECT_EQ(leadership.state(), LeaseState::lost);
+  EXPECT_EQ(error_of([&] { leadership.proclaim("late"); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { leadership.ready(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { leadership.release(); }), Errc::not_held);
+  election.resign({.deadline = soon()});
+  Leadership again = election.campaign({.deadline = soon()});
+  EXPECT_GT(again.token(), leadership.token());
+  EXPECT_FALSE(election.leader()->value);
+  again.release();
+  expect_nothing_left();
+}
+
+// K2: the leader that was cut off is told before the next one leads.
+TEST_F(LeaderElectionFaults, PartitionedPastExpiryWhileLeading) {
+  Client client = brief_proxied();
+  LeaderElection first = candidate(client, "a");
+  LeaderElection second = candidate(the_operator(), "b");
+  Leadership leadership = first.campaign({.deadline = soon()});
+  auto waiting = in_thread([&] {
+    Leadership next = second.campaign({.deadline = soon()});
+    EXPECT_TRUE(leadership.lost().stop_requested());
+    EXPECT_FALSE(leadership.valid());
+    return next;
+  });
+  ASSERT_TRUE(remain(2));
+  proxy.stall(Direction::both);
+  Leadership next = result_of(waiting);
+  EXPECT_EQ(error_of([&] { leadership.proclaim("late"); }), Errc::not_held);
+  EXPECT_FALSE(second.leader()->value);
+  proxy.unstall(Direction::both);
+  next.release();
+  expect_nothing_left();
+}
+
+// --- own node deleted by hand while leading -----------------------------------------------------------------------
+
+// D1: the old leader is demoted at once, and there are not two.
+TEST_F(LeaderElectionFaults, OwnNodeDeletedWhileLeading) {
+  Client client = calm_direct();
+  LeaderElection first = candidate(client, "a");
+  Client other = calm_direct();
+  LeaderElection second = candidate(other, "b");
+  Leadership leadership = first.campaign();
+  leadership.proclaim("of a");
+  auto waiting = campaign_behind(second, other, leadership.node());
+  ASSERT_TRUE(watches(client, leadership.node()));
+  the_operator().remove(leadership.node());
+  ASSERT_TRUE(stopped(leadership.lost())) << "at once, and not with a heartbeat, which comes every 5 s";
+  EXPECT_EQ(leadership.state(), LeaseState::lost);
+  EXPECT_EQ(client.session().state(), ConnectionState::connected);
+  EXPECT_EQ(error_of([&] { leadership.ready(); }), Errc::not_held);
+  Leadership next = result_of(waiting);
+  EXPECT_EQ(second.leader()->term, next.token());
+  auto again = campaign_behind(first, client, next.node());
+  next.release();
+  result_of(again).release();
+  expect_nothing_left();
+}
+
+// A record that was on its way when the leader's node was deleted is refused, and not attributed to anybody.
+TEST_F(LeaderElectionFaults, OwnNodeDeletedWhileProclaiming) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  Leadership leadership = election.campaign();
+  proxy.stall(Direction::to_server);
+  auto proclaiming = in_thread([&] { return error_of([&] { leadership.proclaim("late", {.deadline = soon()}); }); });
+  the_operator().remove(leadership.node());
+  proxy.unstall(Direction::to_server);
+  EXPECT_EQ(result_of(proclaiming), Errc::not_held);
+  EXPECT_TRUE(stopped(leadership.lost()));
+  EXPECT_EQ(the_operator().get("/election").data, "");
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, ProclaimReplyLost) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  Leadership leadership = election.campaign();
+  (void)proxy.drop_next_reply(RequestType::multi);
+  EXPECT_EQ(error_of([&] { leadership.proclaim("x", {.deadline = soon()}); }), Errc::in_doubt);
+  ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }));
+  leadership.ready({.deadline = soon()});
+  EXPECT_EQ(election.leader()->value, "x");
+  EXPECT_TRUE(election.leader()->ready);
+}
+
+// --- connection breaks while leading ------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, ConnectionBreaksWhileLeading) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  Leadership leadership = election.campaign();
+  EXPECT_EQ(leadership.state(), LeaseState::held);
+  for (int i = 0; i < 3; ++i) {
+    proxy.refuse(true);
+    proxy.cut();
+    ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::uncertain; }));
+    proxy.refuse(false);
+    ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }));
+  }
+  EXPECT_FALSE(leadership.lost().stop_requested());
+  EXPECT_EQ(names().size(), 1u) << "the node was left alone";
+  leadership.release();
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, ConnectionBreaksWhileLeadingForTooLong) {
+  Client client = brief_proxied();
+  LeaderElection election = candidate(client, "a");
+  Leadership leadership = election.campaign({.deadline = soon()});
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(stopped(leadership.lost()));
+  EXPECT_EQ(leadership.state(), LeaseState::lost);
+  proxy.refuse(false);
+  Leadership again = election.campaign({.deadline = soon()});
+  EXPECT_GT(again.token(), leadership.token());
+  EXPECT_EQ(leadership.state(), LeaseState::lost) << "for ever";
+  again.release();
+  expect_nothing_left();
+}
+
+// --- resign: request or reply lost --------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, ResignReplyLost) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  const Leadership leadership = election.campaign();
+  auto fault = proxy.drop_next_reply(RequestType::remove);
+  election.resign({.deadline = soon()});
+  EXPECT_TRUE(fault.happened());
+  EXPECT_EQ(leadership.state(), LeaseState::released);
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, ResignRequestLost) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  const Leadership leadership = election.campaign();
+  auto fault = proxy.drop_next_request(RequestType::remove);
+  election.resign({.deadline = soon()});
+  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(names().empty()) << "it waited until the node was gone";
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, ResignWhileDisconnected) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  const Leadership leadership = election.campaign();
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(error_of([&] { election.resign({.deadline = SteadyClock::now() + 100ms}); }), Errc::deadline_exceeded);
+  EXPECT_FALSE(leadership.valid()) << "given up all the same";
+  proxy.refuse(false);
+  expect_nothing_left();
+}
+
+// --- deadline, stop request while campaigning ---------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, DeadlineWhileCampaigning) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  EXPECT_EQ(error_of([&] { (void)election.campaign({.deadline = SteadyClock::now() + 100ms}); }),
+            Errc::deadline_exceeded);
+  EXPECT_TRUE(remain(1));
+  held.release();
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, StopWhileCampaigning) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  std::stop_source stop;
+  auto waiting = in_thread([&] { return election.campaign({.stop = stop.get_token()}); });
+  ASSERT_TRUE(watches(client, held.node()));
+  (void)proxy.drop_next_request(RequestType::remove);
+  stop.request_stop();
+  EXPECT_EQ(failure_of(waiting), Errc::cancelled);
+  EXPECT_TRUE(remain(1));
+  held.release();
+  expect_nothing_left();
+}
+
+// --- client closed ------------------------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, ClientClosedWhileCampaigning) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "b");
+  LeaderElection first = candidate(the_operator(), "a");
+  Leadership held = first.campaign();
+  auto waiting = campaign_behind(election, client, held.node());
+  client.close();
+  EXPECT_EQ(failure_of(waiting), Errc::closed);
+  EXPECT_EQ(names().size(), 1u);
+  held.release();
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, ClientClosedWhileLeading) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  Leadership leadership = election.campaign();
+  client.close();
+  EXPECT_TRUE(leadership.lost().stop_requested());
+  EXPECT_EQ(leadership.state(), LeaseState::lost);
+  EXPECT_TRUE(names().empty());
+  election.resign();
+  expect_nothing_left();
+}
+
+// --- foreign child in the directory -------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, ForeignChildIgnored) {
+  for (const char* name : {"nodash", "ready", "n_0000000000", "_c_x-lock-0000000000", "latch-"})
+    the_operator().create(Path("/election") / name, "");
+  LeaderElection election = candidate(the_operator(), "a");
+  EXPECT_FALSE(election.leader());
+  const Leadership leadership = election.campaign({.deadline = soon()});
+  EXPECT_EQ(election.leader()->id, "a");
+  EXPECT_EQ(election.candidates().size(), 1u);
+}
+
+// --- The server itself --------------------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, ServerRestartWhileLeadingCampaigningAndObserving) {
+  Client client = calm_direct();
+  LeaderElection first = candidate(client, "a");
+  Client other = calm_direct();
+  LeaderElection second = candidate(other, "b");
+  Leadership leadership = first.campaign();
+  auto waiting = campaign_behind(second, other, leadership.node());
+  Box<Seen> seen;
+  const auto subscription = second.observe([&](const Seen& leader) { seen.put(leader); });
+  EXPECT_EQ(seen.take()->id, "a");
+  server.restart();
+  ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; })) << to_string(leadership.state());
+  leadership.proclaim("after", {.deadline = soon()});
+  EXPECT_EQ(seen.take()->value, "after");
+  leadership.release({.deadline = soon()});
+  const Leadership next = result_of(waiting);
+  EXPECT_EQ(seen.take_until([](const Seen& leader) { return leader && leader->id == "b"; })->term, next.token());
+}
+
+TEST_F(LeaderElectionFaults, ServerWiped) {
+  Client client = brief_direct();
+  LeaderElection election = candidate(client, "a");
+  Client other = brief_direct();
+  LeaderElection second = candidate(other, "b");
+  Leadership leadership = election.campaign({.deadline = soon()});
+  auto waiting = in_thread([&] { return second.campaign({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2));
+  server.restart_wiped();
+  ASSERT_TRUE(stopped(leadership.lost()));
+  const Leadership next = result_of(waiting);
+  EXPECT_TRUE(next.valid()) << "a candidate again, with a new session and a parent made anew";
+  EXPECT_EQ(second.leader()->id, "b");
+}
+
+// --- Observers ----------------------------------------------------------------------------------------------------
+
+// An observer misses no change for good, whatever happens to its connection: after each fault it is told the truth.
+TEST_F(LeaderElectionFaults, ObserverUnderFaults) {
+  Client client = calm_proxied();
+  const LeaderElection observed = candidate(client, "observer");
+  Box<Seen> seen;
+  const auto subscription = observed.observe([&](const Seen& leader) { seen.put(leader); });
+  LeaderElection election = candidate(the_operator(), "a");
+  const std::function<void()> faults[] = {
+      [&] { (void)proxy.drop_next_reply(RequestType::get_children2); },
+      [&] { (void)proxy.drop_next_reply(RequestType::get_data); },
+      [&] { (void)proxy.drop_next_request(RequestType::get_data); },
+      [&] { (void)proxy.drop_next_reply(RequestType::exists); },
+      [&] { (void)proxy.drop_next_reply(RequestType::set_watches); },
+      [&] { proxy.cut(); },
+      [&] { expire(client); },
+  };
+  for (std::size_t i = 0; i < std::size(faults); ++i) {
+    faults[i]();
+    Leadership leadership = election.campaign({.deadline = soon()});
+    leadership.proclaim(std::to_string(i));
+    (void)seen.take_until([&](const Seen& leader) {
+      return leader && leader->term == leadership.token() && leader->value == std::to_string(i);
+    });
+    faults[i]();
+    leadership.release({.deadline = soon()});
+    (void)seen.take_until([](const Seen& leader) { return !leader; });
+    if (i % 2 != 0) continue;
+    std::error_code gone_already;  // Made anew it is a container, which the server removes by itself.
+    the_operator().remove("/election", zkclient::any_version, {}, gone_already);
+  }
+}
+
+// --- Many faults in a row -----------------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, FlappingLink) {
+  const unsigned seed = std::random_device{}();
+  std::cout << "seed " << seed << "\n";
+  constexpr int candidates = 3;
+  testkit::Holdings terms;
+  {
+    std::vector<std::jthread> crew;
+    for (int c = 0; c < candidates; ++c) {
+      crew.emplace_back([&, c](const std::stop_token& stop) {
+        Client client = brief_proxied();
+        LeaderElection election = candidate(client, std::to_string(c));
+        while (!stop.stop_requested()) {
+          try {
+            const Leadership leadership = election.campaign({.deadline = soon()});
+            terms.hold(leadership, 2ms);
+            election.resign({.deadline = soon()});
+          } catch (const zkclient::Error& error) {
+            ADD_FAILURE() << error.what();
+          }
+        }
+      });
+    }
+    std::minstd_rand random(seed);
+    std::mutex mutex;
+    std::condition_variable never;
+    std::unique_lock lock(mutex);
+    const auto pause = [&](unsigned most) { never.wait_for(lock, std::chrono::milliseconds(random() % most)); };
+    const auto end = SteadyClock::now() + 4s;
+    while (SteadyClock::now() < end) {
+      pause(100);
+      proxy.cut();
+      if (random() % 4 != 0) continue;
+      proxy.refuse(true);
+      pause(250);
+      proxy.refuse(false);
+    }
+  }
+  terms.expect_no_overlap();
+  EXPECT_GT(terms.size(), 5u) << "and there is progress";
+  std::cout << terms.size() << " terms\n";
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace zkrecipes

@@ -1,0 +1,447 @@
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include <zkrecipes/mutex.hpp>
+#include <zktesting/ensemble.hpp>
+
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::eventually;
+using testkit::stopped;
+using zkclient::BootClock;
+using zkclient::Client;
+using zkclient::ConnectionState;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Runtime;
+using zkclient::WatchEvent;
+using zkrecipes::Lease;
+using zkrecipes::LeaseState;
+using zkrecipes::Mutex;
+using zktesting::Direction;
+using zktesting::Ensemble;
+using zktesting::EnsembleOptions;
+using zktesting::Isolation;
+
+constexpr auto session_timeout = 2000ms;
+constexpr auto granularity = 20ms;  // Of our own observations on a busy machine; no promise depends on it.
+
+long since(BootClock::time_point begin, BootClock::time_point end) {
+  return static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count());
+}
+
+// A lease, and when its holder was told that it is over.
+class Holder {
+ public:
+  explicit Holder(Lease lease)
+      : lease_(std::move(lease)),
+        session_(*lease_.session()),
+        told_(lease_.lost(), [this] { lost_at_ = BootClock::now(); }) {}
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+
+  const Lease& lease() const { return lease_; }
+  const zkclient::Session& session() const { return session_; }
+  /// When lost() fired; nothing if it has not.
+  std::optional<BootClock::time_point> lost_at() const {
+    const BootClock::time_point at = lost_at_;
+    return at == BootClock::time_point{} ? std::nullopt : std::optional(at);
+  }
+  /// As told by the session itself: the lease says nothing any more once it is lost.
+  BootClock::time_point valid_until() const { return session_.valid_until(); }
+
+ private:
+  Lease lease_;
+  zkclient::Session session_;
+  std::atomic<BootClock::time_point> lost_at_{BootClock::time_point{}};
+  std::stop_callback<std::function<void()>> told_;
+};
+
+// ---- One server -----------------------------------------------------------------------------------------------------
+
+class LeaseClockFaultsTest : public testkit::FaultTest {
+ protected:
+  // Holds a lease for long enough that its clock runs in steady state.
+  std::unique_ptr<Holder> hold(const Client& client) {
+    auto holder = std::make_unique<Holder>(Mutex(client, "/lock").acquire());
+    const auto first = holder->valid_until();
+    EXPECT_TRUE(eventually([&] { return holder->valid_until() > first + session_timeout / 2; }));
+    return holder;
+  }
+  // Told in time, that is before the promise of the clock ran out by more than it takes to tell.
+  void expect_told(const Holder& holder) {
+    EXPECT_TRUE(stopped(holder.lease().lost()));
+    EXPECT_TRUE(eventually([&] { return holder.lost_at().has_value(); }));
+    EXPECT_EQ(holder.lease().state(), LeaseState::lost);
+    EXPECT_FALSE(holder.lease().valid());
+    EXPECT_LT(holder.lease().valid_until(), BootClock::now());
+  }
+
+  const Client observer = direct();
+};
+
+TEST_F(LeaseClockFaultsTest, HeartbeatsKeepALeaseForLongerThanTheTimeout) {
+  const Client client = proxied();
+  const auto holder = hold(client);
+  const auto begin = BootClock::now();
+  EXPECT_TRUE(eventually([&] { return holder->valid_until() > begin + 2 * session_timeout; }));
+  EXPECT_EQ(holder->lease().state(), LeaseState::held);
+  EXPECT_GT(proxy.request_count(zktesting::RequestType::multi), 3u);
+}
+
+TEST_F(LeaseClockFaultsTest, HeartbeatsEndWithTheLastLease) {
+  const Client client = proxied();
+  { const auto holder = hold(client); }
+  client.sync();
+  const std::size_t before = proxy.request_count(zktesting::RequestType::multi);
+  const std::size_t pings = proxy.request_count(zktesting::RequestType::ping);
+  // The C client pings when nothing else is sent, every third of the timeout: time enough for two heartbeats.
+  ASSERT_TRUE(proxy.wait_for_requests(zktesting::RequestType::ping, pings + 1, testkit::patience));
+  EXPECT_EQ(proxy.request_count(zktesting::RequestType::multi), before);
+}
+
+TEST_F(LeaseClockFaultsTest, AShortLeaseSendsNoHeartbeat) {
+  const Client client = proxied();
+  client.connect();
+  Mutex mutex(client, "/lock");
+  for (int i = 0; i < 5; ++i)
+    mutex.acquire().release();
+  EXPECT_EQ(proxy.request_count(zktesting::RequestType::multi), 0u);
+}
+
+TEST_F(LeaseClockFaultsTest, LostFiresBeforeAPausedServerCanDeleteTheNode) {
+  const Client client = proxied();
+  const auto holder = hold(client);
+  server.pause();
+  expect_told(*holder);
+  EXPECT_EQ(holder->session().state(), ConnectionState::lost);
+  // The server stood still: whatever it does from now on comes later.
+  server.resume();
+  EXPECT_TRUE(eventually([&] { return observer.children("/lock").names.empty(); }));
+}
+
+TEST_F(LeaseClockFaultsTest, NothingRevivesASessionThatTheClockGaveUp) {
+  const Client client = proxied();
+  const auto holder = hold(client);
+  server.pause();
+  expect_told(*holder);
+  const auto until = holder->valid_until();
+  server.resume();
+  const auto next = client.connect({.deadline = testkit::soon()});
+  EXPECT_NE(next, holder->session());
+  client.sync();
+  EXPECT_EQ(holder->session().state(), ConnectionState::lost);
+  EXPECT_EQ(holder->valid_until(), until);
+  EXPECT_EQ(holder->lease().state(), LeaseState::lost);
+  // And the lock is free for its next holder, also in the same client.
+  EXPECT_TRUE(Mutex(client, "/lock").try_acquire_for(testkit::patience));
+}
+
+TEST_F(LeaseClockFaultsTest, LostFiresBeforeTheNodeGoesWhateverTheLinkDoes) {
+  enum class How { no_requests, no_replies, silent, cut };
+  for (const How how : {How::no_requests, How::no_replies, How::silent, How::cut}) {
+    const Client client = proxied();
+    const auto holder = hold(client);
+    const std::string node = holder->lease().node();
+    switch (how) {
+      case How::no_requests: proxy.stall(Direction::to_server); break;
+      case How::no_replies: proxy.stall(Direction::to_client); break;
+      case How::silent: proxy.stall(Direction::both); break;
+      case How::cut:
+        proxy.refuse(true);
+        proxy.cut();
+        break;
+    }
+    // The server goes on and will expire the session by itself.
+    EXPECT_TRUE(eventually([&] { return !observer.exists(node); }));
+    const auto gone = BootClock::now();
+    ASSERT_TRUE(holder->lost_at()) << "the node is gone and the holder was not told, " << static_cast<int>(how);
+    EXPECT_LT(*holder->lost_at(), gone);
+    EXPECT_LT(holder->valid_until(), gone);
+    EXPECT_EQ(holder->lease().state(), LeaseState::lost);
+    proxy.unstall(Direction::both);
+    proxy.refuse(false);
+  }
+}
+
+TEST_F(LeaseClockFaultsTest, AShortOutageCostsNoLease) {
+  const Client client = proxied();
+  const auto holder = hold(client);
+  for (int i = 0; i < 5; ++i) {
+    const auto before = holder->valid_until();
+    proxy.cut();
+    ASSERT_TRUE(eventually([&] { return holder->valid_until() > before; }));
+  }
+  EXPECT_TRUE(holder->lease().valid());
+  EXPECT_FALSE(holder->lost_at());
+}
+
+TEST_F(LeaseClockFaultsTest, ALeaseWithoutAConnectionIsUncertainUntilItIsLost) {
+  const Client client = proxied();
+  const auto holder = hold(client);
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return holder->lease().state() != LeaseState::held; }));
+  const LeaseState state = holder->lease().state();
+  EXPECT_TRUE(state == LeaseState::uncertain || BootClock::now() >= holder->valid_until());
+  expect_told(*holder);
+}
+
+// The answers never contradict each other, at whatever instant one asks.
+TEST_F(LeaseClockFaultsTest, StateAndClockAgreeAtEveryInstant) {
+  const Client client = proxied();
+  const auto holder = hold(client);
+  std::atomic<bool> ended{false};
+  std::thread asker([&] {
+    while (!ended) {
+      const auto before = BootClock::now();
+      const bool valid = holder->lease().valid();
+      const auto until = holder->valid_until();
+      if (valid && before >= until) ADD_FAILURE() << "valid " << since(until, before) << " ms after its end";
+    }
+  });
+  server.pause();
+  expect_told(*holder);
+  ended = true;
+  asker.join();
+  server.resume();
+}
+
+TEST_F(LeaseClockFaultsTest, ADeletedNodeIsALossAndTheSessionLivesOn) {
+  const Client client = proxied();
+  const auto holder = hold(client);
+  observer.remove(Path(holder->lease().node()));
+  expect_told(*holder);
+  EXPECT_EQ(client.session(), holder->session());
+  EXPECT_EQ(holder->session().state(), ConnectionState::connected);
+}
+
+// More leases than one heartbeat checks.
+TEST_F(LeaseClockFaultsTest, VeryManyLeasesAreAllLookedAfter) {
+  constexpr int count = 600;
+  const Client client = proxied();
+  std::vector<Lease> leases;
+  client.create("/many");
+  for (int i = 0; i < count; ++i)
+    leases.push_back(Mutex(client, Path("/many/" + std::to_string(i))).acquire());
+  const auto until = leases.front().valid_until();
+  EXPECT_TRUE(eventually([&] { return leases.front().valid_until() > until + session_timeout; }));
+  for (const Lease& lease : leases)
+    ASSERT_TRUE(lease.valid());
+  observer.remove(Path(leases[321].node()));
+  EXPECT_TRUE(stopped(leases[321].lost()));
+  for (int i = 0; i < count; ++i) {
+    if (i == 321) continue;
+    ASSERT_TRUE(leases[static_cast<std::size_t>(i)].valid()) << i;
+  }
+}
+
+// ---- Three servers --------------------------------------------------------------------------------------------------
+
+unsigned seed() {
+  const char* given = std::getenv("ZKRECIPES_SEED");
+  return given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
+}
+
+// Sees when nodes vanish: asks a server that is on the healthy side of every fault, again and again.
+class Observer {
+ public:
+  Observer(const std::string& hosts, std::vector<std::string> nodes)
+      : client_(hosts, {.session_timeout = 20s}), nodes_(std::move(nodes)), gone_(nodes_.size()) {
+    client_.connect({.deadline = testkit::soon()});
+    thread_ = std::thread([this] { watch(); });
+  }
+  ~Observer() {
+    ended_ = true;
+    thread_.join();
+  }
+  /// When the answer came in which the node was missing for the first time.
+  std::optional<BootClock::time_point> gone(std::size_t index) const {
+    const std::lock_guard lock(mutex_);
+    return gone_[index];
+  }
+  bool all_gone() const {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(gone_.begin(), gone_.end(), [](const auto& at) { return at.has_value(); });
+  }
+
+ private:
+  void watch() {
+    while (!ended_ && !all_gone()) {
+      for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        if (gone(i)) continue;
+        std::error_code error;
+        const bool there = client_.exists(Path(nodes_[i]), {.deadline = testkit::soon()}, error).has_value();
+        if (error || there) continue;
+        const std::lock_guard lock(mutex_);
+        gone_[i] = BootClock::now();
+      }
+    }
+  }
+
+  Client client_;
+  const std::vector<std::string> nodes_;
+  mutable std::mutex mutex_;
+  std::vector<std::optional<BootClock::time_point>> gone_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+struct EnsembleFault {
+  const char* name;
+  std::chrono::milliseconds tick;
+  std::function<void(Ensemble&, std::size_t leader, std::size_t follower)> strike;
+  std::function<void(Ensemble&, std::size_t leader, std::size_t follower)> heal;
+  /// Deletes the nodes although the holders keep a server to talk to.
+  bool deletes;
+};
+
+void isolate(Ensemble& ensemble, std::size_t follower, Isolation how) { ensemble.isolate(follower, how); }
+
+class EnsembleLeaseTest : public ::testing::TestWithParam<EnsembleFault> {};
+
+// A follower that is cut off from its leader goes on answering reads and pings. Whoever trusted those would hold on to
+// what the leader has long given to somebody else.
+TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
+  constexpr std::size_t holders = 8;
+  const EnsembleFault& fault = GetParam();
+  const unsigned used = seed();
+  RecordProperty("seed", std::to_string(used));
+  std::cout << "ZKRECIPES_SEED=" << used << "\n";
+  std::mt19937 random(used);
+
+  EnsembleOptions options;
+  options.server.tick = fault.tick;
+  options.sync_limit = 10;
+  Ensemble ensemble(options);
+  const std::size_t leader = ensemble.leader().value();
+  const std::size_t follower = ensemble.followers().front();
+  const std::size_t other = 3 - leader - follower;
+  {
+    const Client setup(ensemble.connect_string(leader));
+    setup.create("/locks");
+    setup.sync();
+  }
+
+  // Each holder talks to the follower only, and came at a time of its own, so that heartbeats and ticks are mixed.
+  Runtime runtime;
+  std::vector<Client> clients;
+  std::vector<std::unique_ptr<Holder>> held;
+  std::vector<std::string> nodes;
+  for (std::size_t i = 0; i < holders; ++i) {
+    clients.emplace_back(runtime, ensemble.connect_string(follower),
+                         zkclient::ClientOptions{.session_timeout = session_timeout});
+    Mutex mutex(clients.back(), Path("/locks/" + std::to_string(i)));
+    held.push_back(std::make_unique<Holder>(mutex.acquire({.deadline = testkit::soon()})));
+    nodes.push_back(held.back()->lease().node());
+    const auto phase = std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 120)(random));
+    std::this_thread::sleep_for(phase);  // Part of the experiment, not a way to wait for something.
+  }
+  const Observer observer(ensemble.connect_string(other), nodes);
+  for (std::size_t i = 0; i < holders; ++i)
+    ASSERT_TRUE(held[i]->lease().valid()) << "before the fault";
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 400)(random)));
+
+  const auto struck = BootClock::now();
+  fault.strike(ensemble, leader, follower);
+  if (fault.deletes) {
+    EXPECT_TRUE(eventually([&] { return observer.all_gone(); }));
+  } else {
+    for (const auto& holder : held)
+      EXPECT_TRUE(stopped(holder->lease().lost()));
+  }
+  int judged = 0;
+  for (std::size_t i = 0; i < holders; ++i) {
+    const auto gone = observer.gone(i);
+    const auto told = held[i]->lost_at();
+    if (!gone) continue;
+    ++judged;
+    ASSERT_TRUE(told) << "holder " << i << ": its node was gone after " << since(struck, *gone)
+                      << " ms and nobody told it; valid until " << since(struck, held[i]->valid_until());
+    EXPECT_LT(*told, *gone) << "holder " << i << ": told " << since(*gone, *told) << " ms too late";
+    EXPECT_LT(held[i]->valid_until(), *gone)
+        << "holder " << i << ": claims " << since(*gone, held[i]->valid_until()) << " ms too much";
+    EXPECT_EQ(held[i]->lease().state(), LeaseState::lost);
+  }
+  if (fault.deletes) {
+    EXPECT_EQ(judged, static_cast<int>(holders));
+  }
+  fault.heal(ensemble, leader, follower);
+}
+
+const EnsembleFault faults[] = {
+    {"FrozenBothWays", 1000ms, [](Ensemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::freeze); },
+     [](Ensemble& e, std::size_t, std::size_t f) { e.heal(f); }, true},
+    {"FollowerHearsNothing", 500ms, [](Ensemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::deaf); },
+     [](Ensemble& e, std::size_t, std::size_t f) { e.heal(f); }, true},
+    {"FollowerIsNotHeard", 1000ms, [](Ensemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::mute); },
+     [](Ensemble& e, std::size_t, std::size_t f) { e.heal(f); }, true},
+    {"Severed", 500ms, [](Ensemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::sever); },
+     [](Ensemble& e, std::size_t, std::size_t f) { e.heal(f); }, true},
+    {"LeaderPaused", 500ms, [](Ensemble& e, std::size_t l, std::size_t) { e.pause(l); },
+     [](Ensemble& e, std::size_t l, std::size_t) { e.resume(l); }, false},
+    {"FollowerPaused", 1000ms, [](Ensemble& e, std::size_t, std::size_t f) { e.pause(f); },
+     [](Ensemble& e, std::size_t, std::size_t f) { e.resume(f); }, true},
+};
+
+INSTANTIATE_TEST_SUITE_P(Each, EnsembleLeaseTest, ::testing::ValuesIn(faults),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// A leader that dies is replaced: leases go on where a new leader comes in time, and end in time where it does not.
+TEST(EnsembleLease, LeaderKilledNobodyHoldsWhatIsGone) {
+  Ensemble ensemble;
+  const std::size_t leader = ensemble.leader().value();
+  const std::size_t follower = ensemble.followers().front();
+  const std::size_t other = 3 - leader - follower;
+  const Client client(ensemble.connect_string(follower), {.session_timeout = session_timeout});
+  Mutex mutex(client, "/lock");
+  Holder holder(mutex.acquire({.deadline = testkit::soon()}));
+  const Observer observer(ensemble.connect_string(other), {holder.lease().node()});
+  ensemble.kill(leader);
+  ensemble.wait_for_quorum();
+  // Either it survived, and is proven again, or it is lost, and was lost before anybody saw the node gone.
+  ASSERT_TRUE(eventually([&] { return holder.lost_at() || holder.valid_until() > BootClock::now() + granularity; }));
+  if (holder.lost_at()) {
+    EXPECT_TRUE(eventually([&] { return observer.gone(0).has_value(); }));
+    EXPECT_LT(*holder.lost_at(), *observer.gone(0));
+  } else if (const auto gone = observer.gone(0)) {
+    ADD_FAILURE() << "the node is gone and the lease is held";
+  }
+}
+
+// The holder cannot get at the lock any more, the others can: they get it after the holder was told, not before.
+TEST(EnsembleLease, TheNextHolderComesAfterThePreviousOneWasTold) {
+  EnsembleOptions options;
+  options.server.tick = 500ms;
+  options.sync_limit = 10;
+  Ensemble ensemble(options);
+  const std::size_t leader = ensemble.leader().value();
+  const std::size_t follower = ensemble.followers().front();
+  const Client first(ensemble.connect_string(follower), {.session_timeout = session_timeout});
+  const Client second(ensemble.connect_string(leader), {.session_timeout = session_timeout});
+  Mutex mine(first, "/lock");
+  Holder holder(mine.acquire({.deadline = testkit::soon()}));
+  ensemble.isolate(follower, Isolation::freeze);
+  Mutex theirs(second, "/lock");
+  const Lease next = theirs.acquire({.deadline = testkit::soon()});
+  const auto taken = BootClock::now();
+  ASSERT_TRUE(holder.lost_at()) << "two holders";
+  EXPECT_LT(*holder.lost_at(), taken);
+  EXPECT_FALSE(holder.lease().valid());
+  EXPECT_GT(next.token(), holder.lease().token());
+  // The isolated follower still shows the first holder's node to whoever asks it, and it must not be believed.
+  EXPECT_EQ(holder.lease().state(), LeaseState::lost);
+  ensemble.heal(follower);
+}
+
+}  // namespace

@@ -1,0 +1,146 @@
+#include "recipes/detail/queue_decider.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <optional>
+
+namespace zkrecipes::detail {
+namespace {
+
+constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
+constexpr std::int32_t highest = std::numeric_limits<std::int32_t>::max();
+constexpr int queue_length = 5;
+
+using Kind = QueueStep::Kind;
+using Names = std::vector<std::string>;
+
+const std::vector<std::string_view> infixes = {"lock-", "__lock__"};
+const Names foreign = {
+    "ready", "nodash", "x-0000000000", "-", "lock-", "_c_y-latch-0000000000", "y__rlock__0000000000"};
+
+std::string printed(std::int32_t sequence) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%010d", sequence);
+  return text.data();
+}
+
+// Nodes with successive numbers from `first` on, in the order of their creation: Curator's names, kazoo's names, or
+// both by turns. Sorted as strings they would come in another order.
+enum class Naming { curator, kazoo, mixed };
+
+Names created_from(std::int32_t first, Naming naming) {
+  Names names;
+  for (std::uint32_t i = 0; i < queue_length; ++i) {
+    const auto sequence = static_cast<std::int32_t>(static_cast<std::uint32_t>(first) + i);
+    const std::string id(4, static_cast<char>('f' - i));
+    const bool kazoo = naming == Naming::kazoo || (naming == Naming::mixed && i % 2 == 1);
+    names.push_back((kazoo ? id + "__lock__" : "_c_" + id + "-lock-") + printed(sequence));
+  }
+  return names;
+}
+
+// What the documentation says, in the plainest words: `present[i]` tells whether the i-th node exists.
+QueueStep expected_step(const Names& created, const std::vector<bool>& present, int self) {
+  if (!present[static_cast<std::size_t>(self)]) return {Kind::vanished};
+  std::optional<int> nearest;
+  int before = 0;
+  for (int i = 0; i < self; ++i) {
+    if (!present[static_cast<std::size_t>(i)]) continue;
+    nearest = i;
+    ++before;
+  }
+  if (!nearest) return {Kind::acquired};
+  return {Kind::watch, created[static_cast<std::size_t>(*nearest)], before == 1};
+}
+
+// Every subset of the queue, every order of the list, every contender, around every interesting number.
+void try_everything(std::int32_t first, Naming naming) {
+  const Names created = created_from(first, naming);
+  for (unsigned subset = 0; subset < 1U << queue_length; ++subset) {
+    std::vector<bool> present;
+    Names listed;
+    for (std::size_t i = 0; i < queue_length; ++i) {
+      present.push_back((subset >> i & 1U) != 0);
+      if (present.back()) listed.push_back(created[i]);
+    }
+    std::sort(listed.begin(), listed.end());
+    std::size_t turn = 0;
+    do {
+      Names with_foreign = listed;
+      const auto place = static_cast<std::ptrdiff_t>(turn % (listed.size() + 1));
+      with_foreign.insert(with_foreign.begin() + place, foreign.begin(), foreign.end());
+      ++turn;
+      for (int self = 0; self < queue_length; ++self) {
+        const std::string& name = created[static_cast<std::size_t>(self)];
+        const QueueStep expected = expected_step(created, present, self);
+        ASSERT_EQ(decide_queue(listed, name, infixes), expected) << name << " of subset " << subset;
+        ASSERT_EQ(decide_queue(with_foreign, name, infixes), expected) << name << " of subset " << subset;
+      }
+    } while (std::next_permutation(listed.begin(), listed.end()));
+  }
+}
+
+TEST(QueueDecider, EveryQueueOfCuratorsNames) { try_everything(0, Naming::curator); }
+TEST(QueueDecider, EveryQueueOfKazoosNames) { try_everything(7, Naming::kazoo); }
+TEST(QueueDecider, EveryQueueOfBoth) { try_everything(998, Naming::mixed); }
+
+// D13, K9: the counter goes from 2147483647 to -2147483648, and much later from -1 to 0; and the names change their
+// length on the way.
+TEST(QueueDecider, EveryQueueAcrossTheWrap) {
+  for (std::int32_t first = highest - queue_length; first < highest; ++first) {
+    try_everything(first, Naming::mixed);
+  }
+  try_everything(highest, Naming::curator);
+  try_everything(lowest, Naming::curator);
+}
+TEST(QueueDecider, EveryQueueAroundZero) {
+  for (std::int32_t first = -queue_length; first <= 0; ++first) {
+    try_everything(first, Naming::mixed);
+  }
+}
+TEST(QueueDecider, EveryQueueWhereTheNamesGetShorter) {
+  try_everything(-1'000'000'002, Naming::mixed);
+  try_everything(999'999'998, Naming::mixed);
+}
+
+TEST(QueueDecider, NobodyButUs) {
+  EXPECT_EQ(decide_queue({"_c_a-lock-0000000009"}, "_c_a-lock-0000000009", infixes), QueueStep{Kind::acquired});
+}
+
+// "Own node absent" is an outcome, and not the index -1.
+TEST(QueueDecider, OwnNodeAbsent) {
+  const QueueStep vanished{Kind::vanished};
+  EXPECT_EQ(decide_queue({}, "_c_a-lock-0000000009", infixes), vanished);
+  EXPECT_EQ(decide_queue({"_c_b-lock-0000000008"}, "_c_a-lock-0000000009", infixes), vanished);
+  EXPECT_EQ(decide_queue({"_c_b-lock-0000000010"}, "_c_a-lock-0000000009", infixes), vanished);
+  EXPECT_EQ(decide_queue({"_c_b-lock-0000000009"}, "_c_a-lock-0000000009", infixes), vanished);
+}
+
+TEST(QueueDecider, OwnNameWithoutANumber) {
+  for (const char* self : {"", "nodash", "lock-", "_c_a-latch-0000000001"}) {
+    EXPECT_EQ(decide_queue({self, "_c_b-lock-0000000008"}, self, infixes), QueueStep{Kind::vanished}) << self;
+  }
+}
+
+// C2
+TEST(QueueDecider, ForeignChildrenBlockNobody) {
+  Names listed = foreign;
+  listed.push_back("_c_a-lock-0000000009");
+  EXPECT_EQ(decide_queue(listed, listed.back(), infixes), QueueStep{Kind::acquired});
+}
+
+TEST(QueueDecider, OnlyTheNearestIsWatched) {
+  const Names listed = {"_c_a-lock-0000000001", "_c_b-lock-0000000007", "_c_c-lock-0000000005", "_c_d-lock-0000000009"};
+  EXPECT_EQ(decide_queue(listed, "_c_d-lock-0000000009", infixes),
+            (QueueStep{Kind::watch, "_c_b-lock-0000000007", false}));
+  EXPECT_EQ(decide_queue(listed, "_c_c-lock-0000000005", infixes),
+            (QueueStep{Kind::watch, "_c_a-lock-0000000001", true}));
+}
+
+}  // namespace
+}  // namespace zkrecipes::detail

@@ -1,0 +1,87 @@
+#include "tests/support/testkit.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+namespace testkit {
+
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
+  const auto deadline = SteadyClock::now() + limit;
+  std::mutex mutex;
+  std::condition_variable never;
+  while (!condition()) {
+    if (SteadyClock::now() >= deadline) return false;
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, 2ms);
+  }
+  return true;
+}
+
+bool stopped(const std::stop_token& token, std::chrono::milliseconds limit) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  // Outside the lock, both its registration and its end: each may have to wait for the callback.
+  const std::stop_callback wake(token, [&] {
+    const std::lock_guard guard(mutex);
+    changed.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  return changed.wait_for(lock, limit, [&] { return token.stop_requested(); });
+}
+
+std::size_t thread_count() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
+    ++count;
+  return count;
+}
+
+std::size_t descriptor_count() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+void remove_tree(const zkclient::Client& client, const zkclient::Path& path) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::error_code error;
+    for (const std::string& name : client.children(path, {}, error).names)
+      remove_tree(client, path / name);
+    client.remove(path, zkclient::any_version, {}, error);
+    if (!error || error == zkclient::Errc::no_node) return;
+  }
+}
+
+void ServerTest::SetUp() {
+  static std::atomic<int> counter{0};
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = std::string(info->test_suite_name()) + "." + info->name();
+  for (char& c : name) {
+    if (c == '/') c = '-';
+  }
+  prefix_ = zkclient::Path("/zkrecipes-test-" + std::to_string(::getpid()) + "-" + std::to_string(counter++)) / name;
+  const zkclient::Client client(hosts());
+  client.ensure(prefix_, zkclient::CreateMode::persistent);
+}
+
+void ServerTest::TearDown() {
+  const zkclient::Client client(hosts());
+  remove_tree(client, prefix_.parent());
+}
+
+zkclient::Client ServerTest::make_client(zkclient::ClientOptions options) const {
+  options.prefix = prefix_;
+  zkclient::Client client(hosts(), std::move(options));
+  client.connect({.deadline = soon()});
+  return client;
+}
+
+void FaultTest::TearDown() {
+  if (HasFailure()) std::cerr << "--- log of the server ---\n" << server.log() << "\n";
+}
+
+}  // namespace testkit

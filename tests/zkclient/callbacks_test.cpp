@@ -1,0 +1,496 @@
+#include "zkclient/detail/callbacks.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using zkclient::detail::CallbackGroup;
+using zkclient::detail::CallbackPool;
+using zkclient::detail::SerialQueue;
+using zkclient::detail::Task;
+using namespace std::chrono_literals;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto patience = 30s;
+
+std::size_t thread_count() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
+    ++count;
+  return count;
+}
+
+bool eventually(const std::function<bool()>& condition) {
+  const auto deadline = SteadyClock::now() + patience;
+  while (!condition()) {
+    if (SteadyClock::now() >= deadline) return false;
+    std::this_thread::sleep_for(2ms);
+  }
+  return true;
+}
+
+// Opens once.
+class Gate {
+ public:
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [this] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+// Does for the pool what the event loop does: relieves it every few milliseconds while it has a backlog.
+class Reliever {
+ public:
+  static constexpr auto period = 5ms;
+
+  void start() {
+    const std::lock_guard lock(mutex_);
+    backlog_ = true;
+    changed_.notify_all();
+  }
+  void run(CallbackPool& pool) {
+    thread_ = std::thread([this, &pool] {
+      std::unique_lock lock(mutex_);
+      for (;;) {
+        changed_.wait(lock, [this] { return backlog_ || ended_; });
+        if (ended_) return;
+        backlog_ = false;
+        do {
+          changed_.wait_for(lock, period, [this] { return ended_; });
+          if (ended_) return;
+          lock.unlock();
+          const bool again = pool.relieve();
+          lock.lock();
+          if (!again) break;
+        } while (true);
+      }
+    });
+  }
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool backlog_ = false;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+class CallbackPoolTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    reliever.end();
+    pool.stop();
+  }
+  bool post(Task task, bool urgent = false) { return pool.schedule(task, urgent); }
+  // Lives for longer than the tasks that wait for it.
+  Gate& gate() { return gates.emplace_back(); }
+
+  static constexpr int max_threads = 4;
+  std::deque<Gate> gates;
+  Reliever reliever;
+  CallbackPool pool{max_threads, [this] { reliever.start(); }};
+  bool relieved = (reliever.run(pool), true);
+};
+
+TEST_F(CallbackPoolTest, TasksStartInOrderOneAtATime) {
+  std::mutex mutex;
+  std::vector<int> order;
+  std::atomic<int> running{0};
+  std::atomic<bool> overlapped{false};
+  Gate& done = gate();
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(post([&, i] {
+      if (running.fetch_add(1) != 0) overlapped = true;
+      {
+        const std::lock_guard lock(mutex);
+        order.push_back(i);
+      }
+      running.fetch_sub(1);
+      if (i == 999) done.open();
+    }));
+  }
+  ASSERT_TRUE(done.wait());
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(order.size(), 1000u);
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
+  // (A task that is descheduled for longer than the pool's patience may overlap with the next one.)
+  if (overlapped) GTEST_LOG_(INFO) << "a task lost its turn on a busy machine";
+}
+
+TEST_F(CallbackPoolTest, ATaskThatSleepsDelaysTheOthersByNoMoreThanItsPatience) {
+  Gate& release = gate();
+  Gate& blocked = gate();
+  Gate& other = gate();
+  post([&] {
+    blocked.open();
+    release.wait();
+  });
+  ASSERT_TRUE(blocked.wait());
+  const auto begin = SteadyClock::now();
+  post([&] { other.open(); });
+  ASSERT_TRUE(other.wait()) << "waits for the task that sleeps";
+  EXPECT_LT(SteadyClock::now() - begin, 2s);
+  release.open();
+}
+
+TEST_F(CallbackPoolTest, SeveralTasksThatSleepDelayNobodyElse) {
+  Gate& release = gate();
+  std::atomic<int> blocked{0};
+  for (int i = 0; i < max_threads - 1; ++i) {
+    post([&] {
+      ++blocked;
+      release.wait();
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return blocked == max_threads - 1; }));
+  Gate& other = gate();
+  post([&] { other.open(); });
+  EXPECT_TRUE(other.wait());
+  release.open();
+}
+
+TEST_F(CallbackPoolTest, TasksWaitWhenAllThreadsSleepAndRunInTheEnd) {
+  Gate& release = gate();
+  std::atomic<int> blocked{0};
+  std::atomic<int> later{0};
+  for (int i = 0; i < max_threads; ++i) {
+    post([&] {
+      ++blocked;
+      release.wait();
+    });
+  }
+  for (int i = 0; i < 10; ++i)
+    post([&] { ++later; });
+  ASSERT_TRUE(eventually([&] { return blocked == max_threads; }));
+  EXPECT_EQ(later, 0);
+  release.open();
+  EXPECT_TRUE(eventually([&] { return later == 10; }));
+}
+
+TEST_F(CallbackPoolTest, UrgentTasksWaitForNobody) {
+  Gate& release = gate();
+  Gate& blocked = gate();
+  post([&] {
+    blocked.open();
+    release.wait();
+  });
+  ASSERT_TRUE(blocked.wait());
+  reliever.end();  // No relief: an urgent task needs none.
+  std::atomic<int> ordinary{0};
+  for (int i = 0; i < 5; ++i)
+    post([&] { ++ordinary; });
+  Gate& urgent = gate();
+  post([&] { urgent.open(); }, true);
+  EXPECT_TRUE(urgent.wait());
+  EXPECT_EQ(ordinary, 0) << "without relief nothing else can have run";
+  release.open();
+  EXPECT_TRUE(eventually([&] { return ordinary == 5; }));
+}
+
+TEST_F(CallbackPoolTest, SeveralUrgentTasksDoNotWaitForEachOther) {
+  Gate& release = gate();
+  std::atomic<int> running{0};
+  for (int i = 0; i < max_threads; ++i) {
+    post(
+        [&] {
+          ++running;
+          release.wait();
+        },
+        true);
+  }
+  EXPECT_TRUE(eventually([&] { return running == max_threads; }));
+  release.open();
+}
+
+TEST_F(CallbackPoolTest, HelpersGoAwayWhenTheyAreNotNeeded) {
+  const std::size_t before = thread_count();
+  Gate& release = gate();
+  std::atomic<int> blocked{0};
+  for (int i = 0; i < max_threads; ++i) {
+    post([&] {
+      ++blocked;
+      release.wait();
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return blocked == max_threads; }));
+  EXPECT_EQ(thread_count(), before + max_threads - 1);
+  release.open();
+  EXPECT_TRUE(eventually([&] { return thread_count() == before; })) << thread_count() << " instead of " << before;
+  Gate& still_works = gate();
+  post([&] { still_works.open(); });
+  EXPECT_TRUE(still_works.wait());
+}
+
+TEST_F(CallbackPoolTest, StopRunsWhatIsQueued) {
+  Gate& release = gate();
+  Gate& blocked = gate();
+  std::atomic<int> ran{0};
+  post([&] {
+    blocked.open();
+    release.wait();
+  });
+  ASSERT_TRUE(blocked.wait());
+  reliever.end();
+  for (int i = 0; i < 100; ++i)
+    post([&] { ++ran; });
+  std::thread opener([&] { release.open(); });
+  pool.stop();
+  opener.join();
+  EXPECT_EQ(ran, 100);
+}
+
+TEST_F(CallbackPoolTest, RefusesAfterStopAndLeavesTheTaskAlone) {
+  pool.stop();
+  int calls = 0;
+  Task task = [&] { ++calls; };
+  EXPECT_FALSE(pool.schedule(task, false));
+  EXPECT_FALSE(pool.schedule(task, true));
+  EXPECT_FALSE(pool.relieve());
+  ASSERT_TRUE(task);
+  task();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(CallbackPoolTest, MayBeStoppedFromInside) {
+  Gate& stopped = gate();
+  post([&] {
+    pool.stop();
+    stopped.open();
+  });
+  EXPECT_TRUE(stopped.wait());
+  EXPECT_FALSE(post([] {}));
+}
+
+TEST_F(CallbackPoolTest, WhatATaskOwnsGoesWithIt) {
+  auto owned = std::make_shared<int>(1);
+  Gate& next = gate();
+  const std::weak_ptr<int> weak = owned;
+  post([owned = std::move(owned)] {});
+  bool gone = false;
+  post([&] {
+    gone = weak.expired();
+    next.open();
+  });
+  ASSERT_TRUE(next.wait());
+  EXPECT_TRUE(gone);
+}
+
+class CallbackGroupTest : public CallbackPoolTest {
+ protected:
+  std::shared_ptr<CallbackGroup> make_group() {
+    return std::make_shared<CallbackGroup>([this](Task task, bool urgent) { pool.schedule(task, urgent); });
+  }
+  std::shared_ptr<CallbackGroup> group = make_group();
+};
+
+TEST_F(CallbackGroupTest, WaitReturnsWhenAllTasksHaveRun) {
+  std::atomic<int> ran{0};
+  for (int i = 0; i < 200; ++i) {
+    group->post([&] { ++ran; }, i % 7 == 0);
+  }
+  group->wait();
+  EXPECT_EQ(ran, 200);
+  group->wait();
+}
+
+TEST_F(CallbackGroupTest, WaitsOnlyForItsOwn) {
+  const auto other = make_group();
+  Gate& release = gate();
+  Gate& blocked = gate();
+  other->post([&] {
+    blocked.open();
+    release.wait();
+  });
+  ASSERT_TRUE(blocked.wait());
+  std::atomic<bool> ran{false};
+  group->post([&] { ran = true; });
+  group->wait();
+  EXPECT_TRUE(ran);
+  release.open();
+  other->wait();
+}
+
+TEST_F(CallbackGroupTest, DoesNotWaitInsideOneOfItsTasks) {
+  Gate& waited = gate();
+  group->post([&] {
+    group->wait();
+    waited.open();
+  });
+  EXPECT_TRUE(waited.wait());
+  group->wait();
+}
+
+TEST_F(CallbackGroupTest, CountsATaskThatTheExecutorDropped) {
+  const auto dropping = std::make_shared<CallbackGroup>([](Task, bool) {});
+  dropping->post([] { FAIL() << "was to be dropped"; });
+  dropping->wait();
+}
+
+TEST_F(CallbackGroupTest, WaitCoversWhatATaskPosts) {
+  std::atomic<int> depth{0};
+  std::function<void()> nest = [&] {
+    if (++depth < 50) group->post([&] { nest(); });
+  };
+  group->post([&] { nest(); });
+  group->wait();
+  EXPECT_EQ(depth, 50);
+}
+
+class SerialQueueTest : public CallbackGroupTest {
+ protected:
+  std::shared_ptr<SerialQueue> queue = std::make_shared<SerialQueue>(group);
+};
+
+TEST_F(SerialQueueTest, TasksOfOneQueueNeverOverlapAndKeepTheirOrder) {
+  constexpr int queues = 4;
+  constexpr int tasks = 200;
+  struct State {
+    std::shared_ptr<SerialQueue> queue;
+    std::atomic<int> running{0};
+    std::atomic<bool> overlapped{false};
+    std::vector<int> order;
+  };
+  std::vector<State> states(queues);
+  for (State& state : states)
+    state.queue = std::make_shared<SerialQueue>(group);
+  for (int i = 0; i < tasks; ++i) {
+    for (State& state : states) {
+      state.queue->post([&state, i] {
+        if (state.running.fetch_add(1) != 0) state.overlapped = true;
+        state.order.push_back(i);                           // Not locked: ThreadSanitizer would notice an overlap.
+        if (i % 50 == 0) std::this_thread::sleep_for(8ms);  // Long enough to lose the turn.
+        state.running.fetch_sub(1);
+      });
+    }
+  }
+  group->wait();
+  for (const State& state : states) {
+    EXPECT_FALSE(state.overlapped);
+    ASSERT_EQ(state.order.size(), static_cast<std::size_t>(tasks));
+    for (int i = 0; i < tasks; ++i)
+      ASSERT_EQ(state.order[static_cast<std::size_t>(i)], i);
+  }
+}
+
+TEST_F(SerialQueueTest, ASlowQueueDelaysOnlyItself) {
+  const auto other = std::make_shared<SerialQueue>(group);
+  Gate& release = gate();
+  Gate& blocked = gate();
+  std::atomic<bool> behind{false};
+  queue->post([&] {
+    blocked.open();
+    release.wait();
+  });
+  queue->post([&] { behind = true; });
+  ASSERT_TRUE(blocked.wait());
+  Gate& free = gate();
+  other->post([&] { free.open(); });
+  EXPECT_TRUE(free.wait());
+  EXPECT_FALSE(behind);
+  release.open();
+  group->wait();
+  EXPECT_TRUE(behind);
+}
+
+TEST_F(SerialQueueTest, ABusyQueueDoesNotStarveAnother) {
+  reliever.end();
+  const auto other = std::make_shared<SerialQueue>(group);
+  std::atomic<int> busy{0};
+  std::atomic<int> busy_before_other{-1};
+  Gate& ready = gate();
+  Gate& begin = gate();
+  queue->post([&] {
+    ready.open();
+    begin.wait();
+  });
+  ASSERT_TRUE(ready.wait());
+  for (int i = 0; i < 10'000; ++i)
+    queue->post([&] { ++busy; });
+  other->post([&] { busy_before_other = busy.load(); });
+  begin.open();
+  group->wait();
+  EXPECT_EQ(busy, 10'000);
+  EXPECT_LT(busy_before_other, 1'000);
+}
+
+TEST_F(SerialQueueTest, CloseWaitsForWhatRunsAndRefusesWhatComes) {
+  Gate& release = gate();
+  Gate& blocked = gate();
+  std::atomic<bool> finished{false};
+  std::atomic<bool> late{false};
+  queue->post([&] {
+    blocked.open();
+    release.wait();
+    finished = true;
+  });
+  ASSERT_TRUE(blocked.wait());
+  std::thread opener([&] { release.open(); });
+  queue->close();
+  EXPECT_TRUE(finished) << "closed before the running task ended";
+  opener.join();
+  queue->post([&] { late = true; });
+  group->wait();
+  EXPECT_FALSE(late);
+}
+
+TEST_F(SerialQueueTest, CloseDropsWhatIsQueued) {
+  Gate& release = gate();
+  Gate& blocked = gate();
+  std::atomic<bool> ran{false};
+  group->post([&] {  // Keeps the turn, so that the queue cannot begin.
+    blocked.open();
+    release.wait();
+  });
+  ASSERT_TRUE(blocked.wait());
+  reliever.end();
+  queue->post([&] { ran = true; });
+  queue->close();
+  release.open();
+  group->wait();
+  EXPECT_FALSE(ran);
+}
+
+TEST_F(SerialQueueTest, MayBeClosedFromInside) {
+  Gate& closed = gate();
+  std::atomic<bool> ran{false};
+  queue->post([&] {
+    queue->close();
+    closed.open();
+  });
+  queue->post([&] { ran = true; });
+  ASSERT_TRUE(closed.wait());
+  group->wait();
+  EXPECT_FALSE(ran);
+}
+
+}  // namespace

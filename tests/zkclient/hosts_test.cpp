@@ -1,0 +1,107 @@
+#include "zkclient/detail/hosts.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <zkclient/error.hpp>
+
+namespace {
+
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::detail::all_numeric;
+using zkclient::detail::Host;
+using zkclient::detail::parse_hosts;
+using zkclient::detail::resolve;
+
+std::string shown(const std::vector<Host>& hosts) {
+  std::string text;
+  for (const Host& host : hosts)
+    text += host.name + "|" + std::to_string(host.port) + " ";
+  return text;
+}
+
+TEST(HostsTest, ParsesNamesAddressesAndPorts) {
+  EXPECT_EQ(shown(parse_hosts("zk1:2182")), "zk1|2182 ");
+  EXPECT_EQ(shown(parse_hosts("zk1")), "zk1|2181 ");
+  EXPECT_EQ(shown(parse_hosts("zk1.example.org:1,10.0.0.1:65535,zk_3-x")),
+            "zk1.example.org|1 10.0.0.1|65535 zk_3-x|2181 ");
+  EXPECT_EQ(shown(parse_hosts("ZK1:2181,ZK1:2181")), "ZK1|2181 ZK1|2181 ");
+}
+
+TEST(HostsTest, BlanksAroundEntriesDoNotMatter) { EXPECT_EQ(shown(parse_hosts("  zk1:1 ,\tzk2:2\t")), "zk1|1 zk2|2 "); }
+
+TEST(HostsTest, Ipv6StandsInBrackets) {
+  EXPECT_EQ(shown(parse_hosts("[::1]:2182")), "::1|2182 ");
+  EXPECT_EQ(shown(parse_hosts("[fe80::1:2],[2001:db8::7]:3")), "fe80::1:2|2181 2001:db8::7|3 ");
+  for (const char* bad : {"::1", "::1:2181", "[::1", "::1]", "[]", "[]:1", "[zk1]:1", "[127.0.0.1]:1", "[::1]2181",
+                          "[::1]:", "[::1]:x", "[::1]x:1", "[[::1]]:1"}) {
+    EXPECT_THROW((void)parse_hosts(bad), Error) << bad;
+  }
+}
+
+TEST(HostsTest, RefusesBadListsAndPorts) {
+  for (const char* bad : {"",
+                          " ",
+                          ",",
+                          "zk1,",
+                          ",zk1",
+                          "zk1,,zk2",
+                          ":2181",
+                          "zk1:",
+                          "zk1:0",
+                          "zk1:65536",
+                          "zk1:99999999999",
+                          "zk1:-1",
+                          "zk1:+1",
+                          "zk1: 1",
+                          "zk1:1a",
+                          "zk1:1:2",
+                          "zk 1:2181",
+                          "zk1;zk2",
+                          "user@zk1",
+                          "zk1:2181\n",
+                          "http://zk1"}) {
+    try {
+      (void)parse_hosts(bad);
+      ADD_FAILURE() << "accepted: " << bad;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.errc(), Errc::invalid_argument) << bad;
+      EXPECT_EQ(error.operation(), "host list");
+      EXPECT_FALSE(error.detail().empty());
+    }
+  }
+}
+
+TEST(HostsTest, RefusesAPathAndSaysWhatToUseInstead) {
+  for (const char* bad : {"zk1:2181/app", "zk1/app", "zk1:2181,zk2:2181/app", "[::1]:2181/app"}) {
+    EXPECT_THROW((void)parse_hosts(bad), Error) << bad;
+  }
+  try {
+    (void)parse_hosts("zk1/app");
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("prefix"), std::string::npos) << error.what();
+  }
+}
+
+TEST(HostsTest, NumericAddressesResolveWithoutALookUp) {
+  const auto hosts = parse_hosts("127.1.2.3:10,10.0.0.1");
+  EXPECT_TRUE(all_numeric(hosts));
+  EXPECT_EQ(resolve(hosts), "127.1.2.3:10,10.0.0.1:2181");
+  EXPECT_TRUE(all_numeric(parse_hosts("[::1]:5")));
+  EXPECT_FALSE(all_numeric(parse_hosts("127.0.0.1,localhost")));
+}
+
+TEST(HostsTest, AnAddressIsListedOnce) {
+  EXPECT_EQ(resolve(parse_hosts("127.0.0.1:1,127.0.0.1:1,127.0.0.1:2")), "127.0.0.1:1,127.0.0.1:2");
+}
+
+TEST(HostsTest, NamesAreResolvedAndUnknownOnesLeftOut) {
+  const std::string local = resolve(parse_hosts("localhost:77"));
+  EXPECT_TRUE(local.find("127.0.0.1:77") != std::string::npos || local.find("::1:77") != std::string::npos) << local;
+  EXPECT_EQ(resolve(parse_hosts("no-such-host.invalid:1,127.0.0.1:2")), "127.0.0.1:2");
+  EXPECT_EQ(resolve(parse_hosts("no-such-host.invalid:1")), "");
+}
+
+}  // namespace

@@ -1,0 +1,391 @@
+#include <zkclient/session.hpp>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <set>
+#include <thread>
+
+#include <zktesting/expire.hpp>
+
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::SteadyClock;
+using zkclient::Client;
+using zkclient::ClientOptions;
+using zkclient::ConnectionState;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Session;
+using zkclient::SessionCredentials;
+using zkclient::StateChange;
+using zkclient::WatchEvent;
+using zkclient::WatchEventType;
+
+class SessionTest : public testkit::FaultTest {
+ protected:
+  // All states that a client went through, from the subscription on.
+  class Log {
+   public:
+    explicit Log(const Client& client)
+        : subscription_(client.on_state_change([this](const StateChange& change) { changes_.put(change); })) {}
+    StateChange next() { return changes_.take(); }
+    StateChange until(ConnectionState state) {
+      return changes_.take_until([state](const StateChange& change) { return change.state == state; });
+    }
+    bool empty() const { return changes_.empty(); }
+
+   private:
+    Box<StateChange> changes_;
+    zkclient::Subscription subscription_;
+  };
+
+  void expire(const Session& session) const {
+    const SessionCredentials credentials = session.credentials();
+    zktesting::expire(server.connect_string(), credentials.id, credentials.password);
+  }
+};
+
+TEST_F(SessionTest, StatesComeInOrder) {
+  server.stop();
+  Client client = proxied();
+  Log log(client);
+  EXPECT_EQ(log.next().state, ConnectionState::connecting);
+  const Session session = client.session();
+  EXPECT_EQ(session.id(), 0);
+  EXPECT_EQ(session.timeout(), session_timeout) << "the requested one, until the server grants another";
+  server.start();
+  const StateChange connected = log.next();
+  EXPECT_EQ(connected.state, ConnectionState::connected);
+  EXPECT_EQ(connected.session, session);
+  EXPECT_NE(session.id(), 0);
+  proxy.cut();
+  EXPECT_EQ(log.next().state, ConnectionState::suspended);
+  EXPECT_EQ(log.next().state, ConnectionState::connected);
+  EXPECT_EQ(client.session(), session);
+  client.close();
+  const StateChange closed = log.next();
+  EXPECT_EQ(closed.state, ConnectionState::closed);
+  EXPECT_EQ(closed.session, session);
+  EXPECT_TRUE(log.empty()) << "a state was told twice";
+}
+
+TEST_F(SessionTest, AListenerGetsTheCurrentStateFirst) {
+  const Client client = proxied();
+  const Session session = client.connect();
+  Log log(client);
+  const StateChange first = log.next();
+  EXPECT_EQ(first.state, ConnectionState::connected);
+  EXPECT_EQ(first.session, session);
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(log.next().state, ConnectionState::suspended);
+  Log late(client);
+  EXPECT_EQ(late.next().state, ConnectionState::suspended);
+  proxy.refuse(false);
+  EXPECT_EQ(late.next().state, ConnectionState::connected);
+}
+
+TEST_F(SessionTest, NoStateIsDroppedForASlowListener) {
+  const Client client = proxied();
+  client.connect();
+  Box<ConnectionState> seen;
+  Box<bool> entered;
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  const auto subscription = client.on_state_change([&, released](const StateChange& change) {
+    if (seen.empty()) entered.put(true);
+    released.wait_for(testkit::patience);
+    seen.put(change.state);
+  });
+  entered.take();
+  Log fast(client);
+  fast.until(ConnectionState::connected);
+  constexpr int cuts = 5;
+  for (int i = 0; i < cuts; ++i) {
+    proxy.cut();
+    EXPECT_EQ(fast.next().state, ConnectionState::suspended) << "held up by the slow listener";
+    EXPECT_EQ(fast.next().state, ConnectionState::connected);
+  }
+  release.set_value();
+  EXPECT_EQ(seen.take(), ConnectionState::connected);
+  for (int i = 0; i < cuts; ++i) {
+    EXPECT_EQ(seen.take(), ConnectionState::suspended);
+    EXPECT_EQ(seen.take(), ConnectionState::connected);
+  }
+  EXPECT_TRUE(seen.empty());
+}
+
+TEST_F(SessionTest, AListenerThatIsDroppedHearsNothingMore) {
+  const Client client = proxied();
+  client.connect();
+  std::atomic<int> calls{0};
+  {
+    Box<bool> first;
+    const auto subscription = client.on_state_change([&](const StateChange&) {
+      ++calls;
+      first.put(true);
+    });
+    first.take();
+  }
+  const int before = calls;
+  Log log(client);
+  log.until(ConnectionState::connected);
+  proxy.cut();
+  log.until(ConnectionState::suspended);
+  log.until(ConnectionState::connected);
+  EXPECT_EQ(calls, before);
+}
+
+TEST_F(SessionTest, AListenerMayEndItsOwnSubscription) {
+  const Client client = proxied();
+  client.connect();
+  std::mutex mutex;
+  std::optional<zkclient::Subscription> own;
+  Box<bool> called;
+  {
+    const std::lock_guard lock(mutex);
+    own = client.on_state_change([&](const StateChange&) {
+      const std::lock_guard guard(mutex);
+      own.reset();
+      called.put(true);
+    });
+  }
+  EXPECT_TRUE(called.take());
+}
+
+TEST_F(SessionTest, TheServerLimitsTheTimeout) {
+  const Client small(server.connect_string(), {.session_timeout = 800ms});
+  EXPECT_EQ(small.connect().timeout(), 1000ms);
+  const Client large(server.connect_string(), {.session_timeout = 1h});
+  EXPECT_EQ(large.connect().timeout(), 60s);
+}
+
+TEST_F(SessionTest, ReconnectingKeepsTheSessionAndItsNodes) {
+  const Client client = proxied();
+  const Session session = client.connect();
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  const std::int64_t id = session.id();
+  Log log(client);
+  log.until(ConnectionState::connected);
+  for (int i = 0; i < 5; ++i) {
+    proxy.cut();
+    log.until(ConnectionState::suspended);
+    log.until(ConnectionState::connected);
+  }
+  EXPECT_EQ(client.session(), session);
+  EXPECT_EQ(session.id(), id);
+  EXPECT_FALSE(session.lost().stop_requested());
+  EXPECT_EQ(client.exists("/e")->ephemeral_owner, id);
+}
+
+TEST_F(SessionTest, AnExpiredSessionIsLostAndReplaced) {
+  const Client client = proxied();
+  const Session old = client.connect();
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  client.create("/n");
+  Box<WatchEventType> events;
+  const auto watched = client.get_and_watch("/n", [&](const WatchEvent& event) { events.put(event.type); });
+  Log log(client);
+  log.until(ConnectionState::connected);
+  expire(old);
+  const StateChange lost = log.until(ConnectionState::lost);
+  EXPECT_EQ(lost.session, old);
+  const StateChange connecting = log.next();
+  EXPECT_EQ(connecting.state, ConnectionState::connecting);
+  EXPECT_NE(connecting.session, old);
+  const StateChange connected = log.next();
+  EXPECT_EQ(connected.state, ConnectionState::connected);
+  EXPECT_EQ(connected.session, connecting.session);
+  EXPECT_EQ(client.session(), connected.session);
+  EXPECT_NE(connected.session.id(), old.id());
+  EXPECT_EQ(old.state(), ConnectionState::lost) << "final";
+  EXPECT_TRUE(testkit::stopped(old.lost()));
+  EXPECT_FALSE(connected.session.lost().stop_requested());
+  EXPECT_EQ(events.take(), WatchEventType::session_lost);
+  EXPECT_FALSE(watched.watch.armed());
+  EXPECT_FALSE(client.exists("/e"));
+  client.set("/n", "x");
+  EXPECT_TRUE(events.empty());
+}
+
+TEST_F(SessionTest, LostFiresOnce) {
+  Client client = proxied();
+  const Session session = client.connect();
+  std::atomic<int> calls{0};
+  const std::stop_callback callback(session.lost(), [&] { ++calls; });
+  expire(session);
+  EXPECT_TRUE(eventually([&] { return calls == 1; }));
+  client.connect({.deadline = testkit::soon()});
+  client.close();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(SessionTest, CallsThatWaitGoToTheNextSession) {
+  const Client client = proxied();
+  const Session old = client.connect();
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return old.state() == ConnectionState::suspended; }));
+  Box<zkclient::Result<zkclient::Created>> created;
+  client.async_create("/n", "x", {},
+                      [&](zkclient::Result<zkclient::Created> result) { created.put(std::move(result)); },
+                      {.deadline = testkit::soon()});
+  const auto guarded = zkclient::Transaction().check({.path = "/", .session = old});
+  Box<Errc> bound;
+  client.async_commit(guarded, [&](const auto& result) { bound.put(result.error().errc()); },
+                      {.deadline = testkit::soon()});
+  expire(old);
+  proxy.refuse(false);
+  EXPECT_EQ(created.take()->path, "/n");
+  EXPECT_EQ(bound.take(), Errc::session_lost) << "what is bound to a session must not run on another";
+}
+
+TEST_F(SessionTest, CredentialsResumeTheSession) {
+  Client first = proxied();
+  first.create("/e", "x", {.mode = CreateMode::ephemeral});
+  const SessionCredentials credentials = first.session().credentials();
+  EXPECT_EQ(credentials.password.size(), 16u);
+  proxy.refuse(true);  // So that the first client cannot end the session when it is closed.
+  proxy.refuse(true);  // Else it may reconnect in time to end the session.
+  proxy.cut();
+  first.close();
+  ClientOptions resuming = options();
+  resuming.resume = credentials;
+  const Client second(server.connect_string(), resuming);
+  const Session session = second.connect({.deadline = testkit::soon()});
+  EXPECT_EQ(session.id(), credentials.id);
+  EXPECT_EQ(second.exists("/e")->ephemeral_owner, credentials.id);
+}
+
+TEST_F(SessionTest, ASessionThatIsGoneCannotBeResumed) {
+  SessionCredentials credentials;
+  {
+    Client first = direct();
+    credentials = first.connect().credentials();
+  }
+  for (const bool known : {true, false}) {
+    ClientOptions resuming = options();
+    resuming.resume = credentials;
+    if (!known) resuming.resume->password.assign(16, 'x');
+    const Client second(server.connect_string(), resuming);
+    const Session resumed = second.session();
+    Log log(second);
+    const StateChange connected = log.until(ConnectionState::connected);
+    EXPECT_NE(connected.session.id(), credentials.id);
+    EXPECT_NE(connected.session, resumed);
+    EXPECT_EQ(resumed.state(), ConnectionState::lost);
+  }
+}
+
+TEST_F(SessionTest, CredentialsAreNotInErrors) {
+  const Client client = direct();
+  const std::string password = client.connect().credentials().password;
+  try {
+    client.get("/missing");
+    FAIL();
+  } catch (const zkclient::Error& error) {
+    EXPECT_EQ(std::string(error.what()).find(password), std::string::npos);
+  }
+}
+
+TEST_F(SessionTest, AServerRestartKeepsTheSession) {
+  const Client client = direct();
+  const Session session = client.connect();
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  for (int i = 0; i < 3; ++i) {
+    server.restart();
+    client.sync("/", {.deadline = testkit::soon()});
+    ASSERT_EQ(client.session(), session) << "round " << i;
+  }
+  EXPECT_EQ(client.exists("/e")->ephemeral_owner, session.id());
+}
+
+TEST_F(SessionTest, AWipedServerEndsTheSession) {
+  const Client client = direct();
+  const Session old = client.connect();
+  for (int i = 0; i < 20; ++i)
+    client.create(Path("/n" + std::to_string(i)));
+  Log log(client);
+  log.until(ConnectionState::connected);
+  server.restart_wiped();
+  EXPECT_EQ(log.until(ConnectionState::lost).session, old);
+  const StateChange connected = log.until(ConnectionState::connected);
+  EXPECT_NE(connected.session, old);
+  EXPECT_FALSE(client.exists("/n0"));
+  client.create("/n0");
+}
+
+TEST_F(SessionTest, SuspendedForAWholeTimeoutIsLost) {
+  const Client client = proxied();
+  const Session old = client.connect();
+  Log log(client);
+  log.until(ConnectionState::connected);
+  proxy.refuse(true);
+  proxy.cut();
+  log.until(ConnectionState::suspended);
+  const auto begin = SteadyClock::now();
+  EXPECT_EQ(log.next().state, ConnectionState::lost);
+  EXPECT_GE(SteadyClock::now() - begin, session_timeout - 200ms) << "given up too early";
+  EXPECT_TRUE(testkit::stopped(old.lost()));
+  EXPECT_EQ(log.next().state, ConnectionState::connecting);
+  proxy.refuse(false);
+  EXPECT_NE(log.until(ConnectionState::connected).session.id(), old.id());
+}
+
+TEST_F(SessionTest, ASilentServerIsNoticedAndLost) {
+  const Client client = proxied();
+  const Session old = client.connect();
+  Log log(client);
+  log.until(ConnectionState::connected);
+  proxy.stall(zktesting::Direction::both);
+  EXPECT_EQ(log.next().state, ConnectionState::suspended);
+  EXPECT_EQ(log.next().state, ConnectionState::lost);
+  proxy.unstall(zktesting::Direction::both);
+  EXPECT_NE(log.until(ConnectionState::connected).session.id(), old.id());
+}
+
+TEST_F(SessionTest, FiveSessionsInARow) {
+  const Client client = proxied();
+  std::set<std::int64_t> ids;
+  Log log(client);
+  for (int i = 0; i < 5; ++i) {
+    const Session session = log.until(ConnectionState::connected).session;
+    EXPECT_TRUE(ids.insert(session.id()).second);
+    expire(session);
+    EXPECT_EQ(log.until(ConnectionState::lost).session, session);
+  }
+  const Session last = log.until(ConnectionState::connected).session;
+  EXPECT_TRUE(eventually([&] { return server.ephemeral_count() == 0; }));
+  EXPECT_EQ(last, client.session());
+}
+
+TEST_F(SessionTest, ClosingWhileSuspendedOrBetweenSessionsIsPrompt) {
+  for (const auto limit : {0ms, 300ms, 2500ms}) {
+    Client client = proxied();
+    client.connect();
+    proxy.refuse(true);
+    proxy.cut();
+    EXPECT_EQ(error_of([&] { client.sync("/", {.deadline = SteadyClock::now() + limit}); }), Errc::deadline_exceeded);
+    const auto begin = SteadyClock::now();
+    client.close();
+    EXPECT_LT(SteadyClock::now() - begin, 1500ms);
+    proxy.refuse(false);
+  }
+}
+
+TEST_F(SessionTest, WithoutLeasesTheLeaseClockClaimsNothing) {
+  const Client client = direct();
+  const Session session = client.connect();
+  EXPECT_LE(session.valid_until(), zkclient::BootClock::now());
+  EXPECT_EQ(session.state(), ConnectionState::connected);
+}
+
+}  // namespace
