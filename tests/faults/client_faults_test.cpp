@@ -115,7 +115,7 @@ class WriteFaultsTest : public ClientFaultsTest, public ::testing::WithParamInte
 TEST_P(WriteFaultsTest, LostReplyIsInDoubtAndAppliedOnce) {
   const Fault fault = proxy.drop_next_reply(GetParam().request);
   EXPECT_EQ(error_of([&] { GetParam().blocking(client, patient()); }), Errc::in_doubt);
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   expect_sent_once();
   EXPECT_EQ(GetParam().applied(observer), 1);
 }
@@ -125,7 +125,7 @@ TEST_P(WriteFaultsTest, LostReplyIsInDoubtAsynchronously) {
   Box<std::error_code> done;
   GetParam().asynchronous(client, [&](std::error_code code) { done.put(code); });
   EXPECT_EQ(done.take(), ErrorKind::in_doubt);
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   expect_sent_once();
   EXPECT_EQ(GetParam().applied(observer), 1);
   EXPECT_TRUE(done.empty());
@@ -134,7 +134,7 @@ TEST_P(WriteFaultsTest, LostReplyIsInDoubtAsynchronously) {
 TEST_P(WriteFaultsTest, LostRequestIsInDoubtAndNotApplied) {
   const Fault fault = proxy.drop_next_request(GetParam().request);
   EXPECT_EQ(error_of([&] { GetParam().blocking(client, patient()); }), Errc::in_doubt);
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   expect_sent_once();
   EXPECT_EQ(GetParam().applied(observer), 0);
 }
@@ -360,7 +360,7 @@ TEST_F(ProtectedCreateTest, ResolvesLostRepliesAndRequestsWithExactlyOneNode) {
               "/d/n-", "x", options(mode), [&](Result<Created> result) { box.put(std::move(result)); }, patient());
           created = box.take().value();
         }
-        EXPECT_TRUE(fault.happened());
+        EXPECT_TRUE(fault.wait(testkit::patience));
         ++made;
         const auto stat = observer.exists(created.path);
         ASSERT_TRUE(stat) << created.path;
@@ -379,7 +379,7 @@ TEST_F(ProtectedCreateTest, SeveralLossesInARowAreResolved) {
   faults.push_back(proxy.drop_next_reply(RequestType::get_children2));
   client.create("/d/n-", "x", options(CreateMode::ephemeral_sequential), patient());
   for (const Fault& fault : faults)
-    EXPECT_TRUE(fault.happened());
+    EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(nodes().size(), 1u);
 }
 

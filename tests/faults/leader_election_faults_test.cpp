@@ -105,7 +105,7 @@ TEST_F(LeaderElectionFaults, CreateReplyLost) {
   election.campaign().release();
   auto fault = proxy.drop_next_reply(RequestType::create2);
   Leadership leadership = election.campaign({.deadline = soon()});
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(proxy.request_count(RequestType::create2), 2u) << "it was found, and not created again";
   EXPECT_EQ(names().size(), 1u);
   EXPECT_EQ(election.leader()->term, leadership.token());
@@ -119,7 +119,7 @@ TEST_F(LeaderElectionFaults, CreateRequestLost) {
   election.campaign().release();
   auto fault = proxy.drop_next_request(RequestType::create2);
   Leadership leadership = election.campaign({.deadline = soon()});
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(names().size(), 1u);
   EXPECT_TRUE(leadership.valid());
   leadership.release();
@@ -470,7 +470,7 @@ TEST_F(LeaderElectionFaults, ResignReplyLost) {
   const Leadership leadership = election.campaign();
   auto fault = proxy.drop_next_reply(RequestType::remove);
   election.resign({.deadline = soon()});
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(leadership.state(), LeaseState::released);
   expect_nothing_left();
 }
@@ -481,7 +481,7 @@ TEST_F(LeaderElectionFaults, ResignRequestLost) {
   const Leadership leadership = election.campaign();
   auto fault = proxy.drop_next_request(RequestType::remove);
   election.resign({.deadline = soon()});
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_TRUE(names().empty()) << "it waited until the node was gone";
   expect_nothing_left();
 }

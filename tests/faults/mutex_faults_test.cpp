@@ -100,7 +100,7 @@ TEST_F(MutexFaults, CreateReplyLost) {
   Mutex mutex(client, "/lock");
   auto fault = proxy.drop_next_reply(RequestType::create2);
   Lease lease = mutex.acquire({.deadline = soon()});
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(proxy.request_count(RequestType::create2), 1u) << "it was found, and not created again";
   ASSERT_EQ(names().size(), 1u);
   EXPECT_EQ(lease.node(), "/lock/" + names().front());
@@ -117,7 +117,7 @@ TEST_F(MutexFaults, CreateReplyLostBehindAHolder) {
   Lease held = other.acquire();
   auto fault = proxy.drop_next_reply(RequestType::create2);
   auto waiting = wait_behind(mutex, client, held.node());
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(names().size(), 2u);
   held.release();
   result_of(waiting).release();
@@ -130,7 +130,7 @@ TEST_F(MutexFaults, CreateRequestLost) {
   mutex.acquire().release();
   auto fault = proxy.drop_next_request(RequestType::create2);
   Lease lease = mutex.acquire({.deadline = soon()});
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(proxy.request_count(RequestType::create2), 3u) << "it was sent again";
   EXPECT_EQ(names().size(), 1u);
   EXPECT_TRUE(lease.valid());
@@ -354,7 +354,7 @@ TEST_F(MutexFaults, ConnectionBreaksWhileProving) {
     auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
     held.release();
     Lease lease = result_of(waiting);
-    EXPECT_TRUE(fault.happened()) << "a waiter proves that its node is still there";
+    EXPECT_TRUE(fault.wait(testkit::patience)) << "a waiter proves that its node is still there";
     EXPECT_TRUE(lease.valid());
     lease.release();
   }
@@ -743,7 +743,7 @@ TEST_F(MutexFaults, ReleaseReplyLost) {
   Lease lease = mutex.acquire();
   auto fault = proxy.drop_next_reply(RequestType::remove);
   lease.release({.deadline = soon()});
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(lease.state(), LeaseState::released);
   EXPECT_TRUE(names().empty());
   expect_nothing_left();
@@ -755,7 +755,7 @@ TEST_F(MutexFaults, ReleaseRequestLost) {
   Lease lease = mutex.acquire();
   auto fault = proxy.drop_next_request(RequestType::remove);
   lease.release({.deadline = soon()});
-  EXPECT_TRUE(fault.happened());
+  EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_TRUE(names().empty());
   expect_nothing_left();
 }

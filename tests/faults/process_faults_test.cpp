@@ -368,7 +368,9 @@ TEST_F(ProcessFaults, HolderPausedPastItsSession) {
 
   worker.order("write");  // It lies there until the process goes on: its first deed is the late write.
   worker.resume();
-  EXPECT_EQ(worker.hear_number("wrote"), static_cast<int>(Errc::session_lost));
+  // Refused, or sent on a connection that the server had given up: then nobody answers. It has no effect either way.
+  const auto wrote = static_cast<Errc>(worker.hear_number("wrote"));
+  EXPECT_TRUE(wrote == Errc::session_lost || wrote == Errc::in_doubt) << static_cast<int>(wrote);
   EXPECT_EQ(client().get("/data").data, "of the next");
   EXPECT_LT(at(worker.hear_number("invalid")), acquired) << "its first look found the lease invalid";
   (void)worker.hear("lost");

@@ -707,13 +707,14 @@ TEST_F(ClientTest, AnExecutorOfTheUsersOwnRunsTheHandlers) {
       tasks.push_back(std::move(task));
       changed.notify_all();
     }});
+    Box<std::string> told;
+    Box<std::string> answered;
     const Client own(runtime, hosts(), {.prefix = prefix()});
-    Box<std::string> names;
-    const auto subscription = own.on_state_change([&](const StateChange&) { names.put(this_thread_name()); });
-    EXPECT_EQ(names.take(), "my-executor");
+    const auto subscription = own.on_state_change([&](const StateChange&) { told.put(this_thread_name()); });
+    EXPECT_EQ(told.take(), "my-executor");
     own.create("/n");
-    own.async_get("/n", [&](const Result<NodeData>&) { names.put(this_thread_name()); });
-    EXPECT_EQ(names.take(), "my-executor");
+    own.async_get("/n", [&](const Result<NodeData>&) { answered.put(this_thread_name()); });
+    EXPECT_EQ(answered.take(), "my-executor");
     EXPECT_EQ(thread_names()["zk-callback"], 1) << "the other client's; this one needs none";
   }
   {

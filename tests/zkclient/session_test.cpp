@@ -297,7 +297,8 @@ TEST_F(SessionTest, CredentialsAreNotInErrors) {
 }
 
 TEST_F(SessionTest, AServerRestartKeepsTheSession) {
-  const Client client = direct();
+  // Long enough for a restart on a busy machine.
+  const Client client(server.connect_string(), {.session_timeout = 30s});
   const Session session = client.connect();
   client.create("/e", "", {.mode = CreateMode::ephemeral});
   for (int i = 0; i < 3; ++i) {
