@@ -262,27 +262,46 @@ TEST_F(ClientFaultsTest, StallsInOneDirectionAreSurvived) {
 // ---- Connecting -----------------------------------------------------------------------------------------------------
 
 TEST_F(ClientFaultsTest, AnOutageDoesNotBecomeAStorm) {
+  Box<Errc> ended;
   ClientOptions calm = options();
   calm.session_timeout = 20s;
   const Client client(proxy.connect_string(), calm);
   client.connect();
   // Ops that wait must not make the client connect more often.
-  Box<Errc> ended;
-  for (int i = 0; i < 500; ++i) {
-    client.async_get("/", [&](const Result<NodeData>& result) { ended.put(result.error().errc()); },
-                     {.deadline = SteadyClock::now() + 2s});
-  }
+  const auto ask = [&] {
+    for (int i = 0; i < 500; ++i) {
+      client.async_get("/", [&](const Result<NodeData>& result) { ended.put(result ? Errc{} : result.error().errc()); },
+                       {.deadline = SteadyClock::now() + 2s});
+    }
+  };
+  ask();
   // Accept and reset, so that the attempts can be counted.
   server.kill();
   const std::size_t before = proxy.accepted_connections();
-  for (int i = 0; i < 500; ++i) {
-    client.async_get("/", [&](const Result<NodeData>& result) { ended.put(result ? Errc{} : result.error().errc()); },
-                     {.deadline = SteadyClock::now() + 2s});
-  }
-  EXPECT_TRUE(eventually([&] { return ended.size() >= 500; }));
+  ask();
+  EXPECT_TRUE(eventually([&] { return ended.size() == 1000; }));
   const std::size_t attempts = proxy.accepted_connections() - before;
   EXPECT_GT(attempts, 0u);
   EXPECT_LT(attempts, 200u) << "in about two seconds";
+}
+
+// As a server does that is just starting: it accepts, and says nothing.
+TEST_F(ClientFaultsTest, ASilentServerIsGivenUpSoonAndTriedAgain) {
+  ClientOptions calm = options();
+  calm.session_timeout = 12s;
+  proxy.stall(Direction::to_client);
+  const Client client(proxy.connect_string(), calm);
+  ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() == 1; }));
+  EXPECT_TRUE(eventually([&] { return proxy.accepted_connections() >= 2; }, 6s)) << "the C client would wait for 8 s";
+  proxy.unstall(Direction::to_client);
+  EXPECT_TRUE(client.connect({.deadline = testkit::soon()}).id() != 0);
+}
+
+TEST_F(ClientFaultsTest, OneSessionIsOneConnection) {
+  for (std::size_t i = 1; i <= 3; ++i) {
+    proxied().connect();
+    EXPECT_EQ(proxy.accepted_connections(), i);
+  }
 }
 
 TEST_F(ClientFaultsTest, WaitingCallsHonourTheirDeadlines) {

@@ -28,6 +28,9 @@ Op::~Op() = default;
 
 namespace {
 
+constexpr auto descriptor_pause =
+    std::chrono::milliseconds(50);  // Until the next attempt, when there is none to be had.
+constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect.
 constexpr int not_connected_state = 999;  // The C client closed its socket after a failed send, without an event.
 
 zkclient::Stat convert(const ::Stat& from) {
@@ -226,6 +229,7 @@ void Handle::session_event(int state) {
     // Delivered twice now and then; only a change counts.
     if (!connected_) tell(HandleEvent::connected);
     connected_ = true;
+    attempt_patience_ = {};
   } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
     connected_ = false;
     dead_ = true;
@@ -284,10 +288,10 @@ int Handle::send(Op& op) {
 // After a failed send the C client has closed its socket but kept the requests, whose replies will never come, and
 // told nobody. Left alone it would mistake the first reply of its next connection for theirs.
 void Handle::check_connection() {
-  if (zh_ == nullptr || zoo_state(zh_) != not_connected_state) return;
+  if (!connected_ || zoo_state(zh_) != not_connected_state) return;  // A new handle is in that state, too.
   drop_descriptor();
   flush_broken_connection();
-  if (connected_) ready_.push_back({nullptr, HandleEvent::disconnected});
+  ready_.push_back({nullptr, HandleEvent::disconnected});
   connected_ = false;
 }
 
@@ -334,24 +338,62 @@ void Handle::drive() {
   } else {
     if (fd == -1) drop_descriptor();
     // Asio goes on listening for writability once it was asked to, which would wake the loop after each reply.
-    if (fd != -1 && listens_for_write_ && (interest & ZOOKEEPER_WRITE) == 0) drop_descriptor();
-    if (fd != -1 && !descriptor_.is_open()) take_descriptor(fd);
-    if (fd != -1 && (interest & ZOOKEEPER_READ) != 0) arm_read();
-    if (fd != -1 && (interest & ZOOKEEPER_WRITE) != 0) arm_write();
+    if (fd != -1 && listens_for_write_ && (interest & ZOOKEEPER_WRITE) == 0) stop_listening();
+    const bool ready = fd != -1 && (descriptor_.is_open() || take_descriptor(fd));
+    if (ready && (interest & ZOOKEEPER_READ) != 0) arm_read();
+    if (ready && (interest & ZOOKEEPER_WRITE) != 0) arm_write();
     arm_timer(std::chrono::seconds(wait.tv_sec) + std::chrono::microseconds(wait.tv_usec));
+    if (ready && !connected_) arm_timer(give_up_on_silence(fd));
+    if (fd != -1 && !ready) arm_timer(descriptor_pause);
   }
   run_ready();
 }
 
-void Handle::take_descriptor(int fd) {
+// The C client closes its socket whenever it likes, and another thread may get the number at once: the event loop
+// therefore works on a duplicate of its own. False when there is none.
+bool Handle::take_descriptor(int fd) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // Programs that this process starts must not keep the session's socket open.
-  descriptor_.assign(fd);
+  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  boost::system::error_code error;
+  if (own != -1) descriptor_.assign(own, error);
+  if (own != -1 && error) ::close(own);
   ++generation_;
+  attempt_begun_ = std::chrono::steady_clock::now();
+  return descriptor_.is_open();
 }
 
-// The descriptor belongs to the C client, which may have closed it already: only forget it.
+// A server that accepts and then says nothing (one that is just starting, or hangs) must not cost a lease: the C client
+// would wait for two thirds of the session's time. Each attempt gets twice as long as the one before, so that a slow
+// server is reached all the same. Returns when to look again.
+std::chrono::microseconds Handle::give_up_on_silence(int fd) {
+  if (attempt_patience_ == std::chrono::milliseconds::zero()) {
+    attempt_patience_ = std::max(timeout() / 6, shortest_attempt);
+  }
+  const auto left = attempt_begun_ + attempt_patience_ - std::chrono::steady_clock::now();
+  if (left > std::chrono::steady_clock::duration::zero()) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(left);
+  }
+  attempt_patience_ = std::min(attempt_patience_ * 2, timeout());
+  ::shutdown(fd, SHUT_RDWR);
+  zookeeper_process(zh_, ZOOKEEPER_WRITE | ZOOKEEPER_READ);
+  forget_closed_socket();
+  schedule_drive();
+  return std::chrono::seconds(1);
+}
+
 void Handle::drop_descriptor() {
-  if (descriptor_.is_open()) descriptor_.release();
+  boost::system::error_code ignored;
+  if (descriptor_.is_open()) descriptor_.close(ignored);
+  ++generation_;
+  read_armed_ = write_armed_ = listens_for_write_ = false;
+}
+
+// Forgets all waits, and what the event loop listens for.
+void Handle::stop_listening() {
+  const int own = descriptor_.release();
+  boost::system::error_code error;
+  descriptor_.assign(own, error);
+  if (error) ::close(own);
   ++generation_;
   read_armed_ = write_armed_ = listens_for_write_ = false;
 }
@@ -391,7 +433,7 @@ void Handle::arm_timer(std::chrono::microseconds delay) {
   });
 }
 
-// At once, before anybody can open another descriptor, which may get the same number.
+// At once: the connection ends only when the duplicate is closed, too.
 void Handle::forget_closed_socket() {
   const int state = zoo_state(zh_);
   if (dead_ || state == 0 || state == not_connected_state) drop_descriptor();

@@ -80,14 +80,16 @@ class Handle : public std::enable_shared_from_this<Handle> {
   int send(Op& op);
   void drive();
   void schedule_drive();
-  void take_descriptor(int fd);
+  bool take_descriptor(int fd);
   void drop_descriptor();
+  void stop_listening();
   void arm_read();
   void arm_write();
   void arm_timer(std::chrono::microseconds delay);
   void on_readable();
   void on_writable();
   void process(int events);
+  std::chrono::microseconds give_up_on_silence(int fd);
   void check_connection();
   void forget_closed_socket();
   void flush_broken_connection();
@@ -111,7 +113,9 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool listens_for_write_ = false;
   bool drive_scheduled_ = false;
   bool running_ready_ = false;
-  unsigned generation_ = 0;  // Of the descriptor; stale waits are ignored.
+  std::chrono::steady_clock::time_point attempt_begun_;
+  std::chrono::milliseconds attempt_patience_{0};  // Zero: not yet known.
+  unsigned generation_ = 0;                        // Of the descriptor; stale waits are ignored.
   asio::steady_timer timer_;
   std::chrono::steady_clock::time_point timer_due_ = std::chrono::steady_clock::time_point::max();
   asio::steady_timer close_timer_;
