@@ -115,10 +115,23 @@ const char* to_string(ErrorKind kind) noexcept {
   return "unknown";
 }
 
+struct Error::Text {
+  std::string operation;
+  std::string path;
+  std::string detail;
+  std::string what;
+};
+
 Error::Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail)
-    : std::system_error(make_error_code(code), context(operation, path, detail)),
-      operation_(operation),
-      path_(path),
-      detail_(detail) {}
+    : std::system_error(make_error_code(code)) {
+  auto text = std::make_shared<Text>(Text{std::string(operation), std::string(path), std::string(detail), {}});
+  text->what = fmt::format("{}: {}", context(operation, path, detail), this->code().message());
+  text_ = std::move(text);
+}
+
+const char* Error::what() const noexcept { return text_->what.c_str(); }
+const std::string& Error::operation() const noexcept { return text_->operation; }
+const std::string& Error::path() const noexcept { return text_->path; }
+const std::string& Error::detail() const noexcept { return text_->detail; }
 
 }  // namespace zkclient

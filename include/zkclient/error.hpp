@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace zkclient {
@@ -60,22 +62,25 @@ ErrorKind kind_of(const std::error_code& code) noexcept;
 const char* to_string(ErrorKind kind) noexcept;
 
 /// The one exception type of zkclient and zkrecipes. `what()` names the operation, the path and what to do.
-/// Copying never throws beyond what std::system_error does.
+/// Copies share an immutable text; copying never throws.
 class Error : public std::system_error {
  public:
   Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail = {});
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
+  ~Error() override = default;
 
+  const char* what() const noexcept override;
   /// What the caller can do about it.
   ErrorKind kind() const noexcept { return kind_of(code()); }
   Errc errc() const noexcept { return static_cast<Errc>(code().value()); }
-  const std::string& operation() const noexcept { return operation_; }
-  const std::string& path() const noexcept { return path_; }
-  const std::string& detail() const noexcept { return detail_; }
+  const std::string& operation() const noexcept;
+  const std::string& path() const noexcept;
+  const std::string& detail() const noexcept;
 
  private:
-  std::string operation_;
-  std::string path_;
-  std::string detail_;
+  struct Text;
+  std::shared_ptr<const Text> text_;
 };
 
 }  // namespace zkclient
