@@ -15,6 +15,7 @@ using detail::LeaderRecord;
 using detail::LeasePtr;
 using detail::Patience;
 using detail::QueueSpec;
+using detail::SpecPtr;
 using zk::Awaitable;
 using zk::Call;
 using zk::OpType;
@@ -28,8 +29,8 @@ namespace {
 
 constexpr const char* operation = "campaign";
 
-QueueSpec make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
-                    const LeaderElectionOptions& options) {
+SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
+                  const LeaderElectionOptions& options) {
   if (options.acl.empty()) throw Error(Errc::invalid_acl, "leader election", path.str(), "the list is empty");
   QueueSpec spec;
   spec.client = client;
@@ -42,7 +43,7 @@ QueueSpec make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclien
   spec.operation = operation;
   spec.requeue_on_session_loss = true;
   spec.watch_at_once = true;
-  return spec;
+  return std::make_shared<const QueueSpec>(std::move(spec));
 }
 
 std::string child(const QueueSpec& spec, const std::string& name) {
@@ -120,8 +121,9 @@ std::shared_ptr<zk::LoopWatch> watch_for(const MakeWatch& make, zk::WatchRegistr
 
 // Who leads, by the list of candidates; with `make_watch`, `lookout` is armed for the next change of the answer: the
 // leader's node and the record of what it says, or, without a leader, the list (or the election's node, if missing).
-Awaitable<Result<std::optional<Leader>>> look(QueueSpec spec, Call call, MakeWatch make_watch, Lookout& lookout) {
+Awaitable<Result<std::optional<Leader>>> look(SpecPtr shared, Call call, MakeWatch make_watch, Lookout& lookout) {
   using Kind = zk::WatchRegistry::Kind;
+  const QueueSpec& spec = *shared;
   const auto to_error = [&](const Reply& reply) { return zk::to_error(reply, "leader", spec.path); };
   bool watch_list = false;  // Only when it turned out to be empty: else every candidate would wake us.
   for (;;) {
@@ -168,7 +170,7 @@ Awaitable<Result<std::optional<Leader>>> look(QueueSpec spec, Call call, MakeWat
   }
 }
 
-Awaitable<Result<std::optional<Leader>>> look_once(QueueSpec spec, Call call) {
+Awaitable<Result<std::optional<Leader>>> look_once(SpecPtr spec, Call call) {
   Lookout nothing;
   co_return co_await look(std::move(spec), std::move(call), {}, nothing);
 }
@@ -177,14 +179,14 @@ using Listener = zkclient::UniqueFunction<void(const std::optional<Leader>&)>;
 
 /// An observer: looks, tells, waits for a watch, looks again.
 struct Observer {
-  QueueSpec spec;
+  SpecPtr spec;
   Listener listener;
   std::shared_ptr<zk::SerialQueue> queue;
   std::shared_ptr<zk::CancelScope> ended = std::make_shared<zk::CancelScope>();
 };
 
 Awaitable<void> observe_until_ended(std::shared_ptr<Observer> self) {
-  const std::shared_ptr<zk::ClientCore>& client = self->spec.client;
+  const std::shared_ptr<zk::ClientCore>& client = self->spec->client;
   const auto wake = std::make_shared<zk::Signal>(client->context());
   const zk::CancelScope::Guard ended(self->ended, [wake] { wake->set(); });
   std::optional<std::optional<Leader>> told;
@@ -219,7 +221,7 @@ struct LeaderElection::State {
   explicit State(zkclient::Client shared) : owner(std::move(shared)) {}
 
   zkclient::Client owner;  // Stays open for as long as it is used here.
-  QueueSpec spec;
+  SpecPtr spec;
   zkclient::Path path;
   std::string id;
 
@@ -273,7 +275,7 @@ struct EitherStop {
   }
 };
 
-zk::Work<LeasePtr> campaign_work(const QueueSpec& spec, const std::string& id, bool has_deadline) {
+zk::Work<LeasePtr> campaign_work(const SpecPtr& spec, const std::string& id, bool has_deadline) {
   return [spec, id, has_deadline](Call call) {
     if (!has_deadline) call.deadline.reset();
     return detail::contend(spec, id, Patience::wait, std::move(call));
@@ -286,9 +288,9 @@ Leadership LeaderElection::campaign(const CallOptions& call) {
   const std::stop_token joined = state_->joined();
   EitherStop stop(call.stop, joined);
   const CallOptions limits{call.deadline, stop.both.get_token()};
-  LeasePtr lease = zk::wait_for_work<LeasePtr>(state_->spec.client, limits,
+  LeasePtr lease = zk::wait_for_work<LeasePtr>(state_->spec->client, limits,
                                                campaign_work(state_->spec, state_->id, call.deadline.has_value()),
-                                               operation, state_->spec.path)
+                                               operation, state_->spec->path)
                        .value();
   state_->remember(lease, joined);
   return Leadership(std::move(lease));
@@ -311,9 +313,9 @@ void LeaderElection::async_campaign(zkclient::Handler<Leadership> handler, const
     handler(Leadership(std::move(*result)));
   };
   const CallOptions limits{call.deadline, stop->both.get_token()};
-  zk::start_work<LeasePtr>(state_->spec.client, limits,
+  zk::start_work<LeasePtr>(state_->spec->client, limits,
                            campaign_work(state_->spec, state_->id, call.deadline.has_value()), std::move(wrapped),
-                           operation, state_->spec.path);
+                           operation, state_->spec->path);
 }
 
 void LeaderElection::resign(const CallOptions& call) {
@@ -336,7 +338,7 @@ void LeaderElection::resign(const CallOptions& call) {
         co_return Error(Errc::deadline_exceeded, "resign", core->node(), "it is being removed in the background");
       }(lease, std::move(limits));
     };
-    zk::wait_for_work<void>(state_->spec.client, call, std::move(work), "resign", state_->path.str()).value();
+    zk::wait_for_work<void>(state_->spec->client, call, std::move(work), "resign", state_->path.str()).value();
   }
 }
 
@@ -344,7 +346,7 @@ std::optional<Leader> LeaderElection::leader(const CallOptions& call) const {
   zk::Work<std::optional<Leader>> work = [spec = state_->spec](Call limits) {
     return look_once(spec, std::move(limits));
   };
-  return zk::wait_for_work<std::optional<Leader>>(state_->spec.client, call, std::move(work), "leader",
+  return zk::wait_for_work<std::optional<Leader>>(state_->spec->client, call, std::move(work), "leader",
                                                   state_->path.str())
       .value();
 }
@@ -353,14 +355,14 @@ std::vector<Contender> LeaderElection::candidates(const CallOptions& call) const
   zk::Work<std::vector<Contender>> work = [spec = state_->spec](Call limits) {
     return detail::list_contenders(spec, std::move(limits));
   };
-  return zk::wait_for_work<std::vector<Contender>>(state_->spec.client, call, std::move(work), "candidates",
+  return zk::wait_for_work<std::vector<Contender>>(state_->spec->client, call, std::move(work), "candidates",
                                                    state_->path.str())
       .value();
 }
 
 zkclient::Subscription LeaderElection::observe(Listener listener) const {
   if (!listener) throw Error(Errc::invalid_argument, "observe", state_->path.str(), "no listener");
-  const std::shared_ptr<zk::ClientCore> client = state_->spec.client;
+  const std::shared_ptr<zk::ClientCore> client = state_->spec->client;
   auto subscription = std::make_shared<zk::SubscriptionState>(client->callbacks());
   const auto observer = std::make_shared<Observer>();
   observer->spec = state_->spec;

@@ -14,6 +14,7 @@ namespace zk = zkclient::detail;
 using detail::LeasePtr;
 using detail::Patience;
 using detail::QueueSpec;
+using detail::SpecPtr;
 using zkclient::CallOptions;
 using zkclient::Errc;
 using zkclient::Error;
@@ -26,7 +27,7 @@ struct Mutex::State {
   std::shared_ptr<zk::ClientCore> client;
   zkclient::Path path;
   std::string id;
-  QueueSpec spec;
+  SpecPtr spec;
 
   // The leases behind lock(), by the thread that locked.
   std::mutex mutex;
@@ -42,8 +43,8 @@ namespace {
 
 constexpr const char* operation = "mutex acquire";
 
-QueueSpec make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
-                    const MutexOptions& options) {
+SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
+                  const MutexOptions& options) {
   if (options.acl.empty()) throw Error(Errc::invalid_acl, "mutex", path.str(), "the list is empty");
   QueueSpec spec;
   spec.client = client;
@@ -54,10 +55,10 @@ QueueSpec make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclien
   spec.infixes = {"lock-", "__lock__"};
   spec.acl = options.acl;
   spec.operation = operation;
-  return spec;
+  return std::make_shared<const QueueSpec>(std::move(spec));
 }
 
-zk::Work<LeasePtr> contend_work(const QueueSpec& spec, const std::string& id, Patience patience, bool has_deadline) {
+zk::Work<LeasePtr> contend_work(const SpecPtr& spec, const std::string& id, Patience patience, bool has_deadline) {
   return [spec, data = detail::describe_process(id), patience, has_deadline](zk::Call call) {
     // Without a deadline of the caller's, a wait has none; the default is meant for single operations.
     if (!has_deadline && patience == Patience::wait) call.deadline.reset();
@@ -65,10 +66,10 @@ zk::Work<LeasePtr> contend_work(const QueueSpec& spec, const std::string& id, Pa
   };
 }
 
-Result<LeasePtr> run(const std::shared_ptr<zk::ClientCore>& client, const QueueSpec& spec, const std::string& id,
+Result<LeasePtr> run(const std::shared_ptr<zk::ClientCore>& client, const SpecPtr& spec, const std::string& id,
                      Patience patience, const CallOptions& call) {
   return zk::wait_for_work<LeasePtr>(client, call, contend_work(spec, id, patience, call.deadline.has_value()),
-                                     operation, spec.path);
+                                     operation, spec->path);
 }
 
 std::optional<Lease> to_optional(LeasePtr lease) {
@@ -126,7 +127,7 @@ void Mutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& c
   };
   zk::start_work<LeasePtr>(state_->client, call,
                            contend_work(state_->spec, state_->id, Patience::wait, call.deadline.has_value()),
-                           std::move(wrapped), operation, state_->spec.path);
+                           std::move(wrapped), operation, state_->spec->path);
 }
 
 void Mutex::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) {
@@ -139,7 +140,7 @@ void Mutex::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, c
   };
   zk::start_work<LeasePtr>(state_->client, call,
                            contend_work(state_->spec, state_->id, Patience::try_once, call.deadline.has_value()),
-                           std::move(wrapped), operation, state_->spec.path);
+                           std::move(wrapped), operation, state_->spec->path);
 }
 
 std::vector<Contender> Mutex::contenders(const CallOptions& call) const {

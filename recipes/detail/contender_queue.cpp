@@ -312,9 +312,19 @@ Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec,
   co_return contenders;
 }
 
+const std::string& host_name() {
+  static const std::string name = [] {
+    char buffer[256] = "unknown";
+    ::gethostname(buffer, sizeof buffer - 1);
+    return std::string(buffer);
+  }();
+  return name;
+}
+
 }  // namespace
 
-Awaitable<Result<LeasePtr>> contend(QueueSpec spec, std::string data, Patience patience, Call call) {
+Awaitable<Result<LeasePtr>> contend(SpecPtr shared, std::string data, Patience patience, Call call) {
+  const QueueSpec& spec = *shared;
   const auto to_error = [&](const Reply& reply) { return zk::to_error(reply, spec.operation, spec.path); };
   for (;;) {
     // On the heap: what it leaves to its wake-ups must not move.
@@ -332,7 +342,8 @@ Awaitable<Result<LeasePtr>> contend(QueueSpec spec, std::string data, Patience p
   }
 }
 
-Awaitable<Result<std::vector<Contender>>> list_contenders(QueueSpec spec, Call call) {
+Awaitable<Result<std::vector<Contender>>> list_contenders(SpecPtr shared, Call call) {
+  const QueueSpec& spec = *shared;
   Reply listed = co_await spec.client->perform(zk::make_request(OpType::children, spec.directory), call);
   if (listed.failed(Errc::no_node)) co_return std::vector<Contender>();
   if (!listed.ok()) co_return zk::to_error(listed, spec.operation, spec.path);
@@ -340,22 +351,16 @@ Awaitable<Result<std::vector<Contender>>> list_contenders(QueueSpec spec, Call c
   co_return co_await read_contenders(spec, std::move(names), call);
 }
 
-std::string process_name() {
-  char host[256] = "unknown";
-  ::gethostname(host, sizeof host - 1);
-  return fmt::format("{}:{}", host, ::getpid());
-}
+std::string process_name() { return fmt::format("{}:{}", host_name(), ::getpid()); }
 
 std::string describe_process(const std::string& id) {
-  char host[256] = "unknown";
-  ::gethostname(host, sizeof host - 1);
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   ::gmtime_r(&now, &utc);
   char since[32];
   std::strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &utc);
   const std::string who = id.empty() ? "" : fmt::format("id={} ", id);
-  return fmt::format("{}host={} pid={} since={}", who, host, ::getpid(), since);
+  return fmt::format("{}host={} pid={} since={}", who, host_name(), ::getpid(), since);
 }
 
 }  // namespace zkrecipes::detail

@@ -27,6 +27,9 @@ struct QueueSpec {
   bool watch_at_once = false;            ///< See LeaseCore::Grant.
 };
 
+/// Shared, because every call needs it until its end.
+using SpecPtr = std::shared_ptr<const QueueSpec>;
+
 enum class Patience { wait, try_once };
 
 using LeasePtr = std::shared_ptr<LeaseCore>;
@@ -34,10 +37,10 @@ using LeasePtr = std::shared_ptr<LeaseCore>;
 /// The kernel of every recipe in which contenders queue up: makes a sequential ephemeral node, waits for the nearest
 /// one before it, and returns the lease; null when `patience` is try_once and somebody is before us. Whatever else
 /// happens (deadline, cancellation, error), the node is removed.
-zk::Awaitable<zkclient::Result<LeasePtr>> contend(QueueSpec spec, std::string data, Patience patience, zk::Call call);
+zk::Awaitable<zkclient::Result<LeasePtr>> contend(SpecPtr spec, std::string data, Patience patience, zk::Call call);
 
 /// Everybody in the queue, first to last.
-zk::Awaitable<zkclient::Result<std::vector<Contender>>> list_contenders(QueueSpec spec, zk::Call call);
+zk::Awaitable<zkclient::Result<std::vector<Contender>>> list_contenders(SpecPtr spec, zk::Call call);
 
 /// "host=... pid=... since=...", for operators.
 std::string describe_process(const std::string& id);
