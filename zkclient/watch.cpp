@@ -10,7 +10,7 @@ void WatchState::arm(WatchRegistry::Kind kind, const std::string& full_path,
   const std::lock_guard lock(mutex_);
   if (!handler_) return;
   session_ = session;
-  if (session != core_->current()) {  // The answer was the last one of a session that is over.
+  if (session != core_->current() || session->over()) {  // The answer was the last one of a session that is over.
     const WatchEventType reason = core_->closing() ? WatchEventType::closed : WatchEventType::session_lost;
     core_->callbacks()->post([self = shared_from_this(), reason] { self->deliver(reason); });
     return;

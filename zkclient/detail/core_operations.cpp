@@ -22,7 +22,7 @@ constexpr auto last_janitor_pause = std::chrono::milliseconds(10'000);
 }  // namespace
 
 LoopWatch::~LoopWatch() {
-  if (id_ != 0 && !core_->closing() && core_->current() == session_) core_->watches().remove(id_);
+  if (id_ != 0 && core_->current() == session_) core_->watches().remove(id_);
 }
 
 void LoopWatch::arm(const std::string& path) {
@@ -61,10 +61,10 @@ PendingReply ClientCore::launch_watching(Request request, const Call& call, std:
   auto done = [this, watch = std::move(watch), path = request.path, absent_too,
                next = pending.handler()](Reply reply) mutable {
     const bool arms = reply.ok() || (absent_too && reply.failed(Errc::no_node));
-    if (arms && reply.session == current()) {
+    if (arms && reply.session == current() && !reply.session->over()) {
       watch->arm(path);
-    } else if (arms) {
-      reply.error = Errc::session_lost;  // The answer came, but its session is over, and the watch with it.
+    } else if (arms) {  // The answer came, but its session is over, and all its watches have been told.
+      reply.error = closing() ? Errc::closed : Errc::session_lost;
     }
     next(std::move(reply));
   };
@@ -90,6 +90,13 @@ Awaitable<Reply> ClientCore::perform_watching(Request request, Call call, std::s
 }
 
 Awaitable<Reply> ClientCore::connected(Call call) {
+  const bool cancelled = call.cancel != nullptr && call.cancel->requested();
+  if (!closing_ && !cancelled && call.bound == nullptr && waiting_.empty() &&
+      current()->raw_state() == ConnectionState::connected) {
+    Reply now;  // The usual case.
+    now.session = current();
+    co_return now;
+  }
   Request request = make_request(OpType::connect, "/");
   Reply reply = co_await perform(std::move(request), call);
   co_return reply;
