@@ -43,6 +43,6 @@ function(zkr_test_properties name label timeout)
       LABELS ${label}
       TIMEOUT ${timeout}
       ENVIRONMENT
-      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=second_deadlock_stack=1;${jars}"
+      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp;${jars}"
   )
 endfunction()

@@ -298,7 +298,8 @@ std::size_t Ensemble::size() const { return impl_->servers.size(); }
 std::string Ensemble::connect_string() const {
   std::string result;
   for (const Server& each : impl_->servers) {
-    result += (result.empty() ? "" : ",") + each.connect_string();
+    if (!result.empty()) result += ',';
+    result += each.connect_string();
   }
   return result;
 }

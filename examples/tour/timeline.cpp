@@ -121,7 +121,7 @@ void Timeline::heads() const {
 // Six columns: the leader's sign, and in the middle of the next three what it does.
 std::string Timeline::cell(const Lane& lane) const {
   const auto& signs = symbols(look_);
-  std::string sign(1, ' ');
+  std::string_view sign = " ";
   Tone tone = Tone::plain;
   if (lane.health == Lane::Health::dead) {
     sign = signs.dead;

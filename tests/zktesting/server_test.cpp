@@ -231,7 +231,7 @@ TEST(Server, NamesThePackageOfWhatIsMissing) {
   }
   {
     const Environment path("ZKRECIPES_JARS", scratch.path);
-    EXPECT_NE(error_of([] { Server{}; }).find("zookeeper.jar not found: install zookeeper"), std::string::npos);
+    EXPECT_NE(error_of([] { Server{}; }).find("zookeeper.jar not found: install libzookeeper-java"), std::string::npos);
     for (const char* jar : {"zookeeper.jar", "zookeeper-jute.jar", "slf4j-api.jar"}) {
       fs::create_symlink(fs::path("/usr/share/java") / jar, scratch.path / jar);
     }

@@ -54,7 +54,7 @@ struct Jar {
 };
 
 constexpr std::array jars{
-    Jar{"zookeeper.jar", "zookeeper"},
+    Jar{"zookeeper.jar", "libzookeeper-java"},
     Jar{"zookeeper-jute.jar", "libzookeeper-java"},
     Jar{"slf4j-api.jar", "libslf4j-java"},
     Jar{"metrics-core.jar", "libdropwizard-metrics-java"},
@@ -70,7 +70,8 @@ std::string find_jars() {
     const fs::path file = folder / jar.file;
     std::error_code ignored;
     if (fs::exists(file, ignored)) {
-      class_path += (class_path.empty() ? "" : ":") + file.string();
+      if (!class_path.empty()) class_path += ':';
+      class_path += file.string();
     } else if (!jar.package.empty()) {
       throw Error(fmt::format("{} not found: install {} (or set ZKRECIPES_JARS)", file.string(), jar.package));
     }
@@ -91,8 +92,8 @@ std::vector<std::string> java_command(const ServerOptions& options, const fs::pa
       "-Xmx256m",
       // Nothing may stay behind outside of our folder.
       "-XX:-UsePerfData",
-      "-Djava.io.tmpdir=" + scratch.string(),
-      "-XX:ErrorFile=" + (scratch / "hs_err.log").string(),
+      fmt::format("-Djava.io.tmpdir={}", scratch.string()),
+      fmt::format("-XX:ErrorFile={}", (scratch / "hs_err.log").string()),
       "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
       "-Dorg.slf4j.simpleLogger.showDateTime=true",
       "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
