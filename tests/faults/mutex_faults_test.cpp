@@ -875,6 +875,45 @@ TEST_F(MutexFaults, ClientClosedWhileWaiting) {
   expect_nothing_left();
 }
 
+// The watch is armed at the server, and its event is on the way, when the waiter has gone already.
+TEST_F(MutexFaults, ClientClosedWhileTheWatchIsOnItsWay) {
+  Mutex other(the_operator(), "/lock");
+  for (int i = 0; i < 5; ++i) {
+    Client client = calm_proxied();
+    Mutex mutex(client, "/lock");
+    Lease held = other.acquire({.deadline = soon()});
+    auto watch = proxy.hold_next_reply(RequestType::get_data);
+    auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(watch.wait(patience));
+    auto closing = in_thread([&] { client.close(); });
+    ASSERT_TRUE(reaches(client, ConnectionState::closed));
+    held.release();
+    watch.release();
+    EXPECT_EQ(failure_of(waiting), Errc::closed);
+    result_of(closing);
+  }
+  expect_nothing_left();
+}
+
+TEST_F(MutexFaults, StopWhileTheWatchIsOnItsWay) {
+  Client client = calm_proxied();
+  Mutex mutex(client, "/lock");
+  Mutex other(the_operator(), "/lock");
+  for (int i = 0; i < 5; ++i) {
+    Lease held = other.acquire({.deadline = soon()});
+    auto watch = proxy.hold_next_reply(RequestType::get_data);
+    std::stop_source stop;
+    auto waiting = in_thread([&] { return mutex.acquire({.stop = stop.get_token()}); });
+    ASSERT_TRUE(watch.wait(patience));
+    stop.request_stop();
+    EXPECT_EQ(failure_of(waiting), Errc::cancelled);
+    held.release();
+    watch.release();
+    ASSERT_TRUE(remain(0));
+  }
+  expect_nothing_left();
+}
+
 TEST_F(MutexFaults, ClientClosedWhileHolding) {
   Client client = calm_proxied();
   Mutex mutex(client, "/lock");
