@@ -54,14 +54,14 @@ std::string child(const QueueSpec& spec, const std::string& name) {
 
 // --- Leadership ---------------------------------------------------------------------------------------------------
 
-void Leadership::publish(const char* name, const CallOptions& call) {
+void Leadership::publish(const char* name, std::optional<std::string> value, bool ready, const CallOptions& call) {
   if (impl() == nullptr) throw Error(Errc::not_held, name, "", "the leadership is empty");
   const zkclient::Path election = zkclient::Path(node()).parent();
   if (!valid()) throw Error(Errc::not_held, name, election.str());
   zk::Request request = zk::make_request(OpType::multi, "/");
   const std::shared_ptr<zk::ClientCore>& client = impl()->client();
   const zkclient::Path full_node(client->full(zkclient::Path(node())));
-  const LeaderRecord record{token().value, ready_, value_};
+  const LeaderRecord record{token().value, ready, value};
   request.operations.emplace_back(zkclient::Check{full_node});
   request.operations.emplace_back(
       zkclient::Transaction::Set{full_node.parent(), detail::encode(record), zkclient::any_version});
@@ -74,6 +74,10 @@ void Leadership::publish(const char* name, const CallOptions& call) {
   op->done = [&slot](Reply reply) { slot.fill(std::move(reply)); };
   client->submit(op, call.stop);
   Reply reply = slot.take();
+  if (reply.ok() || reply.failed(Errc::in_doubt)) {  // What may stand there is what the next publication repeats.
+    value_ = std::move(value);
+    ready_ = ready;
+  }
   if (reply.ok()) return;
   const bool gone =
       reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == zk::rc::no_node;
@@ -82,14 +86,10 @@ void Leadership::publish(const char* name, const CallOptions& call) {
 }
 
 void Leadership::proclaim(std::string_view value, const CallOptions& call) {
-  value_ = std::string(value);
-  publish("proclaim", call);
+  publish("proclaim", std::string(value), ready_, call);
 }
 
-void Leadership::ready(const CallOptions& call) {
-  ready_ = true;
-  publish("ready", call);
-}
+void Leadership::ready(const CallOptions& call) { publish("ready", value_, true, call); }
 
 // --- Reading and observing ----------------------------------------------------------------------------------------
 
@@ -318,28 +318,40 @@ void LeaderElection::async_campaign(zkclient::Handler<Leadership> handler, const
                            operation, state_->spec->path);
 }
 
+namespace {
+
+Awaitable<Result<void>> wait_until_removed(std::vector<LeasePtr> leases, Call call) {
+  for (const LeasePtr& lease : leases)
+    lease->remove_node();
+  for (const LeasePtr& lease : leases) {
+    co_await lease->removed(call);
+    if (lease->node_gone()) continue;
+    const bool cancelled = call.cancel != nullptr && call.cancel->requested();
+    co_return Error(cancelled ? Errc::cancelled : Errc::deadline_exceeded, "resign", lease->node(),
+                    "the node is being removed in the background");
+  }
+  co_return Result<void>();
+}
+
+}  // namespace
+
 void LeaderElection::resign(const CallOptions& call) {
-  std::vector<std::weak_ptr<detail::LeaseCore>> won;
+  std::vector<LeasePtr> leases;
   std::stop_source ended;
   {
     const std::lock_guard lock(state_->mutex);
-    won.swap(state_->won);
+    for (const auto& weak : state_->won) {
+      if (LeasePtr lease = weak.lock()) leases.push_back(std::move(lease));
+    }
     std::swap(ended, state_->campaigns);  // The next campaign gets a fresh one.
   }
   ended.request_stop();
-  for (const auto& weak : won) {
-    const LeasePtr lease = weak.lock();
-    if (lease == nullptr || !lease->begin_release()) continue;
-    zk::Work<void> work = [lease](Call limits) {
-      return [](LeasePtr core, Call within) -> Awaitable<Result<void>> {
-        core->remove_node();
-        co_await core->removed(std::move(within));
-        if (core->node_gone()) co_return Result<void>();
-        co_return Error(Errc::deadline_exceeded, "resign", core->node(), "it is being removed in the background");
-      }(lease, std::move(limits));
-    };
-    zk::wait_for_work<void>(state_->spec->client, call, std::move(work), "resign", state_->path.str()).value();
-  }
+  // From here on nothing is held. Those that are being given back already are waited for as well.
+  std::erase_if(
+      leases, [](const LeasePtr& lease) { return !lease->begin_release() && lease->state() != LeaseState::releasing; });
+  if (leases.empty()) return;
+  zk::Work<void> work = [leases](Call limits) { return wait_until_removed(leases, std::move(limits)); };
+  zk::wait_for_work<void>(state_->spec->client, call, std::move(work), "resign", state_->path.str()).value();
 }
 
 std::optional<Leader> LeaderElection::leader(const CallOptions& call) const {
@@ -353,7 +365,7 @@ std::optional<Leader> LeaderElection::leader(const CallOptions& call) const {
 
 std::vector<Contender> LeaderElection::candidates(const CallOptions& call) const {
   zk::Work<std::vector<Contender>> work = [spec = state_->spec](Call limits) {
-    return detail::list_contenders(spec, std::move(limits));
+    return detail::list_contenders(spec, "candidates", std::move(limits));
   };
   return zk::wait_for_work<std::vector<Contender>>(state_->spec->client, call, std::move(work), "candidates",
                                                    state_->path.str())

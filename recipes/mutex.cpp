@@ -42,6 +42,7 @@ struct Mutex::State {
 namespace {
 
 constexpr const char* operation = "mutex acquire";
+constexpr const char* listing = "mutex contenders";
 
 SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
                   const MutexOptions& options) {
@@ -110,11 +111,12 @@ std::optional<Lease> Mutex::try_acquire_for(std::chrono::nanoseconds timeout, st
 std::optional<Lease> Mutex::try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop) {
   CallOptions call;
   call.stop = std::move(stop);
-  if (deadline <= std::chrono::steady_clock::now()) return try_acquire(call);
-  if (deadline != std::chrono::steady_clock::time_point::max()) call.deadline = deadline;
-  Result<LeasePtr> result = run(state_->client, state_->spec, state_->id, Patience::wait, call);
+  const bool once = deadline <= std::chrono::steady_clock::now();
+  if (!once && deadline != std::chrono::steady_clock::time_point::max()) call.deadline = deadline;
+  const Patience patience = once ? Patience::try_once : Patience::wait;
+  Result<LeasePtr> result = run(state_->client, state_->spec, state_->id, patience, call);
   if (result.code() == Errc::deadline_exceeded) return std::nullopt;
-  return Lease(std::move(result).value());
+  return to_optional(std::move(result).value());
 }
 
 void Mutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {
@@ -145,10 +147,9 @@ void Mutex::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, c
 
 std::vector<Contender> Mutex::contenders(const CallOptions& call) const {
   zk::Work<std::vector<Contender>> work = [spec = state_->spec](zk::Call limits) {
-    return detail::list_contenders(spec, std::move(limits));
+    return detail::list_contenders(spec, listing, std::move(limits));
   };
-  return zk::wait_for_work<std::vector<Contender>>(state_->client, call, std::move(work), "mutex contenders",
-                                                   state_->path.str())
+  return zk::wait_for_work<std::vector<Contender>>(state_->client, call, std::move(work), listing, state_->path.str())
       .value();
 }
 

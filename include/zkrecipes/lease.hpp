@@ -40,6 +40,8 @@ const char* to_string(LeaseState state) noexcept;
 /// What every exclusive recipe returns: proof of a holding, and the signal of its loss. Move-only; the destructor
 /// gives it back without waiting and never throws.
 ///
+/// It does not keep its client open: it is lost when the last Client, or the last recipe that was given one, goes.
+///
 /// A lease is a promise about time. **A process that is paused for long enough can outlive any lease** and act on
 /// it before it notices: give token() to what you protect, or put guard() into your transactions.
 ///
@@ -58,11 +60,11 @@ class [[nodiscard]] Lease {
   LeaseState state() const noexcept;
   /// True while state() is held or uncertain.
   bool valid() const noexcept;
-  /// Fires once, when the lease is lost, before anybody else can hold what it stood for. Stop callbacks run on
-  /// the callback executor. Never fires for a release.
+  /// Fires once, when the lease is lost, before anybody else can hold what it stood for; except when somebody deleted
+  /// the node by hand (then as soon as that is seen), or when this process did not run at the time (then after it was
+  /// resumed; valid() and state() tell the truth at once). Stop callbacks run on the callback executor, if that is your
+  /// own when it gets to them. Never fires for a release.
   std::stop_token lost() const noexcept;
-  /// Fires when somebody asks the holder to let go.
-  std::stop_token revoke_requested() const noexcept;
   /// Until when the lease is certain; in the past when it is not valid.
   zkclient::BootClock::time_point valid_until() const noexcept;
 

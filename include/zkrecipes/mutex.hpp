@@ -31,71 +31,90 @@ struct MutexOptions {
 ///
 /// Invariant: the holder is the one with the lowest sequence number among the nodes that exist.
 ///
-/// Guaranteed: at any time at most one lease of a path is valid(), as told by its own clock; order of arrival; one
-/// waiter is woken per release; no node stays behind. Not guaranteed: that a holder that was paused stops in time
-/// (use Lease::token() or guard()); a place in the queue across the loss of a session.
+/// Guaranteed: at any time at most one lease of a path is valid(), as told by its own clock, unless nodes are deleted
+/// by hand; order of arrival; one waiter is woken per release; no node stays behind. Not guaranteed: that a holder that
+/// was paused stops in time (use Lease::token() or guard()); a place in the queue across the loss of a session.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
 /// create: request or reply lost            nothing: the node is found by its id, or created again
 /// parent missing or removed                nothing: created again
 /// connection breaks while waiting          nothing: the place is kept
+/// a read lost too often (RetryPolicy)      acquire throws connection_loss; the node is removed in the background
 /// session lost while waiting               acquire throws session_lost
 /// own node deleted by hand while waiting   nothing: queued again, at the end
 /// predecessor vanishes before it is watched nothing: the list is read again
 /// session lost while holding               Lease::lost() fires, state() is lost
-/// own node deleted by hand while holding   Lease::lost() fires, state() is lost
+/// own node deleted by hand while holding   Lease::lost() fires as soon as that is seen, state() is lost
 /// connection breaks while holding          state() is uncertain, then held again, or lost at valid_until()
 /// release: request or reply lost           nothing: the deletion is repeated until the node is gone
 /// deadline, stop request while waiting     deadline_exceeded, cancelled; the node is removed in the background
 /// client closed                            acquire throws closed; leases are lost; the nodes vanish
 /// foreign child in the directory           ignored
 ///
+/// A path belongs to one recipe: other recipes ignore the mutex's nodes there, or take them for their own.
+///
 /// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
+/// The object keeps its client open; a Lease does not, and is lost when the last Client (or Mutex) goes.
 class Mutex {
  public:
-  /// No I/O. Errors: invalid_acl.
+  /// No I/O. Errors: invalid_acl (the list is empty).
   Mutex(zkclient::Client client, zkclient::Path path, MutexOptions options = {});
+  /// Gives back what lock() holds. If it was the last user of its client, that is closed, and pending asynchronous
+  /// acquisitions end with Errc::closed.
   ~Mutex();
   Mutex(Mutex&&) noexcept;
   Mutex& operator=(Mutex&&) noexcept;
 
-  /// Waits for the lock, for ever unless `call` has a deadline or a stop token. Errors: see the table.
+  /// Waits for the lock, for ever unless `call` has a deadline or a stop token. Errors: see the table, and those common
+  /// to all operations of Client.
   Lease acquire(const zkclient::CallOptions& call = {});
-  /// Takes the lock if it is free now. `call` limits the round trips.
+  /// Takes the lock if it is free now; nullopt when it is not. That takes a few round trips, and waits for a connection
+  /// like any operation: for at most the client's operation_timeout, unless `call` has a deadline. Errors: as acquire().
   std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
-  /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed. Errors: cancelled, session_lost, ...
+  /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed, also when there was no connection.
+  /// A time that is over already means one try, as try_acquire(). Errors: as acquire(), without deadline_exceeded.
   std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
   std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
 
+  /// The same; `handler` is called exactly once, on the callback executor.
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
 
-  /// Everybody in the queue, first to last, without disturbing anybody.
+  /// Everybody in the queue, first to last, without disturbing anybody. Blocks for two round trips. Errors: those
+  /// common to all operations of Client.
   std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
 
   // Lockable and TimedLockable, for std::unique_lock and std::scoped_lock. The lease is kept for the thread that
-  // locked. unlock() does not wait and does not throw. Locking twice from one thread throws std::system_error
-  // (resource_deadlock_would_occur).
+  // locked. Errors: as the acquire forms; locking twice from one thread throws std::system_error
+  // (resource_deadlock_would_occur). unlock() does not wait; for a thread that holds nothing it does nothing.
   void lock();
   bool try_lock();
   template <typename Rep, typename Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) {
-    return try_lock_until(std::chrono::steady_clock::now() + timeout);
+    return lock_within(in_nanoseconds(timeout));
   }
   template <typename Clock, typename Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
-    const auto remaining = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
-    return lock_within(remaining);
+    const auto now = Clock::now();
+    return lock_within(deadline > now ? in_nanoseconds(deadline - now) : std::chrono::nanoseconds::zero());
   }
   void unlock();
-  /// The lease behind the calling thread's lock(). Errors: not_held.
+  /// The lease behind the calling thread's lock(), until its unlock(). Errors: not_held.
   const Lease& lease() const;
 
   const zkclient::Path& path() const noexcept;
 
  private:
   struct State;
+  template <typename Rep, typename Period>
+  static std::chrono::nanoseconds in_nanoseconds(const std::chrono::duration<Rep, Period>& timeout) {
+    const std::chrono::duration<double> seconds(timeout);
+    constexpr std::chrono::duration<double> for_ever(1e9);
+    if (seconds >= for_ever) return std::chrono::nanoseconds::max();
+    if (seconds <= seconds.zero()) return std::chrono::nanoseconds::zero();
+    return std::chrono::ceil<std::chrono::nanoseconds>(timeout);
+  }
   bool lock_within(std::chrono::nanoseconds timeout);
   std::unique_ptr<State> state_;
 };

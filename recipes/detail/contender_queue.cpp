@@ -137,7 +137,12 @@ class Attempt {
   // The reply of the create was lost: the node is there and is found by its marker, or it has to be made again.
   Awaitable<Reply> recover(Request create) {
     Reply found = co_await spec_.client->find_marked(spec_.directory, marker_, call_);
-    if (!found.failed(Errc::no_node)) co_return found;
+    if (!found.failed(Errc::no_node)) {
+      // A look that failed leaves the node in doubt, unless it is over with the session.
+      const bool over = found.failed(Errc::session_lost) || found.failed(Errc::closed);
+      if (!found.ok() && !over) found.error = Errc::in_doubt;
+      co_return found;
+    }
     Reply made = co_await spec_.client->create_marked(std::move(create), spec_.directory, marker_, call_);
     co_return made;
   }
@@ -287,7 +292,7 @@ class Attempt {
 };
 
 Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec, std::vector<std::string> names,
-                                                          Call call) {
+                                                          std::string operation, Call call) {
   // All of them in flight at once; the client bounds how many really are.
   std::vector<PendingReply> pending;
   pending.reserve(names.size());
@@ -299,7 +304,7 @@ Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec,
   for (std::size_t i = 0; i < names.size(); ++i) {
     Reply reply = co_await pending[i].get();
     if (reply.failed(Errc::no_node)) continue;  // Gone since the list was read.
-    if (!reply.ok()) co_return zk::to_error(reply, spec.operation, spec.path);
+    if (!reply.ok()) co_return zk::to_error(reply, operation, spec.path);
     Contender contender;
     contender.node = names[i];
     contender.data = std::move(reply.data);
@@ -342,13 +347,13 @@ Awaitable<Result<LeasePtr>> contend(SpecPtr shared, std::string data, Patience p
   }
 }
 
-Awaitable<Result<std::vector<Contender>>> list_contenders(SpecPtr shared, Call call) {
+Awaitable<Result<std::vector<Contender>>> list_contenders(SpecPtr shared, std::string operation, Call call) {
   const QueueSpec& spec = *shared;
   Reply listed = co_await spec.client->perform(zk::make_request(OpType::children, spec.directory), call);
   if (listed.failed(Errc::no_node)) co_return std::vector<Contender>();
-  if (!listed.ok()) co_return zk::to_error(listed, spec.operation, spec.path);
+  if (!listed.ok()) co_return zk::to_error(listed, operation, spec.path);
   std::vector<std::string> names = in_order(listed.names, spec.infixes);
-  co_return co_await read_contenders(spec, std::move(names), call);
+  co_return co_await read_contenders(spec, std::move(names), std::move(operation), call);
 }
 
 std::string process_name() { return fmt::format("{}:{}", host_name(), ::getpid()); }

@@ -39,8 +39,9 @@ using LeasePtr = std::shared_ptr<LeaseCore>;
 /// happens (deadline, cancellation, error), the node is removed.
 zk::Awaitable<zkclient::Result<LeasePtr>> contend(SpecPtr spec, std::string data, Patience patience, zk::Call call);
 
-/// Everybody in the queue, first to last.
-zk::Awaitable<zkclient::Result<std::vector<Contender>>> list_contenders(SpecPtr spec, zk::Call call);
+/// Everybody in the queue, first to last. `operation` goes into error texts.
+zk::Awaitable<zkclient::Result<std::vector<Contender>>> list_contenders(SpecPtr spec, std::string operation,
+                                                                        zk::Call call);
 
 /// "host=... pid=... since=...", for operators.
 std::string describe_process(const std::string& id);

@@ -29,7 +29,11 @@ LeaseState LeaseCore::state() const noexcept {
 void LeaseCore::begin() {
   attached_ = true;
   const auto gone = [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->lose();
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->lose();
+    // The check was refused; mostly, but not always, because there is no such node.
+    self->grant_.client->janitor_remove(self->grant_.path, self->grant_.session);
   };
   std::function<void()> settled;
   if (!grant_.watch_at_once) {

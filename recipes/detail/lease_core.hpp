@@ -34,7 +34,6 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   FencingToken token() const noexcept { return {grant_.czxid}; }
   LeaseState state() const noexcept;
   std::stop_token lost() const noexcept { return lost_.get_token(); }
-  std::stop_token revoke_requested() const noexcept { return revoke_.get_token(); }
   const std::shared_ptr<zk::SessionState>& session() const noexcept { return grant_.session; }
   const std::shared_ptr<zk::ClientCore>& client() const noexcept { return grant_.client; }
   std::string node() const { return grant_.client->stripped(grant_.path); }
@@ -61,7 +60,6 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   const Grant grant_;
   std::atomic<Status> status_{Status::held};
   std::stop_source lost_;
-  std::stop_source revoke_;
 
   // Loop thread only.
   bool attached_ = false;

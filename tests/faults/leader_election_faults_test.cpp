@@ -28,12 +28,10 @@ using testkit::result_of;
 using testkit::soon;
 using testkit::SteadyClock;
 using testkit::stopped;
-using zkclient::BootClock;
 using zkclient::Client;
 using zkclient::ConnectionState;
 using zkclient::Errc;
 using zkclient::Path;
-using zkclient::Result;
 using zkclient::Transaction;
 using zktesting::Direction;
 using zktesting::RequestType;
@@ -110,6 +108,44 @@ TEST_F(LeaderElectionFaults, CreateReplyLost) {
   EXPECT_EQ(names().size(), 1u);
   EXPECT_EQ(election.leader()->term, leadership.token());
   leadership.release();
+  expect_nothing_left();
+}
+
+// J1: the reply of the create is lost, and the look for the node ends before it has found it.
+TEST_F(LeaderElectionFaults, EndedWhileLookingForTheOwnNode) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  election.campaign().release();
+  for (const bool by_stop : {false, true}) {
+    auto held = proxy.hold_next_reply(RequestType::create2);
+    std::stop_source stop;
+    const auto deadline = by_stop ? soon() : SteadyClock::now() + 1s;
+    auto waiting = in_thread([&] { return election.campaign({.deadline = deadline, .stop = stop.get_token()}); });
+    ASSERT_TRUE(held.wait(patience));
+    proxy.refuse(true);
+    proxy.cut();
+    ASSERT_TRUE(reaches(client, ConnectionState::suspended));
+    if (by_stop) stop.request_stop();
+    EXPECT_EQ(failure_of(waiting), by_stop ? Errc::cancelled : Errc::deadline_exceeded);
+    EXPECT_EQ(names().size(), 1u) << "the server has created it";
+    proxy.refuse(false);
+    EXPECT_TRUE(remain(0));
+  }
+  expect_nothing_left();
+}
+
+TEST_F(LeaderElectionFaults, ReadLostTooOftenWhileCampaigning) {
+  Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
+  LeaderElection election = candidate(client, "a");
+  election.campaign().release();
+  LeaderElection other = candidate(the_operator(), "b");
+  Leadership held = other.campaign();
+  auto fault = proxy.drop_next_reply(RequestType::get_data);
+  auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
+  EXPECT_EQ(failure_of(waiting), Errc::connection_loss);
+  EXPECT_TRUE(fault.wait(patience));
+  EXPECT_TRUE(remain(1));
+  held.release();
   expect_nothing_left();
 }
 
@@ -472,6 +508,26 @@ TEST_F(LeaderElectionFaults, ResignReplyLost) {
   election.resign({.deadline = soon()});
   EXPECT_TRUE(fault.wait(testkit::patience));
   EXPECT_EQ(leadership.state(), LeaseState::released);
+  expect_nothing_left();
+}
+
+// A leadership that is being given back already is waited for as well.
+TEST_F(LeaderElectionFaults, ResignTwice) {
+  Client client = calm_proxied();
+  LeaderElection election = candidate(client, "a");
+  std::optional<Leadership> leadership = election.campaign();
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(reaches(client, ConnectionState::suspended));
+  leadership.reset();
+  EXPECT_EQ(error_of([&] { election.resign({.deadline = SteadyClock::now() + 50ms}); }), Errc::deadline_exceeded);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(error_of([&] { election.resign({.stop = stop.get_token()}); }), Errc::cancelled);
+  EXPECT_EQ(names().size(), 1u);
+  proxy.refuse(false);
+  election.resign({.deadline = soon()});
+  EXPECT_TRUE(names().empty());
   expect_nothing_left();
 }
 

@@ -30,7 +30,6 @@ using testkit::stopped;
 using zkclient::BootClock;
 using zkclient::Client;
 using zkclient::ConnectionState;
-using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Path;
 using zkclient::Result;
@@ -124,6 +123,44 @@ TEST_F(MutexFaults, CreateReplyLostBehindAHolder) {
   expect_nothing_left();
 }
 
+// J1: the reply of the create is lost, and the look for the node ends before it has found it.
+TEST_F(MutexFaults, EndedWhileLookingForTheOwnNode) {
+  Client client = calm_proxied();
+  Mutex mutex(client, "/lock");
+  mutex.acquire().release();
+  for (const bool by_stop : {false, true}) {
+    auto held = proxy.hold_next_reply(RequestType::create2);
+    std::stop_source stop;
+    const auto deadline = by_stop ? soon() : SteadyClock::now() + 1s;
+    auto waiting = in_thread([&] { return mutex.acquire({.deadline = deadline, .stop = stop.get_token()}); });
+    ASSERT_TRUE(held.wait(patience));
+    proxy.refuse(true);
+    proxy.cut();
+    ASSERT_TRUE(reaches(client, ConnectionState::suspended));
+    if (by_stop) stop.request_stop();
+    EXPECT_EQ(failure_of(waiting), by_stop ? Errc::cancelled : Errc::deadline_exceeded);
+    EXPECT_EQ(names().size(), 1u) << "the server has created it";
+    proxy.refuse(false);
+    EXPECT_TRUE(remain(0));
+  }
+  expect_nothing_left();
+}
+
+TEST_F(MutexFaults, ReadLostTooOftenWhileWaiting) {
+  Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
+  Mutex mutex(client, "/lock");
+  mutex.acquire().release();
+  Mutex other(the_operator(), "/lock");
+  Lease held = other.acquire();
+  auto fault = proxy.drop_next_reply(RequestType::get_data);
+  auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  EXPECT_EQ(failure_of(waiting), Errc::connection_loss);
+  EXPECT_TRUE(fault.wait(patience));
+  EXPECT_TRUE(remain(1));
+  held.release();
+  expect_nothing_left();
+}
+
 TEST_F(MutexFaults, CreateRequestLost) {
   Client client = calm_proxied();
   Mutex mutex(client, "/lock");
@@ -141,17 +178,16 @@ TEST_F(MutexFaults, CreateRequestLost) {
 TEST_F(MutexFaults, CreateReplyLostSeveralTimes) {
   Client client = calm_proxied();
   Mutex mutex(client, "/lock");
-  for (const bool request : {true, true, false}) {
-    if (request) {
-      (void)proxy.drop_next_request(RequestType::create2);
-    } else {
-      (void)proxy.drop_next_reply(RequestType::create2);
-    }
-  }
-  (void)proxy.drop_next_reply(RequestType::get_children2);
-  (void)proxy.drop_next_reply(RequestType::sync);
-  (void)proxy.drop_next_reply(RequestType::exists);
+  std::vector<zktesting::Fault> faults;
+  faults.push_back(proxy.drop_next_request(RequestType::create2));
+  faults.push_back(proxy.drop_next_request(RequestType::create2));
+  faults.push_back(proxy.drop_next_reply(RequestType::create2));
+  faults.push_back(proxy.drop_next_reply(RequestType::get_children2));
+  faults.push_back(proxy.drop_next_reply(RequestType::sync));
+  faults.push_back(proxy.drop_next_reply(RequestType::exists));
   Lease lease = mutex.acquire({.deadline = soon()});
+  for (auto& fault : faults)
+    EXPECT_TRUE(fault.wait(patience));
   EXPECT_EQ(names().size(), 1u);
   EXPECT_TRUE(lease.valid());
   lease.release();
@@ -251,9 +287,11 @@ TEST_F(MutexFaults, ParentMissing) {
   std::error_code gone_already;  // Empty containers: the server may have been quicker.
   for (const char* path : {"/a/b/c", "/a/b", "/a"})
     the_operator().remove(path, zkclient::any_version, {}, gone_already);
-  (void)proxy.drop_next_reply(RequestType::create_container);
-  (void)proxy.drop_next_request(RequestType::create_container);
+  auto reply_lost = proxy.drop_next_reply(RequestType::create_container);
+  auto request_lost = proxy.drop_next_request(RequestType::create_container);
   const Lease lease = mutex.acquire({.deadline = soon()});
+  EXPECT_TRUE(reply_lost.wait(patience));
+  EXPECT_TRUE(request_lost.wait(patience));
   EXPECT_TRUE(lease.valid());
   EXPECT_EQ(names("/a/b/c").size(), 1u);
 }
@@ -979,6 +1017,12 @@ TEST_F(MutexFaults, ServerDown) {
   server.stop();
   EXPECT_EQ(error_of([&] { (void)mutex.acquire({.deadline = SteadyClock::now() + 100ms}); }), Errc::deadline_exceeded);
   EXPECT_FALSE(mutex.try_acquire_for(50ms));
+  // A time that is over means one try, which waits for a connection as any operation does.
+  Client hasty(server.connect_string(), {.operation_timeout = 100ms});
+  Mutex tried(hasty, "/lock");
+  EXPECT_FALSE(tried.try_acquire_for(0ms));
+  EXPECT_FALSE(tried.try_lock());
+  EXPECT_EQ(error_of([&] { (void)tried.try_acquire(); }), Errc::deadline_exceeded);
   auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
   server.start();
   Lease lease = result_of(waiting);

@@ -89,7 +89,7 @@ TEST(SequenceOf, RefusesEverythingElse) {
   for (const char* name : foreign) {
     EXPECT_EQ(sequence_of(name, infixes), std::nullopt) << name;
   }
-  EXPECT_EQ(sequence_of(std::string("lock-00000\0000001", 16), infixes), std::nullopt);
+  EXPECT_EQ(sequence_of(std::string("lock-00000") + '\0' + "0001", infixes), std::nullopt);
   EXPECT_EQ(sequence_of("lock-0000000001", {}), std::nullopt);
 }
 
