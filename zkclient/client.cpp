@@ -27,7 +27,18 @@ struct Client::Handle {
     if (runtime != nullptr) runtime->impl()->stop();
   }
   ~Handle() {
-    if (core != nullptr) close();
+    if (core == nullptr) return;
+    if (!core->loop()->on_loop()) {
+      close();
+      return;
+    }
+    // The last copy was in something that the event loop let go, which must not wait for itself.
+    const auto callbacks = core->callbacks();
+    callbacks->post([runtime = std::move(runtime), core = std::move(core)] {
+      core->begin_close();
+      core->finish_close();
+      if (runtime != nullptr) runtime->impl()->stop();
+    });
   }
 };
 

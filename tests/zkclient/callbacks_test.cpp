@@ -308,7 +308,7 @@ TEST_F(CallbackPoolTest, WhatATaskOwnsGoesWithIt) {
 class CallbackGroupTest : public CallbackPoolTest {
  protected:
   std::shared_ptr<CallbackGroup> make_group() {
-    return std::make_shared<CallbackGroup>([this](Task task, bool urgent) { pool.schedule(task, urgent); });
+    return std::make_shared<CallbackGroup>([this](Task task, bool urgent) { pool.schedule(task, urgent); }, false);
   }
   std::shared_ptr<CallbackGroup> group = make_group();
 };
@@ -351,7 +351,7 @@ TEST_F(CallbackGroupTest, DoesNotWaitInsideOneOfItsTasks) {
 }
 
 TEST_F(CallbackGroupTest, CountsATaskThatTheExecutorDropped) {
-  const auto dropping = std::make_shared<CallbackGroup>([](Task, bool) {});
+  const auto dropping = std::make_shared<CallbackGroup>([](Task, bool) {}, false);
   dropping->post([] { FAIL() << "was to be dropped"; });
   dropping->wait();
 }

@@ -38,14 +38,12 @@ using zkclient::OperationResult;
 using zkclient::Path;
 using zkclient::Result;
 using zkclient::Runtime;
-using zkclient::RuntimeOptions;
 using zkclient::Session;
 using zkclient::SessionCredentials;
 using zkclient::Stat;
 using zkclient::StateChange;
 using zkclient::Transaction;
 using zkclient::Watch;
-using zkclient::Watched;
 using zkclient::WatchEvent;
 using zkclient::WatchEventType;
 
@@ -723,6 +721,47 @@ TEST_F(ClientTest, AnExecutorOfTheUsersOwnRunsTheHandlers) {
     changed.notify_all();
   }
   executor.join();
+}
+
+// An application with one thread, which closes the client while nobody runs its executor.
+TEST_F(ClientTest, CloseRunsWhatAnIdleExecutorHasNotBegun) {
+  std::mutex mutex;
+  std::vector<std::function<void()>> tasks;
+  int answered = 0;
+  {
+    Runtime runtime({.callback_executor = [&](std::function<void()> task) {
+      const std::lock_guard lock(mutex);
+      tasks.push_back(std::move(task));
+    }});
+    Client own(runtime, hosts(), {.prefix = prefix()});
+    own.create("/n");
+    for (int i = 0; i < 10; ++i)
+      own.async_get("/n", [&](const Result<NodeData>&) { ++answered; });
+    own.close();
+    EXPECT_EQ(answered, 10);
+  }
+  for (const auto& task : tasks)
+    task();  // They have run already.
+  EXPECT_EQ(answered, 10);
+}
+
+TEST_F(ClientTest, TheOnlyCallbackThreadMayEndTheRuntime) {
+  auto runtime = std::make_unique<Runtime>(zkclient::RuntimeOptions{.max_callback_threads = 1});
+  Client first(*runtime, hosts(), {.prefix = prefix()});
+  Client second(*runtime, hosts(), {.prefix = prefix()});
+  first.create("/n");
+  second.connect();
+  Box<int> changes;
+  const auto one = first.on_state_change([&](const StateChange&) { changes.put(1); });
+  const auto two = second.on_state_change([&](const StateChange&) { changes.put(2); });
+  Box<bool> ended;
+  first.async_get("/n", [&](const Result<NodeData>&) {
+    second.async_get("/n", [](const Result<NodeData>&) {});
+    runtime.reset();
+    ended.put(true);
+  });
+  EXPECT_TRUE(ended.take());
+  EXPECT_EQ(first.session().state(), ConnectionState::closed);
 }
 
 // ---- Limits of a call -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <list>
 #include <vector>
 
 namespace zkclient::detail {
@@ -50,8 +51,7 @@ bool CallbackPool::schedule(Task& task, bool urgent) {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->stopping) return false;
     (urgent ? shared_->urgent : shared_->tasks).push_back(std::move(task));
-    const bool full = static_cast<int>(shared_->threads.size()) >= shared_->max_threads;
-    if (urgent && shared_->idle < static_cast<int>(shared_->urgent.size()) && !full) {
+    if (urgent && shared_->idle < static_cast<int>(shared_->urgent.size())) {
       add_thread(shared_);
     } else if (!urgent && shared_->baton_taken && !shared_->backlog) {
       shared_->backlog = report = true;
@@ -151,40 +151,84 @@ void CallbackPool::stop() {
   }
 }
 
-// Counts a task from its post until it has run, or was dropped because the executor is gone.
-class CallbackGroup::Ticket {
+// A posted task. It runs once, and counts until it has run, or was dropped because the executor is gone.
+class CallbackGroup::Entry : public std::enable_shared_from_this<Entry> {
  public:
-  explicit Ticket(std::shared_ptr<CallbackGroup> group) : group_(std::move(group)) {
-    const std::lock_guard lock(group_->mutex_);
+  // Requires the group's lock.
+  Entry(std::shared_ptr<CallbackGroup> group, Task task)
+      : group_(std::move(group)),
+        task_(std::move(task)),
+        place_(group_->entries_.insert(group_->entries_.end(), this)) {
     ++group_->count_;
   }
-  Ticket(Ticket&&) = default;
-  ~Ticket() {
-    if (group_ == nullptr) return;
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  ~Entry() {
     const std::lock_guard lock(group_->mutex_);
-    if (--group_->count_ == 0) group_->idle_.notify_all();
+    if (taken_) return;
+    group_->entries_.erase(place_);
+    group_->one_less();
   }
-  const CallbackGroup* group() const { return group_.get(); }
+
+  void run() {
+    {
+      const std::lock_guard lock(group_->mutex_);
+      if (taken_) return;
+      taken_ = true;
+      group_->entries_.erase(place_);
+    }
+    const Running running(*group_);
+    Task task = std::move(task_);  // What it owns goes before it is counted as done.
+    task();
+  }
 
  private:
-  std::shared_ptr<CallbackGroup> group_;
+  struct Running {
+    explicit Running(CallbackGroup& of) : group(of) { running_groups.push_back(&of); }
+    ~Running() {
+      running_groups.pop_back();
+      const std::lock_guard lock(group.mutex_);
+      group.one_less();
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    CallbackGroup& group;
+  };
+
+  const std::shared_ptr<CallbackGroup> group_;
+  Task task_;
+  bool taken_ = false;
+  std::list<Entry*>::iterator place_;  // Until it is taken.
 };
 
+// Requires the lock.
+void CallbackGroup::one_less() {
+  if (--count_ == 0) idle_.notify_all();
+}
+
 void CallbackGroup::post(Task task, bool urgent) {
-  schedule_(
-      [ticket = Ticket(shared_from_this()), task = std::move(task)]() mutable {
-        running_groups.push_back(ticket.group());
-        task();
-        task = nullptr;
-        running_groups.pop_back();
-      },
-      urgent);
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(mutex_);
+    entry = std::make_shared<Entry>(shared_from_this(), std::move(task));
+  }
+  schedule_([entry = std::move(entry)] { entry->run(); }, urgent);
 }
 
 void CallbackGroup::wait() {
   const bool inside = std::find(running_groups.begin(), running_groups.end(), this) != running_groups.end();
   if (inside) return;
   std::unique_lock lock(mutex_);
+  // Whoever has to run the tasks may be waiting here: an executor with one thread, or a handler of another client.
+  const bool help = foreign_executor_ || !running_groups.empty();
+  while (help && !entries_.empty()) {
+    std::shared_ptr<Entry> entry = entries_.front()->weak_from_this().lock();
+    if (entry == nullptr) break;  // It is being dropped right now.
+    lock.unlock();
+    entry->run();
+    entry = nullptr;
+    lock.lock();
+  }
   idle_.wait(lock, [&] { return count_ == 0; });
 }
 
@@ -202,6 +246,20 @@ void SerialQueue::post(Task task) {
 void SerialQueue::drain() {
   std::unique_lock lock(mutex_);
   runner_ = std::this_thread::get_id();
+  // Also when a listener throws: the executor may go on after that.
+  struct End {
+    SerialQueue& queue;
+    std::unique_lock<std::mutex>& lock;
+    ~End() {
+      if (!lock.owns_lock()) lock.lock();
+      queue.runner_ = {};
+      queue.idle_.notify_all();
+      queue.scheduled_ = !queue.tasks_.empty();
+      if (!queue.scheduled_) return;
+      lock.unlock();
+      queue.group_->post([self = queue.shared_from_this()] { self->drain(); });
+    }
+  } end{*this, lock};
   // A bounded number per turn, so that one busy queue cannot starve the others on a single thread.
   for (int turn = 0; turn < 64 && !tasks_.empty(); ++turn) {
     Task task = std::move(tasks_.front());
@@ -211,12 +269,6 @@ void SerialQueue::drain() {
     task = nullptr;
     lock.lock();
   }
-  runner_ = {};
-  idle_.notify_all();
-  scheduled_ = !tasks_.empty();
-  if (!scheduled_) return;
-  lock.unlock();
-  group_->post([self = shared_from_this()] { self->drain(); });
 }
 
 void SerialQueue::close() {

@@ -44,19 +44,24 @@ class CallbackPool {
 class CallbackGroup : public std::enable_shared_from_this<CallbackGroup> {
  public:
   using Schedule = std::function<void(Task task, bool urgent)>;
-  explicit CallbackGroup(Schedule schedule) : schedule_(std::move(schedule)) {}
+  /// `foreign_executor`: nobody knows how many threads it has.
+  CallbackGroup(Schedule schedule, bool foreign_executor)
+      : schedule_(std::move(schedule)), foreign_executor_(foreign_executor) {}
 
   void post(Task task, bool urgent = false);
-  /// Waits until all posted tasks have run; does not wait inside one of them.
+  /// Waits until all posted tasks have run, and may run some of them itself; does not wait inside one of them.
   void wait();
 
  private:
-  class Ticket;
+  class Entry;
+  void one_less();
 
   const Schedule schedule_;
+  const bool foreign_executor_;
   std::mutex mutex_;
   std::condition_variable idle_;
   int count_ = 0;
+  std::list<Entry*> entries_;  // Those that have not begun.
 };
 
 /// Tasks that never overlap and keep their order: one per subscription, so that a slow listener delays only itself.

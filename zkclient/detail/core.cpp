@@ -71,9 +71,11 @@ ClientCore::ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, Clie
     : loop_(std::move(loop)),
       hosts_(std::move(hosts)),
       options_(std::move(options)),
-      callbacks_(std::make_shared<CallbackGroup>([weak = std::weak_ptr<Loop>(loop_)](Task task, bool urgent) {
-        if (const auto self = weak.lock()) self->schedule(std::move(task), urgent);
-      })),
+      callbacks_(std::make_shared<CallbackGroup>(
+          [weak = std::weak_ptr<Loop>(loop_)](Task task, bool urgent) {
+            if (const auto self = weak.lock()) self->schedule(std::move(task), urgent);
+          },
+          loop_->has_user_executor())),
       resume_(options_.resume),
       deadline_timer_(loop_->context()),
       random_(std::random_device{}()) {}
@@ -189,6 +191,7 @@ void ClientCore::on_connected() {
   change_state(ConnectionState::connected);
   const auto session = connection.session;
   connection.leases->connected();
+  if (session->over()) return;
   session->notify();
   pump();
 }
@@ -298,7 +301,7 @@ void ClientCore::start_op(const std::shared_ptr<Op>& op) {
     give_up(op, Errc::deadline_exceeded);
   } else if (op->request.wire_size() > max_request_bytes) {
     fail(op, Errc::too_large);
-  } else if (!room_to_wait()) {
+  } else if (!op->urgent && !room_to_wait()) {
     fail(op, Errc::overloaded, "too many requests are waiting");
   } else if (op->request.watch && !connection_->watches.has_room(op->request.path)) {
     fail(op, Errc::overloaded, "the paths of all watches together would be too long to renew after a reconnection");
@@ -344,7 +347,7 @@ void ClientCore::on_reply(const std::shared_ptr<Op>& op) {
   if (op->code == rc::ok) {
     finish(op);
   } else if (!rc::is_loss(op->code)) {
-    const bool transaction = op->request.type == OpType::multi && !reply.codes.empty();
+    const bool transaction = op->request.type == OpType::multi && !reply.codes.empty() && !rc::is_of_request(op->code);
     reply.detail = transaction ? describe_failure(*this, op->request, reply.codes) : std::string();
     reply.error = transaction ? Errc::transaction_failed : rc::to_errc(op->code);
     finish(op);

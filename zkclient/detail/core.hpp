@@ -159,6 +159,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void do_close();
   void on_closed();
 
+  Awaitable<void> janitor_pause(std::chrono::milliseconds& pause);
   Awaitable<void> remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
 
   const std::shared_ptr<Loop> loop_;

@@ -167,6 +167,19 @@ void ClientCore::janitor_remove_marked(std::string parent, std::string marker, s
   spawn(remove_marked(std::move(parent), std::move(marker), std::move(session)));
 }
 
+// Ends early when the session does.
+Awaitable<void> ClientCore::janitor_pause(std::chrono::milliseconds& pause) {
+  Signal timer(context());
+  const auto now = current();
+  const auto observer = now->observe([&timer, raw = now.get()] {
+    if (raw->over()) timer.set();
+  });
+  if (now->over()) timer.set();  // That will not be told again.
+  co_await timer.wait(std::chrono::steady_clock::now() + pause);
+  now->forget(observer);
+  pause = std::min(pause * 2, last_janitor_pause);
+}
+
 Awaitable<void> ClientCore::remove_until_gone(std::string path, std::shared_ptr<SessionState> session) {
   const auto self = shared_from_this();
   auto pause = first_janitor_pause;
@@ -178,21 +191,14 @@ Awaitable<void> ClientCore::remove_until_gone(std::string path, std::shared_ptr<
     if (reply.ok() || reply.failed(Errc::no_node) || over) co_return;
     if (reply.failed(Errc::in_doubt)) continue;  // The next attempt waits for the connection.
     // The server refuses it for now (children, access rights): that may change.
-    Signal timer(context());
-    const auto now = current();
-    const auto observer = now->observe([&timer, raw = now.get()] {
-      if (raw->over()) timer.set();
-    });
-    if (now->over()) timer.set();  // That will not be told again.
-    co_await timer.wait(std::chrono::steady_clock::now() + pause);
-    now->forget(observer);
-    pause = std::min(pause * 2, last_janitor_pause);
+    co_await janitor_pause(pause);
   }
 }
 
 Awaitable<void> ClientCore::remove_marked(std::string parent, std::string marker,
                                           std::shared_ptr<SessionState> session) {
   const auto self = shared_from_this();
+  auto pause = first_janitor_pause;
   for (;;) {
     Call call;
     call.bound = session;
@@ -201,7 +207,10 @@ Awaitable<void> ClientCore::remove_marked(std::string parent, std::string marker
     Reply sync = co_await synced.get();
     Reply list = co_await listed.get();
     if (list.failed(Errc::no_node) || list.failed(Errc::session_lost) || list.failed(Errc::closed)) co_return;
-    if (!list.ok() || !sync.ok()) continue;
+    if (!list.ok() || !sync.ok()) {
+      co_await janitor_pause(pause);
+      continue;
+    }
     for (const std::string& name : list.names) {
       if (!name.starts_with(marker)) continue;
       std::string path = child_of(parent, name);

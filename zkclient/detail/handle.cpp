@@ -309,6 +309,14 @@ void Handle::flush_broken_connection() {
   }
 }
 
+// Mostly the C client has closed it. After a ping that could not be sent it has not: what arrived is read to its end.
+void Handle::finish_broken_connection() {
+  if (dead_ || !descriptor_.is_open() || zoo_state(zh_) != ZOO_CONNECTED_STATE) return;
+  ::shutdown(descriptor_.native_handle(), SHUT_RDWR);
+  while (zookeeper_process(zh_, ZOOKEEPER_READ) == ZOK && !dead_)
+    continue;
+}
+
 void Handle::schedule_drive() {
   if (drive_scheduled_) return;
   drive_scheduled_ = true;
@@ -333,7 +341,8 @@ void Handle::drive() {
   timeval wait{};
   const int code = zookeeper_interest(zh_, &fd, &interest, &wait);
   if (code != ZOK) {
-    drop_descriptor();  // The C client has closed it.
+    finish_broken_connection();
+    drop_descriptor();
     if (!dead_) arm_timer(std::chrono::milliseconds(1));
   } else {
     if (fd == -1) drop_descriptor();

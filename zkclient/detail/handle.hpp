@@ -24,14 +24,12 @@ enum class HandleEvent { connected, disconnected, expired, auth_failed };
 /// What a handle tells its owner. Never called from inside the C client, so everything is allowed in there.
 class HandleOwner {
  public:
+  virtual ~HandleOwner() = default;
   virtual void on_handle_event(HandleEvent event) = 0;
   /// `type` is the C client's event type (1 created, 2 deleted, 3 changed, 4 child).
   virtual void on_node_event(int type, const std::string& path) = 0;
   /// The reply of `op` is in `op.code` and `op.reply`.
   virtual void on_reply(const std::shared_ptr<Op>& op) = 0;
-
- protected:
-  virtual ~HandleOwner() = default;
 };
 
 /// One handle of the C client, driven by the event loop: the only file that includes zookeeper.h.
@@ -92,6 +90,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::chrono::microseconds give_up_on_silence(int fd);
   void check_connection();
   void forget_closed_socket();
+  void finish_broken_connection();
   void flush_broken_connection();
   void run_ready();
   void continue_close();

@@ -28,7 +28,18 @@ bool LeaseKeeper::prepare() {
 
 void LeaseKeeper::connected() {
   if (stopped_) return;
-  if (clock_ == nullptr) clock_ = std::make_unique<LeaseClock>(session_->timeout());
+  const auto timeout = session_->timeout();
+  const bool shrank = clock_ != nullptr && timeout < clock_timeout_;
+  if (shrank && holding()) {  // The server may end the session before what was promised.
+    const auto lose = hooks_.lose;
+    lose();
+    return;
+  }
+  if (clock_ == nullptr || shrank) {  // If it grew, the shorter one stays safe.
+    clock_ = std::make_unique<LeaseClock>(timeout);
+    clock_timeout_ = timeout;
+    session_->set_valid_until(TimePoint{});
+  }
   next_beat_ = TimePoint{};  // After an outage the proof is old: renew it now.
   if (holding()) beat();
 }
@@ -140,7 +151,12 @@ void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
     if (holding()) arm(next_date());
     return;
   }
-  if (!reply.failed(Errc::transaction_failed)) return;  // Lost on the way: connected() sends the next one.
+  if (!reply.failed(Errc::transaction_failed)) {
+    // Lost on the way: connected() sends the next one. Or refused as a whole, which says nothing of the nodes.
+    next_beat_ = BootClock::now() + clock_->interval() / 4;
+    if (holding()) arm(next_date());
+    return;
+  }
   for (std::size_t i = 0; i < ids.size() && i < reply.codes.size(); ++i) {
     if (reply.codes[i] == rc::ok || reply.codes[i] == rc::runtime_inconsistency) continue;
     const auto held = held_.find(ids[i]);

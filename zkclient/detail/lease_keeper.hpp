@@ -47,7 +47,8 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   /// How long to wait before that write is worth sending, after one that was not enough.
   std::chrono::nanoseconds pause_before_proof() const noexcept;
 
-  /// Counts the node at `path` as held. `gone` is called once if a heartbeat finds that the node does not exist.
+  /// Counts the node at `path` as held. `gone` is called once if a heartbeat's check of it is refused: it does not exist
+  /// (or may not be read any more).
   /// `settled` (may be empty) is called once, when the node has been held for longer than a short critical section.
   HoldId hold(const std::string& path, std::function<void()> gone, std::function<void()> settled);
   void drop(HoldId id);
@@ -72,6 +73,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   std::shared_ptr<SessionState> session_;
   Hooks hooks_;
   std::unique_ptr<LeaseClock> clock_;
+  std::chrono::milliseconds clock_timeout_{0};
   std::map<HoldId, Held> held_;
   std::deque<std::pair<TimePoint, HoldId>> unsettled_;
   HoldId next_id_ = 1;

@@ -68,14 +68,16 @@ void Loop::schedule(Task task, bool urgent) {
 }
 
 void Loop::watch_backlog() {
+  if (winding_down_) return;
   backlog_timer_.expires_after(backlog_patience);
   backlog_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && pool_->relieve()) watch_backlog();
+    if (!error && !winding_down_ && pool_->relieve()) watch_backlog();
   });
 }
 
 void Loop::add(const std::shared_ptr<ClientCore>& core) {
   const std::lock_guard lock(mutex_);
+  if (stopping_) throw Error(Errc::closed, "client", "", "the runtime is being closed");
   clients_.insert(core.get());
 }
 
@@ -89,6 +91,7 @@ void Loop::stop() {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
+    stopping_ = true;
     for (ClientCore* client : clients_) {
       if (auto core = client->weak_from_this().lock()) open.push_back(std::move(core));
     }
@@ -103,6 +106,10 @@ void Loop::stop() {
     if (stopped_) return;  // Another thread was faster.
     stopped_ = true;
   }
+  asio::post(context_, [this] {
+    winding_down_ = true;
+    backlog_timer_.cancel();
+  });
   work_.reset();
   thread_.join();
   if (pool_) pool_->stop();

@@ -29,6 +29,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   ~Loop();
 
   asio::io_context& context() noexcept { return context_; }
+  bool has_user_executor() const noexcept { return user_executor_ != nullptr; }
   bool on_loop() const noexcept { return std::this_thread::get_id() == thread_id_; }
 
   /// Runs `task` on the loop thread; false (and the task is dropped) when the loop has stopped.
@@ -43,7 +44,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   /// Runs `task` on the callback executor.
   void schedule(Task task, bool urgent);
 
-  /// Clients register themselves, so that stop() can close them.
+  /// Clients register themselves, so that stop() can close them. Throws Error (closed) once that has begun.
   void add(const std::shared_ptr<ClientCore>& core);
   void remove(ClientCore* core);
   /// Closes all clients, runs what is left, and joins the threads. Idempotent.
@@ -59,7 +60,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   Executor user_executor_;
   std::unique_ptr<CallbackPool> pool_;
   std::mutex mutex_;
+  bool stopping_ = false;
   bool stopped_ = false;
+  bool winding_down_ = false;  // On the loop thread only.
   std::unordered_set<ClientCore*> clients_;
   std::thread thread_;
   std::thread::id thread_id_;

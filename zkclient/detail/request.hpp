@@ -48,6 +48,7 @@ struct Request {
 /// The codes of the C client that the library tells apart (its constants are not usable as case labels).
 namespace rc {
 inline constexpr int ok = 0;
+inline constexpr int system_error = -1;
 inline constexpr int runtime_inconsistency = -2;
 inline constexpr int connection_loss = -4;
 inline constexpr int marshalling_error = -5;
@@ -71,9 +72,12 @@ inline constexpr int throttled = -127;
 
 /// The reply is missing, whatever the reason: the request may or may not have been applied.
 constexpr bool is_loss(int code) noexcept {
-  return code == connection_loss || code == operation_timeout || code == runtime_inconsistency || code == closing ||
-         code == session_expired || code == session_moved || code == invalid_state;
+  return code == system_error || code == connection_loss || code == operation_timeout ||
+         code == runtime_inconsistency || code == closing || code == session_expired || code == session_moved ||
+         code == invalid_state;
 }
+/// Not about one operation of a transaction, but about the request.
+constexpr bool is_of_request(int code) noexcept { return code > -100 || code == throttled; }
 /// What a definite answer of the server means.
 Errc to_errc(int code) noexcept;
 }  // namespace rc
