@@ -34,7 +34,6 @@ using zkclient::Path;
 using zkclient::Result;
 using zkclient::Session;
 using zkclient::Stat;
-using zkclient::StateChange;
 using zkclient::Transaction;
 using zkclient::WatchEvent;
 using zkclient::WatchEventType;
@@ -595,7 +594,7 @@ TEST_F(ClientFaultsTest, NoReplyIsTakenForAnothersWhenTheLinkIsCutWhileSubmittin
       for (int i = 0; i < rounds; ++i) {
         const int node = (i * 7 + t) % nodes;
         const Path path("/n" + std::to_string(node));
-        auto& count = calls[static_cast<std::size_t>(t * rounds + i)];
+        auto& count = calls[static_cast<std::size_t>(t) * rounds + static_cast<std::size_t>(i)];
         const auto finished = [&count, &done] {
           ++count;
           ++done;

@@ -17,10 +17,8 @@ namespace zkrecipes {
 namespace {
 
 using namespace std::chrono_literals;
-using testkit::error_of;
 using testkit::eventually;
 using testkit::in_thread;
-using testkit::patience;
 using testkit::result_of;
 using testkit::SteadyClock;
 using testkit::stopped;

@@ -195,7 +195,7 @@ TEST(Ensemble, ExpiresASessionThroughAnotherServer) {
   ASSERT_EQ(victim.create("/mine", "", WireClient::ephemeral), 0);
   expire(ensemble.connect_string(1), victim.session().id, victim.session().password);
   EXPECT_EQ(connect_to(ensemble.connect_string(1)).exists("/mine"), WireClient::no_node);
-  EXPECT_TRUE(eventually([&] { return error_of([&] { victim.exists("/"); }) != ""; })) << "its own server drops it";
+  EXPECT_TRUE(eventually([&] { return !error_of([&] { victim.exists("/"); }).empty(); })) << "its own server drops it";
 }
 
 TEST(Ensemble, WithReconfigurationItCannotBeIsolated) {
