@@ -61,7 +61,7 @@ class Client {
   Client(Runtime& runtime, std::string_view hosts, ClientOptions options = {});
 
   /// Ends every pending call with Errc::closed (or in_doubt), closes the session at the server, so that its
-  /// ephemeral nodes vanish now, and returns within about a second even when no server answers. Idempotent.
+  /// ephemeral nodes vanish now, and returns within about a second after the server's last word. Idempotent.
   /// After it returned, none of this client's handlers runs, apart from the one that called it.
   void close();
 

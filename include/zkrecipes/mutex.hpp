@@ -112,7 +112,7 @@ class Mutex {
     const std::chrono::duration<double> seconds(timeout);
     constexpr std::chrono::duration<double> for_ever(1e9);
     if (seconds >= for_ever) return std::chrono::nanoseconds::max();
-    if (seconds <= seconds.zero()) return std::chrono::nanoseconds::zero();
+    if (seconds.count() <= 0) return std::chrono::nanoseconds::zero();
     return std::chrono::ceil<std::chrono::nanoseconds>(timeout);
   }
   bool lock_within(std::chrono::nanoseconds timeout);

@@ -476,6 +476,8 @@ void Handle::run_ready() {
   if (running_ready_) return;
   running_ready_ = true;
   const auto self = shared_from_this();
+  // A server that answers, slowly, is worth more patience.
+  if (phase_ == Phase::draining && connected_ && !ready_.empty()) arm_close_timer();
   while (!ready_.empty()) {
     Ready item = std::move(ready_.front());
     ready_.pop_front();
@@ -496,11 +498,16 @@ void Handle::close(std::chrono::milliseconds patience, UniqueFunction<void()> do
   assert(phase_ == Phase::open || phase_ == Phase::idle);
   closed_ = std::move(done);
   phase_ = Phase::draining;
-  close_timer_.expires_after(patience);
+  close_patience_ = patience;
+  arm_close_timer();
+  asio::post(context_, [self = shared_from_this()] { self->continue_close(); });
+}
+
+void Handle::arm_close_timer() {
+  close_timer_.expires_after(close_patience_);
   close_timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
     if (!error) self->finish_close();
   });
-  asio::post(context_, [self = shared_from_this()] { self->continue_close(); });
 }
 
 void Handle::continue_close() {
@@ -534,6 +541,7 @@ void Handle::say_goodbye() {
     return;
   }
   phase_ = Phase::saying_goodbye;
+  arm_close_timer();
   read_goodbye();
 }
 

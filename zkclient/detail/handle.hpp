@@ -56,8 +56,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   SessionCredentials credentials() const;
   std::chrono::milliseconds timeout() const;
 
-  /// Ends the session at the server (as far as it can be reached, for at most `patience`) and frees the C client's
-  /// handle; then calls `done`. Requests in flight get their replies first. Nothing is told to the owner afterwards.
+  /// Ends the session at the server (as far as it can be reached: a server that says nothing for `patience` is given up)
+  /// and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is told to the owner afterwards.
   void close(std::chrono::milliseconds patience, UniqueFunction<void()> done);
   /// Frees the handle at once, without a word to the server. Requests in flight end with a loss.
   void abandon();
@@ -93,6 +93,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void finish_broken_connection();
   void flush_broken_connection();
   void run_ready();
+  void arm_close_timer();
   void continue_close();
   void say_goodbye();
   void read_goodbye();
@@ -118,6 +119,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   asio::steady_timer timer_;
   std::chrono::steady_clock::time_point timer_due_ = std::chrono::steady_clock::time_point::max();
   asio::steady_timer close_timer_;
+  std::chrono::milliseconds close_patience_{0};
   UniqueFunction<void()> closed_;
   std::deque<Ready> ready_;
 };
