@@ -28,8 +28,7 @@ Op::~Op() = default;
 
 namespace {
 
-constexpr auto descriptor_pause =
-    std::chrono::milliseconds(50);  // Until the next attempt, when there is none to be had.
+constexpr auto descriptor_pause = std::chrono::milliseconds(50);   // Before the next attempt to get one.
 constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect.
 constexpr int not_connected_state = 999;  // The C client closed its socket after a failed send, without an event.
 

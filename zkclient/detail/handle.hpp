@@ -57,7 +57,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::chrono::milliseconds timeout() const;
 
   /// Ends the session at the server (as far as it can be reached: a server that says nothing for `patience` is given up)
-  /// and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is told to the owner afterwards.
+  /// and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is told to
+  /// the owner afterwards.
   void close(std::chrono::milliseconds patience, UniqueFunction<void()> done);
   /// Frees the handle at once, without a word to the server. Requests in flight end with a loss.
   void abandon();
