@@ -9,11 +9,9 @@
 #include <random>
 #include <thread>
 
-#include <zkclient/error.hpp>
 #include <zkrecipes/leader_election.hpp>
-#include <zktesting/expire.hpp>
 
-#include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -38,42 +36,12 @@ using zktesting::RequestType;
 
 using Seen = std::optional<Leader>;
 
-class LeaderElectionFaults : public testkit::FaultTest {
+class LeaderElectionFaults : public testkit::RecipeFaultTest {
  protected:
-  /// The parent is there to stay, so that the server does not remove it where a test counts what is created.
-  LeaderElectionFaults() { operator_.create("/election", ""); }
+  LeaderElectionFaults() : RecipeFaultTest("/election") {}
 
-  /// A session so long that no hiccup of the machine ends it.
-  static constexpr auto calm = 30s;
-  /// A session for those who wait for its end, yet long enough for a loaded machine.
-  static constexpr auto brief = 4s;
-
-  Client calm_direct() { return Client(server.connect_string(), {.session_timeout = calm}); }
-  Client calm_proxied() { return Client(proxy.connect_string(), {.session_timeout = calm}); }
-  Client brief_direct() { return Client(server.connect_string(), {.session_timeout = brief}); }
-  Client brief_proxied() { return Client(proxy.connect_string(), {.session_timeout = brief}); }
   static LeaderElection candidate(const Client& client, const std::string& id) {
     return {client, "/election", {.id = id}};
-  }
-
-  std::vector<std::string> names() {
-    std::error_code error;
-    return operator_.children("/election", {}, error).names;
-  }
-  bool remain(std::size_t count) {
-    return eventually([&] { return names().size() == count; });
-  }
-  /// The third party that looks, and deletes by hand.
-  Client& the_operator() { return operator_; }
-  void expire(const Client& client) {
-    const auto session = client.connect({.deadline = soon()});
-    zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
-  }
-  bool watches(const Client& client, const Path& path) {
-    return testkit::watch_appears(server, client.connect({.deadline = soon()}).id(), path);
-  }
-  static bool reaches(const Client& client, ConnectionState state) {
-    return eventually([&] { return client.session().state() == state; });
   }
   /// A candidate in a thread of its own, which is at rest when this returns: its watch is armed.
   std::future<Leadership> campaign_behind(LeaderElection& election, const Client& client, const Path& predecessor) {
@@ -81,17 +49,6 @@ class LeaderElectionFaults : public testkit::FaultTest {
     EXPECT_TRUE(watches(client, predecessor));
     return waiting;
   }
-  static std::optional<Errc> failure_of(std::future<Leadership>& waiting) {
-    return error_of([&] { (void)result_of(waiting); });
-  }
-  void expect_nothing_left() {
-    EXPECT_TRUE(remain(0));
-    EXPECT_TRUE(eventually([&] { return server.ephemeral_count() == 0; })) << server.four_letter_word("dump");
-    EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << server.four_letter_word("wchp");
-  }
-
- private:
-  Client operator_ = calm_direct();
 };
 
 // --- create: request or reply lost --------------------------------------------------------------------------------

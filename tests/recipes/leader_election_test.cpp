@@ -9,10 +9,7 @@
 #include <semaphore>
 #include <thread>
 
-#include <zkclient/error.hpp>
-#include <zktesting/expire.hpp>
-
-#include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -37,37 +34,12 @@ static_assert(std::is_base_of_v<Lease, Leadership>);
 static_assert(std::is_nothrow_move_constructible_v<Leadership> && !std::is_copy_constructible_v<Leadership>);
 static_assert(std::is_move_constructible_v<LeaderElection> && !std::is_copy_constructible_v<LeaderElection>);
 
-class LeaderElectionTest : public testkit::ServerTest {
+class LeaderElectionTest : public testkit::RecipeTest {
  protected:
-  void SetUp() override {
-    ServerTest::SetUp();
-    client_ = make_client();
-  }
-  void TearDown() override {
-    client_.reset();
-    ServerTest::TearDown();
-  }
+  LeaderElectionTest() : RecipeTest("/election") {}
 
-  Client& client() { return *client_; }
   LeaderElection candidate(const std::string& id) { return {client(), "/election", {.id = id}}; }
-
-  std::vector<std::string> names() {
-    std::error_code error;
-    return client().children("/election", {}, error).names;
-  }
-  bool remain(std::size_t count) {
-    return eventually([&] { return names().size() == count; });
-  }
-
-  static bool has_control() { return zktesting::SharedServer::instance().has_control(); }
-  static zktesting::Server& server() { return zktesting::SharedServer::instance().server(); }
-
- private:
-  std::optional<Client> client_;
 };
-
-#define NEEDS_CONTROL() \
-  if (!has_control()) GTEST_SKIP() << "the server is not ours to ask"
 
 // --- Campaign and resign ------------------------------------------------------------------------------------------
 

@@ -12,9 +12,7 @@
 #include <semaphore>
 #include <thread>
 
-#include <zkclient/error.hpp>
-
-#include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 #include "zktesting/detail/endpoint.hpp"
 #include "zktesting/detail/wire_client.hpp"
 
@@ -64,28 +62,12 @@ static_assert(std::is_nothrow_move_constructible_v<Lease> && std::is_nothrow_mov
 static_assert(!std::is_copy_constructible_v<Lease> && !std::is_copy_assignable_v<Lease>);
 static_assert(std::is_nothrow_destructible_v<Lease>);
 
-class MutexTest : public testkit::ServerTest {
+class MutexTest : public testkit::RecipeTest {
  protected:
-  void SetUp() override {
-    ServerTest::SetUp();
-    client_ = make_client();
-  }
-  void TearDown() override {
-    client_.reset();
-    ServerTest::TearDown();
-  }
+  MutexTest() : RecipeTest("/lock") {}
 
-  Client& client() { return *client_; }
   Mutex make_mutex(MutexOptions options = {}) { return Mutex(client(), "/lock", std::move(options)); }
 
-  std::vector<std::string> names(const Path& path = "/lock") {
-    std::error_code error;
-    return client().children(path, {}, error).names;
-  }
-  /// Waits until that many nodes are below the path, for nodes that are removed in the background.
-  bool remain(std::size_t count, const Path& path = "/lock") {
-    return eventually([&] { return names(path).size() == count; });
-  }
   /// An empty container: the server may have been quicker.
   void remove_if_there(const Path& path) {
     std::error_code error;
@@ -93,17 +75,7 @@ class MutexTest : public testkit::ServerTest {
     EXPECT_TRUE(!error || error == Errc::no_node) << error.message();
   }
   Path full(const std::string& node) { return Path(prefix().str() + node); }
-
-  static bool has_control() { return zktesting::SharedServer::instance().has_control(); }
-  static zktesting::Server& server() { return zktesting::SharedServer::instance().server(); }
-
- private:
-  std::optional<Client> client_;
 };
-
-/// For what only a server of our own tells.
-#define NEEDS_CONTROL() \
-  if (!has_control()) GTEST_SKIP() << "the server is not ours to ask"
 
 // --- Exclusion and order ------------------------------------------------------------------------------------------
 

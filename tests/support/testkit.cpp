@@ -8,18 +8,6 @@
 
 namespace testkit {
 
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
-  const auto deadline = SteadyClock::now() + limit;
-  std::mutex mutex;
-  std::condition_variable never;
-  while (!condition()) {
-    if (SteadyClock::now() >= deadline) return false;
-    std::unique_lock lock(mutex);
-    never.wait_for(lock, 2ms);
-  }
-  return true;
-}
-
 bool stopped(const std::stop_token& token, std::chrono::milliseconds limit) {
   std::mutex mutex;
   std::condition_variable_any changed;

@@ -16,6 +16,8 @@
 #include <zktesting/proxy.hpp>
 #include <zktesting/server.hpp>
 
+#include "tests/support/eventually.hpp"
+
 /// What the tests of zkclient and of the recipes share.
 namespace testkit {
 
@@ -62,9 +64,6 @@ class Box {
   std::condition_variable changed_;
   std::vector<T> values_;
 };
-
-/// Waits until `condition` holds, for facts that only the server or the operating system knows.
-[[nodiscard]] bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = patience);
 
 /// Waits until `token` is stopped.
 [[nodiscard]] bool stopped(const std::stop_token& token, std::chrono::milliseconds limit = patience);

@@ -13,8 +13,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/eventually.hpp"
+
 namespace {
 
+using testkit::eventually;
 using zkclient::detail::CallbackGroup;
 using zkclient::detail::CallbackPool;
 using zkclient::detail::SerialQueue;
@@ -29,15 +32,6 @@ std::size_t thread_count() {
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
     ++count;
   return count;
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  const auto deadline = SteadyClock::now() + patience;
-  while (!condition()) {
-    if (SteadyClock::now() >= deadline) return false;
-    std::this_thread::sleep_for(2ms);
-  }
-  return true;
 }
 
 // Opens once.

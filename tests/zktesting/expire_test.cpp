@@ -59,7 +59,7 @@ TEST_F(Expire, WinsAgainstAnOwnerThatKeepsReconnecting) {
         }
       }
     });
-    eventually([&] { return began.load(); });
+    ASSERT_TRUE(eventually([&] { return began.load(); }));
     EXPECT_EQ(error_of([&] { expire(address_, session.id, session.password); }), "");
     EXPECT_EQ(observer.exists("/fought-for"), WireClient::no_node);
   }

@@ -2,8 +2,8 @@
 
 #include <chrono>
 #include <functional>
-#include <thread>
 
+#include "tests/support/eventually.hpp"
 #include "zktesting/detail/wire_client.hpp"
 #include "zktesting/error.hpp"
 
@@ -11,19 +11,8 @@ namespace zktesting {
 
 using detail::Clock;
 using detail::WireClient;
+using testkit::eventually;
 using namespace std::chrono_literals;
-
-/// Waits for something that another process does, and of which we are not told.
-inline bool eventually(const std::function<bool()>& predicate, std::chrono::milliseconds timeout = 20s) {
-  const auto deadline = Clock::now() + timeout;
-  while (!predicate()) {
-    if (Clock::now() > deadline) {
-      return false;
-    }
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
-}
 
 inline WireClient connect_to(std::string_view connect_string, std::chrono::milliseconds session_timeout = 20s,
                              const detail::SessionId& resume = {}) {

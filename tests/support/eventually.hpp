@@ -1,0 +1,24 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+namespace testkit {
+
+/// Waits until `condition` holds, for facts that only the server or the operating system knows, of which nobody is told.
+[[nodiscard]] inline bool eventually(const std::function<bool()>& condition,
+                                     std::chrono::milliseconds limit = std::chrono::seconds(30)) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  std::mutex mutex;
+  std::condition_variable never;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+}  // namespace testkit

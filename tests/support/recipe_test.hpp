@@ -1,0 +1,106 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <zkclient/error.hpp>
+#include <zktesting/expire.hpp>
+
+#include "tests/support/contention.hpp"
+
+/// The fixtures of the recipes' tests.
+namespace testkit {
+
+/// A recipe at `path`, against the shared server, with a connected client.
+class RecipeTest : public ServerTest {
+ protected:
+  explicit RecipeTest(zkclient::Path path) : path_(std::move(path)) {}
+  void SetUp() override {
+    ServerTest::SetUp();
+    client_ = make_client();
+  }
+  void TearDown() override {
+    client_.reset();
+    ServerTest::TearDown();
+  }
+
+  const zkclient::Path& path() const { return path_; }
+  zkclient::Client& client() { return *client_; }
+  std::vector<std::string> names() { return names(path_); }
+  std::vector<std::string> names(const zkclient::Path& path) {
+    std::error_code error;
+    return client().children(path, {}, error).names;
+  }
+  /// Waits until that many nodes are there, for nodes that are removed in the background.
+  bool remain(std::size_t count) { return remain(count, path_); }
+  bool remain(std::size_t count, const zkclient::Path& path) {
+    return eventually([&] { return names(path).size() == count; });
+  }
+
+  static bool has_control() { return zktesting::SharedServer::instance().has_control(); }
+  static zktesting::Server& server() { return zktesting::SharedServer::instance().server(); }
+
+ private:
+  const zkclient::Path path_;
+  std::optional<zkclient::Client> client_;
+};
+
+/// For what only a server of our own tells.
+#define NEEDS_CONTROL() \
+  if (!has_control()) GTEST_SKIP() << "the server is not ours to ask"
+
+/// A recipe at `path`, with a server of its own and a proxy in front of it.
+class RecipeFaultTest : public FaultTest {
+ protected:
+  /// The node at `path` is there to stay, so that the server does not remove it where a test counts what is created.
+  explicit RecipeFaultTest(zkclient::Path path) : path_(std::move(path)) { operator_.create(path_, ""); }
+
+  /// A session so long that no hiccup of the machine ends it.
+  static constexpr auto calm = 30s;
+  /// A session for those who wait for its end, yet long enough for a loaded machine.
+  static constexpr auto brief = 4s;
+
+  zkclient::Client calm_direct() { return zkclient::Client(server.connect_string(), {.session_timeout = calm}); }
+  zkclient::Client calm_proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = calm}); }
+  zkclient::Client brief_direct() { return zkclient::Client(server.connect_string(), {.session_timeout = brief}); }
+  zkclient::Client brief_proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = brief}); }
+  /// The third party that looks, and deletes by hand.
+  zkclient::Client& the_operator() { return operator_; }
+
+  std::vector<std::string> names() { return names(path_); }
+  std::vector<std::string> names(const zkclient::Path& path) {
+    std::error_code error;
+    return operator_.children(path, {}, error).names;
+  }
+  bool remain(std::size_t count) {
+    return eventually([&] { return names().size() == count; });
+  }
+  void expire(const zkclient::Client& client) {
+    const auto session = client.connect({.deadline = soon()});
+    zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
+  }
+  bool watches(const zkclient::Client& client, const zkclient::Path& path) {
+    return watch_appears(server, client.connect({.deadline = soon()}).id(), path);
+  }
+  static bool reaches(const zkclient::Client& client, zkclient::ConnectionState state) {
+    return eventually([&] { return client.session().state() == state; });
+  }
+  template <typename T>
+  static std::optional<zkclient::Errc> failure_of(std::future<T>& waiting) {
+    return error_of([&] { (void)result_of(waiting); });
+  }
+  /// Nothing is left of anybody: no contender, no ephemeral node, no watch.
+  void expect_nothing_left() {
+    EXPECT_TRUE(remain(0));
+    EXPECT_TRUE(eventually([&] { return server.ephemeral_count() == 0; })) << server.four_letter_word("dump");
+    EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << server.four_letter_word("wchp");
+  }
+
+ private:
+  const zkclient::Path path_;
+  zkclient::Client operator_ = calm_direct();
+};
+
+}  // namespace testkit
