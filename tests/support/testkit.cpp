@@ -68,8 +68,48 @@ zkclient::Client ServerTest::make_client(zkclient::ClientOptions options) const 
   return client;
 }
 
+namespace {
+
+struct HandedOn {
+  std::unique_ptr<zktesting::Server> server;
+  bool suspect = false;  // A test failed with it.
+};
+HandedOn& handed_on() {
+  static HandedOn instance;
+  return instance;
+}
+
+// Empties the tree; false if there is more to a former test than its nodes.
+bool made_clean(const zktesting::Server& server) {
+  try {
+    if (!server.running() || server.four_letter_word("ruok") != "imok") return false;
+    {
+      const zkclient::Client client(server.connect_string());
+      for (const std::string& name : client.children("/").names) {
+        if (name != "zookeeper") remove_tree(client, zkclient::Path("/") / name);
+      }
+    }
+    return eventually(
+        [&] { return server.connection_count() == 0 && server.ephemeral_count() == 0 && server.watch_count() == 0; },
+        500ms);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+zktesting::Server& FaultTest::clean_server() {
+  auto& [server, suspect] = handed_on();
+  if (server == nullptr || suspect || !made_clean(*server)) server = std::make_unique<zktesting::Server>();
+  suspect = false;
+  return *server;
+}
+
 void FaultTest::TearDown() {
-  if (HasFailure()) std::cerr << "--- log of the server ---\n" << server.log() << "\n";
+  if (!HasFailure()) return;
+  std::cerr << "--- log of the server ---\n" << server.log() << "\n";
+  handed_on().suspect = true;
 }
 
 }  // namespace testkit

@@ -101,7 +101,8 @@ class ServerTest : public ::testing::Test {
   zkclient::Path prefix_;
 };
 
-/// With a server of its own, and a proxy in front of it, to break as the test likes.
+/// With a server, and a proxy in front of it, to break as the test likes. The server is handed on to the next test if it
+/// runs and nothing of this test is left at it; otherwise the next one gets a new one.
 class FaultTest : public ::testing::Test {
  protected:
   static constexpr auto session_timeout = std::chrono::milliseconds(2000);
@@ -113,8 +114,11 @@ class FaultTest : public ::testing::Test {
   /// Goes straight to the server.
   zkclient::Client direct() { return zkclient::Client(server.connect_string(), options()); }
 
-  zktesting::Server server;
+  zktesting::Server& server = clean_server();
   zktesting::Proxy proxy{server.connect_string()};
+
+ private:
+  static zktesting::Server& clean_server();
 };
 
 /// Deletes `path` and everything below it.
