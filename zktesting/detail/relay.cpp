@@ -50,7 +50,8 @@ Relay::~Relay() {
 
 void Relay::listen() {
   UniqueFd fd = listen_on(endpoint_);
-  endpoint_ = local_endpoint(fd.get());
+  // Only once: other threads may be reading it when the relay listens again, at the same place.
+  if (endpoint_.port == 0) endpoint_ = local_endpoint(fd.get());
   acceptor_.assign(tcp::v4(), fd.get());
   std::ignore = fd.release();
   listening_ = std::make_shared<bool>(true);
