@@ -32,7 +32,7 @@ class HandleOwner {
   virtual void on_reply(const std::shared_ptr<Op>& op) = 0;
 };
 
-/// One handle of the C client, driven by the event loop: the only file that includes zookeeper.h.
+/// One handle of the C client, driven by the event loop. Only handle*.cpp include zookeeper.h.
 ///
 /// The C client calls back in the middle of its own work. Its callbacks therefore only copy what they got into a
 /// queue, which is worked off as soon as the C client has returned.

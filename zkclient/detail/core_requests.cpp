@@ -1,0 +1,234 @@
+// Requests, from the call to the result: waiting, sending, repeating, deadlines.
+
+#include "zkclient/detail/core.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace zkclient::detail {
+namespace {
+
+// Requests handed to the C client at a time; the others wait here, where they can still be taken back.
+constexpr int max_in_flight = 2048;
+constexpr std::size_t max_waiting = 200'000;
+// The server's default jute.maxbuffer, which a request must not reach; it would drop the connection.
+constexpr std::size_t max_request_bytes = 1'048'575 - 512;
+
+// A failed transaction, in words: the first operation that has a reason of its own.
+std::string describe_failure(const ClientCore& core, const Request& request, const std::vector<int>& codes) {
+  for (std::size_t i = 0; i < codes.size() && i < request.operations.size(); ++i) {
+    if (codes[i] == rc::ok || codes[i] == rc::runtime_inconsistency) continue;
+    struct Name {
+      const char* operator()(const Transaction::Create&) const { return "create"; }
+      const char* operator()(const Transaction::Set&) const { return "set"; }
+      const char* operator()(const Transaction::Remove&) const { return "remove"; }
+      const char* operator()(const Check&) const { return "check"; }
+    };
+    const auto& operation = request.operations[i];
+    const std::string& path = std::visit([](const auto& op) -> const std::string& { return op.path.str(); }, operation);
+    return fmt::format("operation {} of {}, {} {}: {}", i + 1, codes.size(), std::visit(Name{}, operation),
+                       core.stripped(path), make_error_code(rc::to_errc(codes[i])).message());
+  }
+  return {};
+}
+
+}  // namespace
+
+Request make_request(OpType type, std::string path) {
+  Request request;
+  request.type = type;
+  request.path = std::move(path);
+  return request;
+}
+
+void ClientCore::submit(const std::shared_ptr<Op>& op, const std::stop_token& stop) {
+  const bool accepted = loop_->post([self = shared_from_this(), op, stop] {
+    if (stop.stop_requested()) {
+      self->give_up(op, Errc::cancelled);
+      return;
+    }
+    if (stop.stop_possible()) {
+      // A request that comes later runs on the requester's thread: back to the loop.
+      op->stop.emplace(stop, [self, weak = std::weak_ptr<Op>(op)] {
+        const auto alive = weak.lock();
+        if (alive == nullptr) return;
+        self->loop_->post([self, alive] { self->give_up(alive, Errc::cancelled); });
+      });
+    }
+    self->start_op(op);
+  });
+  if (!accepted) fail(op, Errc::closed);
+}
+
+void ClientCore::start_op(const std::shared_ptr<Op>& op) {
+  if (op->state != Op::State::idle) return;  // Cancelled before it began.
+  if (closing_ || connection_ == nullptr) {
+    fail(op, Errc::closed);
+  } else if (op->bound != nullptr && (op->bound != connection_->session || op->bound->over())) {
+    fail(op, Errc::session_lost);
+  } else if (op->deadline && *op->deadline <= std::chrono::steady_clock::now()) {
+    give_up(op, Errc::deadline_exceeded);
+  } else if (op->request.wire_size() > max_request_bytes) {
+    fail(op, Errc::too_large);
+  } else if (!op->urgent && !room_to_wait()) {
+    fail(op, Errc::overloaded, "too many requests are waiting");
+  } else if (op->request.watch && !connection_->watches.has_room(op->request.path)) {
+    fail(op, Errc::overloaded, "the paths of all watches together would be too long to renew after a reconnection");
+  } else {
+    op->state = Op::State::waiting;
+    op->urgent ? waiting_.push_front(op) : waiting_.push_back(op);
+    pump();
+    if (op->state != Op::State::done) add_deadline(op);
+  }
+}
+
+bool ClientCore::room_to_wait() {
+  if (waiting_.size() < max_waiting) return true;
+  std::erase_if(waiting_, [](const auto& op) { return op->state != Op::State::waiting; });
+  return waiting_.size() < max_waiting;
+}
+
+void ClientCore::pump() {
+  while (!waiting_.empty() && connection_->session->raw_state() == ConnectionState::connected &&
+         (waiting_.front()->urgent || connection_->handle->in_flight() < max_in_flight)) {
+    const std::shared_ptr<Op> op = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (op->state != Op::State::waiting) continue;
+    if (op->request.type == OpType::connect) {
+      op->reply.session = connection_->session;
+      finish(op);
+      continue;
+    }
+    op->state = Op::State::in_flight;
+    ++op->attempts;
+    if (connection_->handle->submit(op)) continue;
+    op->state = Op::State::waiting;
+    --op->attempts;
+    waiting_.push_front(op);
+    return;
+  }
+}
+
+void ClientCore::on_reply(const std::shared_ptr<Op>& op) {
+  if (!closing_) pump();  // There is room for another one.
+  if (op->state != Op::State::in_flight) return;
+  Reply& reply = op->reply;
+  if (op->code == rc::ok) {
+    finish(op);
+  } else if (!rc::is_loss(op->code)) {
+    const bool transaction = op->request.type == OpType::multi && !reply.codes.empty() && !rc::is_of_request(op->code);
+    reply.detail = transaction ? describe_failure(*this, op->request, reply.codes) : std::string();
+    reply.error = transaction ? Errc::transaction_failed : rc::to_errc(op->code);
+    finish(op);
+  } else if (op->request.is_write()) {
+    fail(op, Errc::in_doubt);
+  } else if (closing_) {
+    fail(op, Errc::closed);
+  } else if (op->bound != nullptr && op->bound->over()) {
+    fail(op, Errc::session_lost);
+  } else {
+    retry(op);
+  }
+}
+
+void ClientCore::retry(const std::shared_ptr<Op>& op) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto remaining = op->deadline ? std::chrono::duration_cast<std::chrono::milliseconds>(*op->deadline - now)
+                                      : std::chrono::milliseconds::max();
+  const double random = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
+  const auto pause = options_.retry.pause(op->attempts, remaining, random);
+  if (!pause) {
+    fail(op, Errc::connection_loss, fmt::format("given up after {} attempts", op->attempts));
+    return;
+  }
+  op->state = Op::State::pausing;
+  const auto timer = std::make_shared<asio::steady_timer>(context(), *pause);
+  pausing_.emplace(op, timer);
+  timer->async_wait([self = shared_from_this(), op, timer](const boost::system::error_code&) {
+    self->pausing_.erase(op);
+    if (op->state != Op::State::pausing) return;
+    op->state = Op::State::idle;
+    self->start_op(op);
+  });
+}
+
+// Those who wait before they try again try now: they end, or go on waiting for the next session.
+void ClientCore::end_pauses() {
+  for (const auto& [op, timer] : pausing_)
+    timer->cancel();
+}
+
+void ClientCore::fail(const std::shared_ptr<Op>& op, Errc code, std::string detail) {
+  op->reply.error = code;
+  op->reply.detail = std::move(detail);
+  finish(op);
+}
+
+// Ends an op early. What was sent stays sent: a write is in doubt then.
+void ClientCore::give_up(const std::shared_ptr<Op>& op, Errc code) {
+  if (op->state == Op::State::done) return;
+  const bool sent = op->state == Op::State::in_flight && op->request.is_write();
+  op->reply.given_up = code;
+  if (sent) {
+    fail(op, Errc::in_doubt, code == Errc::cancelled ? "cancelled after it was sent" : "no reply before the deadline");
+  } else {
+    fail(op, code);
+  }
+}
+
+void ClientCore::finish(const std::shared_ptr<Op>& op) {
+  if (op->state == Op::State::done) return;
+  op->state = Op::State::done;
+  op->cancel_guard.reset();
+  op->stop.reset();
+  if (const auto pause = pausing_.find(op); pause != pausing_.end()) pause->second->cancel();
+  Op::Done done = std::move(op->done);
+  // The C client may still know the op; its reply then goes into an object that nobody looks at.
+  Reply reply = op->in_library != nullptr ? op->reply : std::move(op->reply);
+  if (done) done(std::move(reply));
+}
+
+void ClientCore::add_deadline(const std::shared_ptr<Op>& op) {
+  if (!op->deadline) return;
+  deadlines_.emplace(*op->deadline, op);
+  // Most ops are done long before: forget those from time to time.
+  if (deadlines_.size() > 4096 && (deadlines_.size() & (deadlines_.size() - 1)) == 0) {
+    std::erase_if(deadlines_, [](const auto& entry) {
+      const auto alive = entry.second.lock();
+      return alive == nullptr || alive->state == Op::State::done;
+    });
+  }
+  if (*op->deadline >= deadline_timer_due_) return;
+  deadline_timer_due_ = *op->deadline;
+  deadline_timer_.expires_at(deadline_timer_due_);
+  deadline_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (!error && self != nullptr) self->on_deadlines();
+  });
+}
+
+void ClientCore::on_deadlines() {
+  deadline_timer_due_ = Op::TimePoint::max();
+  const auto now = std::chrono::steady_clock::now();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto op = deadlines_.begin()->second.lock();
+    deadlines_.erase(deadlines_.begin());
+    if (op != nullptr) give_up(op, Errc::deadline_exceeded);
+  }
+  while (!deadlines_.empty()) {
+    const auto next = deadlines_.begin()->second.lock();
+    if (next != nullptr && next->state != Op::State::done) {
+      deadline_timer_due_ = deadlines_.begin()->first;
+      deadline_timer_.expires_at(deadline_timer_due_);
+      deadline_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+        const auto self = weak.lock();
+        if (!error && self != nullptr) self->on_deadlines();
+      });
+      return;
+    }
+    deadlines_.erase(deadlines_.begin());
+  }
+}
+
+}  // namespace zkclient::detail

@@ -1,0 +1,185 @@
+// One session after another, and who is told of their states.
+
+#include "zkclient/detail/core.hpp"
+
+#include <boost/asio/post.hpp>
+
+namespace zkclient::detail {
+namespace {
+
+constexpr auto goodbye_patience = std::chrono::milliseconds(1000);
+constexpr auto reopen_pause = std::chrono::milliseconds(200);
+
+}  // namespace
+
+ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionState> state)
+    : core(&owner), session(std::move(state)), silence(owner.context()) {
+  LeaseKeeper::Hooks hooks;
+  hooks.send = [this](Request request, Op::Done done) {
+    const auto op = std::make_shared<Op>();
+    op->request = std::move(request);
+    op->done = std::move(done);
+    op->bound = session;
+    op->urgent = true;
+    op->deadline = std::chrono::steady_clock::now() + session->timeout();
+    core->start_op(op);
+  };
+  hooks.lose = [this] {
+    if (core->connection_.get() == this) core->lose_session();
+  };
+  leases = std::make_shared<LeaseKeeper>(core->context(), session, std::move(hooks));
+}
+
+void ClientCore::Connection::on_handle_event(HandleEvent event) {
+  if (core->connection_.get() != this || session->over()) return;
+  switch (event) {
+    case HandleEvent::connected: core->on_connected(); break;
+    case HandleEvent::disconnected: core->on_suspended(); break;
+    case HandleEvent::expired:
+    case HandleEvent::auth_failed: core->lose_session(); break;
+  }
+}
+
+void ClientCore::Connection::on_node_event(int type, const std::string& path) { watches.fire(type, path); }
+
+void ClientCore::Connection::on_reply(const std::shared_ptr<Op>& op) {
+  op->reply.session = session;
+  core->on_reply(op);
+}
+
+void ClientCore::open_session() {
+  const bool first = connection_ == nullptr;
+  auto state = first ? session() : std::make_shared<SessionState>(options_.session_timeout);
+  const auto connection = std::make_shared<Connection>(*this, state);
+  connection_ = connection;
+  {
+    const std::lock_guard lock(mutex_);
+    shared_session_ = state;
+  }
+  change_state(ConnectionState::connecting);
+  if (all_numeric(hosts_)) {
+    open_handle(connection, resolve(hosts_));
+    return;
+  }
+  callbacks_->post([self = shared_from_this(), connection] {
+    const std::string addresses = resolve(self->hosts_);  // Blocks, so not on the loop.
+    self->loop_->post([self, connection, addresses] { self->open_handle(connection, addresses); });
+  });
+}
+
+void ClientCore::open_handle(const std::shared_ptr<Connection>& connection, const std::string& addresses) {
+  if (connection != connection_ || closing_) return;
+  try {
+    if (!addresses.empty()) {
+      connection->handle = std::make_shared<Handle>(context(), *connection);
+      connection->handle->open(addresses, options_.session_timeout, resume_.value_or(SessionCredentials{}));
+      resume_.reset();  // A session that is lost later is not resumed.
+      return;
+    }
+  } catch (const Error&) {
+    connection->handle = nullptr;
+  }
+  // No name could be resolved, or no descriptor was to be had: that may change.
+  connection->silence.expires_after(reopen_pause);
+  connection->silence.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
+    if (error || connection != self->connection_ || self->closing_) return;
+    self->callbacks_->post([self, connection] {
+      const std::string again = resolve(self->hosts_);
+      self->loop_->post([self, connection, again] { self->open_handle(connection, again); });
+    });
+  });
+}
+
+void ClientCore::on_connected() {
+  Connection& connection = *connection_;
+  connection.silence.cancel();
+  const SessionCredentials credentials = connection.handle->credentials();
+  const std::int64_t known = connection.session->id();
+  if (known != 0 && known != credentials.id) {
+    lose_session();
+    return;
+  }
+  connection.session->set_identity(credentials.id, connection.handle->timeout(), credentials.password);
+  change_state(ConnectionState::connected);
+  const auto session = connection.session;
+  connection.leases->connected();
+  if (session->over()) return;
+  session->notify();
+  pump();
+}
+
+void ClientCore::on_suspended() {
+  const auto connection = connection_;
+  change_state(ConnectionState::suspended);
+  // Only a server can tell that a session expired. Without one for a whole timeout there is no reason for hope.
+  connection->silence.expires_after(connection->session->timeout());
+  connection->silence.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
+    if (error || connection != self->connection_) return;
+    // It may have reconnected while this was on its way.
+    if (connection->session->raw_state() == ConnectionState::suspended) self->lose_session();
+  });
+  connection->session->notify();
+}
+
+void ClientCore::change_state(ConnectionState state) {
+  const auto session = connection_->session;
+  session->set_state(state);
+  std::erase_if(listeners_, [](const std::weak_ptr<SubscriptionState>& listener) { return listener.expired(); });
+  for (const auto& weak : listeners_) {
+    const auto listener = weak.lock();
+    if (listener == nullptr) continue;
+    listener->queue()->post([weak, state, session] {
+      if (const auto alive = weak.lock()) alive->listener(StateChange{state, Session(session)});
+    });
+  }
+}
+
+void ClientCore::lose_session() {
+  if (closing_ || connection_->session->over()) return;
+  end_session(ConnectionState::lost);
+  // Not from inside a callback of what has just ended.
+  asio::post(context(), [self = shared_from_this()] {
+    if (!self->closing_ && self->connection_->session->over()) self->open_session();
+  });
+}
+
+// The end of a session, in this order: nobody takes it for alive any more, then everybody is told.
+void ClientCore::end_session(ConnectionState state) {
+  const auto connection = connection_;
+  connection->silence.cancel();
+  end_pauses();
+  connection->leases->stop();
+  change_state(state);
+  callbacks_->post([session = connection->session] { session->lost_source().request_stop(); }, true);
+  const bool lost = state == ConnectionState::lost;
+  std::deque<std::shared_ptr<Op>> waiting;
+  waiting.swap(waiting_);
+  for (const auto& op : waiting) {
+    if (op->state != Op::State::waiting) continue;
+    if (!lost) {
+      fail(op, Errc::closed);
+    } else if (op->bound == connection->session) {
+      fail(op, Errc::session_lost);
+    } else {
+      waiting_.push_back(op);
+    }
+  }
+  connection->watches.end_all(lost ? WatchEventType::session_lost : WatchEventType::closed);
+  connection->session->notify();
+  retire(connection);
+}
+
+// Says goodbye to the server if it listens, so that the session's nodes vanish now and not at its timeout.
+void ClientCore::retire(const std::shared_ptr<Connection>& connection) {
+  if (connection->handle == nullptr) {
+    if (closing_) on_closed();
+    return;
+  }
+  ++retiring_;
+  connection->handle->close(goodbye_patience, [self = shared_from_this(), connection] {
+    --self->retiring_;
+    if (self->closing_) self->on_closed();
+  });
+}
+
+}  // namespace zkclient::detail

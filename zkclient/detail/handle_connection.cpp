@@ -1,0 +1,291 @@
+// How the event loop drives the C client's connection, and what it reports.
+
+#include "zkclient/detail/handle.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <zookeeper/zookeeper.h>
+
+#include <cassert>
+#include <cstring>
+
+#include <boost/asio/post.hpp>
+
+namespace zkclient::detail {
+namespace {
+
+constexpr auto descriptor_pause = std::chrono::milliseconds(50);   // Before the next attempt to get one.
+constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect.
+constexpr int not_connected_state = 999;  // The C client closed its socket after a failed send, without an event.
+
+void discard_log_line(const char*) {}
+
+}  // namespace
+
+void Handle::initialize_library() { zoo_set_debug_level(static_cast<ZooLogLevel>(0)); }
+
+Handle::Handle(asio::io_context& context, HandleOwner& owner)
+    : context_(context), owner_(&owner), descriptor_(context), timer_(context), close_timer_(context) {}
+
+Handle::~Handle() {
+  assert(phase_ == Phase::closed || zh_ == nullptr);  // Its owner closes or abandons it.
+}
+
+void Handle::open(const std::string& addresses, std::chrono::milliseconds timeout, const SessionCredentials& resume) {
+  clientid_t identity{};
+  identity.client_id = resume.id;
+  std::memcpy(identity.passwd, resume.password.data(), std::min(resume.password.size(), sizeof identity.passwd));
+  zh_ = zookeeper_init2(addresses.c_str(), &Handle::watcher, static_cast<int>(timeout.count()),
+                        resume.id != 0 ? &identity : nullptr, this, ZOO_NO_LOG_CLIENTENV, &discard_log_line);
+  if (zh_ == nullptr) throw Error(Errc::system_error, "connect", "", std::strerror(errno));
+  zoo_set_servers_resolution_delay(zh_, -1);  // The addresses are numeric; never look them up again.
+  phase_ = Phase::open;
+  schedule_drive();
+}
+
+SessionCredentials Handle::credentials() const {
+  const clientid_t* identity = zoo_client_id(zh_);
+  return {identity->client_id, std::string(identity->passwd, sizeof identity->passwd)};
+}
+
+std::chrono::milliseconds Handle::timeout() const { return std::chrono::milliseconds(zoo_recv_timeout(zh_)); }
+
+void Handle::watcher(_zhandle*, int type, int state, const char* path, void* context) {
+  Handle& self = *static_cast<Handle*>(context);
+  if (type == ZOO_SESSION_EVENT) {
+    self.session_event(state);
+  } else if (type == ZOO_CREATED_EVENT || type == ZOO_DELETED_EVENT || type == ZOO_CHANGED_EVENT ||
+             type == ZOO_CHILD_EVENT) {
+    self.ready_.push_back({nullptr, HandleEvent::connected, type, path});
+  }
+}
+
+void Handle::session_event(int state) {
+  const auto tell = [this](HandleEvent event) { ready_.push_back({nullptr, event}); };
+  if (state == ZOO_CONNECTED_STATE) {
+    // Delivered twice now and then; only a change counts.
+    if (!connected_) tell(HandleEvent::connected);
+    connected_ = true;
+    attempt_patience_ = {};
+  } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
+    connected_ = false;
+    dead_ = true;
+    tell(state == ZOO_AUTH_FAILED_STATE ? HandleEvent::auth_failed : HandleEvent::expired);
+  } else {
+    if (connected_) tell(HandleEvent::disconnected);
+    connected_ = false;
+  }
+}
+
+// After a failed send the C client has closed its socket but kept the requests, whose replies will never come, and
+// told nobody. Left alone it would mistake the first reply of its next connection for theirs.
+void Handle::check_connection() {
+  if (!connected_ || zoo_state(zh_) != not_connected_state) return;  // A new handle is in that state, too.
+  drop_descriptor();
+  flush_broken_connection();
+  ready_.push_back({nullptr, HandleEvent::disconnected});
+  connected_ = false;
+}
+
+// Makes the C client fail those requests: a connection attempt that is cut at once leads it through its clean-up.
+void Handle::flush_broken_connection() {
+  for (int turn = 0; turn < 2; ++turn) {  // The first turn may only note that it is time for another attempt.
+    int fd = -1;
+    int interest = 0;
+    timeval wait{};
+    if (zookeeper_interest(zh_, &fd, &interest, &wait) != ZOK) return;
+    if (fd == -1) continue;
+    ::shutdown(fd, SHUT_RDWR);
+    zookeeper_process(zh_, ZOOKEEPER_WRITE | ZOOKEEPER_READ);
+    return;
+  }
+}
+
+// Mostly the C client has closed it. After a ping that could not be sent it has not: what arrived is read to its end.
+void Handle::finish_broken_connection() {
+  if (dead_ || !descriptor_.is_open() || zoo_state(zh_) != ZOO_CONNECTED_STATE) return;
+  ::shutdown(descriptor_.native_handle(), SHUT_RDWR);
+  while (zookeeper_process(zh_, ZOOKEEPER_READ) == ZOK && !dead_)
+    continue;
+}
+
+void Handle::schedule_drive() {
+  if (drive_scheduled_) return;
+  drive_scheduled_ = true;
+  asio::post(context_, [self = shared_from_this()] {
+    self->drive_scheduled_ = false;
+    self->drive();
+  });
+}
+
+// Asks the C client what it waits for, and arms that. Also where it connects, pings and finds out about time-outs.
+void Handle::drive() {
+  if (phase_ != Phase::open && phase_ != Phase::draining) return;
+  if (dead_) {
+    drop_descriptor();
+    run_ready();
+    return;
+  }
+  check_connection();
+  forget_closed_socket();
+  int fd = -1;
+  int interest = 0;
+  timeval wait{};
+  const int code = zookeeper_interest(zh_, &fd, &interest, &wait);
+  if (code != ZOK) {
+    finish_broken_connection();
+    drop_descriptor();
+    if (!dead_) arm_timer(std::chrono::milliseconds(1));
+  } else {
+    if (fd == -1) drop_descriptor();
+    // Asio goes on listening for writability once it was asked to, which would wake the loop after each reply.
+    if (fd != -1 && listens_for_write_ && (interest & ZOOKEEPER_WRITE) == 0) stop_listening();
+    const bool ready = fd != -1 && (descriptor_.is_open() || take_descriptor(fd));
+    if (ready && (interest & ZOOKEEPER_READ) != 0) arm_read();
+    if (ready && (interest & ZOOKEEPER_WRITE) != 0) arm_write();
+    arm_timer(std::chrono::seconds(wait.tv_sec) + std::chrono::microseconds(wait.tv_usec));
+    if (ready && !connected_) arm_timer(give_up_on_silence(fd));
+    if (fd != -1 && !ready) arm_timer(descriptor_pause);
+  }
+  run_ready();
+}
+
+// The C client closes its socket whenever it likes, and another thread may get the number at once: the event loop
+// therefore works on a duplicate of its own. False when there is none.
+bool Handle::take_descriptor(int fd) {
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // Programs that this process starts must not keep the session's socket open.
+  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  boost::system::error_code error;
+  if (own != -1) descriptor_.assign(own, error);
+  if (own != -1 && error) ::close(own);
+  ++generation_;
+  attempt_begun_ = std::chrono::steady_clock::now();
+  return descriptor_.is_open();
+}
+
+// A server that accepts and then says nothing (one that is just starting, or hangs) must not cost a lease: the C client
+// would wait for two thirds of the session's time. Each attempt gets twice as long as the one before, so that a slow
+// server is reached all the same. Returns when to look again.
+std::chrono::microseconds Handle::give_up_on_silence(int fd) {
+  if (attempt_patience_ == std::chrono::milliseconds::zero()) {
+    attempt_patience_ = std::max(timeout() / 6, shortest_attempt);
+  }
+  const auto left = attempt_begun_ + attempt_patience_ - std::chrono::steady_clock::now();
+  if (left > std::chrono::steady_clock::duration::zero()) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(left);
+  }
+  attempt_patience_ = std::min(attempt_patience_ * 2, timeout());
+  ::shutdown(fd, SHUT_RDWR);
+  zookeeper_process(zh_, ZOOKEEPER_WRITE | ZOOKEEPER_READ);
+  forget_closed_socket();
+  schedule_drive();
+  return std::chrono::seconds(1);
+}
+
+void Handle::drop_descriptor() {
+  boost::system::error_code ignored;
+  if (descriptor_.is_open()) descriptor_.close(ignored);
+  ++generation_;
+  read_armed_ = write_armed_ = listens_for_write_ = false;
+}
+
+// Forgets all waits, and what the event loop listens for.
+void Handle::stop_listening() {
+  const int own = descriptor_.release();
+  boost::system::error_code error;
+  descriptor_.assign(own, error);
+  if (error) ::close(own);
+  ++generation_;
+  read_armed_ = write_armed_ = listens_for_write_ = false;
+}
+
+void Handle::arm_read() {
+  if (read_armed_) return;
+  read_armed_ = true;
+  descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
+                         [self = shared_from_this(), generation = generation_](const boost::system::error_code&) {
+                           if (generation != self->generation_) return;
+                           self->read_armed_ = false;
+                           self->on_readable();
+                         });
+}
+
+void Handle::arm_write() {
+  if (write_armed_) return;
+  write_armed_ = listens_for_write_ = true;
+  descriptor_.async_wait(asio::posix::descriptor_base::wait_write,
+                         [self = shared_from_this(), generation = generation_](const boost::system::error_code&) {
+                           if (generation != self->generation_) return;
+                           self->write_armed_ = false;
+                           self->on_writable();
+                         });
+}
+
+// A timer that is due earlier stays: it finds nothing to do and arms the next one. That saves a system call per reply.
+void Handle::arm_timer(std::chrono::microseconds delay) {
+  const auto due = std::chrono::steady_clock::now() + std::max(delay, std::chrono::microseconds(1000));
+  if (due >= timer_due_) return;
+  timer_due_ = due;
+  timer_.expires_at(due);
+  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (error) return;
+    self->timer_due_ = std::chrono::steady_clock::time_point::max();
+    self->drive();
+  });
+}
+
+// At once: the connection ends only when the duplicate is closed, too.
+void Handle::forget_closed_socket() {
+  const int state = zoo_state(zh_);
+  if (dead_ || state == 0 || state == not_connected_state) drop_descriptor();
+}
+
+void Handle::on_readable() {
+  if (phase_ == Phase::saying_goodbye) {
+    read_goodbye();
+    return;
+  }
+  process(ZOOKEEPER_READ);
+}
+
+void Handle::on_writable() { process(ZOOKEEPER_WRITE); }
+
+void Handle::process(int events) {
+  if (phase_ != Phase::open && phase_ != Phase::draining) return;
+  // One call takes one reply. The bound keeps one busy session from starving the others.
+  for (int turn = 0; turn < 64; ++turn) {
+    const int code = zookeeper_process(zh_, events);
+    if (code != ZOK) break;
+    if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
+  }
+  forget_closed_socket();
+  run_ready();
+  drive();
+}
+
+// Tells the owner what the C client reported. The owner may submit, close or abandon this handle meanwhile.
+void Handle::run_ready() {
+  if (running_ready_) return;
+  running_ready_ = true;
+  const auto self = shared_from_this();
+  // A server that answers, slowly, is worth more patience.
+  if (phase_ == Phase::draining && connected_ && !ready_.empty()) arm_close_timer();
+  while (!ready_.empty()) {
+    Ready item = std::move(ready_.front());
+    ready_.pop_front();
+    if (owner_ == nullptr) continue;
+    if (item.op != nullptr) {
+      owner_->on_reply(item.op);
+    } else if (item.node_event != 0) {
+      owner_->on_node_event(item.node_event, item.path);
+    } else {
+      owner_->on_handle_event(item.event);
+    }
+  }
+  running_ready_ = false;
+  if (phase_ == Phase::draining) continue_close();
+}
+
+}  // namespace zkclient::detail
