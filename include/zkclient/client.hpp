@@ -136,6 +136,16 @@ class Client {
   /// Brings the connected server up to date with the leader, so that later reads see all that was written before.
   void sync(const Path& path = {}, const CallOptions& call = {}) const;
 
+  /// Replaces the list of servers (as in the constructor) while the client is in use, and returns when it is connected
+  /// to one of the new ones. The session goes on: same id, ephemeral nodes, leases and watches; what happened to a
+  /// watched node meanwhile is told once. Requests that wait for a reply get a moment to be answered; those that are not
+  /// end as after any lost connection (reads are repeated, writes in doubt), and listeners see `suspended`, then
+  /// `connected`. The same servers again change nothing. Names that cannot be resolved yet are tried again, while the
+  /// old servers stay in use. Errors: invalid_argument for a malformed list, before anything is changed;
+  /// deadline_exceeded and cancelled: the new list stays in force all the same.
+  void update_servers(std::string_view hosts, const CallOptions& call = {}) const;
+  void async_update_servers(std::string_view hosts, Handler<void> handler, const CallOptions& call = {}) const;
+
   const std::shared_ptr<detail::ClientCore>& impl() const noexcept;  ///< For recipes.
 
  private:

@@ -35,7 +35,6 @@ std::shared_ptr<ClientCore> ClientCore::start(std::shared_ptr<Loop> loop, std::s
 
 ClientCore::ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, ClientOptions options)
     : loop_(std::move(loop)),
-      hosts_(std::move(hosts)),
       options_(std::move(options)),
       callbacks_(std::make_shared<CallbackGroup>(
           [weak = std::weak_ptr<Loop>(loop_)](Task task, bool urgent) {
@@ -43,6 +42,8 @@ ClientCore::ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, Clie
           },
           loop_->has_user_executor())),
       resume_(options_.resume),
+      hosts_(std::move(hosts)),
+      look_up_timer_(loop_->context()),
       deadline_timer_(loop_->context()),
       random_(std::random_device{}()) {}
 
@@ -94,6 +95,10 @@ void ClientCore::do_close() {
   closing_ = true;
   loop_->remove(this);
   deadline_timer_.cancel();
+  look_up_ = nullptr;
+  stop_looking_up();
+  for (Signal* waiter : update_waiters_)
+    waiter->set();
   if (connection_->session->over()) {  // Lost, and the next one not yet opened.
     end_pauses();
     std::deque<std::shared_ptr<Op>> waiting;

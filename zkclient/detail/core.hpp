@@ -2,12 +2,14 @@
 
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <stop_token>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <boost/asio/co_spawn.hpp>
@@ -15,6 +17,7 @@
 
 #include <zkclient/client.hpp>
 
+#include "zkclient/detail/armed_watches.hpp"
 #include "zkclient/detail/handle.hpp"
 #include "zkclient/detail/hosts.hpp"
 #include "zkclient/detail/lease_keeper.hpp"
@@ -110,8 +113,10 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void janitor_remove(std::string path, std::shared_ptr<SessionState> session);
   /// The same for the child of `parent` whose name starts with `marker`, if there is one.
   void janitor_remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
-  /// Gives the current session up: it is lost from now on, and a new one is opened.
-  void lose_session();
+  /// Gives the current session up: it is lost from now on, and a new one is opened. `why` is for the log.
+  void lose_session(const char* why);
+  /// Replaces the list of servers; the session moves to the new ones. Waits until it is connected to one of them.
+  Awaitable<Reply> update_servers(std::vector<Host> hosts, Call call);
 
   template <typename Coroutine>
   void spawn(Coroutine coroutine) {
@@ -125,6 +130,10 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     void on_handle_event(HandleEvent event) override;
     void on_node_event(int type, const std::string& path) override;
     void on_reply(const std::shared_ptr<Op>& op) override;
+    void take_over();
+    void on_rearmed(const ArmedWatches::Pending& watch, const Op& op);
+    void submit_own(Request request, UniqueFunction<void(const Op&)> done);
+    void note(const Op& op);
 
     ClientCore* const core;  // Outlives its connections.
     const std::shared_ptr<SessionState> session;
@@ -132,12 +141,28 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     std::shared_ptr<LeaseKeeper> leases;
     WatchRegistry watches;
     asio::steady_timer silence;
+    SessionCredentials resume;  // The session to be resumed, until it is connected.
+    std::string addresses;      // Those of the handle.
+    ArmedWatches armed;
+    std::unordered_map<const Op*, UniqueFunction<void(const Op&)>> own;  // Requests of the connection itself.
+    bool barrier_due = false;                                            // See take_over().
+    bool draining = false;  // Nothing is sent until the handle is replaced by one for next_addresses.
+    std::string next_addresses;
+    asio::steady_timer drain;
   };
 
   ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, ClientOptions options);
 
   void open_session();
-  void open_handle(const std::shared_ptr<Connection>& connection, const std::string& addresses);
+  void open_handle(const std::string& addresses);
+  void look_up_servers();
+  void use_addresses(const std::string& addresses);
+  void plan_look_up();
+  void stop_looking_up();
+  void move_to(const std::string& addresses);
+  void on_drained();
+  void finish_move(const std::shared_ptr<Connection>& connection);
+  void servers_applied();
   void on_connected();
   void on_suspended();
   void end_session(ConnectionState state);
@@ -163,7 +188,6 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   Awaitable<void> remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
 
   const std::shared_ptr<Loop> loop_;
-  const std::vector<Host> hosts_;
   const ClientOptions options_;
   const std::shared_ptr<CallbackGroup> callbacks_;
 
@@ -174,6 +198,14 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
 
   std::shared_ptr<Connection> connection_;
   std::optional<SessionCredentials> resume_;
+  std::vector<Host> hosts_;
+  std::uint64_t newest_update_ = 0;  // Counts update_servers().
+  std::uint64_t applied_update_ = 0;
+  std::list<Signal*> update_waiters_;
+  Resolver::Ticket look_up_;
+  asio::steady_timer look_up_timer_;
+  std::chrono::milliseconds look_up_pause_{200};
+  bool look_up_planned_ = false;
   std::deque<std::shared_ptr<Op>> waiting_;
   std::map<std::shared_ptr<Op>, std::shared_ptr<asio::steady_timer>> pausing_;  // Reads before their next attempt.
   std::multimap<Op::TimePoint, std::weak_ptr<Op>> deadlines_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "zkclient/detail/core.hpp"
+#include "zkclient/detail/log.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -191,6 +192,7 @@ Awaitable<void> ClientCore::remove_until_gone(std::string path, std::shared_ptr<
     if (reply.ok() || reply.failed(Errc::no_node) || over) co_return;
     if (reply.failed(Errc::in_doubt)) continue;  // The next attempt waits for the connection.
     // The server refuses it for now (children, access rights): that may change.
+    if (log_enabled(LogLevel::warning)) log(LogLevel::warning, "a node that has to go is still there: " + path);
     co_await janitor_pause(pause);
   }
 }

@@ -90,6 +90,10 @@ bool ClientCore::room_to_wait() {
 }
 
 void ClientCore::pump() {
+  if (connection_->draining) {
+    if (connection_->handle->in_flight() == 0) on_drained();
+    return;
+  }
   while (!waiting_.empty() && connection_->session->raw_state() == ConnectionState::connected &&
          (waiting_.front()->urgent || connection_->handle->in_flight() < max_in_flight)) {
     const std::shared_ptr<Op> op = std::move(waiting_.front());

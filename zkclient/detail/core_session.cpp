@@ -2,18 +2,20 @@
 
 #include "zkclient/detail/core.hpp"
 
+#include <fmt/format.h>
 #include <boost/asio/post.hpp>
+
+#include "zkclient/detail/log.hpp"
 
 namespace zkclient::detail {
 namespace {
 
 constexpr auto goodbye_patience = std::chrono::milliseconds(1000);
-constexpr auto reopen_pause = std::chrono::milliseconds(200);
 
 }  // namespace
 
 ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionState> state)
-    : core(&owner), session(std::move(state)), silence(owner.context()) {
+    : core(&owner), session(std::move(state)), silence(owner.context()), drain(owner.context()) {
   LeaseKeeper::Hooks hooks;
   hooks.send = [this](Request request, Op::Done done) {
     const auto op = std::make_shared<Op>();
@@ -25,83 +27,71 @@ ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionSta
     core->start_op(op);
   };
   hooks.lose = [this] {
-    if (core->connection_.get() == this) core->lose_session();
+    if (core->connection_.get() == this) core->lose_session("its lease clock ran out");
   };
   leases = std::make_shared<LeaseKeeper>(core->context(), session, std::move(hooks));
 }
 
 void ClientCore::Connection::on_handle_event(HandleEvent event) {
-  if (core->connection_.get() != this || session->over()) return;
+  if (core->connection_.get() != this || session->over() || handle == nullptr) return;  // Of a handle that was left.
   switch (event) {
     case HandleEvent::connected: core->on_connected(); break;
     case HandleEvent::disconnected: core->on_suspended(); break;
-    case HandleEvent::expired:
-    case HandleEvent::auth_failed: core->lose_session(); break;
+    case HandleEvent::expired: core->lose_session("the server ended it"); break;
+    case HandleEvent::auth_failed:
+      log(LogLevel::error, session_name(session->id()) + ": the server refused the credentials");
+      core->lose_session("the server refused the credentials");
+      break;
   }
 }
 
-void ClientCore::Connection::on_node_event(int type, const std::string& path) { watches.fire(type, path); }
+void ClientCore::Connection::on_node_event(int type, const std::string& path) {
+  armed.fired(type, path);
+  watches.fire(type, path);
+}
 
 void ClientCore::Connection::on_reply(const std::shared_ptr<Op>& op) {
   op->reply.session = session;
+  note(*op);
+  if (auto mine = own.extract(op.get()); !mine.empty()) mine.mapped()(*op);
   core->on_reply(op);
 }
 
 void ClientCore::open_session() {
   const bool first = connection_ == nullptr;
   auto state = first ? session() : std::make_shared<SessionState>(options_.session_timeout);
-  const auto connection = std::make_shared<Connection>(*this, state);
-  connection_ = connection;
+  connection_ = std::make_shared<Connection>(*this, state);
+  if (resume_) connection_->resume = *resume_;
+  resume_.reset();  // A session that is lost later is not resumed.
   {
     const std::lock_guard lock(mutex_);
     shared_session_ = state;
   }
   change_state(ConnectionState::connecting);
-  if (all_numeric(hosts_)) {
-    open_handle(connection, resolve(hosts_));
-    return;
-  }
-  callbacks_->post([self = shared_from_this(), connection] {
-    const std::string addresses = resolve(self->hosts_);  // Blocks, so not on the loop.
-    self->loop_->post([self, connection, addresses] { self->open_handle(connection, addresses); });
-  });
-}
-
-void ClientCore::open_handle(const std::shared_ptr<Connection>& connection, const std::string& addresses) {
-  if (connection != connection_ || closing_) return;
-  try {
-    if (!addresses.empty()) {
-      connection->handle = std::make_shared<Handle>(context(), *connection);
-      connection->handle->open(addresses, options_.session_timeout, resume_.value_or(SessionCredentials{}));
-      resume_.reset();  // A session that is lost later is not resumed.
-      return;
-    }
-  } catch (const Error&) {
-    connection->handle = nullptr;
-  }
-  // No name could be resolved, or no descriptor was to be had: that may change.
-  connection->silence.expires_after(reopen_pause);
-  connection->silence.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
-    if (error || connection != self->connection_ || self->closing_) return;
-    self->callbacks_->post([self, connection] {
-      const std::string again = resolve(self->hosts_);
-      self->loop_->post([self, connection, again] { self->open_handle(connection, again); });
-    });
-  });
+  stop_looking_up();
+  look_up_servers();
 }
 
 void ClientCore::on_connected() {
   Connection& connection = *connection_;
   connection.silence.cancel();
+  stop_looking_up();
   const SessionCredentials credentials = connection.handle->credentials();
   const std::int64_t known = connection.session->id();
   if (known != 0 && known != credentials.id) {
-    lose_session();
+    lose_session("the server gave another one in its place");
     return;
   }
   connection.session->set_identity(credentials.id, connection.handle->timeout(), credentials.password);
+  if (log_enabled(LogLevel::info)) {
+    log(LogLevel::info, fmt::format("{}: {} at {}, timeout {} ms", session_name(credentials.id),
+                                    known != 0 || connection.resume.id != 0 ? "resumed" : "opened",
+                                    connection.handle->server(), connection.session->timeout().count()));
+  }
   change_state(ConnectionState::connected);
+  plan_look_up();
   const auto session = connection.session;
+  connection.take_over();
   connection.leases->connected();
   if (session->over()) return;
   session->notify();
@@ -110,15 +100,22 @@ void ClientCore::on_connected() {
 
 void ClientCore::on_suspended() {
   const auto connection = connection_;
+  if (log_enabled(LogLevel::warning)) {
+    log(LogLevel::warning, session_name(connection->session->id()) + ": the connection was lost");
+  }
   change_state(ConnectionState::suspended);
+  if (connection->draining) on_drained();
   // Only a server can tell that a session expired. Without one for a whole timeout there is no reason for hope.
   connection->silence.expires_after(connection->session->timeout());
   connection->silence.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
     if (error || connection != self->connection_) return;
     // It may have reconnected while this was on its way.
-    if (connection->session->raw_state() == ConnectionState::suspended) self->lose_session();
+    if (connection->session->raw_state() == ConnectionState::suspended) {
+      self->lose_session("no server was heard for its whole timeout");
+    }
   });
   connection->session->notify();
+  plan_look_up();
 }
 
 void ClientCore::change_state(ConnectionState state) {
@@ -134,8 +131,13 @@ void ClientCore::change_state(ConnectionState state) {
   }
 }
 
-void ClientCore::lose_session() {
+void ClientCore::lose_session(const char* why) {
   if (closing_ || connection_->session->over()) return;
+  if (log_enabled(LogLevel::warning)) {
+    const std::size_t leases = connection_->leases->size();
+    const std::string with = leases == 0 ? std::string() : fmt::format("; leases lost with it: {}", leases);
+    log(LogLevel::warning, fmt::format("{}: lost: {}{}", session_name(connection_->session->id()), why, with));
+  }
   end_session(ConnectionState::lost);
   // Not from inside a callback of what has just ended.
   asio::post(context(), [self = shared_from_this()] {
@@ -146,7 +148,12 @@ void ClientCore::lose_session() {
 // The end of a session, in this order: nobody takes it for alive any more, then everybody is told.
 void ClientCore::end_session(ConnectionState state) {
   const auto connection = connection_;
+  if (state == ConnectionState::closed && log_enabled(LogLevel::info)) {
+    log(LogLevel::info, session_name(connection->session->id()) + ": closed");
+  }
   connection->silence.cancel();
+  connection->drain.cancel();
+  connection->draining = false;
   end_pauses();
   connection->leases->stop();
   change_state(state);

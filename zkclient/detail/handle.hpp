@@ -9,6 +9,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <zkclient/log.hpp>
 #include <zkclient/session.hpp>
 
 #include "zkclient/detail/request.hpp"
@@ -45,6 +46,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
 
   /// Process-wide settings of the C client.
   static void initialize_library();
+  static void set_library_log_level(LogLevel level) noexcept;
 
   /// Starts to connect to `addresses` ("ip:port,..."), resuming `resume` if it has an id.
   void open(const std::string& addresses, std::chrono::milliseconds timeout, const SessionCredentials& resume);
@@ -60,8 +62,12 @@ class Handle : public std::enable_shared_from_this<Handle> {
   /// and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is told to
   /// the owner afterwards.
   void close(std::chrono::milliseconds patience, UniqueFunction<void()> done);
-  /// Frees the handle at once, without a word to the server. Requests in flight end with a loss.
-  void abandon();
+  /// Frees the handle at once, without a word to the server, which keeps the session until its timeout. What was heard
+  /// already is told to the owner before this returns, requests in flight end with a loss; then nothing more is told.
+  /// Not from inside a call to the owner.
+  void drop();
+  /// The server that is or was connected last ("127.0.0.1:2181"); empty when unknown. For messages.
+  std::string server() const;
 
  private:
   struct Ready {
@@ -99,6 +105,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void say_goodbye();
   void read_goodbye();
   void finish_close();
+  void abandon();
   void cut_connection();
 
   asio::io_context& context_;

@@ -94,6 +94,14 @@ void Handle::finish_close() {
   }
 }
 
+void Handle::drop() {
+  assert(!running_ready_);
+  abandon();
+  run_ready();
+  owner_ = nullptr;
+}
+
+// Requests in flight end with a loss.
 void Handle::abandon() {
   if (phase_ == Phase::closed) return;
   phase_ = Phase::closed;

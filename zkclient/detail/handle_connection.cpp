@@ -3,6 +3,7 @@
 #include "zkclient/detail/handle.hpp"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "zkclient/detail/log.hpp"
+
 namespace zkclient::detail {
 namespace {
 
@@ -20,11 +23,20 @@ constexpr auto descriptor_pause = std::chrono::milliseconds(50);   // Before the
 constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect.
 constexpr int not_connected_state = 999;  // The C client closed its socket after a failed send, without an event.
 
-void discard_log_line(const char*) {}
+void take_log_line(const char* line) { log_library_line(line); }
 
 }  // namespace
 
-void Handle::initialize_library() { zoo_set_debug_level(static_cast<ZooLogLevel>(0)); }
+void Handle::initialize_library() { set_library_log_level(log_level()); }
+
+// Its errors are our warnings, and so on. Its debugging messages stay off: some are about what it has just freed.
+void Handle::set_library_log_level(LogLevel level) noexcept {
+  int native = 0;
+  if (level == LogLevel::warning) native = ZOO_LOG_LEVEL_ERROR;
+  if (level == LogLevel::info) native = ZOO_LOG_LEVEL_WARN;
+  if (level == LogLevel::debug) native = ZOO_LOG_LEVEL_INFO;
+  zoo_set_debug_level(static_cast<ZooLogLevel>(native));
+}
 
 Handle::Handle(asio::io_context& context, HandleOwner& owner)
     : context_(context), owner_(&owner), descriptor_(context), timer_(context), close_timer_(context) {}
@@ -38,7 +50,7 @@ void Handle::open(const std::string& addresses, std::chrono::milliseconds timeou
   identity.client_id = resume.id;
   std::memcpy(identity.passwd, resume.password.data(), std::min(resume.password.size(), sizeof identity.passwd));
   zh_ = zookeeper_init2(addresses.c_str(), &Handle::watcher, static_cast<int>(timeout.count()),
-                        resume.id != 0 ? &identity : nullptr, this, ZOO_NO_LOG_CLIENTENV, &discard_log_line);
+                        resume.id != 0 ? &identity : nullptr, this, ZOO_NO_LOG_CLIENTENV, &take_log_line);
   if (zh_ == nullptr) throw Error(Errc::system_error, "connect", "", std::strerror(errno));
   zoo_set_servers_resolution_delay(zh_, -1);  // The addresses are numeric; never look them up again.
   phase_ = Phase::open;
@@ -48,6 +60,19 @@ void Handle::open(const std::string& addresses, std::chrono::milliseconds timeou
 SessionCredentials Handle::credentials() const {
   const clientid_t* identity = zoo_client_id(zh_);
   return {identity->client_id, std::string(identity->passwd, sizeof identity->passwd)};
+}
+
+std::string Handle::server() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  const int fd = descriptor_.is_open() ? const_cast<Handle*>(this)->descriptor_.native_handle() : -1;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  if (fd == -1 || ::getpeername(fd, generic, &length) != 0) return {};
+  const int flags = NI_NUMERICHOST | NI_NUMERICSERV;
+  if (::getnameinfo(generic, length, host, sizeof host, port, sizeof port, flags) != 0) return {};
+  return std::string(host) + ":" + port;
 }
 
 std::chrono::milliseconds Handle::timeout() const { return std::chrono::milliseconds(zoo_recv_timeout(zh_)); }

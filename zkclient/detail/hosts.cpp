@@ -118,4 +118,18 @@ std::string resolve(const std::vector<Host>& hosts) {
 
 bool all_numeric(const std::vector<Host>& hosts) { return std::all_of(hosts.begin(), hosts.end(), is_numeric); }
 
+bool same_addresses(std::string_view left, std::string_view right) {
+  const auto sorted = [](std::string_view list) {
+    std::vector<std::string_view> parts;
+    for (std::size_t begin = 0; begin <= list.size();) {
+      const std::size_t end = std::min(list.find(',', begin), list.size());
+      parts.push_back(list.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    std::sort(parts.begin(), parts.end());
+    return parts;
+  };
+  return sorted(left) == sorted(right);
+}
+
 }  // namespace zkclient::detail

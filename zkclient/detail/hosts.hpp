@@ -10,6 +10,8 @@ namespace zkclient::detail {
 struct Host {
   std::string name;  ///< A name, an IPv4 address, or an IPv6 address without brackets.
   std::uint16_t port = 2181;
+
+  friend bool operator==(const Host&, const Host&) = default;
 };
 
 /// Parses "host[:port],..."; IPv6 addresses stand in brackets. Throws Error (invalid_argument).
@@ -21,5 +23,8 @@ std::string resolve(const std::vector<Host>& hosts);
 
 /// True when resolve() will not block.
 bool all_numeric(const std::vector<Host>& hosts);
+
+/// True when two results of resolve() differ at most in their order, as they do with a name of several addresses.
+bool same_addresses(std::string_view left, std::string_view right);
 
 }  // namespace zkclient::detail

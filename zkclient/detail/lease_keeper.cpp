@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "zkclient/detail/log.hpp"
+
 namespace zkclient::detail {
 namespace {
 
@@ -162,6 +164,9 @@ void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
     const auto held = held_.find(ids[i]);
     if (held == held_.end()) continue;  // Released while the heartbeat was on its way.
     const auto gone = held->second.gone;
+    if (log_enabled(LogLevel::warning)) {
+      log(LogLevel::warning, "lease lost, its node is gone: " + held->second.path);
+    }
     drop(ids[i]);
     gone();
   }

@@ -53,6 +53,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   HoldId hold(const std::string& path, std::function<void()> gone, std::function<void()> settled);
   void drop(HoldId id);
   bool holding() const noexcept { return !held_.empty(); }
+  std::size_t size() const noexcept { return held_.size(); }
 
  private:
   struct Held {

@@ -4,14 +4,18 @@
 #include <link.h>
 #include <pthread.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <zkclient/error.hpp>
 
 #include "zkclient/detail/core.hpp"
 #include "zkclient/detail/handle.hpp"
+#include "zkclient/detail/log.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -29,8 +33,17 @@ void refuse_threaded_library() {
 }
 
 constexpr auto backlog_patience = std::chrono::milliseconds(5);
+constexpr std::size_t max_log_messages = 1000;  // That wait to be delivered.
+
+thread_local Loop* current_loop = nullptr;
 
 }  // namespace
+
+// How many messages wait, and how many were left out because too many did.
+struct LogBacklog {
+  std::atomic<std::size_t> waiting{0};
+  std::atomic<std::size_t> dropped{0};
+};
 
 std::shared_ptr<Loop> Loop::start(RuntimeOptions options) {
   refuse_threaded_library();
@@ -39,9 +52,17 @@ std::shared_ptr<Loop> Loop::start(RuntimeOptions options) {
   }
   Handle::initialize_library();
   const std::shared_ptr<Loop> loop(new Loop(std::move(options)));
+  loop->log_group_ = std::make_shared<CallbackGroup>(
+      [weak = std::weak_ptr<Loop>(loop)](Task task, bool urgent) {
+        if (const auto self = weak.lock()) self->schedule(std::move(task), urgent);
+      },
+      loop->has_user_executor());
+  loop->log_queue_ = std::make_shared<SerialQueue>(loop->log_group_);
+  loop->log_backlog_ = std::make_shared<LogBacklog>();
   // The thread does not own the loop: stop() joins it before the loop can go.
   loop->thread_ = std::thread([raw = loop.get()] {
     pthread_setname_np(pthread_self(), "zk-loop");
+    current_loop = raw;
     raw->context_.run();
   });
   loop->thread_id_ = loop->thread_.get_id();
@@ -55,6 +76,23 @@ Loop::Loop(RuntimeOptions options) : user_executor_(std::move(options.callback_e
 }
 
 Loop::~Loop() { stop(); }
+
+Loop* Loop::current() noexcept { return current_loop; }
+
+void Loop::log(LogLevel level, std::string message) {
+  if (log_backlog_->waiting >= max_log_messages) {
+    ++log_backlog_->dropped;
+    return;
+  }
+  ++log_backlog_->waiting;
+  log_queue_->post([level, message = std::move(message), backlog = log_backlog_] {
+    if (const std::size_t dropped = backlog->dropped.exchange(0); dropped != 0) {
+      deliver_log(level, fmt::format("{} messages were left out: the log handler is too slow", dropped));
+    }
+    deliver_log(level, message);
+    --backlog->waiting;
+  });
+}
 
 void Loop::schedule(Task task, bool urgent) {
   if (!user_executor_) {
@@ -109,9 +147,11 @@ void Loop::stop() {
   asio::post(context_, [this] {
     winding_down_ = true;
     backlog_timer_.cancel();
+    resolver_.abandon();
   });
   work_.reset();
   thread_.join();
+  log_group_->wait();  // The last messages.
   if (pool_) pool_->stop();
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include <zkclient/log.hpp>
 #include <zkclient/runtime.hpp>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -14,12 +15,14 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "zkclient/detail/callbacks.hpp"
+#include "zkclient/detail/resolver.hpp"
 
 namespace zkclient::detail {
 
 namespace asio = boost::asio;
 
 class ClientCore;
+struct LogBacklog;
 
 /// The event loop: one thread on which every handle, watch, timer and recipe of every client of a Runtime lives.
 /// Nothing there takes a lock that user code can hold, and nothing there waits.
@@ -41,8 +44,16 @@ class Loop : public std::enable_shared_from_this<Loop> {
     return true;
   }
 
+  /// On the loop thread only.
+  Resolver& resolver() noexcept { return resolver_; }
+
   /// Runs `task` on the callback executor.
   void schedule(Task task, bool urgent);
+
+  /// The loop whose thread this is, or null.
+  static Loop* current() noexcept;
+  /// Loop thread: passes a message on to the log handler, on the callback executor.
+  void log(LogLevel level, std::string message);
 
   /// Clients register themselves, so that stop() can close them. Throws Error (closed) once that has begun.
   void add(const std::shared_ptr<ClientCore>& core);
@@ -57,6 +68,10 @@ class Loop : public std::enable_shared_from_this<Loop> {
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
   asio::steady_timer backlog_timer_{context_};
+  Resolver resolver_{*this};
+  std::shared_ptr<CallbackGroup> log_group_;
+  std::shared_ptr<SerialQueue> log_queue_;
+  std::shared_ptr<LogBacklog> log_backlog_;
   Executor user_executor_;
   std::unique_ptr<CallbackPool> pool_;
   std::mutex mutex_;

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace zkclient {
+
+/// From silent to talkative.
+enum class LogLevel {
+  off,
+  error,    ///< Something that somebody has to put right: refused credentials, no descriptors left.
+  warning,  ///< A connection or session or lease lost, names that cannot be resolved; the C client's errors.
+  info,     ///< Sessions opened, resumed, closed, moved to other servers; the C client's warnings.
+  debug,    ///< The C client's informational messages.
+};
+
+const char* to_string(LogLevel level) noexcept;
+
+/// One message, without a line end. The text is only good during the call.
+using LogHandler = std::function<void(LogLevel level, std::string_view message)>;
+
+/// What becomes of the library's messages and of the C client's, in the whole process. By default errors go to
+/// standard error, and nothing else is written anywhere; an empty handler restores that.
+///
+/// Handlers run on the callback executor of the Runtime whose client has something to say, one message of a Runtime at a
+/// time and in order, never on its event loop: a slow one delays nothing but other messages. Up to 1000 of them wait; of
+/// what comes then, only the number is told. A Runtime that is closed has delivered its messages. Handlers may call
+/// the library, and may throw: that is ignored.
+///
+/// Messages name sessions (ids), servers and paths; never data, passwords or credentials.
+///
+/// Thread safety: any thread, at any time. The former handler is not called any more once this has returned, unless
+/// it is itself the caller.
+void set_log_handler(LogHandler handler);
+
+/// Messages above `level` are not made at all. Default: LogLevel::error.
+void set_log_level(LogLevel level) noexcept;
+LogLevel log_level() noexcept;
+
+}  // namespace zkclient

@@ -1,0 +1,110 @@
+#include "zkclient/detail/armed_watches.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using zkclient::Stat;
+using zkclient::detail::ArmedWatches;
+using Kind = ArmedWatches::Kind;
+
+Stat stat_of(std::int64_t czxid, std::int64_t mzxid, std::int64_t pzxid) {
+  Stat stat;
+  stat.czxid = czxid;
+  stat.mzxid = mzxid;
+  stat.pzxid = pzxid;
+  return stat;
+}
+
+TEST(ArmedWatchesTest, NothingIsPendingWhileTheHandleLives) {
+  ArmedWatches watches;
+  watches.armed("/a", Kind::data, true);
+  EXPECT_EQ(watches.size(), 1u);
+  EXPECT_TRUE(watches.pending().empty());
+}
+
+TEST(ArmedWatchesTest, WhatWasArmedIsPendingOnTheNextHandle) {
+  ArmedWatches watches;
+  watches.saw(stat_of(1, 7, 3));
+  watches.saw(stat_of(2, 4, 5));
+  watches.armed("/a", Kind::data, true);
+  watches.armed("/a", Kind::children, true);
+  watches.armed("/absent", Kind::data, false);
+  watches.handle_gone();
+  const auto pending = watches.pending();
+  ASSERT_EQ(pending.size(), 3u);
+  for (const auto& watch : pending) {
+    EXPECT_EQ(watch.seen, 7) << "the newest transaction of any kind";
+    EXPECT_EQ(watch.existed, watch.path == "/a");
+  }
+}
+
+TEST(ArmedWatchesTest, WhatIsArmedAgainIsNotPending) {
+  ArmedWatches watches;
+  watches.armed("/a", Kind::data, true);
+  watches.armed("/b", Kind::data, true);
+  watches.handle_gone();
+  watches.armed("/a", Kind::data, true);
+  ASSERT_EQ(watches.pending().size(), 1u);
+  EXPECT_EQ(watches.pending().front().path, "/b");
+}
+
+// A second handle that broke before it had armed everything: what it saw is no measure for what it never armed.
+TEST(ArmedWatchesTest, WhatIsStillPendingKeepsItsOldMeasure) {
+  ArmedWatches watches;
+  watches.saw(stat_of(10, 10, 10));
+  watches.armed("/a", Kind::data, true);
+  watches.armed("/b", Kind::data, true);
+  watches.handle_gone();
+  watches.armed("/a", Kind::data, true);
+  watches.saw(stat_of(20, 20, 20));
+  watches.handle_gone();
+  const auto pending = watches.pending();
+  ASSERT_EQ(pending.size(), 2u);
+  EXPECT_EQ(pending[0].seen, 20);
+  EXPECT_EQ(pending[1].seen, 10);
+}
+
+TEST(ArmedWatchesTest, EventsEndTheWatchesThatTheyEndInTheCClient) {
+  const auto left_after = [](int type) {
+    ArmedWatches watches;
+    watches.armed("/a", Kind::data, true);
+    watches.armed("/a", Kind::children, true);
+    watches.armed("/b", Kind::data, true);
+    watches.fired(type, "/a");
+    return watches.size();
+  };
+  EXPECT_EQ(left_after(ArmedWatches::created), 2u);
+  EXPECT_EQ(left_after(ArmedWatches::data_changed), 2u);
+  EXPECT_EQ(left_after(ArmedWatches::children_changed), 2u);
+  EXPECT_EQ(left_after(ArmedWatches::deleted), 1u);
+}
+
+TEST(ArmedWatchesTest, MissedEvents) {
+  struct Case {
+    const char* what;
+    Kind kind;
+    bool existed;
+    std::optional<Stat> now;
+    int event;
+  };
+  const Case cases[] = {
+      {"unchanged", Kind::data, true, stat_of(5, 10, 10), 0},
+      {"data changed", Kind::data, true, stat_of(5, 11, 10), ArmedWatches::data_changed},
+      {"children changed, which a data watch does not tell", Kind::data, true, stat_of(5, 10, 11), 0},
+      {"deleted", Kind::data, true, std::nullopt, ArmedWatches::deleted},
+      {"deleted and created again", Kind::data, true, stat_of(12, 12, 12), ArmedWatches::data_changed},
+      {"still absent", Kind::data, false, std::nullopt, 0},
+      {"created", Kind::data, false, stat_of(12, 12, 12), ArmedWatches::created},
+      {"children unchanged", Kind::children, true, stat_of(5, 10, 10), 0},
+      {"data changed, which a child watch does not tell", Kind::children, true, stat_of(5, 11, 10), 0},
+      {"children changed", Kind::children, true, stat_of(5, 10, 11), ArmedWatches::children_changed},
+      {"parent deleted", Kind::children, true, std::nullopt, ArmedWatches::deleted},
+      {"parent deleted and created again", Kind::children, true, stat_of(12, 12, 12), ArmedWatches::children_changed},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(ArmedWatches::missed({"/a", c.kind, c.existed, 10}, c.now), c.event) << c.what;
+  }
+}
+
+}  // namespace

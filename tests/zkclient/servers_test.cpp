@@ -1,0 +1,639 @@
+// Which servers a client talks to: look-ups of names, and lists that change while it is in use.
+
+#include <atomic>
+#include <future>
+#include <map>
+#include <thread>
+
+#include <zkrecipes/mutex.hpp>
+#include <zktesting/ensemble.hpp>
+
+#include "tests/support/testkit.hpp"
+#include "zkclient/detail/loop.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::SteadyClock;
+using zkclient::Client;
+using zkclient::ClientOptions;
+using zkclient::ConnectionState;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Runtime;
+using zkclient::Session;
+using zkclient::StateChange;
+using zkclient::Subscription;
+using zkclient::WatchEvent;
+using zkclient::WatchEventType;
+using zkclient::detail::Host;
+using zkclient::detail::Resolver;
+using zktesting::Proxy;
+using zktesting::RequestType;
+
+zkclient::CallOptions patient() { return {.deadline = testkit::soon()}; }
+
+// ---- Look-ups -------------------------------------------------------------------------------------------------------
+
+// A stand-in for the system's resolver.
+class Names {
+ public:
+  explicit Names(Runtime& runtime) {
+    std::promise<void> done;
+    const auto loop = runtime.impl();
+    loop->post([&, loop] {
+      loop->resolver().set_function([state = state_](const std::vector<Host>& hosts) { return state->answer(hosts); });
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  ~Names() { hang(false); }
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+
+  void answer(const std::string& addresses) {
+    const std::lock_guard lock(state_->mutex);
+    state_->addresses = addresses;
+  }
+  void hang(bool on) {
+    const std::lock_guard lock(state_->mutex);
+    state_->hangs = on;
+    state_->changed.notify_all();
+  }
+  int asked() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->asked;
+  }
+  int hanging() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->hanging;
+  }
+
+ private:
+  // Owned by each look-up as well, as a thread that hangs may outlive everything.
+  struct State {
+    std::string answer(const std::vector<Host>&) {
+      std::unique_lock lock(mutex);
+      ++asked;
+      ++hanging;
+      changed.wait(lock, [&] { return !hangs; });
+      --hanging;
+      return addresses;
+    }
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::string addresses;
+    bool hangs = false;
+    int asked = 0;
+    int hanging = 0;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+class LookUpTest : public testkit::FaultTest {
+ protected:
+  Client named(const std::string& hosts = "zk.example.org:2181") { return Client(runtime, hosts, options()); }
+  Runtime runtime{{.max_callback_threads = 1}};
+  Names names{runtime};
+};
+
+TEST_F(LookUpTest, ANameThatIsUnknownAtFirstIsLookedUpAgain) {
+  const Client client = named();
+  ASSERT_TRUE(eventually([&] { return names.asked() >= 2; }));
+  EXPECT_EQ(client.session().state(), ConnectionState::connecting);
+  names.answer(server.connect_string());
+  EXPECT_NE(client.connect(patient()).id(), 0);
+}
+
+TEST_F(LookUpTest, LookUpsBackOff) {
+  const Client client = named();
+  ASSERT_TRUE(eventually([&] { return names.asked() >= 2; }));
+  const int before = names.asked();
+  EXPECT_EQ(error_of([&] { client.connect({.deadline = SteadyClock::now() + 1s}); }), Errc::deadline_exceeded);
+  EXPECT_LE(names.asked() - before, 4);
+}
+
+TEST_F(LookUpTest, NothingIsLookedUpWhileConnected) {
+  names.answer(server.connect_string());
+  const Client client = named();
+  client.connect(patient());
+  EXPECT_EQ(names.asked(), 1);
+  for (int i = 0; i < 50; ++i)
+    client.sync("/", patient());
+  EXPECT_EQ(names.asked(), 1);
+}
+
+TEST_F(LookUpTest, NumericAddressesAreNotLookedUp) {
+  const Client client(runtime, server.connect_string(), options());
+  client.connect(patient());
+  EXPECT_EQ(names.asked(), 0);
+}
+
+TEST_F(LookUpTest, ANameThatMeansAnotherServerNowIsFollowedBeforeTheFirstConnection) {
+  Proxy dead(server.connect_string());
+  dead.refuse(true);
+  names.answer(dead.connect_string());
+  const Client client = named();
+  ASSERT_TRUE(eventually([&] { return names.asked() >= 2; }));
+  names.answer(server.connect_string());
+  EXPECT_NE(client.connect(patient()).id(), 0);
+}
+
+TEST_F(LookUpTest, ANameThatMeansAnotherServerNowIsFollowedByTheSameSession) {
+  names.answer(proxy.connect_string());
+  ClientOptions calm = options();
+  calm.session_timeout = 30s;
+  const Client client(runtime, "zk.example.org", calm);
+  const Session session = client.connect(patient());
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  Box<WatchEventType> events;
+  const auto watched = client.get_and_watch("/e", [&](const WatchEvent& event) { events.put(event.type); });
+  Proxy moved(server.connect_string());
+  names.answer(moved.connect_string());
+  proxy.refuse(true);
+  proxy.cut();
+  client.set("/e", "x", zkclient::any_version, patient());
+  EXPECT_EQ(client.session(), session);
+  EXPECT_EQ(moved.connections(), 1u);
+  EXPECT_EQ(events.take(), WatchEventType::data_changed);
+  EXPECT_EQ(client.exists("/e")->ephemeral_owner, session.id());
+}
+
+TEST_F(LookUpTest, AddressesInAnotherOrderAreTheSame) {
+  Proxy second(server.connect_string());
+  const std::string one = proxy.connect_string();
+  const std::string two = second.connect_string();
+  names.answer(one + "," + two);
+  ClientOptions calm = options();
+  calm.session_timeout = 30s;
+  const Client client(runtime, "zk.example.org", calm);
+  client.connect(patient());
+  names.answer(two + "," + one);
+  proxy.refuse(true);
+  second.refuse(true);
+  proxy.cut();
+  second.cut();
+  const int before = names.asked();
+  ASSERT_TRUE(eventually([&] { return names.asked() >= before + 2; }));
+  proxy.refuse(false);
+  client.sync("/", patient());
+  EXPECT_EQ(proxy.request_count(RequestType::multi) + second.request_count(RequestType::multi), 0u)
+      << "the session was taken over by a new handle for no reason";
+}
+
+TEST_F(LookUpTest, ClosingDoesNotWaitForALookUpThatHangs) {
+  names.hang(true);
+  Client client = named();
+  ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
+  const auto begin = SteadyClock::now();
+  client.close();
+  EXPECT_LT(SteadyClock::now() - begin, 1s);
+}
+
+TEST(LookUpThreadsTest, ClosingTheRuntimeDoesNotWaitEitherAndTheThreadEndsWithTheLookUp) {
+  const std::size_t before = testkit::thread_count();
+  auto runtime = std::make_unique<Runtime>();
+  Names names(*runtime);
+  names.hang(true);
+  {
+    const Client client(*runtime, "zk.example.org");
+    ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
+  }
+  const auto begin = SteadyClock::now();
+  runtime = nullptr;
+  EXPECT_LT(SteadyClock::now() - begin, 1s);
+  EXPECT_EQ(testkit::thread_count(), before + 1);
+  names.hang(false);
+  EXPECT_TRUE(eventually([&] { return testkit::thread_count() == before; }));
+}
+
+TEST_F(LookUpTest, AThreadExistsOnlyWhileNamesAreLookedUp) {
+  const std::size_t before = testkit::thread_count();
+  names.answer(server.connect_string());
+  names.hang(true);
+  const Client client = named();
+  ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
+  EXPECT_EQ(testkit::thread_count(), before + 1);
+  names.hang(false);
+  client.connect(patient());
+  EXPECT_EQ(testkit::thread_count(), before);
+}
+
+TEST_F(LookUpTest, ClientsOfOneListShareALookUp) {
+  names.answer(server.connect_string());
+  names.hang(true);
+  std::vector<Client> clients;
+  for (int i = 0; i < 50; ++i)
+    clients.push_back(named());
+  ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
+  names.hang(false);
+  for (const Client& client : clients)
+    client.connect(patient());
+  EXPECT_LE(names.asked(), 2);
+}
+
+TEST_F(LookUpTest, TheNumberOfThreadsIsBounded) {
+  names.answer(server.connect_string());
+  names.hang(true);
+  std::vector<Client> clients;
+  for (int i = 0; i < 40; ++i)
+    clients.push_back(named("zk" + std::to_string(i) + ".example.org"));
+  const int most = static_cast<int>(Resolver::max_threads);
+  ASSERT_TRUE(eventually([&] { return names.hanging() == most; }));
+  const Client numeric(runtime, server.connect_string(), options());
+  numeric.connect(patient());
+  EXPECT_EQ(names.hanging(), most);
+  names.hang(false);
+  for (const Client& client : clients)
+    client.connect(patient());
+}
+
+// Look-ups used to run where handlers run.
+TEST_F(LookUpTest, HandlersThatBlockDoNotStarveIt) {
+  names.answer(server.connect_string());
+  const Client other(runtime, server.connect_string(), options());
+  std::promise<void> release;
+  Box<bool> entered;
+  const std::shared_future<void> released = release.get_future().share();
+  other.async_get("/", [&, released](const Result<zkclient::NodeData>&) {
+    entered.put(true);
+    released.wait_for(testkit::patience);
+  });
+  entered.take();
+  EXPECT_NE(named().connect(patient()).id(), 0);
+  release.set_value();
+}
+
+// ---- A new list -----------------------------------------------------------------------------------------------------
+
+class UpdateServersTest : public testkit::FaultTest {
+ protected:
+  // Long enough for a test that holds the session in the air for a while.
+  ClientOptions calm() const { return {.session_timeout = 20s}; }
+  Client calm_client() { return Client(proxy.connect_string(), calm()); }
+  Proxy second{server.connect_string()};
+  const Client observer = direct();
+};
+
+TEST_F(UpdateServersTest, TheSessionGoesOn) {
+  const Client client = calm_client();
+  const Session session = client.connect(patient());
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  Box<ConnectionState> states;
+  const Subscription listener = client.on_state_change([&](const StateChange& change) {
+    EXPECT_EQ(change.session, session);
+    states.put(change.state);
+  });
+  EXPECT_EQ(states.take(), ConnectionState::connected);
+  client.update_servers(second.connect_string(), patient());
+  EXPECT_EQ(client.session(), session);
+  EXPECT_EQ(client.exists("/e")->ephemeral_owner, session.id());
+  EXPECT_EQ(second.connections(), 1u);
+  EXPECT_TRUE(eventually([&] { return proxy.connections() == 0; }));
+  EXPECT_EQ(states.take(), ConnectionState::suspended);
+  EXPECT_EQ(states.take(), ConnectionState::connected);
+  EXPECT_TRUE(states.empty());
+  EXPECT_FALSE(session.lost().stop_requested());
+  EXPECT_EQ(proxy.request_count(RequestType::close_session), 0u);
+}
+
+// The C client itself would compare the addresses only.
+TEST_F(UpdateServersTest, OnlyThePortMayDiffer) {
+  Proxy first(server.connect_string(), {.listen_address = "127.0.0.1"});
+  Proxy other(server.connect_string(), {.listen_address = "127.0.0.1"});
+  const Client client(first.connect_string(), calm());
+  const Session session = client.connect(patient());
+  client.update_servers(other.connect_string(), patient());
+  EXPECT_EQ(client.session(), session);
+  EXPECT_EQ(other.connections(), 1u);
+  EXPECT_TRUE(eventually([&] { return first.connections() == 0; }));
+}
+
+TEST_F(UpdateServersTest, ABadListIsRefusedBeforeAnythingChanges) {
+  const Client client = calm_client();
+  client.connect(patient());
+  for (const char* bad : {"", "zk1:0", "zk1:2181/app", "::1", ","}) {
+    EXPECT_EQ(error_of([&] { client.update_servers(bad, patient()); }), Errc::invalid_argument) << bad;
+    EXPECT_EQ(error_of([&] { client.async_update_servers(bad, [](const Result<void>&) {}); }), Errc::invalid_argument);
+  }
+  client.sync("/", patient());
+  EXPECT_EQ(proxy.accepted_connections(), 1u);
+}
+
+TEST_F(UpdateServersTest, TheSameServersChangeNothing) {
+  const Client client = calm_client();
+  client.connect(patient());
+  client.update_servers(" " + proxy.connect_string() + "," + proxy.connect_string(), patient());
+  client.sync("/", patient());
+  EXPECT_EQ(proxy.accepted_connections(), 1u);
+}
+
+TEST_F(UpdateServersTest, WatchesMoveAlong) {
+  const Client client = calm_client();
+  for (const char* path : {"/data", "/parent", "/kept"})
+    client.create(path);
+  Box<std::string> events;
+  const auto handler = [&](const WatchEvent& event) { events.put(event.path + " " + to_string(event.type)); };
+  const auto data = client.get_and_watch("/data", handler);
+  const auto children = client.children_and_watch("/parent", handler);
+  const auto both = client.exists_and_watch("/parent", handler);
+  const auto absent = client.exists_and_watch("/absent", handler);
+  client.update_servers(second.connect_string(), patient());
+  EXPECT_TRUE(events.empty()) << "nothing has happened: " << events.take();
+  observer.set("/data", "x");
+  EXPECT_EQ(events.take(), std::string("/data ") + to_string(WatchEventType::data_changed));
+  observer.create("/parent/child");
+  EXPECT_EQ(events.take(), std::string("/parent ") + to_string(WatchEventType::children_changed));
+  observer.create("/absent");
+  EXPECT_EQ(events.take(), std::string("/absent ") + to_string(WatchEventType::created));
+  observer.remove("/parent/child");
+  observer.remove("/parent");
+  EXPECT_EQ(events.take(), std::string("/parent ") + to_string(WatchEventType::deleted));
+  client.sync("/", patient());
+  EXPECT_TRUE(events.empty());
+}
+
+TEST_F(UpdateServersTest, WhatHappenedInBetweenIsToldOnce) {
+  const Client client = calm_client();
+  for (const char* path : {"/changed", "/same", "/gone", "/again", "/parent", "/parent/old", "/left", "/quiet"})
+    client.create(path);
+  Box<std::string> events;
+  const auto handler = [&](const WatchEvent& event) { events.put(event.path + " " + to_string(event.type)); };
+  std::vector<zkclient::Watch> watches;
+  for (const char* path : {"/changed", "/same", "/gone", "/again"})
+    watches.push_back(client.get_and_watch(path, handler).watch);
+  for (const char* path : {"/absent", "/never"})
+    watches.push_back(client.exists_and_watch(path, handler).watch);
+  for (const char* path : {"/parent", "/left", "/quiet"})
+    watches.push_back(client.children_and_watch(path, handler).watch);
+  client.set("/same", "seen", zkclient::any_version);
+  ASSERT_EQ(events.take(), std::string("/same ") + to_string(WatchEventType::data_changed));
+  watches.push_back(client.get_and_watch("/same", handler).watch);
+
+  second.refuse(true);
+  Box<bool> moved;
+  client.async_update_servers(
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.ok()); }, patient());
+  ASSERT_TRUE(eventually([&] { return client.session().state() == ConnectionState::suspended; }));
+  observer.set("/changed", "x");
+  observer.remove("/gone");
+  observer.remove("/again");
+  observer.create("/again");
+  observer.create("/absent");
+  observer.create("/never");
+  observer.remove("/never");
+  observer.create("/parent/new");
+  observer.remove("/left");
+  second.refuse(false);
+  EXPECT_TRUE(moved.take());
+  client.sync("/", patient());
+
+  std::map<std::string, int> told;
+  for (int i = 0; i < 6; ++i)
+    ++told[events.take()];
+  const std::map<std::string, int> expected = {
+      {std::string("/changed ") + to_string(WatchEventType::data_changed), 1},
+      {std::string("/gone ") + to_string(WatchEventType::deleted), 1},
+      {std::string("/again ") + to_string(WatchEventType::data_changed), 1},
+      {std::string("/absent ") + to_string(WatchEventType::created), 1},
+      {std::string("/parent ") + to_string(WatchEventType::children_changed), 1},
+      {std::string("/left ") + to_string(WatchEventType::deleted), 1},
+  };
+  EXPECT_EQ(told, expected);
+  // What did not change is watched still, and what was told is not told again.
+  observer.set("/changed", "y");
+  observer.create("/parent/newer");
+  observer.set("/same", "z");
+  EXPECT_EQ(events.take(), std::string("/same ") + to_string(WatchEventType::data_changed));
+  observer.create("/never");
+  EXPECT_EQ(events.take(), std::string("/never ") + to_string(WatchEventType::created));
+  observer.create("/quiet/child");
+  EXPECT_EQ(events.take(), std::string("/quiet ") + to_string(WatchEventType::children_changed));
+  client.sync("/", patient());
+  EXPECT_TRUE(events.empty());
+}
+
+// The new connection breaks before, and again while, the watches are armed there.
+TEST_F(UpdateServersTest, WatchesSurviveAMoveThatIsInterrupted) {
+  const Client client = calm_client();
+  constexpr int count = 20;
+  Box<std::string> events;
+  std::vector<zkclient::Watch> watches;
+  for (int i = 0; i < count; ++i) {
+    const std::string path = "/n" + std::to_string(i);
+    client.create(path);
+    watches.push_back(client.get_and_watch(path, [&](const WatchEvent& event) { events.put(event.path); }).watch);
+  }
+  const auto lost = second.drop_next_request(RequestType::multi);
+  const auto reply = second.drop_next_reply(RequestType::exists);
+  Box<bool> moved;
+  client.async_update_servers(
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.ok()); }, patient());
+  ASSERT_TRUE(lost.wait(testkit::patience));
+  observer.set("/n3", "x");
+  EXPECT_TRUE(moved.take());
+  ASSERT_TRUE(reply.wait(testkit::patience));
+  client.sync("/", patient());
+  EXPECT_EQ(events.take(), "/n3");
+  std::map<std::string, int> told;
+  for (int i = 0; i < count; ++i) {
+    if (i != 3) observer.set(Path("/n" + std::to_string(i)), "y");
+  }
+  for (int i = 1; i < count; ++i)
+    ++told[events.take()];
+  EXPECT_EQ(told.size(), static_cast<std::size_t>(count - 1));
+  client.sync("/", patient());
+  EXPECT_TRUE(events.empty());
+}
+
+TEST_F(UpdateServersTest, RequestsOnTheirWayAreAnsweredFirst) {
+  const Client client = calm_client();
+  client.create("/n");
+  auto held = proxy.hold_next_reply(RequestType::set_data);
+  Box<Result<zkclient::Stat>> set;
+  client.async_set(
+      "/n", "x", zkclient::any_version, [&](Result<zkclient::Stat> result) { set.put(std::move(result)); }, patient());
+  ASSERT_TRUE(held.wait(testkit::patience));
+  Box<bool> moved;
+  client.async_update_servers(
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.ok()); }, patient());
+  // What is asked meanwhile waits for the move.
+  Box<Result<zkclient::NodeData>> got;
+  client.async_get(
+      "/n", [&](Result<zkclient::NodeData> result) { got.put(std::move(result)); }, patient());
+  held.release();
+  EXPECT_TRUE(set.take()) << "it was answered";
+  EXPECT_TRUE(moved.take());
+  EXPECT_EQ(got.take()->data, "x");
+  EXPECT_EQ(proxy.request_count(RequestType::get_data), 0u);
+}
+
+TEST_F(UpdateServersTest, ARequestThatIsNotAnsweredSoonIsInDoubtAndAReadIsRepeated) {
+  const Client client = calm_client();
+  client.create("/n");
+  auto held = proxy.hold_next_reply(RequestType::set_data);
+  Box<Result<zkclient::Stat>> set;
+  client.async_set(
+      "/n", "x", zkclient::any_version, [&](Result<zkclient::Stat> result) { set.put(std::move(result)); }, patient());
+  Box<Result<zkclient::NodeData>> got;
+  client.async_get(
+      "/n", [&](Result<zkclient::NodeData> result) { got.put(std::move(result)); }, patient());
+  ASSERT_TRUE(held.wait(testkit::patience));
+  client.update_servers(second.connect_string(), patient());
+  EXPECT_EQ(set.take().code(), Errc::in_doubt);
+  EXPECT_EQ(got.take()->data, "x");
+  EXPECT_EQ(second.request_count(RequestType::set_data), 0u);
+}
+
+TEST_F(UpdateServersTest, ServersThatCannotBeReachedAreTriedUntilTheNextList) {
+  const Client client = calm_client();
+  const Session session = client.connect(patient());
+  second.refuse(true);
+  EXPECT_EQ(error_of([&] { client.update_servers(second.connect_string(), {.deadline = SteadyClock::now() + 200ms}); }),
+            Errc::deadline_exceeded);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(
+      error_of([&] { client.update_servers("127.0.0.1:1", {.deadline = testkit::soon(), .stop = stop.get_token()}); }),
+      Errc::cancelled);
+  client.update_servers(proxy.connect_string(), patient());
+  EXPECT_EQ(client.session(), session);
+}
+
+TEST_F(UpdateServersTest, BeforeTheFirstConnectionAndWhileSuspended) {
+  proxy.refuse(true);
+  const Client client = calm_client();
+  client.update_servers(second.connect_string(), patient());
+  const Session session = client.session();
+  EXPECT_EQ(session.state(), ConnectionState::connected);
+  second.refuse(true);
+  second.cut();
+  ASSERT_TRUE(eventually([&] { return session.state() == ConnectionState::suspended; }));
+  client.update_servers(server.connect_string(), patient());
+  EXPECT_EQ(client.session(), session);
+}
+
+TEST_F(UpdateServersTest, TheNextSessionUsesTheNewListToo) {
+  Client client(proxy.connect_string(), options());
+  const Session first = client.connect(patient());
+  second.refuse(true);
+  Box<bool> moved;
+  client.async_update_servers(
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.ok()); }, patient());
+  ASSERT_TRUE(testkit::stopped(first.lost()));
+  second.refuse(false);
+  EXPECT_TRUE(moved.take());
+  EXPECT_NE(client.session(), first);
+  EXPECT_EQ(proxy.accepted_connections(), 1u);
+}
+
+TEST_F(UpdateServersTest, NamesThatAreUnknownLeaveTheOldServersInUse) {
+  Runtime runtime;
+  Names names(runtime);
+  const Client client(runtime, proxy.connect_string(), calm());
+  client.connect(patient());
+  EXPECT_EQ(error_of([&] { client.update_servers("zk.example.org", {.deadline = SteadyClock::now() + 100ms}); }),
+            Errc::deadline_exceeded);
+  client.sync("/", patient());
+  EXPECT_EQ(proxy.accepted_connections(), 1u);
+  names.answer(second.connect_string());
+  EXPECT_TRUE(eventually([&] { return second.connections() == 1; })) << "and are tried again";
+  client.sync("/", patient());
+}
+
+TEST_F(UpdateServersTest, AClosedClientRefuses) {
+  Client client = calm_client();
+  client.connect(patient());
+  second.refuse(true);
+  Box<std::error_code> ended;
+  client.async_update_servers(
+      second.connect_string(), [&](const Result<void>& result) { ended.put(result.code()); }, patient());
+  client.close();
+  EXPECT_EQ(ended.take(), Errc::closed);
+  EXPECT_EQ(error_of([&] { client.update_servers(proxy.connect_string()); }), Errc::closed);
+}
+
+TEST_F(UpdateServersTest, UnderLoadNothingIsLostOrDoneTwice) {
+  const Client client = calm_client();
+  const Session session = client.connect(patient());
+  client.create("/load");
+  std::atomic<bool> stop{false};
+  std::atomic<int> next{0};
+  std::atomic<int> done{0};
+  std::mutex mutex;
+  std::map<std::string, std::error_code> outcomes;  // By the data of the node.
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        const std::string name = std::to_string(next++);
+        std::error_code error;
+        client.create("/load/n-", name, {.mode = CreateMode::persistent_sequential}, patient(), error);
+        ++done;
+        const std::lock_guard lock(mutex);
+        outcomes.emplace(name, error);
+      }
+    });
+  }
+  for (int round = 0; round < 6; ++round) {
+    const int before = done;
+    ASSERT_TRUE(eventually([&] { return done > before + 50; }));
+    client.update_servers(round % 2 == 0 ? second.connect_string() : proxy.connect_string(), patient());
+  }
+  stop = true;
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(client.session(), session);
+  std::map<std::string, int> found;
+  for (const std::string& name : client.children("/load").names)
+    ++found[client.get(Path("/load/" + name)).data];
+  int in_doubt = 0;
+  for (const auto& [name, error] : outcomes) {
+    const int times = found[name];
+    if (!error) {
+      EXPECT_EQ(times, 1) << name;
+    } else {
+      ASSERT_EQ(error, Errc::in_doubt) << error.message();
+      EXPECT_LE(times, 1) << name;
+      ++in_doubt;
+    }
+  }
+  EXPECT_EQ(in_doubt, 0) << "the requests in flight were not waited for";
+}
+
+// From one server of an ensemble to another, with a lease.
+TEST(UpdateServersEnsembleTest, TheLeaseGoesOnThere) {
+  zktesting::EnsembleOptions ensemble_options;
+  ensemble_options.isolable = false;
+  zktesting::Ensemble ensemble(ensemble_options);
+  const Client observer(ensemble.connect_string());
+  const Client client(ensemble.connect_string(0), {.session_timeout = 3s});
+  zkrecipes::Mutex mutex(client, "/lock");
+  const zkrecipes::Lease lease = mutex.acquire(patient());
+  const Session session = client.session();
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  client.create("/n");
+  Box<WatchEventType> events;
+  for (const std::size_t next : {1u, 2u, 0u}) {
+    const auto watched = client.get_and_watch(
+        "/n", [&](const WatchEvent& event) { events.put(event.type); }, patient());
+    client.update_servers(ensemble.connect_string(next), patient());
+    ASSERT_EQ(client.session(), session);
+    ASSERT_TRUE(lease.valid());
+    const auto until = session.valid_until();
+    EXPECT_TRUE(eventually([&] { return session.valid_until() > until; })) << "it is proven anew";
+    EXPECT_TRUE(events.empty());
+    observer.set("/n", std::to_string(next), zkclient::any_version, patient());
+    EXPECT_EQ(events.take(), WatchEventType::data_changed);
+    EXPECT_EQ(client.exists("/e", patient())->ephemeral_owner, session.id());
+  }
+  EXPECT_TRUE(lease.valid());
+  EXPECT_FALSE(lease.lost().stop_requested());
+}
+
+}  // namespace

@@ -1,0 +1,234 @@
+// Which servers a client talks to: look-ups, and the move of a session from one list of servers to another.
+
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+
+#include "zkclient/detail/core.hpp"
+#include "zkclient/detail/log.hpp"
+
+namespace zkclient::detail {
+namespace {
+
+constexpr auto first_look_up_pause = std::chrono::milliseconds(200);
+constexpr auto last_look_up_pause = std::chrono::milliseconds(5000);
+constexpr auto longest_drain = std::chrono::milliseconds(1000);
+
+}  // namespace
+
+// The addresses of hosts_, at once or when they have been looked up.
+void ClientCore::look_up_servers() {
+  if (all_numeric(hosts_)) {
+    use_addresses(resolve(hosts_));
+  } else if (look_up_ == nullptr) {
+    look_up_ = loop_->resolver().look_up(hosts_, [weak = weak_from_this()](const std::string& addresses) {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      self->look_up_ = nullptr;
+      self->use_addresses(addresses);
+    });
+  }
+}
+
+void ClientCore::use_addresses(const std::string& addresses) {
+  if (closing_ || connection_->session->over()) return;  // The next session looks them up again.
+  const bool connected = connection_->session->raw_state() == ConnectionState::connected;
+  if (connected && applied_update_ == newest_update_) return;  // The servers we know are back.
+  if (addresses.empty()) {
+    if (log_enabled(LogLevel::warning)) log(LogLevel::warning, "none of the servers' names could be resolved");
+    plan_look_up();
+  } else if (connection_->handle != nullptr && same_addresses(addresses, connection_->addresses)) {
+    servers_applied();
+    plan_look_up();
+  } else {
+    move_to(addresses);
+  }
+}
+
+// While there is no connection, names may have come to mean other addresses.
+void ClientCore::plan_look_up() {
+  const bool connected = connection_->session->raw_state() == ConnectionState::connected;
+  const bool unsettled = !connected || applied_update_ != newest_update_;
+  if (connection_->handle != nullptr && (all_numeric(hosts_) || !unsettled)) return;
+  if (look_up_planned_) return;
+  look_up_planned_ = true;
+  // Spread, so that many clients do not ask at the same instant.
+  const double share = std::uniform_real_distribution<double>(0.75, 1.25)(random_);
+  look_up_timer_.expires_after(std::chrono::duration_cast<std::chrono::milliseconds>(look_up_pause_ * share));
+  look_up_pause_ = std::min(look_up_pause_ * 2, last_look_up_pause);
+  look_up_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (error || self == nullptr) return;
+    self->look_up_planned_ = false;
+    if (!self->closing_ && !self->connection_->session->over()) self->look_up_servers();
+  });
+}
+
+void ClientCore::stop_looking_up() {
+  look_up_timer_.cancel();
+  look_up_planned_ = false;
+  look_up_pause_ = first_look_up_pause;
+}
+
+// First lets the requests that are on their way come back, if they do so soon.
+void ClientCore::move_to(const std::string& addresses) {
+  const auto connection = connection_;
+  connection->next_addresses = addresses;
+  if (connection->draining) return;
+  const bool connected = connection->session->raw_state() == ConnectionState::connected;
+  if (!connected || connection->handle->in_flight() == 0) {
+    finish_move(connection);
+    return;
+  }
+  connection->draining = true;
+  const auto patience = std::min<std::chrono::milliseconds>(longest_drain, connection->session->timeout() / 8);
+  connection->drain.expires_after(patience);
+  connection->drain.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
+    if (!error) self->finish_move(connection);
+  });
+}
+
+void ClientCore::on_drained() {
+  asio::post(context(), [self = shared_from_this(), connection = connection_] {
+    if (connection->draining) self->finish_move(connection);
+  });
+}
+
+// Leaves the old handle, without a word to its server, so that the session lives on, and opens a new one that resumes
+// it. For everybody else this is a connection that broke.
+void ClientCore::finish_move(const std::shared_ptr<Connection>& connection) {
+  connection->draining = false;
+  connection->drain.cancel();
+  if (connection != connection_ || closing_ || connection->session->over()) return;
+  if (connection->session->raw_state() == ConnectionState::connected) on_suspended();
+  if (connection->handle != nullptr) {
+    // What it has already heard is told before it goes: replies, and events of watches.
+    const auto old = std::move(connection->handle);
+    connection->handle = nullptr;
+    old->drop();
+    connection->armed.handle_gone();
+  }
+  if (connection != connection_ || closing_ || connection->session->over()) return;
+  open_handle(connection->next_addresses);
+}
+
+void ClientCore::open_handle(const std::string& addresses) {
+  Connection& connection = *connection_;
+  const SessionState& session = *connection.session;
+  const SessionCredentials known{session.id(), session.password()};
+  try {
+    connection.handle = std::make_shared<Handle>(context(), connection);
+    connection.handle->open(addresses, options_.session_timeout, known.id != 0 ? known : connection.resume);
+    connection.addresses = addresses;
+    connection.barrier_due = known.id != 0 || connection.resume.id != 0;
+    servers_applied();
+  } catch (const Error& error) {  // No descriptor, say: that may change.
+    if (log_enabled(LogLevel::error)) log(LogLevel::error, error.what());
+    connection.handle = nullptr;
+  }
+  plan_look_up();
+}
+
+// A new handle does not know how much of the history the session has seen, so it might be content with a server that
+// lags behind the one before. A transaction that changes nothing makes sure that it does not: once a server has
+// answered it, it has applied all that was committed before. Requests that follow are executed after it. Behind it,
+// and before everything else, the session's watches are armed again.
+void ClientCore::Connection::take_over() {
+  if (barrier_due) {
+    Request request = make_request(OpType::multi, "/");
+    request.operations.emplace_back(Check{Path("/")});
+    submit_own(std::move(request), [this](const Op& op) {
+      if (!rc::is_loss(op.code)) barrier_due = false;
+    });
+  }
+  for (ArmedWatches::Pending& watch : armed.pending()) {
+    const bool children = watch.kind == WatchRegistry::Kind::children;
+    Request request = make_request(children ? OpType::children : OpType::exists, watch.path);
+    request.watch = true;
+    submit_own(std::move(request), [this, watch = std::move(watch)](const Op& op) { on_rearmed(watch, op); });
+  }
+}
+
+void ClientCore::Connection::on_rearmed(const ArmedWatches::Pending& watch, const Op& op) {
+  if (rc::is_loss(op.code)) return;  // The next connection does it again.
+  int event = watch.kind == WatchRegistry::Kind::children ? ArmedWatches::children_changed : ArmedWatches::data_changed;
+  const bool answered = op.code == rc::ok || op.code == rc::no_node;
+  // A refusal (access rights that changed) ends the watch, so that its owner looks for himself.
+  if (answered) event = ArmedWatches::missed(watch, op.code == rc::ok ? std::optional(op.reply.stat) : std::nullopt);
+  const bool armed_again = op.code == rc::ok || (op.code == rc::no_node && op.request.type == OpType::exists);
+  if (!armed_again) armed.fired(event, watch.path);
+  if (event != 0) watches.fire(event, watch.path);
+}
+
+// Sends a request of the connection's own. It is not repeated.
+void ClientCore::Connection::submit_own(Request request, UniqueFunction<void(const Op&)> done) {
+  const auto op = std::make_shared<Op>();
+  op->request = std::move(request);
+  own.emplace(op.get(), std::move(done));
+  if (!handle->submit(op)) own.erase(op.get());
+}
+
+void ClientCore::Connection::note(const Op& op) {
+  if (op.code == rc::ok) {
+    armed.saw(op.reply.stat);
+    for (const OperationResult& result : op.reply.results) {
+      if (result.stat) armed.saw(*result.stat);
+    }
+  }
+  if (!op.request.watch) return;
+  const bool children = op.request.type == OpType::children;
+  const auto kind = children ? WatchRegistry::Kind::children : WatchRegistry::Kind::data;
+  if (op.code == rc::ok) armed.armed(op.request.path, kind, true);
+  if (op.code == rc::no_node && op.request.type == OpType::exists) armed.armed(op.request.path, kind, false);
+}
+
+// --- A new list ---------------------------------------------------------------------------------------------------
+
+void ClientCore::servers_applied() {
+  if (applied_update_ != newest_update_ && log_enabled(LogLevel::info)) {
+    log(LogLevel::info, session_name(connection_->session->id()) + ": new servers: " + connection_->addresses);
+  }
+  applied_update_ = newest_update_;
+  for (Signal* waiter : update_waiters_)
+    waiter->set();
+}
+
+Awaitable<Reply> ClientCore::update_servers(std::vector<Host> hosts, Call call) {
+  const auto self = shared_from_this();
+  Reply reply;
+  if (closing_) {
+    reply.error = Errc::closed;
+    co_return reply;
+  }
+  hosts_ = std::move(hosts);
+  const std::uint64_t update = ++newest_update_;
+  look_up_ = nullptr;
+  stop_looking_up();
+  if (std::exchange(connection_->draining, false)) connection_->drain.cancel();
+  look_up_servers();
+  pump();  // What a drain that is not wanted any more has held back.
+
+  Signal applied(context());
+  const auto place = update_waiters_.insert(update_waiters_.end(), &applied);
+  const CancelScope::Guard guard(call.cancel, [&applied] { applied.set(); });
+  const auto waits = [&] {
+    const bool cancelled = call.cancel != nullptr && call.cancel->requested();
+    const bool late = call.deadline && std::chrono::steady_clock::now() >= *call.deadline;
+    return applied_update_ < update && !closing_ && !cancelled && !late;
+  };
+  while (waits()) {
+    applied.clear();
+    co_await applied.wait(call.deadline);
+  }
+  update_waiters_.erase(place);
+  if (applied_update_ < update && !closing_) {
+    const bool cancelled = call.cancel != nullptr && call.cancel->requested();
+    reply.error = cancelled ? Errc::cancelled : Errc::deadline_exceeded;
+    reply.detail = "the client goes on trying to reach the new servers";
+    co_return reply;
+  }
+  reply = co_await connected(call);
+  co_return reply;
+}
+
+}  // namespace zkclient::detail

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <zkclient/log.hpp>
+
+namespace zkclient::detail {
+
+/// Whether a message of this level is wanted; ask before you compose it.
+bool log_enabled(LogLevel level) noexcept;
+
+/// Hands a message to the handler; from the loop thread by way of the callback executor, else at once.
+void log(LogLevel level, std::string message);
+
+/// Calls the handler, here and now.
+void deliver_log(LogLevel level, std::string_view message) noexcept;
+
+/// One line of the C client: the text without date and process, at our level for it.
+void log_library_line(std::string_view line);
+
+/// For messages: how a session is called.
+std::string session_name(std::int64_t id);
+
+}  // namespace zkclient::detail
