@@ -22,6 +22,20 @@ namespace detail {
 class ClientCore;
 }
 
+/// Files in PEM format.
+struct TlsOptions {
+  std::string ca_file;           ///< Whom the server's certificate must be signed by.
+  std::string certificate_file;  ///< The client's own, with its chain.
+  std::string key_file;
+  std::string key_passphrase = {};
+};
+
+struct SaslOptions {
+  std::string mechanism;  ///< "DIGEST-MD5", "GSSAPI".
+  std::string user;
+  std::string password = {};
+};
+
 struct ClientOptions {
   /// Asked for; the server grants what its limits allow (see Session::timeout). At least 100 ms.
   std::chrono::milliseconds session_timeout{10'000};
@@ -32,6 +46,10 @@ struct ClientOptions {
   Path prefix = {};
   /// Resume this session instead of opening a new one. If the server no longer has it, it is reported as lost.
   std::optional<SessionCredentials> resume = {};
+  /// Encrypt the connection. Errc::unsupported unless features().tls.
+  std::optional<TlsOptions> tls = {};
+  /// Authenticate by SASL. Errc::unsupported unless features().sasl.
+  std::optional<SaslOptions> sasl = {};
 };
 
 /// One entry of the sequence of states; `session` tells which session it is about.

@@ -4,7 +4,8 @@
 
 namespace zkclient {
 
-/// What the ZooKeeper C client that this library was built with can do.
+/// What can be asked of this library as it was built. TLS and SASL need a C client that has them, which Debian's has
+/// not; this version does not use them where they are there, either: both are false.
 struct Features {
   bool tls = false;   ///< Encrypted connections: ClientOptions::tls.
   bool sasl = false;  ///< SASL authentication: ClientOptions::sasl.

@@ -19,7 +19,9 @@ class SessionState;
 ///   from        to          when
 ///   ----------  ----------  ---------------------------------------------------------------------------
 ///   connecting  connected   the server granted the session
-///   connected   suspended   the connection broke; the session may still be alive at the server
+///   connecting  lost        the session that was to be resumed is not there any more
+///   connected   suspended   the connection broke, or moves to new servers (Client::update_servers); the session
+///                           may still be alive at the server
 ///   suspended   connected   reconnected within the session's time: same id, nodes and watches are there
 ///   connected   lost        the lease clock ran out, or the server ended the session
 ///   suspended   lost        the same, or nothing was heard for a whole session timeout

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <mutex>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include <zkrecipes/mutex.hpp>
@@ -258,7 +259,10 @@ unsigned seed() {
 class Observer {
  public:
   Observer(const std::string& hosts, std::vector<std::string> nodes)
-      : client_(hosts, {.session_timeout = 20s}), nodes_(std::move(nodes)), gone_(nodes_.size()) {
+      : client_(hosts, {.session_timeout = 20s}),
+        nodes_(std::move(nodes)),
+        gone_(nodes_.size()),
+        there_(nodes_.size()) {
     client_.connect({.deadline = testkit::soon()});
     thread_ = std::thread([this] { watch(); });
   }
@@ -271,6 +275,11 @@ class Observer {
     const std::lock_guard lock(mutex_);
     return gone_[index];
   }
+  /// When the last question was asked whose answer still had the node.
+  BootClock::time_point last_there(std::size_t index) const {
+    const std::lock_guard lock(mutex_);
+    return there_[index];
+  }
   bool all_gone() const {
     const std::lock_guard lock(mutex_);
     return std::all_of(gone_.begin(), gone_.end(), [](const auto& at) { return at.has_value(); });
@@ -282,10 +291,16 @@ class Observer {
       for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (gone(i)) continue;
         std::error_code error;
+        const auto asked = BootClock::now();
         const bool there = client_.exists(Path(nodes_[i]), {.deadline = testkit::soon()}, error).has_value();
-        if (error || there) continue;
+        const auto answered = BootClock::now();
+        if (error) continue;
         const std::lock_guard lock(mutex_);
-        gone_[i] = BootClock::now();
+        if (there) {
+          there_[i] = asked;
+        } else {
+          gone_[i] = answered;
+        }
       }
     }
   }
@@ -294,8 +309,32 @@ class Observer {
   const std::vector<std::string> nodes_;
   mutable std::mutex mutex_;
   std::vector<std::optional<BootClock::time_point>> gone_;
+  std::vector<BootClock::time_point> there_;
   std::atomic<bool> ended_{false};
   std::thread thread_;
+};
+
+// How late this process gets the processor: the worst case so far. A violation on a machine that stands still for
+// longer than the margins is another finding than one on an idle machine.
+class Metronome {
+ public:
+  ~Metronome() {
+    ended_ = true;
+    thread_.join();
+  }
+  long worst_ms() const { return worst_; }
+
+ private:
+  void run() {
+    while (!ended_) {
+      const auto before = BootClock::now();
+      std::this_thread::sleep_for(5ms);  // The measurement itself.
+      worst_ = std::max<long>(worst_, since(before, BootClock::now()) - 5);
+    }
+  }
+  std::atomic<long> worst_{0};
+  std::atomic<bool> ended_{false};
+  std::thread thread_{[this] { run(); }};
 };
 
 struct EnsembleFault {
@@ -359,8 +398,10 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
   const Observer observer(ensemble.connect_string(other), nodes);
   std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 400)(random)));
 
+  const Metronome metronome;
   const auto struck = BootClock::now();
   fault.strike(ensemble, leader, follower);
+  const auto strike_done = BootClock::now();
   if (fault.deletes) {
     EXPECT_TRUE(eventually([&] { return observer.all_gone(); }));
   } else {
@@ -373,6 +414,15 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
     const auto told = held[i]->lost_at();
     if (!gone) continue;
     ++judged;
+    // All there is to know, in ms after the strike.
+    std::ostringstream account;
+    account << fault.name << ", seed " << used << ", holder " << i << ", " << nodes[i] << ": valid until "
+            << since(struck, held[i]->valid_until()) << ", told "
+            << (told ? std::to_string(since(struck, *told)) : "never") << ", node last seen "
+            << since(struck, observer.last_there(i)) << ", gone " << since(struck, *gone) << ", strike took "
+            << since(struck, strike_done) << ", session 0x" << std::hex << held[i]->session().id() << std::dec
+            << ", worst delay of this process " << metronome.worst_ms();
+    SCOPED_TRACE(account.str());
     ASSERT_TRUE(told) << "holder " << i << ": its node was gone after " << since(struck, *gone)
                       << " ms and nobody told it; valid until " << since(struck, held[i]->valid_until());
     EXPECT_LT(*told, *gone) << "holder " << i << ": told " << since(*gone, *told) << " ms too late";

@@ -378,7 +378,7 @@ TEST_F(UpdateServersTest, WhatHappenedInBetweenIsToldOnce) {
   second.refuse(true);
   Box<bool> moved;
   client.async_update_servers(
-      second.connect_string(), [&](const Result<void>& result) { moved.put(result.ok()); }, patient());
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.has_value()); }, patient());
   ASSERT_TRUE(eventually([&] { return client.session().state() == ConnectionState::suspended; }));
   observer.set("/changed", "x");
   observer.remove("/gone");
@@ -433,7 +433,7 @@ TEST_F(UpdateServersTest, WatchesSurviveAMoveThatIsInterrupted) {
   const auto reply = second.drop_next_reply(RequestType::exists);
   Box<bool> moved;
   client.async_update_servers(
-      second.connect_string(), [&](const Result<void>& result) { moved.put(result.ok()); }, patient());
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.has_value()); }, patient());
   ASSERT_TRUE(lost.wait(testkit::patience));
   observer.set("/n3", "x");
   EXPECT_TRUE(moved.take());
@@ -461,7 +461,7 @@ TEST_F(UpdateServersTest, RequestsOnTheirWayAreAnsweredFirst) {
   ASSERT_TRUE(held.wait(testkit::patience));
   Box<bool> moved;
   client.async_update_servers(
-      second.connect_string(), [&](const Result<void>& result) { moved.put(result.ok()); }, patient());
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.has_value()); }, patient());
   // What is asked meanwhile waits for the move.
   Box<Result<zkclient::NodeData>> got;
   client.async_get(
@@ -524,7 +524,7 @@ TEST_F(UpdateServersTest, TheNextSessionUsesTheNewListToo) {
   second.refuse(true);
   Box<bool> moved;
   client.async_update_servers(
-      second.connect_string(), [&](const Result<void>& result) { moved.put(result.ok()); }, patient());
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.has_value()); }, patient());
   ASSERT_TRUE(testkit::stopped(first.lost()));
   second.refuse(false);
   EXPECT_TRUE(moved.take());

@@ -2,6 +2,8 @@
 
 #include "zkclient/detail/core.hpp"
 
+#include <zkclient/features.hpp>
+
 #include <boost/asio/post.hpp>
 
 namespace zkclient::detail {
@@ -19,6 +21,9 @@ void check_options(const ClientOptions& options) {
   if (options.resume && (options.resume->id == 0 || options.resume->password.size() != 16)) {
     refuse("resume needs a session id and its password of 16 bytes");
   }
+  // Never an unencrypted connection in place of an encrypted one.
+  if (options.tls && !features().tls) throw Error(Errc::unsupported, "client", "", "ClientOptions::tls");
+  if (options.sasl && !features().sasl) throw Error(Errc::unsupported, "client", "", "ClientOptions::sasl");
 }
 
 }  // namespace

@@ -141,6 +141,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     std::shared_ptr<LeaseKeeper> leases;
     WatchRegistry watches;
     asio::steady_timer silence;
+    bool retired = false;
     SessionCredentials resume;  // The session to be resumed, until it is connected.
     std::string addresses;      // Those of the handle.
     ArmedWatches armed;

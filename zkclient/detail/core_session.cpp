@@ -157,7 +157,13 @@ void ClientCore::end_session(ConnectionState state) {
   end_pauses();
   connection->leases->stop();
   change_state(state);
-  callbacks_->post([session = connection->session] { session->lost_source().request_stop(); }, true);
+  ++retiring_;
+  callbacks_->post(
+      [self = shared_from_this(), connection] {
+        connection->session->lost_source().request_stop();
+        self->loop_->post([self, connection] { self->retire(connection); });
+      },
+      true);
   const bool lost = state == ConnectionState::lost;
   std::deque<std::shared_ptr<Op>> waiting;
   waiting.swap(waiting_);
@@ -173,20 +179,30 @@ void ClientCore::end_session(ConnectionState state) {
   }
   connection->watches.end_all(lost ? WatchEventType::session_lost : WatchEventType::closed);
   connection->session->notify();
-  retire(connection);
+  if (!lost) {
+    retire(connection);
+    return;
+  }
+  // The goodbye gives the session's nodes away: not before its holders were told, unless one of them blocks.
+  connection->silence.expires_after(goodbye_patience);
+  connection->silence.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
+    if (!error) self->retire(connection);
+  });
 }
 
 // Says goodbye to the server if it listens, so that the session's nodes vanish now and not at its timeout.
 void ClientCore::retire(const std::shared_ptr<Connection>& connection) {
-  if (connection->handle == nullptr) {
-    if (closing_) on_closed();
-    return;
-  }
-  ++retiring_;
-  connection->handle->close(goodbye_patience, [self = shared_from_this(), connection] {
+  if (std::exchange(connection->retired, true)) return;
+  connection->silence.cancel();
+  const auto done = [self = shared_from_this(), connection] {
     --self->retiring_;
     if (self->closing_) self->on_closed();
-  });
+  };
+  if (connection->handle == nullptr) {
+    done();
+  } else {
+    connection->handle->close(goodbye_patience, done);
+  }
 }
 
 }  // namespace zkclient::detail

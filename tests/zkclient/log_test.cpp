@@ -1,0 +1,234 @@
+#include <zkclient/log.hpp>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <zkclient/features.hpp>
+#include <zktesting/expire.hpp>
+
+#include "tests/support/testkit.hpp"
+#include "zkclient/detail/log.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::error_of;
+using testkit::eventually;
+using zkclient::Client;
+using zkclient::ClientOptions;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::LogLevel;
+using zkclient::Path;
+using zkclient::Session;
+
+// All messages of a test.
+class Journal {
+ public:
+  explicit Journal(LogLevel level) {
+    zkclient::set_log_handler([this](LogLevel of, std::string_view text) {
+      const std::lock_guard lock(mutex_);
+      lines_.push_back(std::string(to_string(of)) + ": " + std::string(text));
+    });
+    zkclient::set_log_level(level);
+  }
+  ~Journal() {
+    zkclient::set_log_level(LogLevel::error);
+    zkclient::set_log_handler({});
+  }
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  std::vector<std::string> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+  bool has(const std::string& text) const {
+    for (const std::string& line : lines()) {
+      if (line.find(text) != std::string::npos) return true;
+    }
+    return false;
+  }
+  std::string all() const {
+    std::string text;
+    for (const std::string& line : lines())
+      text += line + "\n";
+    return text;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+class LogTest : public testkit::FaultTest {
+ protected:
+  void expire(const Session& session) const {
+    const auto credentials = session.credentials();
+    zktesting::expire(server.connect_string(), credentials.id, credentials.password);
+  }
+};
+
+std::string name_of(const Session& session) { return zkclient::detail::session_name(session.id()); }
+
+TEST_F(LogTest, ASessionsLifeIsTold) {
+  const Journal journal(LogLevel::info);
+  {
+    const Client client = proxied();
+    const Session session = client.connect({.deadline = testkit::soon()});
+    const std::string name = name_of(session);
+    EXPECT_TRUE(eventually([&] {
+      return journal.has("info: " + name + ": opened at " + proxy.connect_string() + ", timeout 2000 ms");
+    })) << journal.all();
+    proxy.cut();
+    EXPECT_TRUE(eventually([&] { return journal.has("warning: " + name + ": the connection was lost"); }));
+    EXPECT_TRUE(eventually([&] { return journal.has("info: " + name + ": resumed at "); })) << journal.all();
+    zktesting::Proxy second(server.connect_string());
+    client.update_servers(second.connect_string(), {.deadline = testkit::soon()});
+    EXPECT_TRUE(eventually([&] { return journal.has(": new servers: " + second.connect_string()); })) << journal.all();
+    expire(session);
+    EXPECT_TRUE(eventually([&] { return journal.has("warning: " + name + ": lost: the server ended it"); }))
+        << journal.all();
+    client.connect({.deadline = testkit::soon()});
+  }
+  EXPECT_TRUE(journal.has(": closed")) << "a runtime that is gone has delivered everything\n" << journal.all();
+}
+
+TEST_F(LogTest, AGuaranteedDeleteThatIsRefusedIsTold) {
+  const Journal journal(LogLevel::warning);
+  const Client client = direct();
+  client.create("/n");
+  client.create("/n/child");
+  client.remove_in_background("/n");
+  EXPECT_TRUE(eventually([&] { return journal.has("a node that has to go is still there: /n"); })) << journal.all();
+}
+
+TEST_F(LogTest, SilentByDefaultWhateverHappens) {
+  const Journal journal(LogLevel::error);
+  const Client client = proxied();
+  client.connect({.deadline = testkit::soon()});
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(testkit::stopped(client.session().lost()));
+  proxy.refuse(false);
+  client.connect({.deadline = testkit::soon()});
+  EXPECT_EQ(journal.all(), "");
+}
+
+TEST_F(LogTest, TheCClientsMessagesComeAtTheLevelsAbove) {
+  const Journal journal(LogLevel::debug);
+  server.stop();
+  const Client client(server.connect_string(), options());
+  EXPECT_TRUE(eventually([&] { return journal.has("warning: C client: "); })) << journal.all();
+  server.start();
+  client.connect({.deadline = testkit::soon()});
+  EXPECT_TRUE(eventually([&] { return journal.has("debug: C client: "); })) << journal.all();
+  EXPECT_FALSE(journal.has("ZOO_")) << "neither date nor process\n" << journal.all();
+}
+
+TEST_F(LogTest, NoMessageShowsASecret) {
+  const Journal journal(LogLevel::debug);
+  std::vector<std::string> secrets = {"kept-in-the-node"};
+  {
+    const Client client = proxied();
+    const Session session = client.connect({.deadline = testkit::soon()});
+    secrets.push_back(session.credentials().password);
+    client.create("/n", secrets[0], {.mode = CreateMode::ephemeral});
+    ClientOptions resuming = options();
+    resuming.resume = session.credentials();
+    const Client second(server.connect_string(), resuming);
+    second.connect({.deadline = testkit::soon()});
+    zktesting::Proxy moved(server.connect_string());
+    second.update_servers(moved.connect_string(), {.deadline = testkit::soon()});
+    expire(session);
+    EXPECT_TRUE(testkit::stopped(session.lost()));
+  }
+  for (const std::string& secret : secrets) {
+    EXPECT_FALSE(journal.has(secret));
+  }
+}
+
+TEST_F(LogTest, ASlowHandlerDelaysNoRequest) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> entered{0};
+  zkclient::set_log_handler([&, released](LogLevel, std::string_view) {
+    ++entered;
+    released.wait_for(testkit::patience);
+  });
+  zkclient::set_log_level(LogLevel::debug);
+  const Client client = direct();
+  client.connect({.deadline = testkit::soon()});
+  EXPECT_TRUE(eventually([&] { return entered > 0; }));
+  client.sync("/", {.deadline = testkit::soon()});
+  release.set_value();
+  zkclient::set_log_level(LogLevel::error);
+  zkclient::set_log_handler({});
+}
+
+TEST_F(LogTest, AHandlerMayThrowAndMayCallTheLibrary) {
+  const Client other = direct();
+  std::atomic<int> calls{0};
+  zkclient::set_log_handler([&](LogLevel, std::string_view) {
+    other.sync("/", {.deadline = testkit::soon()});
+    ++calls;
+    throw std::runtime_error("no");
+  });
+  zkclient::set_log_level(LogLevel::info);
+  direct().connect({.deadline = testkit::soon()});
+  EXPECT_TRUE(eventually([&] { return calls >= 2; }));
+  zkclient::set_log_level(LogLevel::error);
+  zkclient::set_log_handler({});
+}
+
+TEST(LogHandlerTest, TheFormerHandlerIsNotCalledAnyMore) {
+  std::atomic<bool> gone{false};
+  for (int i = 0; i < 100; ++i) {
+    std::atomic<bool> mine{true};
+    zkclient::set_log_handler([&mine, &gone](LogLevel, std::string_view) {
+      if (!mine) gone = true;
+    });
+    std::jthread speaker([] { zkclient::detail::log(LogLevel::error, "x"); });
+    zkclient::set_log_handler([](LogLevel, std::string_view) {});
+    mine = false;
+  }
+  zkclient::set_log_handler({});
+  EXPECT_FALSE(gone);
+}
+
+TEST(LogHandlerTest, AHandlerMayReplaceItself) {
+  std::atomic<int> calls{0};
+  zkclient::set_log_handler([&](LogLevel, std::string_view) {
+    ++calls;
+    zkclient::set_log_handler([](LogLevel, std::string_view) {});
+  });
+  zkclient::detail::log(LogLevel::error, "x");
+  zkclient::detail::log(LogLevel::error, "y");
+  zkclient::set_log_handler({});
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(FeaturesTest, WhatIsAbsentIsRefusedByName) {
+  EXPECT_TRUE(zkclient::features().c_client_version.starts_with("3."));
+  ClientOptions encrypted;
+  encrypted.tls = zkclient::TlsOptions{"ca.pem", "client.pem", "key.pem", "a passphrase"};
+  ClientOptions authenticated;
+  authenticated.sasl = zkclient::SaslOptions{"DIGEST-MD5", "user", "a passphrase"};
+  const auto check = [](const ClientOptions& options, const char* name) {
+    try {
+      const Client client("127.0.0.1:1", options);
+      ADD_FAILURE() << name << " was accepted";
+    } catch (const zkclient::Error& error) {
+      EXPECT_EQ(error.errc(), Errc::unsupported);
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find("passphrase"), std::string::npos) << error.what();
+    }
+  };
+  if (!zkclient::features().tls) check(encrypted, "ClientOptions::tls");
+  if (!zkclient::features().sasl) check(authenticated, "ClientOptions::sasl");
+}
+
+}  // namespace

@@ -1,0 +1,181 @@
+// The table of connection states in session.hpp: each of its rows, and nothing besides.
+
+#include <iostream>
+#include <random>
+
+#include <zkrecipes/mutex.hpp>
+#include <zktesting/expire.hpp>
+
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::eventually;
+using zkclient::Client;
+using zkclient::ClientOptions;
+using zkclient::ConnectionState;
+using zkclient::Session;
+using zkclient::StateChange;
+using zkclient::Subscription;
+
+using enum ConnectionState;
+
+bool is_in_table(ConnectionState from, ConnectionState to) {
+  switch (from) {
+    case connecting: return to == connected || to == lost || to == closed;
+    case connected: return to == suspended || to == lost || to == closed;
+    case suspended: return to == connected || to == lost || to == closed;
+    case lost:
+    case closed: return false;
+  }
+  return false;
+}
+
+// Hears every change, slowly if asked to, and checks it against the table.
+class Listener {
+ public:
+  explicit Listener(const Client& client, std::chrono::milliseconds slowness = 0ms)
+      : subscription_(client.on_state_change([this, slowness](const StateChange& change) {
+          if (slowness != 0ms) std::this_thread::sleep_for(slowness);  // What is tested, not a wait.
+          if (last_ && last_->session == change.session) {
+            EXPECT_TRUE(is_in_table(last_->state, change.state))
+                << to_string(last_->state) << " to " << to_string(change.state);
+          } else if (last_) {
+            EXPECT_EQ(last_->state, lost) << "one session was not over when the next one came";
+            EXPECT_EQ(change.state, connecting);
+          }
+          last_ = change;
+          changes_.put(change);
+        })) {}
+
+  StateChange next() { return changes_.take(); }
+  Session until(ConnectionState state) {
+    return changes_.take_until([state](const StateChange& change) { return change.state == state; }).session;
+  }
+
+ private:
+  std::optional<StateChange> last_;
+  Box<StateChange> changes_;
+  Subscription subscription_;
+};
+
+class StatesTest : public testkit::FaultTest {
+ protected:
+  void expire(const Session& session) const {
+    const auto credentials = session.credentials();
+    zktesting::expire(server.connect_string(), credentials.id, credentials.password);
+  }
+};
+
+TEST_F(StatesTest, ConnectingToConnectedToSuspendedToConnectedToClosed) {
+  Client client = proxied();
+  Listener listener(client);
+  listener.until(connected);
+  proxy.cut();
+  EXPECT_EQ(listener.next().state, suspended);
+  EXPECT_EQ(listener.next().state, connected);
+  client.close();
+  EXPECT_EQ(listener.next().state, closed);
+}
+
+TEST_F(StatesTest, ConnectingToClosed) {
+  proxy.refuse(true);
+  Client client = proxied();
+  Listener listener(client);
+  EXPECT_EQ(listener.next().state, connecting);
+  client.close();
+  EXPECT_EQ(listener.next().state, closed);
+}
+
+TEST_F(StatesTest, ConnectingToLostWhenThereIsNothingToResume) {
+  ClientOptions resuming = options();
+  resuming.resume = zkclient::SessionCredentials{42, std::string(16, 'x')};
+  proxy.refuse(true);
+  const Client client(proxy.connect_string(), resuming);
+  Listener listener(client);
+  const StateChange first = listener.next();
+  EXPECT_EQ(first.state, connecting);
+  proxy.refuse(false);
+  const StateChange second = listener.next();
+  EXPECT_EQ(second.state, lost);
+  EXPECT_EQ(second.session, first.session);
+  EXPECT_EQ(listener.next().state, connecting);
+  EXPECT_EQ(listener.next().state, connected);
+}
+
+TEST_F(StatesTest, ConnectedToLostWhenTheLeaseClockRunsOut) {
+  const Client client = proxied();
+  zkrecipes::Mutex mutex(client, "/lock");
+  const zkrecipes::Lease lease = mutex.acquire({.deadline = testkit::soon()});
+  Listener listener(client);
+  EXPECT_EQ(listener.next().state, connected);
+  proxy.stall(zktesting::Direction::to_client);
+  const StateChange change = listener.next();
+  EXPECT_EQ(change.state, lost) << "the C client would notice the silence later than that";
+  EXPECT_EQ(listener.next().state, connecting);
+  proxy.unstall(zktesting::Direction::to_client);
+  EXPECT_EQ(listener.next().state, connected);
+}
+
+TEST_F(StatesTest, SuspendedToLostWhenTheServerEndedTheSession) {
+  const Client client = proxied();
+  Listener listener(client);
+  const Session session = listener.until(connected);
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(listener.next().state, suspended);
+  expire(session);
+  proxy.refuse(false);
+  EXPECT_EQ(listener.next().state, lost);
+  EXPECT_EQ(listener.next().state, connecting);
+}
+
+TEST_F(StatesTest, SuspendedToLostWhenNobodyIsHeardForAWholeTimeout) {
+  const Client client = proxied();
+  Listener listener(client);
+  listener.until(connected);
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(listener.next().state, suspended);
+  EXPECT_EQ(listener.next().state, lost);
+}
+
+TEST_F(StatesTest, SuspendedToClosed) {
+  Client client = proxied();
+  Listener listener(client);
+  listener.until(connected);
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(listener.next().state, suspended);
+  client.close();
+  EXPECT_EQ(listener.next().state, closed);
+}
+
+TEST_F(StatesTest, AFewRandomOutagesFollowTheTable) {
+  const unsigned seed = std::random_device{}();
+  std::cout << "seed " << seed << "\n";
+  std::minstd_rand random(seed);
+  zktesting::Proxy second(server.connect_string());
+  Client client = proxied();
+  Listener fast(client);
+  Listener slow(client, 5ms);
+  for (int round = 0; round < 30; ++round) {
+    const Session session = client.connect({.deadline = testkit::soon()});
+    switch (random() % 4) {
+      case 0:
+        proxy.cut();
+        second.cut();
+        break;
+      case 1: expire(session); break;
+      case 2: client.update_servers(second.connect_string(), {.deadline = testkit::soon()}); break;
+      default: client.update_servers(proxy.connect_string(), {.deadline = testkit::soon()}); break;
+    }
+  }
+  client.close();
+  fast.until(closed);
+  slow.until(closed);
+}
+
+}  // namespace
