@@ -4,6 +4,7 @@
 #include <future>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <zkclient/features.hpp>

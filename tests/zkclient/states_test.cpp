@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <random>
+#include <thread>
 
 #include <zkrecipes/mutex.hpp>
 #include <zktesting/expire.hpp>
@@ -27,7 +28,7 @@ bool is_in_table(ConnectionState from, ConnectionState to) {
     case connecting: return to == connected || to == lost || to == closed;
     case connected: return to == suspended || to == lost || to == closed;
     case suspended: return to == connected || to == lost || to == closed;
-    case lost:
+    case lost: return to == closed;  // Closed before the next session began.
     case closed: return false;
   }
   return false;
@@ -168,7 +169,10 @@ TEST_F(StatesTest, AFewRandomOutagesFollowTheTable) {
         proxy.cut();
         second.cut();
         break;
-      case 1: expire(session); break;
+      case 1:
+        expire(session);
+        EXPECT_TRUE(testkit::stopped(session.lost()));
+        break;
       case 2: client.update_servers(second.connect_string(), {.deadline = testkit::soon()}); break;
       default: client.update_servers(proxy.connect_string(), {.deadline = testkit::soon()}); break;
     }
