@@ -10,15 +10,21 @@ std::optional<std::string> own(DataView data) {
   return std::string(*data);
 }
 
-void check_version(const char* operation, const Path& path, std::int32_t version) {
-  if (version < any_version) throw Error(Errc::invalid_argument, operation, path.str(), "the version is negative");
+// Says which of the operations it is, from 1.
+std::string numbered(std::size_t before, const char* why) {
+  return "operation " + std::to_string(before + 1) + ": " + why;
 }
 
 }  // namespace
 
+void Transaction::require_version(const char* operation, const Path& path, std::int32_t version) const {
+  if (version >= any_version) return;
+  throw Error(Errc::invalid_argument, operation, path.str(), numbered(operations_.size(), "the version is negative"));
+}
+
 Transaction& Transaction::create(Path path, DataView data, const CreateOptions& options) {
   const auto refuse = [&](const char* why) {
-    throw Error(Errc::invalid_argument, "transaction create", path.str(), why);
+    throw Error(Errc::invalid_argument, "transaction create", path.str(), numbered(operations_.size(), why));
   };
   switch (options.mode) {
     case CreateMode::persistent:
@@ -30,19 +36,21 @@ Transaction& Transaction::create(Path path, DataView data, const CreateOptions& 
   if (options.ttl.count() != 0) refuse("a time to live is for TTL nodes only");
   if (options.parents) refuse("missing parents cannot be created inside a transaction");
   if (options.protection) refuse("a protected create cannot be part of a transaction");
-  if (options.acl.empty()) throw Error(Errc::invalid_acl, "transaction create", path.str(), "the list is empty");
+  if (const char* why = acl_defect(options.acl)) {
+    throw Error(Errc::invalid_acl, "transaction create", path.str(), numbered(operations_.size(), why));
+  }
   operations_.emplace_back(Create{std::move(path), own(data), options.mode, options.acl});
   return *this;
 }
 
 Transaction& Transaction::set(Path path, DataView data, std::int32_t version) {
-  check_version("transaction set", path, version);
+  require_version("transaction set", path, version);
   operations_.emplace_back(Set{std::move(path), own(data), version});
   return *this;
 }
 
 Transaction& Transaction::remove(Path path, std::int32_t version) {
-  check_version("transaction remove", path, version);
+  require_version("transaction remove", path, version);
   operations_.emplace_back(Remove{std::move(path), version});
   return *this;
 }
@@ -50,7 +58,7 @@ Transaction& Transaction::remove(Path path, std::int32_t version) {
 Transaction& Transaction::check(Path path, std::int32_t version) { return check(Check{std::move(path), version}); }
 
 Transaction& Transaction::check(Check check) {
-  check_version("transaction check", check.path, check.version);
+  require_version("transaction check", check.path, check.version);
   operations_.emplace_back(std::move(check));
   return *this;
 }

@@ -11,6 +11,16 @@
 
 namespace zkclient {
 
+const char* acl_defect(const AclList& acl) noexcept {
+  if (acl.empty()) return "the list is empty";
+  for (const Acl& entry : acl) {  // The C client takes them for C strings.
+    if (entry.scheme.find('\0') != std::string::npos || entry.id.find('\0') != std::string::npos) {
+      return "a scheme or an id holds a zero byte";
+    }
+  }
+  return nullptr;
+}
+
 AclList open_acl() { return {Acl{}}; }
 AclList read_only_acl() { return {Acl{Acl::read, "world", "anyone"}}; }
 AclList creator_all_acl() { return {Acl{Acl::all, "auth", ""}}; }

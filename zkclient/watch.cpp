@@ -21,6 +21,26 @@ void WatchState::arm(WatchRegistry::Kind kind, const std::string& full_path,
 }
 
 void WatchState::deliver(WatchEventType type) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (held_) {
+      kept_ = type;
+      return;
+    }
+  }
+  call(type);
+}
+
+void WatchState::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    if (!kept_) return;
+  }
+  call(*kept_);
+}
+
+void WatchState::call(WatchEventType type) {
   WatchHandler handler;
   {
     const std::lock_guard lock(mutex_);
@@ -45,7 +65,7 @@ void WatchState::drop() {
 
 bool WatchState::armed() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<bool>(handler_);
+  return handler_ && !kept_;
 }
 
 }  // namespace detail

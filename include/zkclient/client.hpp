@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include <zkclient/path.hpp>
+#include <zkclient/reconfig.hpp>
 #include <zkclient/result.hpp>
 #include <zkclient/retry.hpp>
 #include <zkclient/runtime.hpp>
@@ -66,6 +68,10 @@ using StateListener = UniqueFunction<void(const StateChange&)>;
 /// (RetryPolicy); a write whose reply was lost ends with `ErrorKind::in_doubt` and is never sent twice.
 /// Operations wait for a connection until their deadline, so a Client can be made before its server is up.
 ///
+/// Back-pressure: 2,048 requests are on their way to the server at a time, the others wait in the client. Calls that are
+/// not done yet are limited to 200,000 and to 256 MiB of data; one more ends with `Errc::overloaded` at once, and nothing
+/// was sent. The paths of all watches together are limited to 900 kB (they are renewed in one packet).
+///
 /// Thread safety: all members, from any thread, also from handlers; close() from a handler does not wait for
 /// that handler. Cheap to copy: copies share the client, which is closed when the last one goes.
 /// Errors common to all operations, besides what each names: deadline_exceeded, cancelled, closed,
@@ -93,6 +99,20 @@ class Client {
   Subscription on_state_change(StateListener listener) const;
 
   const Path& prefix() const noexcept;
+  /// The server that the session is connected to now, as "ip:port" ("[ip]:port" for IPv6); nullopt while it is not.
+  /// Does not block.
+  std::optional<std::string> server() const;
+
+  /// Proves an identity to the server ("digest" with "user:password", for instance), now and at the beginning of each
+  /// session to come, before anything else is sent there. Identities cannot be taken back. Returns when the server has
+  /// accepted it. Errors: auth_failed (refused: unknown scheme, bad credentials; it is not tried again, and the C client
+  /// has ended the session with it), invalid_argument. No error text or log line ever holds `credentials`. If a server
+  /// refuses later what was accepted before, the identities are dropped, and calls that need them end with no_auth.
+  void add_auth(std::string_view scheme, std::string_view credentials, const CallOptions& call = {}) const;
+  void add_auth(std::string_view scheme, std::string_view credentials, const CallOptions& call,
+                std::error_code& error) const;
+  void async_add_auth(std::string_view scheme, std::string_view credentials, Handler<void> handler,
+                      const CallOptions& call = {}) const;
 
   /// Creates a node. Errors: node_exists, no_node (parent missing), no_children_for_ephemerals, invalid_acl,
   /// unimplemented (TTL nodes switched off), in_doubt.
@@ -103,8 +123,11 @@ class Client {
   void async_create(const Path& path, DataView data, const CreateOptions& options, Handler<Created> handler,
                     const CallOptions& call = {}) const;
 
-  /// Makes sure that `path` and its parents exist; missing ones are created as containers (or `mode`).
+  /// Makes sure that `path` and its parents exist; missing ones are created as containers (or persistent nodes, the only
+  /// other choice for `mode`). A lost reply is resolved by trying again.
   void ensure(const Path& path, CreateMode mode = CreateMode::container, const CallOptions& call = {}) const;
+  void ensure(const Path& path, CreateMode mode, const CallOptions& call, std::error_code& error) const;
+  void async_ensure(const Path& path, CreateMode mode, Handler<void> handler, const CallOptions& call = {}) const;
 
   /// Reads a node. Errors: no_node.
   NodeData get(const Path& path, const CallOptions& call = {}) const;
@@ -112,6 +135,9 @@ class Client {
   void async_get(const Path& path, Handler<NodeData> handler, const CallOptions& call = {}) const;
   /// Reads a node and watches it for a change of its data or its deletion.
   Watched<NodeData> get_and_watch(const Path& path, WatchHandler handler, const CallOptions& call = {}) const;
+  /// The asynchronous forms of the reads that watch: `on_event` is not called before `handler` has returned.
+  void async_get_and_watch(const Path& path, WatchHandler on_event, Handler<Watched<NodeData>> handler,
+                           const CallOptions& call = {}) const;
 
   /// Writes a node's data if its version matches. Errors: no_node, bad_version, in_doubt.
   Stat set(const Path& path, DataView data, std::int32_t version = any_version, const CallOptions& call = {}) const;
@@ -120,6 +146,17 @@ class Client {
   void async_set(const Path& path, DataView data, std::int32_t version, Handler<Stat> handler,
                  const CallOptions& call = {}) const;
 
+  /// A set whose lost reply is resolved by looking at the node, instead of being in doubt. `expected` is the Stat that
+  /// was read with the data to be replaced. `data` must be unique to this call (carry a random id, say): that is how the
+  /// write is recognised, the server itself does not record who wrote. Success and bad_version are always true; what
+  /// cannot be told (the node was written again or replaced meanwhile, the deadline passed) stays in_doubt.
+  /// Errors: as `set`; invalid_argument for empty data or a Stat that was never read.
+  Stat set_resolving(const Path& path, std::string_view data, const Stat& expected, const CallOptions& call = {}) const;
+  Stat set_resolving(const Path& path, std::string_view data, const Stat& expected, const CallOptions& call,
+                     std::error_code& error) const;
+  void async_set_resolving(const Path& path, std::string_view data, const Stat& expected, Handler<Stat> handler,
+                           const CallOptions& call = {}) const;
+
   /// The node's Stat, or nullopt when there is no such node.
   std::optional<Stat> exists(const Path& path, const CallOptions& call = {}) const;
   std::optional<Stat> exists(const Path& path, const CallOptions& call, std::error_code& error) const;
@@ -127,6 +164,8 @@ class Client {
   /// The same, and watches for the node's creation, change or deletion.
   Watched<std::optional<Stat>> exists_and_watch(const Path& path, WatchHandler handler,
                                                 const CallOptions& call = {}) const;
+  void async_exists_and_watch(const Path& path, WatchHandler on_event, Handler<Watched<std::optional<Stat>>> handler,
+                              const CallOptions& call = {}) const;
 
   /// Lists a node's children. Errors: no_node.
   Children children(const Path& path, const CallOptions& call = {}) const;
@@ -134,6 +173,8 @@ class Client {
   void async_children(const Path& path, Handler<Children> handler, const CallOptions& call = {}) const;
   /// The same, and watches for a change of the list or the node's deletion.
   Watched<Children> children_and_watch(const Path& path, WatchHandler handler, const CallOptions& call = {}) const;
+  void async_children_and_watch(const Path& path, WatchHandler on_event, Handler<Watched<Children>> handler,
+                                const CallOptions& call = {}) const;
 
   /// Deletes a node if its version matches. Errors: no_node, bad_version, not_empty, in_doubt.
   void remove(const Path& path, std::int32_t version = any_version, const CallOptions& call = {}) const;
@@ -142,6 +183,28 @@ class Client {
   /// Guaranteed delete: returns at once and tries in the background until the node is gone. With a session, only
   /// while that session lives (its ephemeral nodes go with it).
   void remove_in_background(const Path& path, std::optional<Session> session = {}) const;
+
+  /// Deletes `path` and all that is below it, from the leaves up, whoever made it. Not atomic, but safe against others:
+  /// nodes that appear meanwhile are deleted, too (until the deadline, if somebody goes on creating them), nodes that
+  /// vanish are none of its business, and a missing `path` is success. Lost replies are resolved by trying again. Keeps
+  /// one list of children per level in memory and 128 deletes in flight.
+  /// Errors: invalid_argument ("/", ZooKeeper's own /zookeeper), no_auth (names the node; what was deleted before stays
+  /// deleted), in_doubt (ended by the deadline, a stop request or close() after something was deleted).
+  void remove_tree(const Path& path, const CallOptions& call = {}) const;
+  void remove_tree(const Path& path, const CallOptions& call, std::error_code& error) const;
+  void async_remove_tree(const Path& path, Handler<void> handler, const CallOptions& call = {}) const;
+
+  /// A node's access control list (digests are masked unless the session may administer it). Errors: no_node, no_auth.
+  NodeAcl get_acl(const Path& path, const CallOptions& call = {}) const;
+  NodeAcl get_acl(const Path& path, const CallOptions& call, std::error_code& error) const;
+  void async_get_acl(const Path& path, Handler<NodeAcl> handler, const CallOptions& call = {}) const;
+  /// Replaces it if `Stat::acl_version` matches. Errors: no_node, bad_version, invalid_acl, no_auth, in_doubt.
+  void set_acl(const Path& path, const AclList& acl, std::int32_t acl_version = any_version,
+               const CallOptions& call = {}) const;
+  void set_acl(const Path& path, const AclList& acl, std::int32_t acl_version, const CallOptions& call,
+               std::error_code& error) const;
+  void async_set_acl(const Path& path, const AclList& acl, std::int32_t acl_version, Handler<void> handler,
+                     const CallOptions& call = {}) const;
 
   /// Runs a transaction. Errors: transaction_failed (rolled back; names the operation and why), session_lost (a
   /// guard's session is over), in_doubt.
@@ -153,6 +216,22 @@ class Client {
 
   /// Brings the connected server up to date with the leader, so that later reads see all that was written before.
   void sync(const Path& path = {}, const CallOptions& call = {}) const;
+  void sync(const Path& path, const CallOptions& call, std::error_code& error) const;
+  void async_sync(const Path& path, Handler<void> handler, const CallOptions& call = {}) const;
+
+  /// Who belongs to the ensemble (the node /zookeeper/config, outside of the prefix). Errors: no_node, no_auth.
+  EnsembleConfig get_config(const CallOptions& call = {}) const;
+  EnsembleConfig get_config(const CallOptions& call, std::error_code& error) const;
+  void async_get_config(Handler<EnsembleConfig> handler, const CallOptions& call = {}) const;
+  Watched<EnsembleConfig> get_config_and_watch(WatchHandler handler, const CallOptions& call = {}) const;
+  void async_get_config_and_watch(WatchHandler on_event, Handler<Watched<EnsembleConfig>> handler,
+                                  const CallOptions& call = {}) const;
+  /// Changes the ensemble and returns its new configuration. Needs a super user (add_auth) by default.
+  /// Errors: reconfig_disabled, unimplemented (a standalone server), no_auth, bad_version (Reconfig::version),
+  /// reconfig_in_progress, new_config_no_quorum, invalid_argument, in_doubt.
+  EnsembleConfig reconfig(const Reconfig& change, const CallOptions& call = {}) const;
+  EnsembleConfig reconfig(const Reconfig& change, const CallOptions& call, std::error_code& error) const;
+  void async_reconfig(const Reconfig& change, Handler<EnsembleConfig> handler, const CallOptions& call = {}) const;
 
   /// Replaces the list of servers (as in the constructor) while the client is in use, and returns when it is connected
   /// to one of the new ones. The session goes on: same id, ephemeral nodes, leases and watches; what happened to a

@@ -31,6 +31,9 @@ enum class Errc {
   unimplemented,       ///< The server does not know the request, or has it switched off (TTL nodes, ...).
   transaction_failed,  ///< Rolled back; `Error::detail()` names the operation that failed and why.
   server_error,        ///< The server reported a failure of its own.
+  reconfig_disabled,   ///< The server does not allow changes of its ensemble (reconfigEnabled).
+  reconfig_in_progress,
+  new_config_no_quorum,  ///< Too few servers of the new ensemble are connected and up to date.
   // What was refused before anything was sent.
   invalid_path = 200,
   invalid_argument,

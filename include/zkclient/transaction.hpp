@@ -21,8 +21,9 @@ struct Check {
 };
 
 /// Operations that happen together or not at all. Built by the caller, run by Client::commit, reusable.
-/// Errors: refused when added (throws Error, Errc::invalid_argument): container and TTL nodes, `parents` and
-/// `protection`, none of which the C client can do inside a transaction.
+/// Errors: refused when added (throws Error, Errc::invalid_argument, which names the operation): container and TTL nodes,
+/// `parents` and `protection`, none of which the C client can do inside a transaction; invalid_acl. An empty or too
+/// large transaction is refused when committed. Created nodes come back with their path only, without a Stat.
 /// Thread safety: a value type.
 class Transaction {
  public:
@@ -52,6 +53,8 @@ class Transaction {
   const std::vector<Operation>& operations() const noexcept { return operations_; }
 
  private:
+  void require_version(const char* operation, const Path& path, std::int32_t version) const;
+
   std::vector<Operation> operations_;
 };
 

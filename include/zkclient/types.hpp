@@ -55,6 +55,15 @@ struct Acl {
 };
 using AclList = std::vector<Acl>;
 
+/// A node's access control list with its Stat (`Stat::acl_version` for a conditional set_acl).
+struct NodeAcl {
+  AclList acl;
+  Stat stat;
+};
+
+/// Why no server accepts the list, nullptr if there is no such reason.
+const char* acl_defect(const AclList& acl) noexcept;
+
 AclList open_acl();         ///< Everybody may do everything (the default).
 AclList read_only_acl();    ///< Everybody may read.
 AclList creator_all_acl();  ///< Only the identities authenticated on the creating session.

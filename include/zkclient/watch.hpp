@@ -35,7 +35,8 @@ using WatchHandler = UniqueFunction<void(const WatchEvent&)>;
 
 /// A one-shot watch, armed in the same instant in which the value it came with was read. It survives
 /// reconnections; connection trouble alone never ends it. Dropping the object removes the watch (others on the
-/// same node stay): its handler is not called afterwards, except when it is already running.
+/// same node stay): its handler is not called afterwards, except when it is already running. When nobody is left
+/// who watches the node, the server is told about a second later.
 ///
 /// Thread safety: distinct objects are independent; the handler may drop its own watch.
 class [[nodiscard]] Watch {

@@ -43,6 +43,8 @@ class ArmedWatches {
     if (type != children_changed) watches_.erase(Key(path, Kind::data));
     if (type == children_changed || type == deleted) watches_.erase(Key(path, Kind::children));
   }
+  /// It was removed at the server, and with that in the C client.
+  void removed(const std::string& path, Kind kind) { watches_.erase(Key(path, kind)); }
   /// The handle is gone.
   void handle_gone() {
     for (auto& [key, watch] : watches_) {

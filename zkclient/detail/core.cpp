@@ -59,6 +59,16 @@ std::shared_ptr<SessionState> ClientCore::session() const {
   return shared_session_;
 }
 
+std::optional<std::string> ClientCore::server() const {
+  const std::lock_guard lock(mutex_);
+  return server_;
+}
+
+void ClientCore::set_server(std::optional<std::string> address) {
+  const std::lock_guard lock(mutex_);
+  server_ = std::move(address);
+}
+
 std::string ClientCore::full(const Path& path) const {
   if (options_.prefix.is_root()) return path.str();
   return path.is_root() ? options_.prefix.str() : options_.prefix.str() + path.str();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -68,6 +69,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   const std::shared_ptr<Loop>& loop() const noexcept { return loop_; }
   const std::shared_ptr<CallbackGroup>& callbacks() const noexcept { return callbacks_; }
   std::shared_ptr<SessionState> session() const;
+  /// The server of the current session, while it is connected.
+  std::optional<std::string> server() const;
   Op::TimePoint default_deadline() const { return std::chrono::steady_clock::now() + options_.operation_timeout; }
 
   /// Starts `op`; its `done` is called once, on the loop thread (or in here, if the loop has stopped).
@@ -101,6 +104,13 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   Awaitable<Reply> connected(Call call);
   /// Creates `path` (a full one) and what is missing above it, down from below the prefix.
   Awaitable<Reply> ensure(std::string path, CreateMode mode, AclList acl, Call call);
+  /// Deletes `path` (a full one) and everything below it; a node that is missing is no error.
+  Awaitable<Reply> remove_tree(std::string path, Call call);
+  /// A `set` whose data nobody else writes, on the node that had the Stat `expected`: a lost reply is resolved by
+  /// looking.
+  Awaitable<Reply> set_resolving(Request request, Stat expected, Call call);
+  /// Proves an identity to the server, on this session and on all that follow.
+  Awaitable<Reply> add_auth(Credential credential, Call call);
   /// Looks for the child of `parent` whose name starts with `marker`: its path and Stat, or no_node. Sees every
   /// create of this session whose reply was lost, whichever server it went to.
   Awaitable<Reply> find_marked(std::string parent, std::string marker, Call call);
@@ -134,6 +144,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     void on_rearmed(const ArmedWatches::Pending& watch, const Op& op);
     void submit_own(Request request, UniqueFunction<void(const Op&)> done);
     void note(const Op& op);
+    void schedule_removals();
+    void remove_idle_watches();
 
     ClientCore* const core;  // Outlives its connections.
     const std::shared_ptr<SessionState> session;
@@ -150,6 +162,9 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     bool draining = false;  // Nothing is sent until the handle is replaced by one for next_addresses.
     std::string next_addresses;
     asio::steady_timer drain;
+    asio::steady_timer idle_watches;  // Until watches that nobody waits for are removed at the server.
+    bool removals_scheduled = false;
+    bool removals_wait = false;
   };
 
   ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, ClientOptions options);
@@ -173,6 +188,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::shared_ptr<Op> prepare(Request request, const Call& call, Op::Done done);
   void start_op(const std::shared_ptr<Op>& op);
   bool room_to_wait();
+  bool admit(Op& op);
+  void release(Op& op);
   void pump();
   void on_reply(const std::shared_ptr<Op>& op);
   void retry(const std::shared_ptr<Op>& op);
@@ -185,6 +202,11 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void do_close();
   void on_closed();
 
+  void set_server(std::optional<std::string> address);
+  void refuse_credentials();
+  std::shared_ptr<Credential> remember(Credential credential);
+  void forget(const std::shared_ptr<Credential>& credential);
+
   Awaitable<void> janitor_pause(std::chrono::milliseconds& pause);
   Awaitable<void> remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
 
@@ -195,7 +217,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   mutable std::mutex mutex_;
   std::shared_ptr<SessionState> shared_session_;  // Guarded by mutex_.
   std::condition_variable closed_changed_;
-  bool closed_ = false;  // Guarded by mutex_.
+  bool closed_ = false;                // Guarded by mutex_.
+  std::optional<std::string> server_;  // Guarded by mutex_.
 
   std::shared_ptr<Connection> connection_;
   std::optional<SessionCredentials> resume_;
@@ -207,6 +230,9 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   asio::steady_timer look_up_timer_;
   std::chrono::milliseconds look_up_pause_{200};
   bool look_up_planned_ = false;
+  std::atomic<std::size_t> calls_{0};  // Of the user's, not yet done.
+  std::atomic<std::size_t> call_bytes_{0};
+  std::vector<std::shared_ptr<Credential>> credentials_;  // Applied to each new session, in this order.
   std::deque<std::shared_ptr<Op>> waiting_;
   std::map<std::shared_ptr<Op>, std::shared_ptr<asio::steady_timer>> pausing_;  // Reads before their next attempt.
   std::multimap<Op::TimePoint, std::weak_ptr<Op>> deadlines_;
@@ -232,5 +258,13 @@ class SubscriptionState {
 
 /// A request for `path` of the given type, with nothing else set.
 Request make_request(OpType type, std::string path);
+
+std::string parent_of(const std::string& path);
+std::string child_of(const std::string& parent, const std::string& name);
+
+/// The kind of watch that a read arms.
+constexpr WatchRegistry::Kind watch_kind(OpType type) noexcept {
+  return type == OpType::children ? WatchRegistry::Kind::children : WatchRegistry::Kind::data;
+}
 
 }  // namespace zkclient::detail

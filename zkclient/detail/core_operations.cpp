@@ -1,12 +1,18 @@
-// What ClientCore builds out of single requests: ensure, protected create, guaranteed delete.
+// What ClientCore builds out of single requests: ensure, protected create, resolving set, guaranteed delete.
 
 #include <algorithm>
 
 #include "zkclient/detail/core.hpp"
 #include "zkclient/detail/log.hpp"
+#include "zkclient/detail/set_decider.hpp"
 
 namespace zkclient::detail {
 namespace {
+
+constexpr auto first_janitor_pause = std::chrono::milliseconds(50);
+constexpr auto last_janitor_pause = std::chrono::milliseconds(10'000);
+
+}  // namespace
 
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -15,20 +21,6 @@ std::string parent_of(const std::string& path) {
 
 std::string child_of(const std::string& parent, const std::string& name) {
   return parent == "/" ? "/" + name : parent + "/" + name;
-}
-
-constexpr auto first_janitor_pause = std::chrono::milliseconds(50);
-constexpr auto last_janitor_pause = std::chrono::milliseconds(10'000);
-
-}  // namespace
-
-LoopWatch::~LoopWatch() {
-  if (id_ != 0 && core_->current() == session_) core_->watches().remove(id_);
-}
-
-void LoopWatch::arm(const std::string& path) {
-  session_ = core_->current();
-  id_ = core_->watches().add(path, kind_, std::move(callback_));
 }
 
 std::shared_ptr<Op> ClientCore::prepare(Request request, const Call& call, Op::Done done) {
@@ -55,37 +47,8 @@ PendingReply ClientCore::launch(Request request, const Call& call) {
   return pending;
 }
 
-PendingReply ClientCore::launch_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch) {
-  const PendingReply pending;
-  request.watch = true;
-  const bool absent_too = request.type == OpType::exists;
-  auto done = [this, watch = std::move(watch), path = request.path, absent_too,
-               next = pending.handler()](Reply reply) mutable {
-    const bool arms = reply.ok() || (absent_too && reply.failed(Errc::no_node));
-    if (arms && reply.session == current() && !reply.session->over()) {
-      watch->arm(path);
-    } else if (arms) {  // The answer came, but its session is over, and all its watches have been told.
-      reply.error = closing() ? Errc::closed : Errc::session_lost;
-    }
-    next(std::move(reply));
-  };
-  const auto op = prepare(std::move(request), call, std::move(done));
-  if (call.cancel != nullptr && call.cancel->requested()) {
-    give_up(op, Errc::cancelled);
-  } else {
-    start_op(op);
-  }
-  return pending;
-}
-
 Awaitable<Reply> ClientCore::perform(Request request, Call call) {
   const PendingReply pending = launch(std::move(request), call);
-  Reply reply = co_await pending.get();
-  co_return reply;
-}
-
-Awaitable<Reply> ClientCore::perform_watching(Request request, Call call, std::shared_ptr<LoopWatch> watch) {
-  const PendingReply pending = launch_watching(std::move(request), call, std::move(watch));
   Reply reply = co_await pending.get();
   co_return reply;
 }
@@ -157,6 +120,38 @@ Awaitable<Reply> ClientCore::create_marked(Request request, std::string parent, 
     // Still unknown, unless the session is over, and the node with it.
     if (!found.ok() && !found.failed(Errc::session_lost)) found.error = Errc::in_doubt;
     co_return found;
+  }
+}
+
+Awaitable<Reply> ClientCore::set_resolving(Request request, Stat expected, Call call) {
+  bool doubted = false;
+  for (;;) {
+    Request attempt = request;
+    Reply reply = co_await perform(std::move(attempt), call);
+    const bool in_doubt = reply.failed(Errc::in_doubt);
+    if (reply.ok() || (in_doubt && reply.given_up) || (!in_doubt && !doubted)) co_return reply;
+    doubted = true;  // From here on a failure of an attempt says nothing about those before it.
+    // The server that answers now may lag behind the one that took the set: sync first.
+    const PendingReply synced = launch(make_request(OpType::sync, request.path), call);
+    const PendingReply read = launch(make_request(OpType::get, request.path), call);
+    Reply sync = co_await synced.get();
+    Reply node = co_await read.get();
+    if (!sync.ok() || !node.ok()) {
+      node.error = Errc::in_doubt;
+      node.detail = "what the node is now could not be read";
+      co_return node;
+    }
+    switch (decide_set(expected, *request.data, node.stat, node.data, node.is_null)) {
+      case SetOutcome::applied: co_return node;
+      case SetOutcome::not_applied: break;
+      case SetOutcome::superseded: node.error = Errc::bad_version; co_return node;
+      case SetOutcome::unknown:
+        node.error = Errc::in_doubt;
+        node.detail = "the node was replaced or written again since";
+        co_return node;
+    }
+    // Not for want of an answer: a server that refuses it (access rights, quota) would do so for ever.
+    if (!in_doubt) co_return reply;
   }
 }
 

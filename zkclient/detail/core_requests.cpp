@@ -11,7 +11,10 @@ namespace {
 
 // Requests handed to the C client at a time; the others wait here, where they can still be taken back.
 constexpr int max_in_flight = 2048;
+// Documented at Client.
 constexpr std::size_t max_waiting = 200'000;
+constexpr std::size_t max_waiting_bytes = 256 * 1024 * 1024;
+constexpr auto no_room_to_watch = "the paths of all watches together would be too long to renew after a reconnection";
 // The server's default jute.maxbuffer, which a request must not reach; it would drop the connection.
 constexpr std::size_t max_request_bytes = 1'048'575 - 512;
 
@@ -42,7 +45,25 @@ Request make_request(OpType type, std::string path) {
   return request;
 }
 
+// Counts a call of the user's, from any thread, until it is done. What a busy loop has not even looked at counts, too.
+bool ClientCore::admit(Op& op) {
+  const std::size_t bytes = op.request.wire_size();
+  const std::size_t calls = calls_.fetch_add(1) + 1;
+  const std::size_t all_bytes = call_bytes_.fetch_add(bytes) + bytes;
+  op.admitted_bytes = bytes;
+  return calls <= max_waiting && all_bytes <= max_waiting_bytes;
+}
+
 void ClientCore::submit(const std::shared_ptr<Op>& op, const std::stop_token& stop) {
+  if (!admit(*op)) {
+    release(*op);
+    Reply refused;
+    refused.error = Errc::overloaded;
+    refused.detail = "too many requests are waiting";
+    Op::Done done = std::move(op->done);
+    done(std::move(refused));
+    return;
+  }
   const bool accepted = loop_->post([self = shared_from_this(), op, stop] {
     if (stop.stop_requested()) {
       self->give_up(op, Errc::cancelled);
@@ -70,11 +91,12 @@ void ClientCore::start_op(const std::shared_ptr<Op>& op) {
   } else if (op->deadline && *op->deadline <= std::chrono::steady_clock::now()) {
     give_up(op, Errc::deadline_exceeded);
   } else if (op->request.wire_size() > max_request_bytes) {
-    fail(op, Errc::too_large);
+    fail(op, Errc::too_large,
+         fmt::format("it takes {} bytes of at most {}", op->request.wire_size(), max_request_bytes));
   } else if (!op->urgent && !room_to_wait()) {
     fail(op, Errc::overloaded, "too many requests are waiting");
-  } else if (op->request.watch && !connection_->watches.has_room(op->request.path)) {
-    fail(op, Errc::overloaded, "the paths of all watches together would be too long to renew after a reconnection");
+  } else if (op->request.watch && !connection_->watches.has_room(op->request.path, watch_kind(op->request.type))) {
+    fail(op, Errc::overloaded, no_room_to_watch);
   } else {
     op->state = Op::State::waiting;
     op->urgent ? waiting_.push_front(op) : waiting_.push_back(op);
@@ -104,9 +126,15 @@ void ClientCore::pump() {
       finish(op);
       continue;
     }
+    const WatchRegistry::Kind kind = watch_kind(op->request.type);
+    if (op->request.watch && !connection_->watches.reserve(op->request.path, kind)) {
+      fail(op, Errc::overloaded, no_room_to_watch);
+      continue;
+    }
     op->state = Op::State::in_flight;
     ++op->attempts;
     if (connection_->handle->submit(op)) continue;
+    if (op->request.watch) connection_->watches.settle(op->request.path, kind, false);
     op->state = Op::State::waiting;
     --op->attempts;
     waiting_.push_front(op);
@@ -163,6 +191,12 @@ void ClientCore::end_pauses() {
     timer->cancel();
 }
 
+void ClientCore::release(Op& op) {
+  if (op.admitted_bytes == 0) return;
+  calls_.fetch_sub(1);
+  call_bytes_.fetch_sub(std::exchange(op.admitted_bytes, 0));
+}
+
 void ClientCore::fail(const std::shared_ptr<Op>& op, Errc code, std::string detail) {
   op->reply.error = code;
   op->reply.detail = std::move(detail);
@@ -187,6 +221,7 @@ void ClientCore::finish(const std::shared_ptr<Op>& op) {
   op->cancel_guard.reset();
   op->stop.reset();
   if (const auto pause = pausing_.find(op); pause != pausing_.end()) pause->second->cancel();
+  release(*op);
   Op::Done done = std::move(op->done);
   // The C client may still know the op; its reply then goes into an object that nobody looks at.
   Reply reply = op->in_library != nullptr ? op->reply : std::move(op->reply);

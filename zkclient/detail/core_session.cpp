@@ -15,7 +15,12 @@ constexpr auto goodbye_patience = std::chrono::milliseconds(1000);
 }  // namespace
 
 ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionState> state)
-    : core(&owner), session(std::move(state)), silence(owner.context()), drain(owner.context()) {
+    : core(&owner),
+      session(std::move(state)),
+      silence(owner.context()),
+      drain(owner.context()),
+      idle_watches(owner.context()) {
+  watches.on_idle([this] { schedule_removals(); });
   LeaseKeeper::Hooks hooks;
   hooks.send = [this](Request request, Op::Done done) {
     const auto op = std::make_shared<Op>();
@@ -37,9 +42,11 @@ void ClientCore::Connection::on_handle_event(HandleEvent event) {
   switch (event) {
     case HandleEvent::connected: core->on_connected(); break;
     case HandleEvent::disconnected: core->on_suspended(); break;
+    case HandleEvent::flushed: core->pump(); break;
     case HandleEvent::expired: core->lose_session("the server ended it"); break;
     case HandleEvent::auth_failed:
       log(LogLevel::error, session_name(session->id()) + ": the server refused the credentials");
+      core->refuse_credentials();
       core->lose_session("the server refused the credentials");
       break;
   }
@@ -51,10 +58,16 @@ void ClientCore::Connection::on_node_event(int type, const std::string& path) {
 }
 
 void ClientCore::Connection::on_reply(const std::shared_ptr<Op>& op) {
+  const auto self = shared_from_this();
+  const bool arms = op->code == rc::ok || (op->request.type == OpType::exists && op->code == rc::no_node);
   op->reply.session = session;
   note(*op);
-  if (auto mine = own.extract(op.get()); !mine.empty()) mine.mapped()(*op);
+  auto mine = own.extract(op.get());
+  const bool reserved = op->request.watch && mine.empty();
+  if (!mine.empty()) mine.mapped()(*op);
   core->on_reply(op);
+  // Also when the caller has given up: the C client has the watch all the same.
+  if (reserved) watches.settle(op->request.path, watch_kind(op->request.type), arms);
 }
 
 void ClientCore::open_session() {
@@ -86,8 +99,9 @@ void ClientCore::on_connected() {
   if (log_enabled(LogLevel::info)) {
     log(LogLevel::info, fmt::format("{}: {} at {}, timeout {} ms", session_name(credentials.id),
                                     known != 0 || connection.resume.id != 0 ? "resumed" : "opened",
-                                    connection.handle->server(), connection.session->timeout().count()));
+                                    connection.handle->server().value_or("?"), connection.session->timeout().count()));
   }
+  connection.handle->authenticate_first(credentials_);
   change_state(ConnectionState::connected);
   plan_look_up();
   const auto session = connection.session;
@@ -96,6 +110,8 @@ void ClientCore::on_connected() {
   if (session->over()) return;
   session->notify();
   pump();
+  connection.removals_wait = false;
+  connection.schedule_removals();
 }
 
 void ClientCore::on_suspended() {
@@ -121,6 +137,7 @@ void ClientCore::on_suspended() {
 void ClientCore::change_state(ConnectionState state) {
   const auto session = connection_->session;
   session->set_state(state);
+  set_server(state == ConnectionState::connected ? connection_->handle->server() : std::nullopt);
   std::erase_if(listeners_, [](const std::weak_ptr<SubscriptionState>& listener) { return listener.expired(); });
   for (const auto& weak : listeners_) {
     const auto listener = weak.lock();
@@ -154,6 +171,7 @@ void ClientCore::end_session(ConnectionState state) {
   connection->silence.cancel();
   connection->drain.cancel();
   connection->draining = false;
+  connection->idle_watches.cancel();
   end_pauses();
   connection->leases->stop();
   change_state(state);

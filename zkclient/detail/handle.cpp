@@ -4,6 +4,9 @@
 
 #include <zookeeper/zookeeper.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace zkclient::detail {
 
 // What the C client fills in when a transaction completes; its addresses must not change until then.
@@ -45,7 +48,7 @@ class NativeAcl {
     }
     native_ = {static_cast<std::int32_t>(entries_.size()), entries_.data()};
   }
-  const ACL_vector* get() const { return &native_; }
+  ACL_vector* get() { return &native_; }
 
  private:
   std::vector<::ACL> entries_;
@@ -109,6 +112,17 @@ struct Callbacks {
     }
     finish(code, data, op);
   }
+  static void acl_known(int code, ACL_vector* acl, ::Stat* stat, const void* data) {
+    Op& op = from(data);
+    if (code == ZOK && acl != nullptr) {
+      for (std::int32_t i = 0; i < acl->count; ++i) {
+        const ::ACL& entry = acl->data[i];
+        op.reply.acl.push_back(zkclient::Acl{entry.perms, entry.id.scheme, entry.id.id});
+      }
+      if (stat != nullptr) op.reply.stat = convert(*stat);
+    }
+    finish(code, data, op);
+  }
   static void synced(int code, const char*, const void* data) { finish(code, data, from(data)); }
   static void done(int code, const void* data) { finish(code, data, from(data)); }
   static void committed(int code, const void* data) {
@@ -131,7 +145,7 @@ namespace {
 
 // Fills one slot of a transaction; strings stay owned by the op's request and buffers.
 void fill(const Transaction::Operation& from, zoo_op_t& to, std::string& path_buffer, ::Stat& stat,
-          const std::vector<NativeAcl>& acls, std::size_t& next_acl) {
+          std::vector<NativeAcl>& acls, std::size_t& next_acl) {
   if (const auto* create = std::get_if<Transaction::Create>(&from)) {
     path_buffer.assign(create->path.str().size() + 16, '\0');  // Room for a sequence number.
     zoo_create_op_init(&to, create->path.str().c_str(), data_of(create->data), length_of(create->data),
@@ -146,7 +160,24 @@ void fill(const Transaction::Operation& from, zoo_op_t& to, std::string& path_bu
   }
 }
 
+int send_reconfig(zhandle_t* zh, Op& op) {
+  const Reconfig& change = *op.request.reconfig;
+  const auto joined = [](const std::vector<std::string>& entries) {
+    std::string text;
+    for (const std::string& entry : entries)
+      text += (text.empty() ? "" : ",") + entry;
+    return text;
+  };
+  const std::string joining = joined(change.joining);
+  const std::string leaving = joined(change.leaving);
+  const std::string members = joined(change.members);
+  const auto pointer = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
+  return zoo_areconfig(zh, pointer(joining), pointer(leaving), pointer(members), change.version, &Callbacks::got, &op);
+}
+
 int send_multi(zhandle_t* zh, Op& op) {
+  // On a handle that is dead the C client frees what is not its own.
+  if (zoo_state(zh) != ZOO_CONNECTED_STATE) return ZINVALIDSTATE;
   const auto& operations = op.request.operations;
   op.multi = std::make_unique<Op::MultiBuffers>();
   Op::MultiBuffers& multi = *op.multi;
@@ -196,7 +227,7 @@ int Handle::send(Op& op) {
   watcher_fn watch = request.watch ? &Handle::watcher : nullptr;
   switch (request.type) {
     case OpType::create: {
-      const NativeAcl acl(request.acl);
+      NativeAcl acl(request.acl);
       return zoo_acreate2_ttl(zh_, path, data_of(request.data), length_of(request.data), acl.get(),
                               native_mode(request.mode), request.ttl_ms, &Callbacks::created, &op);
     }
@@ -209,9 +240,55 @@ int Handle::send(Op& op) {
     case OpType::remove: return zoo_adelete(zh_, path, request.version, &Callbacks::done, &op);
     case OpType::multi: return send_multi(zh_, op);
     case OpType::sync: return zoo_async(zh_, path, &Callbacks::synced, &op);
+    case OpType::get_acl: return zoo_aget_acl(zh_, path, &Callbacks::acl_known, &op);
+    case OpType::set_acl: {
+      NativeAcl acl(request.acl);
+      return zoo_aset_acl(zh_, path, request.version, acl.get(), &Callbacks::done, &op);
+    }
+    case OpType::reconfig: return send_reconfig(zh_, op);
+    case OpType::remove_watches:
+      // Of all the forms only this one removes the watch at the server, too. Its declaration asks for a pointer to a
+      // function pointer, and its definition for the function pointer.
+      return zoo_aremove_all_watches(zh_, path, request.of_children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 0,
+                                     reinterpret_cast<void_completion_t*>(&Callbacks::done), &op);
+    case OpType::authenticate: {
+      const int code = authenticate(request.credential);
+      if (code == ZOK) Callbacks::done(ZOK, &op);
+      return code;
+    }
     case OpType::connect: break;
   }
   return ZBADARGUMENTS;
+}
+
+void Handle::authenticate_first(const std::vector<std::shared_ptr<Credential>>& credentials) {
+  if (!std::exchange(fresh_, false)) return;
+  for (const auto& credential : credentials) {
+    const int code = zoo_add_auth(zh_, credential->scheme.c_str(), credential->secret.data(),
+                                  static_cast<int>(credential->secret.size()), nullptr, nullptr);
+    if (code == ZOK) authenticated_.push_back(credential);
+  }
+  schedule_drive();
+}
+
+// The C client puts it before all that is unsent, and so, if a request is partly sent, into the middle of that. Hence
+// only when nothing is unsent. It keeps what it got and repeats it after each reconnection.
+int Handle::authenticate(const std::shared_ptr<Credential>& credential) {
+  if (std::find(authenticated_.begin(), authenticated_.end(), credential) != authenticated_.end()) return ZOK;
+  if (write_armed_ || drive_scheduled_) {
+    flush_wanted_ = true;
+    return ZINVALIDSTATE;
+  }
+  const int code = zoo_add_auth(zh_, credential->scheme.c_str(), credential->secret.data(),
+                                static_cast<int>(credential->secret.size()), nullptr, nullptr);
+  if (code == ZOK) authenticated_.push_back(credential);
+  return code;
+}
+
+void Handle::tell_flushed() {
+  if (!flush_wanted_ || !connected_ || write_armed_ || drive_scheduled_) return;
+  flush_wanted_ = false;
+  ready_.push_back({nullptr, HandleEvent::flushed});
 }
 
 }  // namespace zkclient::detail

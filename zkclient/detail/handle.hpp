@@ -3,7 +3,9 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -20,7 +22,8 @@ namespace zkclient::detail {
 
 namespace asio = boost::asio;
 
-enum class HandleEvent { connected, disconnected, expired, auth_failed };
+/// `flushed`: an `authenticate` that had to wait for unsent requests may be submitted again.
+enum class HandleEvent { connected, disconnected, expired, auth_failed, flushed };
 
 /// What a handle tells its owner. Never called from inside the C client, so everything is allowed in there.
 class HandleOwner {
@@ -53,10 +56,14 @@ class Handle : public std::enable_shared_from_this<Handle> {
 
   /// Sends `op`; only while connected. False when the connection turned out to be broken: nothing was sent.
   bool submit(const std::shared_ptr<Op>& op);
+  /// Before the first request of a handle: proves all these identities. Does nothing later.
+  void authenticate_first(const std::vector<std::shared_ptr<Credential>>& credentials);
   bool connected() const noexcept { return connected_; }
   int in_flight() const noexcept { return in_flight_; }
   SessionCredentials credentials() const;
   std::chrono::milliseconds timeout() const;
+  /// The "ip:port" that it is connected to.
+  std::optional<std::string> server() const;
 
   /// Ends the session at the server (as far as it can be reached: a server that says nothing for `patience` is given up)
   /// and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is told to
@@ -66,8 +73,6 @@ class Handle : public std::enable_shared_from_this<Handle> {
   /// already is told to the owner before this returns, requests in flight end with a loss; then nothing more is told.
   /// Not from inside a call to the owner.
   void drop();
-  /// The server that is or was connected last ("127.0.0.1:2181"); empty when unknown. For messages.
-  std::string server() const;
 
  private:
   struct Ready {
@@ -83,6 +88,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
 
   void session_event(int state);
   int send(Op& op);
+  int authenticate(const std::shared_ptr<Credential>& credential);
+  void tell_flushed();
   void drive();
   void schedule_drive();
   bool take_descriptor(int fd);
@@ -121,6 +128,9 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool listens_for_write_ = false;
   bool drive_scheduled_ = false;
   bool running_ready_ = false;
+  bool fresh_ = true;          // Nothing was handed to the C client yet.
+  bool flush_wanted_ = false;  // Somebody waits for HandleEvent::flushed.
+  std::vector<std::shared_ptr<Credential>> authenticated_;
   std::chrono::steady_clock::time_point attempt_begun_;
   std::chrono::milliseconds attempt_patience_{0};  // Zero: not yet known.
   unsigned generation_ = 0;                        // Of the descriptor; stale waits are ignored.

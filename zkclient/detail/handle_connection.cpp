@@ -62,17 +62,19 @@ SessionCredentials Handle::credentials() const {
   return {identity->client_id, std::string(identity->passwd, sizeof identity->passwd)};
 }
 
-std::string Handle::server() const {
+// Not zoo_get_current_server(): its answer is in a buffer that all handles of the process share.
+std::optional<std::string> Handle::server() const {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   char host[NI_MAXHOST];
   char port[NI_MAXSERV];
   const int fd = descriptor_.is_open() ? const_cast<Handle*>(this)->descriptor_.native_handle() : -1;
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (fd == -1 || ::getpeername(fd, generic, &length) != 0) return {};
+  if (fd == -1 || ::getpeername(fd, generic, &length) != 0) return std::nullopt;
   const int flags = NI_NUMERICHOST | NI_NUMERICSERV;
-  if (::getnameinfo(generic, length, host, sizeof host, port, sizeof port, flags) != 0) return {};
-  return std::string(host) + ":" + port;
+  if (::getnameinfo(generic, length, host, sizeof host, port, sizeof port, flags) != 0) return std::nullopt;
+  const bool v6 = address.ss_family == AF_INET6;
+  return (v6 ? "[" + std::string(host) + "]" : std::string(host)) + ":" + port;
 }
 
 std::chrono::milliseconds Handle::timeout() const { return std::chrono::milliseconds(zoo_recv_timeout(zh_)); }
@@ -173,6 +175,7 @@ void Handle::drive() {
     arm_timer(std::chrono::seconds(wait.tv_sec) + std::chrono::microseconds(wait.tv_usec));
     if (ready && !connected_) arm_timer(give_up_on_silence(fd));
     if (fd != -1 && !ready) arm_timer(descriptor_pause);
+    tell_flushed();
   }
   run_ready();
 }

@@ -13,6 +13,11 @@ const char* to_string(OpType type) noexcept {
     case OpType::multi: return "commit";
     case OpType::sync: return "sync";
     case OpType::connect: return "connect";
+    case OpType::get_acl: return "get_acl";
+    case OpType::set_acl: return "set_acl";
+    case OpType::reconfig: return "reconfig";
+    case OpType::remove_watches: return "remove_watches";
+    case OpType::authenticate: return "add_auth";
   }
   return "unknown";
 }
@@ -26,6 +31,12 @@ std::size_t Request::wire_size() const noexcept {
     return size;
   };
   std::size_t size = overhead + path.size() + (data ? data->size() : 0) + acl_size(acl);
+  if (reconfig != nullptr) {
+    for (const auto* list : {&reconfig->joining, &reconfig->leaving, &reconfig->members}) {
+      for (const std::string& entry : *list)
+        size += entry.size() + 1;
+    }
+  }
   for (const auto& operation : operations) {
     size += overhead;
     if (const auto* create = std::get_if<Transaction::Create>(&operation)) {
@@ -43,6 +54,7 @@ std::size_t Request::wire_size() const noexcept {
 
 Errc rc::to_errc(int code) noexcept {
   switch (code) {
+    case no_watcher:  // "There is no such watch", which only the client itself asks about.
     case no_node: return Errc::no_node;
     case no_auth: return Errc::no_auth;
     case bad_version: return Errc::bad_version;
@@ -52,6 +64,9 @@ Errc rc::to_errc(int code) noexcept {
     case invalid_acl: return Errc::invalid_acl;
     case auth_failed: return Errc::auth_failed;
     case quota_exceeded: return Errc::quota_exceeded;
+    case reconfig_disabled: return Errc::reconfig_disabled;
+    case reconfig_in_progress: return Errc::reconfig_in_progress;
+    case new_config_no_quorum: return Errc::new_config_no_quorum;
     case throttled: return Errc::throttled;
     case unimplemented: return Errc::unimplemented;
     case bad_arguments:

@@ -11,6 +11,7 @@
 
 #include <zkclient/error.hpp>
 #include <zkclient/function.hpp>
+#include <zkclient/reconfig.hpp>
 #include <zkclient/transaction.hpp>
 #include <zkclient/types.hpp>
 
@@ -21,10 +22,34 @@ namespace zkclient::detail {
 
 class Handle;
 
-/// `connect` is not sent: it is done as soon as a session is connected.
-enum class OpType { create, get, set, exists, children, remove, multi, sync, connect };
+/// `connect` is not sent: it is done as soon as a session is connected. `authenticate` has no reply: it is done as soon
+/// as it was handed to the C client, and what the server thinks of it shows in the requests after it.
+enum class OpType {
+  create,
+  get,
+  set,
+  exists,
+  children,
+  remove,
+  multi,
+  sync,
+  connect,
+  get_acl,
+  set_acl,
+  reconfig,
+  remove_watches,
+  authenticate
+};
 
 const char* to_string(OpType type) noexcept;
+
+/// What the client proves its identity with. Never shown to anybody.
+struct Credential {
+  std::string scheme;
+  std::string secret;
+  bool confirmed = false;  ///< A server has accepted it.
+  bool refused = false;
+};
 
 /// One request to the server. Paths are full: the client's prefix is already in front.
 struct Request {
@@ -37,9 +62,13 @@ struct Request {
   AclList acl = {};
   bool watch = false;
   std::vector<Transaction::Operation> operations = {};
+  std::shared_ptr<const Reconfig> reconfig = {};
+  bool of_children = false;  ///< remove_watches: the watches of its children, or of its data.
+  std::shared_ptr<Credential> credential = {};
 
   bool is_write() const noexcept {
-    return type == OpType::create || type == OpType::set || type == OpType::remove || type == OpType::multi;
+    return type == OpType::create || type == OpType::set || type == OpType::remove || type == OpType::multi ||
+           type == OpType::set_acl || type == OpType::reconfig || type == OpType::remove_watches;
   }
   /// What the request takes on the wire, roughly; never less.
   std::size_t wire_size() const noexcept;
@@ -56,6 +85,8 @@ inline constexpr int unimplemented = -6;
 inline constexpr int operation_timeout = -7;
 inline constexpr int bad_arguments = -8;
 inline constexpr int invalid_state = -9;
+inline constexpr int new_config_no_quorum = -13;
+inline constexpr int reconfig_in_progress = -14;
 inline constexpr int no_node = -101;
 inline constexpr int no_auth = -102;
 inline constexpr int bad_version = -103;
@@ -67,6 +98,8 @@ inline constexpr int invalid_acl = -114;
 inline constexpr int auth_failed = -115;
 inline constexpr int closing = -116;
 inline constexpr int session_moved = -118;
+inline constexpr int no_watcher = -121;
+inline constexpr int reconfig_disabled = -123;
 inline constexpr int quota_exceeded = -125;
 inline constexpr int throttled = -127;
 
@@ -94,6 +127,7 @@ struct Reply {
   bool is_null = false;
   Stat stat = {};
   std::vector<std::string> names = {};
+  AclList acl = {};
   std::vector<OperationResult> results = {};
   std::vector<int> codes = {};                 ///< Per operation of a failed transaction.
   BootClock::time_point sent = {};             ///< Just before the request was handed to the C client.
@@ -120,7 +154,8 @@ class Op : public std::enable_shared_from_this<Op> {
   bool urgent = false;  ///< A heartbeat: goes before everything that waits.
   State state = State::idle;
   int attempts = 0;
-  int code = 0;  ///< The C client's result code.
+  std::size_t admitted_bytes = 0;  ///< What it takes of the client's limit.
+  int code = 0;                    ///< The C client's result code.
   Reply reply;
   std::shared_ptr<Op> in_library;  ///< Keeps the op alive while the C client knows its address.
   Handle* handle = nullptr;
