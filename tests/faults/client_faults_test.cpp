@@ -94,6 +94,13 @@ const Write writes[] = {
                       [done](const Result<std::vector<OperationResult>>& result) { done(result.code()); });
      },
      [](const Client& c) { return c.exists("/w/node")->version; }},
+    {"set_acl", RequestType::set_acl,
+     [](const Client& c, const CallOptions& call) { c.set_acl("/w/node", zkclient::open_acl(), any_version, call); },
+     [](const Client& c, std::function<void(std::error_code)> done) {
+       c.async_set_acl("/w/node", zkclient::open_acl(), any_version,
+                       [done](const Result<void>& result) { done(result.code()); });
+     },
+     [](const Client& c) { return c.exists("/w/node")->acl_version; }},
 };
 
 class WriteFaultsTest : public ClientFaultsTest, public ::testing::WithParamInterface<Write> {
@@ -566,6 +573,166 @@ TEST_F(ClientFaultsTest, EveryResultIsTrueWhileTheLinkFlaps) {
   EXPECT_EQ(observer.get("/counter").data, std::to_string(value));
   EXPECT_EQ(observer.get("/counter").stat.version, version);
   GTEST_LOG_(INFO) << doubts << " writes were in doubt";
+}
+
+// ---- Writes that resolve a lost reply themselves, and those that cannot ---------------------------------------------
+
+TEST_F(ClientFaultsTest, AReconfigWhoseReplyIsLostIsInDoubt) {
+  const Client client = proxied();
+  client.connect();
+  const Fault fault = proxy.drop_next_reply(RequestType::reconfig);
+  EXPECT_EQ(error_of([&] { client.reconfig({.leaving = {"9"}}, patient()); }), Errc::in_doubt);
+  EXPECT_TRUE(fault.wait(testkit::patience));
+  client.sync("/", patient());
+  EXPECT_EQ(proxy.request_count(RequestType::reconfig), 1u);
+}
+
+class ResolvingSetTest : public ClientFaultsTest {
+ protected:
+  void SetUp() override {
+    observer.create("/n", "old");
+    client.connect();
+    before = observer.get("/n").stat;
+  }
+  const Client client = proxied();
+  Stat before;
+};
+
+TEST_F(ResolvingSetTest, ALostReplyIsFoundOutToBeSuccess) {
+  const Fault fault = proxy.drop_next_reply(RequestType::set_data);
+  const Stat stat = client.set_resolving("/n", "new 4711", before, patient());
+  EXPECT_TRUE(fault.happened());
+  EXPECT_EQ(stat.version, 1);
+  EXPECT_EQ(observer.get("/n").stat, stat);
+  EXPECT_EQ(proxy.request_count(RequestType::set_data), 1u);
+}
+
+TEST_F(ResolvingSetTest, ALostRequestIsSentAgain) {
+  const Fault fault = proxy.drop_next_request(RequestType::set_data);
+  std::error_code error;
+  EXPECT_EQ(client.set_resolving("/n", "new 4711", before, patient(), error).version, 1);
+  EXPECT_FALSE(error);
+  EXPECT_TRUE(fault.happened());
+  EXPECT_EQ(observer.get("/n").data, "new 4711");
+}
+
+TEST_F(ResolvingSetTest, SeveralLossesInARowAreResolved) {
+  const Fault first = proxy.drop_next_request(RequestType::set_data);
+  const Fault second = proxy.drop_next_reply(RequestType::set_data);
+  const Fault third = proxy.drop_next_reply(RequestType::sync);
+  Box<Result<Stat>> results;
+  client.async_set_resolving(
+      "/n", "new 4711", before, [&](Result<Stat> result) { results.put(std::move(result)); }, patient());
+  const auto result = results.take();
+  ASSERT_TRUE(result) << result.error().what();
+  EXPECT_EQ(result->version, 1);
+  EXPECT_TRUE(first.happened() && second.happened() && third.happened());
+}
+
+TEST_F(ResolvingSetTest, AnotherWriterIsNeverTakenForOurs) {
+  const Fault fault = proxy.drop_next_request(RequestType::set_data);
+  auto held = proxy.hold_next_reply(RequestType::connect);  // Not before somebody else has written.
+  Box<Result<Stat>> results;
+  client.async_set_resolving(
+      "/n", "ours 4711", before, [&](Result<Stat> result) { results.put(std::move(result)); }, patient());
+  ASSERT_TRUE(fault.wait(testkit::patience));
+  observer.set("/n", "theirs");
+  held.release();
+  EXPECT_EQ(results.take().code(), Errc::bad_version);
+  EXPECT_EQ(observer.get("/n").data, "theirs");
+}
+
+TEST_F(ResolvingSetTest, WhatCannotBeToldStaysInDoubt) {
+  struct Case {
+    const char* what;
+    std::function<void()> meddle;
+  };
+  const Case cases[] = {
+      {"written again", [&] { observer.set("/n", "theirs"); }},
+      {"removed", [&] { observer.remove("/n"); }},
+      {"replaced",
+       [&] {
+         observer.remove("/n");
+         observer.create("/n", "ours 4711");
+         observer.set("/n", "ours 4711");
+       }},
+  };
+  for (const Case& now : cases) {
+    if (!observer.exists("/n")) observer.create("/n");
+    before = observer.exists("/n").value();
+    const Fault fault = proxy.drop_next_reply(RequestType::set_data);
+    auto held = proxy.hold_next_reply(RequestType::connect);
+    Box<Result<Stat>> results;
+    client.async_set_resolving(
+        "/n", "ours 4711", before, [&](Result<Stat> result) { results.put(std::move(result)); }, patient());
+    ASSERT_TRUE(fault.wait(testkit::patience));
+    now.meddle();
+    held.release();
+    EXPECT_EQ(results.take().code(), Errc::in_doubt) << now.what;
+  }
+}
+
+TEST_F(ResolvingSetTest, WithoutALossItIsAnOrdinaryVersionedSet) {
+  EXPECT_EQ(client.set_resolving("/n", "one", before, patient()).version, 1);
+  EXPECT_EQ(error_of([&] { client.set_resolving("/n", "two", before, patient()); }), Errc::bad_version);
+  EXPECT_EQ(error_of([&] { client.set_resolving("/n", "", before); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { client.set_resolving("/n", "x", Stat{}); }), Errc::invalid_argument);
+}
+
+class RemoveTreeTest : public ClientFaultsTest {
+ protected:
+  void SetUp() override {
+    observer.create("/tree");
+    for (int i = 0; i < 40; ++i)
+      observer.create(Path("/tree/n" + std::to_string(i)));
+    observer.create("/tree/n0/below");
+    client.connect();
+  }
+  const Client client = proxied();
+};
+
+TEST_F(RemoveTreeTest, LostRepliesAndRequestsAreResolved) {
+  const Fault faults[] = {proxy.drop_next_reply(RequestType::remove), proxy.drop_next_request(RequestType::remove),
+                          proxy.drop_next_reply(RequestType::get_children2),
+                          proxy.drop_next_reply(RequestType::remove)};
+  client.remove_tree("/tree", patient());
+  EXPECT_FALSE(observer.exists("/tree"));
+  for (const Fault& fault : faults)
+    EXPECT_TRUE(fault.happened());
+}
+
+TEST_F(RemoveTreeTest, SurvivesAFlappingLink) {
+  std::atomic<bool> ended{false};
+  std::thread flapper([&] {
+    while (!ended) {
+      const std::size_t seen = proxy.request_count(RequestType::any);
+      (void)proxy.wait_for_requests(RequestType::any, seen + 10, 100ms);
+      proxy.cut();
+    }
+  });
+  client.remove_tree("/tree", patient());
+  ended = true;
+  flapper.join();
+  EXPECT_FALSE(observer.exists("/tree"));
+}
+
+TEST_F(RemoveTreeTest, EndedInTheMiddleItIsInDoubt) {
+  auto held = proxy.hold_next_reply(RequestType::get_children2);
+  Box<std::error_code> codes;
+  std::stop_source stop;
+  client.async_remove_tree("/tree", [&](const Result<void>& result) { codes.put(result.code()); },
+                           {.deadline = testkit::soon(), .stop = stop.get_token()});
+  ASSERT_TRUE(held.wait(testkit::patience));
+  stop.request_stop();
+  EXPECT_EQ(codes.take(), Errc::cancelled) << "nothing was deleted yet";
+  held.release();
+  auto reply = proxy.hold_next_reply(RequestType::remove);
+  // The first delete is that of the root, which has children.
+  const auto call = CallOptions{.deadline = SteadyClock::now() + 500ms};
+  EXPECT_EQ(error_of([&] { client.remove_tree("/tree", call); }), Errc::in_doubt);
+  reply.release();
+  client.remove_tree("/tree", patient());
+  EXPECT_FALSE(observer.exists("/tree"));
 }
 
 // Many requests in flight at each cut: every handler is called once, and no reply is taken for another request's.

@@ -34,16 +34,6 @@ std::size_t descriptor_count() {
   return count;
 }
 
-void remove_tree(const zkclient::Client& client, const zkclient::Path& path) {
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    std::error_code error;
-    for (const std::string& name : client.children(path, {}, error).names)
-      remove_tree(client, path / name);
-    client.remove(path, zkclient::any_version, {}, error);
-    if (!error || error == zkclient::Errc::no_node) return;
-  }
-}
-
 void ServerTest::SetUp() {
   static std::atomic<int> counter{0};
   const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
@@ -58,7 +48,7 @@ void ServerTest::SetUp() {
 
 void ServerTest::TearDown() {
   const zkclient::Client client(hosts());
-  remove_tree(client, prefix_.parent());
+  client.remove_tree(prefix_.parent(), {.deadline = soon()});
 }
 
 zkclient::Client ServerTest::make_client(zkclient::ClientOptions options) const {
@@ -86,7 +76,7 @@ bool made_clean(const zktesting::Server& server) {
     {
       const zkclient::Client client(server.connect_string());
       for (const std::string& name : client.children("/").names) {
-        if (name != "zookeeper") remove_tree(client, zkclient::Path("/") / name);
+        if (name != "zookeeper") client.remove_tree(zkclient::Path("/") / name);
       }
     }
     return eventually(

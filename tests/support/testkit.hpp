@@ -121,7 +121,4 @@ class FaultTest : public ::testing::Test {
   static zktesting::Server& clean_server();
 };
 
-/// Deletes `path` and everything below it.
-void remove_tree(const zkclient::Client& client, const zkclient::Path& path);
-
 }  // namespace testkit

@@ -1,0 +1,202 @@
+#include <future>
+
+#include <zktesting/expire.hpp>
+
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using zkclient::Acl;
+using zkclient::AclList;
+using zkclient::any_version;
+using zkclient::Client;
+using zkclient::ConnectionState;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::NodeAcl;
+using zkclient::Result;
+using zkclient::Session;
+
+class AclTest : public testkit::ServerTest {
+ protected:
+  static AclList only_creator() { return zkclient::creator_all_acl(); }
+};
+
+TEST_F(AclTest, IsReadAndReplaced) {
+  const Client client = make_client();
+  client.create("/n");
+  const NodeAcl before = client.get_acl("/n");
+  EXPECT_EQ(before.acl, zkclient::open_acl());
+  EXPECT_EQ(before.stat.acl_version, 0);
+  const AclList two = {{Acl::read | Acl::admin, "world", "anyone"}, {Acl::all, "ip", "127.0.0.1"}};
+  client.set_acl("/n", two, 0);
+  const NodeAcl after = client.get_acl("/n");
+  EXPECT_EQ(after.acl, two);
+  EXPECT_EQ(after.stat.acl_version, 1);
+  EXPECT_EQ(error_of([&] { client.set_acl("/n", zkclient::open_acl(), 0); }), Errc::bad_version);
+}
+
+TEST_F(AclTest, AllFormsReportErrors) {
+  const Client client = make_client();
+  std::error_code error;
+  (void)client.get_acl("/missing", {}, error);
+  EXPECT_EQ(error, Errc::no_node);
+  client.set_acl("/missing", zkclient::open_acl(), any_version, {}, error);
+  EXPECT_EQ(error, Errc::no_node);
+  EXPECT_EQ(error_of([&] { client.set_acl("/missing", {}); }), Errc::invalid_acl);
+  EXPECT_EQ(error_of([&] { client.set_acl("/missing", zkclient::open_acl(), -2); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] {
+              client.set_acl("/missing", {{Acl::all, std::string("wor\0ld", 6), "x"}});
+            }),
+            Errc::invalid_acl);
+  client.create("/n");
+  EXPECT_EQ(error_of([&] { client.set_acl("/n", {{Acl::all, "no-such-scheme", "x"}}); }), Errc::invalid_acl);
+  std::promise<std::error_code> set;
+  client.async_set_acl("/n", zkclient::read_only_acl(), any_version,
+                       [&](const Result<void>& result) { set.set_value(result.code()); });
+  EXPECT_FALSE(set.get_future().get());
+  std::promise<AclList> got;
+  client.async_get_acl("/n", [&](Result<NodeAcl> result) { got.set_value(result.value().acl); });
+  EXPECT_EQ(got.get_future().get(), zkclient::read_only_acl());
+}
+
+TEST_F(AclTest, AnIdentityOpensWhatOthersMayNot) {
+  const Client alice = make_client();
+  alice.add_auth("digest", "alice:secret");
+  alice.create("/private", "x", {.acl = only_creator()});
+  const Client mallory = make_client();
+  EXPECT_EQ(error_of([&] { mallory.get("/private"); }), Errc::no_auth);
+  std::error_code error;
+  mallory.add_auth("digest", "alice:guessed", {}, error);
+  EXPECT_FALSE(error) << "a digest is not checked, it only names somebody else";
+  EXPECT_EQ(error_of([&] { mallory.get("/private"); }), Errc::no_auth);
+  std::promise<std::error_code> added;
+  mallory.async_add_auth("digest", "alice:secret", [&](const Result<void>& result) { added.set_value(result.code()); });
+  EXPECT_FALSE(added.get_future().get());
+  EXPECT_EQ(mallory.get("/private").data, "x");
+  alice.remove("/private");
+}
+
+TEST_F(AclTest, IdentitiesAddUp) {
+  const Client one = make_client();
+  one.add_auth("digest", "one:1");
+  one.create("/one", "", {.acl = only_creator()});
+  const Client two = make_client();
+  two.add_auth("digest", "two:2");
+  two.create("/two", "", {.acl = only_creator()});
+  two.add_auth("digest", "one:1");
+  two.add_auth("digest", "one:1");
+  EXPECT_NO_THROW(two.get("/one"));
+  EXPECT_NO_THROW(two.get("/two"));
+}
+
+TEST_F(AclTest, AddedWhileManyRequestsAreOnTheirWay) {
+  const Client client = make_client();
+  client.create("/n");
+  const std::string value(20'000, 'x');
+  std::atomic<int> failures{0};
+  std::atomic<int> done{0};
+  for (int i = 0; i < 500; ++i) {
+    client.async_set("/n", value, any_version, [&](const Result<zkclient::Stat>& result) {
+      if (!result) ++failures;
+      ++done;
+    });
+    if (i == 250) client.async_add_auth("digest", "late:comer", [&](const Result<void>&) { ++done; });
+  }
+  EXPECT_TRUE(testkit::eventually([&] { return done == 501; }));
+  EXPECT_EQ(failures, 0) << "the authentication was put into the middle of a request";
+  client.create("/mine", "", {.acl = only_creator()});
+}
+
+TEST_F(AclTest, BadIdentitiesAreRefusedBeforeTheyAreSent) {
+  const Client client = make_client();
+  EXPECT_EQ(error_of([&] { client.add_auth("", "x"); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { client.add_auth(std::string("a\0b", 3), "x"); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { client.add_auth("digest", std::string(70'000, 'x')); }), Errc::invalid_argument);
+}
+
+TEST_F(AclTest, ARefusedIdentityIsAnErrorThatDoesNotShowIt) {
+  const Client client = make_client();
+  client.add_auth("digest", "good:one");
+  const Session before = client.session();
+  try {
+    client.add_auth("no-such-scheme", "hunter2");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.errc(), Errc::auth_failed) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("hunter2"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(testkit::stopped(before.lost())) << "the C client gives the session up";
+  // The next session has what was accepted before, and is not troubled by the other again.
+  client.create("/mine", "", {.acl = only_creator()});
+  const Session next = client.connect({.deadline = testkit::soon()});
+  client.sync("/");
+  EXPECT_EQ(next.state(), ConnectionState::connected);
+}
+
+class AuthSessionTest : public testkit::FaultTest {};
+
+TEST_F(AuthSessionTest, IdentitiesAreProvenAgainOnEachNewSession) {
+  const Client client = direct();
+  client.add_auth("digest", "alice:secret");
+  client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
+  const Session first = client.session();
+  ASSERT_TRUE(first.id() != 0);
+  const auto secret = first.credentials();
+  zktesting::expire(server.connect_string(), secret.id, secret.password);
+  ASSERT_TRUE(testkit::stopped(first.lost()));
+  EXPECT_EQ(client.get("/private", {.deadline = testkit::soon()}).data, "x") << "the very first request";
+  EXPECT_NE(client.session().id(), first.id());
+}
+
+TEST_F(AuthSessionTest, IdentitiesSurviveAReconnection) {
+  const Client client = proxied();
+  client.add_auth("digest", "alice:secret");
+  client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
+  for (int i = 0; i < 3; ++i) {
+    proxy.cut();
+    EXPECT_EQ(client.get("/private", {.deadline = testkit::soon()}).data, "x");
+  }
+}
+
+TEST_F(AuthSessionTest, AddingBeforeTheServerIsReachableWaitsForIt) {
+  proxy.refuse(true);
+  const Client client = proxied();
+  Box<std::error_code> added;
+  client.async_add_auth("digest", "alice:secret", [&](const Result<void>& result) { added.put(result.code()); },
+                        {.deadline = testkit::soon()});
+  EXPECT_EQ(error_of([&] { client.add_auth("digest", "b:c", {.deadline = testkit::SteadyClock::now() + 50ms}); }),
+            Errc::deadline_exceeded);
+  proxy.refuse(false);
+  EXPECT_FALSE(added.take());
+  client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
+}
+
+TEST_F(AuthSessionTest, ALostAnswerIsAskedForAgain) {
+  const Client client = proxied();
+  client.connect();
+  const auto fault = proxy.drop_next_request(zktesting::RequestType::auth);
+  client.add_auth("digest", "alice:secret", {.deadline = testkit::soon()});
+  EXPECT_TRUE(fault.happened());
+  client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
+}
+
+TEST_F(AuthSessionTest, TheServerOfTheSessionIsKnown) {
+  const Client client = proxied();
+  client.connect();
+  EXPECT_EQ(client.server(), proxy.connect_string());
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(testkit::eventually([&] { return !client.server(); }));
+  proxy.refuse(false);
+  client.sync("/", {.deadline = testkit::soon()});
+  EXPECT_EQ(client.server(), proxy.connect_string());
+  Client copy = client;
+  copy.close();
+  EXPECT_FALSE(client.server());
+}
+
+}  // namespace
