@@ -1,8 +1,12 @@
 # Public headers include the standard library and each other, nothing else. Run with cmake -P.
 
-# The two opt-in headers and what each may use in addition.
+# The opt-in headers, what each may use in addition, and that no other header may include.
 set(extra_zkclient/asio.hpp "^<boost/")
+set(extra_zkclient/asio/initiate.hpp "^<boost/")
+set(extra_zkclient/asio/operation.hpp "^<boost/")
 set(extra_zkclient/format.hpp "^<fmt/")
+set(extra_zkrecipes/asio.hpp "^<boost/")
+set(extra_zkrecipes/format.hpp "^<fmt/")
 
 file(
   GLOB_RECURSE headers
@@ -17,7 +21,12 @@ foreach(header IN LISTS headers)
       continue()
     endif()
     if(name MATCHES "^<((zkclient|zkrecipes|zktesting)/[a-z0-9_/]+\\.hpp)>$")
-      if(EXISTS "${INCLUDE_DIR}/${CMAKE_MATCH_1}")
+      set(included "${CMAKE_MATCH_1}")
+      if(DEFINED extra_${included} AND NOT "${extra_${included}}" STREQUAL "${extra_${header}}")
+        string(APPEND bad "  ${header}: ${name} is opt-in\n")
+        continue()
+      endif()
+      if(EXISTS "${INCLUDE_DIR}/${included}")
         continue()
       endif()
       string(APPEND bad "  ${header}: ${name} is no public header\n")

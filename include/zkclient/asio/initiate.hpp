@@ -1,0 +1,149 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+
+#include <zkclient/result.hpp>
+#include <zkclient/types.hpp>
+
+/// Part of <zkclient/asio.hpp>, which says how operations behave.
+namespace zkclient {
+
+namespace detail {
+
+/// What a handler gets in place of a value.
+template <typename T>
+T nothing() {
+  if constexpr (std::is_default_constructible_v<T>) {
+    return T();
+  } else {
+    return T(nullptr);  // Session
+  }
+}
+
+/// One operation under way, from its start until its handler was called.
+template <typename T, typename CompletionHandler>
+class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, CompletionHandler>> {
+ public:
+  explicit AsioOperation(CompletionHandler handler)
+      : handler_(std::move(handler)), work_(boost::asio::get_associated_executor(handler_)) {}
+
+  template <typename Start>
+  void run(Start start, CallOptions call, boost::asio::cancellation_type accepts) {
+    connect_slot(call, accepts);
+    const auto self = this->shared_from_this();
+    try {
+      start(Handler<T>([self](Result<T> result) {
+              self->stop_.reset();
+              const auto executor = self->work_.get_executor();
+              boost::asio::dispatch(executor, Completion{self, std::move(result)});
+            }),
+            std::as_const(call));
+    } catch (...) {  // Refused: nothing was started. The handler must not run inside this call.
+      stop_.reset();
+      const auto executor = work_.get_executor();
+      boost::asio::post(executor, Refusal{self, std::current_exception()});
+    }
+  }
+
+ private:
+  struct Completion {
+    std::shared_ptr<AsioOperation> operation;
+    Result<T> result;
+    void operator()() {
+      std::exception_ptr error;
+      if (!result) error = std::make_exception_ptr(result.error());
+      if constexpr (std::is_void_v<T>) {
+        std::exchange(operation, nullptr)->finish(error);
+      } else {
+        std::exchange(operation, nullptr)->finish(error, result ? std::move(*result) : nothing<T>());
+      }
+    }
+  };
+  struct Refusal {
+    std::shared_ptr<AsioOperation> operation;
+    std::exception_ptr error;
+    void operator()() {
+      if constexpr (std::is_void_v<T>) {
+        std::exchange(operation, nullptr)->finish(error);
+      } else {
+        std::exchange(operation, nullptr)->finish(error, nothing<T>());
+      }
+    }
+  };
+  struct RequestStop {
+    std::stop_source source;
+    void operator()() { source.request_stop(); }
+  };
+  using Slot = boost::asio::associated_cancellation_slot_t<CompletionHandler>;
+  using Executor = boost::asio::associated_executor_t<CompletionHandler>;
+
+  void connect_slot(CallOptions& call, boost::asio::cancellation_type accepts) {
+    Slot slot = boost::asio::get_associated_cancellation_slot(handler_);
+    if (!slot.is_connected()) return;
+    std::stop_source source;
+    slot.assign([source, accepts](boost::asio::cancellation_type type) mutable {
+      if ((type & accepts) != boost::asio::cancellation_type::none) source.request_stop();
+    });
+    if (call.stop.stop_possible())
+      stop_.emplace(call.stop, RequestStop{source});  // The caller's own token counts, too.
+    call.stop = source.get_token();
+  }
+
+  // On the handler's executor. Everything of the operation is gone when the handler runs: it may start the next one.
+  template <typename... Values>
+  static void finish_with(std::shared_ptr<AsioOperation> self, Values... values) {
+    Slot slot = boost::asio::get_associated_cancellation_slot(self->handler_);
+    if (slot.is_connected()) slot.clear();
+    CompletionHandler handler = std::move(self->handler_);
+    const boost::asio::executor_work_guard<Executor> work = std::move(self->work_);
+    self = nullptr;
+    std::move(handler)(std::move(values)...);
+  }
+  template <typename... Values>
+  void finish(Values... values) {
+    finish_with(this->shared_from_this(), std::move(values)...);
+  }
+
+  CompletionHandler handler_;
+  boost::asio::executor_work_guard<Executor> work_;
+  std::optional<std::stop_callback<RequestStop>> stop_;
+};
+
+template <typename T>
+struct AsioSignature {
+  using type = void(std::exception_ptr, T);
+};
+template <>
+struct AsioSignature<void> {
+  using type = void(std::exception_ptr);
+};
+
+}  // namespace detail
+
+/// Any asynchronous form of this library as an Asio operation: `start(Handler<T>, const CallOptions&)` begins it. It is
+/// copied and may run later than this call.
+template <typename T, typename Start, typename Token>
+auto initiate(Start start, CallOptions call, Token&& token,
+              boost::asio::cancellation_type accepts = boost::asio::cancellation_type::all) {
+  auto initiation = [](auto handler, Start begin, CallOptions limits, boost::asio::cancellation_type accepted) {
+    using Operation = detail::AsioOperation<T, std::decay_t<decltype(handler)>>;
+    std::make_shared<Operation>(std::move(handler))->run(std::move(begin), std::move(limits), accepted);
+  };
+  return boost::asio::async_initiate<Token, typename detail::AsioSignature<T>::type>(
+      std::move(initiation), token, std::move(start), std::move(call), accepts);
+}
+
+}  // namespace zkclient

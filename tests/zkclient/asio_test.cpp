@@ -1,0 +1,451 @@
+#include <zkclient/asio.hpp>
+
+#include <atomic>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <zkrecipes/asio.hpp>
+
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using asio::use_awaitable;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::SteadyClock;
+using zkclient::CallOptions;
+using zkclient::Client;
+using zkclient::Created;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::ErrorKind;
+using zkclient::NodeData;
+using zkclient::Path;
+using zkclient::Session;
+using zkclient::Stat;
+using zkclient::Transaction;
+using zkrecipes::Lease;
+
+// A port on which nobody listens.
+constexpr const char* nowhere = "127.0.0.1:1";
+
+class AsioTest : public testkit::ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    client.emplace(make_client());
+  }
+  void TearDown() override {
+    client.reset();
+    ServerTest::TearDown();
+  }
+  /// Runs `body` on `context` until nothing is left to do; fails the test if that takes too long.
+  void run(asio::awaitable<void> body) {
+    auto done = asio::co_spawn(context, std::move(body), asio::use_future);
+    const auto deadline = testkit::soon();
+    context.run_until(deadline);
+    ASSERT_LT(SteadyClock::now(), deadline) << "something still waits";
+    done.get();
+  }
+  const Client& c() const { return *client; }
+
+  std::optional<Client> client;
+  asio::io_context context{1};
+};
+
+// What an operation that must fail throws when it is awaited.
+template <typename T>
+asio::awaitable<Error> error_in(asio::awaitable<T> operation) {
+  try {
+    co_await std::move(operation);
+  } catch (const Error& error) {
+    co_return error;
+  }
+  throw std::logic_error("it succeeded");
+}
+
+// ---- Tokens ---------------------------------------------------------------------------------------------------------
+
+// Aggregates have names in coroutines: g++ 12 destroys those in braces inside a co_await expression twice.
+asio::awaitable<void> every_operation(Client client) {
+  const zkclient::CreateOptions persistent;
+  const CallOptions patient{.deadline = testkit::soon()};
+  const Session session = co_await zkclient::async_connect(client, use_awaitable);
+  EXPECT_NE(session.id(), 0);
+  const Created created = co_await zkclient::async_create(client, "/a", "one", persistent, use_awaitable);
+  EXPECT_EQ(created.path, "/a");
+  const Stat stat = co_await zkclient::async_set(client, "/a", std::string("two"), 0, use_awaitable);
+  EXPECT_EQ(stat.version, 1);
+  const NodeData node = co_await zkclient::async_get(client, "/a", patient, use_awaitable);
+  EXPECT_EQ(node.data, "two");
+  const std::optional<Stat> exists = co_await zkclient::async_exists(client, "/a", use_awaitable);
+  EXPECT_EQ(exists, stat);
+  const zkclient::Children children = co_await zkclient::async_children(client, "/", use_awaitable);
+  EXPECT_EQ(children.names, std::vector<std::string>{"a"});
+  co_await zkclient::async_remove(client, "/a", 1, use_awaitable);
+  Transaction transaction;
+  transaction.create("/b").set("/b", "x", 0);
+  const auto results = co_await zkclient::async_commit(client, transaction, use_awaitable);
+  EXPECT_EQ(results.size(), 2u);
+}
+
+TEST_F(AsioTest, EveryOperationCanBeAwaited) { run(every_operation(c())); }
+
+asio::awaitable<void> failures(Client client) {
+  Error error = co_await error_in(zkclient::async_get(client, "/missing", use_awaitable));
+  EXPECT_EQ(error.errc(), Errc::no_node);
+  EXPECT_EQ(error.operation(), "get");
+  EXPECT_EQ(error.path(), "/missing");
+  // Refused before anything was sent.
+  error = co_await error_in(zkclient::async_remove(client, "/missing", -7, use_awaitable));
+  EXPECT_EQ(error.errc(), Errc::invalid_argument);
+  const zkclient::CreateOptions nobody{.acl = {}};
+  error = co_await error_in(zkclient::async_create(client, "/n", "", nobody, use_awaitable));
+  EXPECT_EQ(error.errc(), Errc::invalid_acl);
+  const auto [raised, ignored] = co_await zkclient::async_get(client, "/missing", asio::as_tuple(use_awaitable));
+  EXPECT_EQ(zkclient::code_of(raised), Errc::no_node);
+  EXPECT_EQ(zkclient::code_of(nullptr), std::error_code());
+}
+
+TEST_F(AsioTest, AwaitedErrorsKeepTheirOperationAndPath) { run(failures(c())); }
+
+TEST_F(AsioTest, FuturesGetValuesAndErrors) {
+  EXPECT_EQ(zkclient::async_create(c(), "/a", "one", {}, asio::use_future).get().path, "/a");
+  EXPECT_EQ(zkclient::async_get(c(), "/a", asio::use_future).get().data, "one");
+  zkclient::async_remove(c(), "/a", 0, asio::use_future).get();
+  EXPECT_EQ(zkclient::async_exists(c(), "/a", asio::use_future).get(), std::nullopt);
+  EXPECT_EQ(error_of([&] { zkclient::async_get(c(), "/a", asio::use_future).get(); }), Errc::no_node);
+  EXPECT_EQ(error_of([&] { zkclient::async_remove(c(), "/a", -7, asio::use_future).get(); }), Errc::invalid_argument);
+}
+
+TEST_F(AsioTest, CallbacksMayOwnWhatCannotBeCopied) {
+  Box<std::string> values;
+  zkclient::async_create(c(), "/a", "one", {},
+                         [&, own = std::make_unique<int>(7)](const std::exception_ptr& error, const Created& created) {
+                           values.put(error ? "error" : created.path + std::to_string(*own));
+                         });
+  EXPECT_EQ(values.take(), "/a7");
+  zkclient::async_get(c(), "/b", [&](const std::exception_ptr& error, const NodeData& node) {
+    values.put(zkclient::code_of(error) == Errc::no_node ? "no node" + node.data : "?");
+  });
+  EXPECT_EQ(values.take(), "no node");
+}
+
+TEST_F(AsioTest, DeferredOperationsKeepTheirArguments) {
+  const auto deferred = [this] {
+    const std::string data = "a text that is too long to live inside of its string object";
+    const std::string path = "/a-rather-long-path-that-does-not-live-in-there-either";
+    return zkclient::async_create(c(), path, data, {}, asio::deferred);
+  }();
+  EXPECT_FALSE(c().exists("/a-rather-long-path-that-does-not-live-in-there-either")) << "it was not deferred";
+  const Created created = deferred(asio::use_future).get();
+  EXPECT_EQ(c().get(created.path).data, "a text that is too long to live inside of its string object");
+  EXPECT_EQ(error_of([&] { deferred(asio::use_future).get(); }), Errc::node_exists) << "it may be run again";
+}
+
+TEST_F(AsioTest, DetachedOperationsRun) {
+  zkclient::async_create(c(), "/a", std::nullopt, {}, asio::detached);
+  EXPECT_TRUE(eventually([&] { return c().exists("/a").has_value(); }));
+  EXPECT_TRUE(c().get("/a").is_null);
+}
+
+TEST_F(AsioTest, AnyAsynchronousFormCanBeInitiated) {
+  auto future = zkclient::initiate<NodeData>(
+      [client = c()](zkclient::Handler<NodeData> handler, const CallOptions& call) {
+        client.async_get("/missing", std::move(handler), call);
+      },
+      {}, asio::use_future);
+  EXPECT_EQ(error_of([&] { future.get(); }), Errc::no_node);
+}
+
+// ---- Executors ------------------------------------------------------------------------------------------------------
+
+TEST_F(AsioTest, HandlersRunOnTheirExecutorWhichWaitsForThem) {
+  std::thread::id ran_on;
+  zkclient::async_get(c(), "/", asio::bind_executor(context, [&](const std::exception_ptr& error, const NodeData&) {
+                        EXPECT_FALSE(error);
+                        ran_on = std::this_thread::get_id();
+                      }));
+  context.run();  // Returns when the handler has run: the work guard kept it until then, and is gone.
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+  context.restart();
+  EXPECT_EQ(context.run(), 0u) << "a work guard was left, or the handler ran twice";
+}
+
+TEST_F(AsioTest, ARefusedOperationRunsItsHandlerOnItsExecutorToo) {
+  bool inside = true;
+  bool ran = false;
+  zkclient::async_set(c(), "/", "", -7, asio::bind_executor(context, [&](const std::exception_ptr& error, const Stat&) {
+                        EXPECT_EQ(zkclient::code_of(error), Errc::invalid_argument);
+                        EXPECT_FALSE(inside);
+                        ran = true;
+                      }));
+  inside = false;
+  context.run();
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(AsioTest, AStrandKeepsHandlersApart) {
+  asio::io_context pool(4);
+  auto strand = asio::make_strand(pool);
+  std::atomic<int> running{0};
+  int count = 0;  // Not atomic: the strand protects it.
+  for (int i = 0; i < 200; ++i) {
+    zkclient::async_exists(c(), "/", asio::bind_executor(strand, [&](const std::exception_ptr&, std::optional<Stat>) {
+                             EXPECT_EQ(++running, 1);
+                             ++count;
+                             --running;
+                           }));
+  }
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] { pool.run(); });
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(count, 200);
+}
+
+TEST_F(AsioTest, WhatAHandlerOwnsGoesWithIt) {
+  auto token = std::make_shared<int>(0);
+  const std::weak_ptr<int> alive = token;
+  zkclient::async_get(c(), "/", asio::bind_executor(context, [token](const std::exception_ptr&, const NodeData&) {}));
+  token = nullptr;
+  EXPECT_FALSE(alive.expired());
+  context.run();
+  EXPECT_TRUE(alive.expired());
+}
+
+asio::awaitable<void> many_gets(Client client, int* done) {
+  for (int i = 0; i < 100; ++i) {
+    co_await zkclient::async_get(client, "/", use_awaitable);
+    ++*done;
+  }
+}
+
+TEST_F(AsioTest, ManyCoroutinesShareOneContext) {
+  int done = 0;
+  for (int i = 0; i < 20; ++i)
+    asio::co_spawn(context, many_gets(c(), &done), asio::detached);
+  context.run();
+  EXPECT_EQ(done, 2000);
+}
+
+// ---- Cancellation and deadlines -------------------------------------------------------------------------------------
+
+asio::awaitable<void> wait_for(std::chrono::milliseconds time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+  co_await timer.async_wait(use_awaitable);
+}
+
+asio::awaitable<void> race(Client client) {
+  using namespace asio::experimental::awaitable_operators;
+  const auto begin = SteadyClock::now();
+  const CallOptions patient{.deadline = testkit::soon()};
+  auto outcome = co_await (zkclient::async_get(client, "/", patient, use_awaitable) || wait_for(50ms));
+  EXPECT_EQ(outcome.index(), 1u);
+  EXPECT_LT(SteadyClock::now() - begin, 10s);
+}
+
+TEST_F(AsioTest, ATimerCancelsAnOperationOverOr) {
+  const Client lonely(nowhere);
+  run(race(lonely));
+}
+
+asio::awaitable<void> win(Client client) {
+  using namespace asio::experimental::awaitable_operators;
+  auto outcome = co_await (zkclient::async_get(client, "/", use_awaitable) || wait_for(testkit::patience));
+  EXPECT_EQ(outcome.index(), 0u);
+  auto both =
+      co_await (zkclient::async_get(client, "/", use_awaitable) && zkclient::async_connect(client, use_awaitable));
+  EXPECT_NE(std::get<1>(both).id(), 0);
+}
+
+TEST_F(AsioTest, AnOperationWinsAgainstATimerAndBothMayBeAwaited) { run(win(c())); }
+
+TEST_F(AsioTest, ASlotEndsACallWhereItWaits) {
+  const Client lonely(nowhere);
+  for (const auto type :
+       {asio::cancellation_type::total, asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
+    asio::cancellation_signal signal;
+    std::error_code code;
+    zkclient::async_get(lonely, "/", {.deadline = testkit::soon()},
+                        asio::bind_cancellation_slot(
+                            signal.slot(), asio::bind_executor(context, [&](std::exception_ptr error, const NodeData&) {
+                              code = zkclient::code_of(error);
+                            })));
+    asio::post(context, [&] { signal.emit(type); });
+    context.run();
+    context.restart();
+    EXPECT_EQ(code, Errc::cancelled);
+    signal.emit(type);  // Too late: nothing.
+  }
+}
+
+TEST_F(AsioTest, AWriteDoesNotAcceptTotalCancellation) {
+  const Client lonely(nowhere);
+  asio::cancellation_signal signal;
+  std::error_code code;
+  const auto begin = SteadyClock::now();
+  zkclient::async_set(lonely, "/n", "", -1, {.deadline = begin + 200ms},
+                      asio::bind_cancellation_slot(
+                          signal.slot(), asio::bind_executor(context, [&](std::exception_ptr error, const Stat&) {
+                            code = zkclient::code_of(error);
+                          })));
+  asio::post(context, [&] { signal.emit(asio::cancellation_type::total); });
+  context.run();
+  EXPECT_EQ(code, Errc::deadline_exceeded) << "nobody may be told that a write was taken back";
+}
+
+TEST_F(AsioTest, TheCallersStopTokenCountsBesideTheSlot) {
+  const Client lonely(nowhere);
+  asio::cancellation_signal signal;
+  std::stop_source source;
+  std::error_code code;
+  zkclient::async_get(lonely, "/", {.deadline = testkit::soon(), .stop = source.get_token()},
+                      asio::bind_cancellation_slot(
+                          signal.slot(), asio::bind_executor(context, [&](std::exception_ptr error, const NodeData&) {
+                            code = zkclient::code_of(error);
+                          })));
+  source.request_stop();
+  context.run();
+  EXPECT_EQ(code, Errc::cancelled);
+}
+
+TEST_F(AsioTest, SignalsRaceWithRepliesHarmlessly) {
+  int calls = 0;
+  for (int i = 0; i < 300; ++i) {
+    asio::cancellation_signal signal;
+    zkclient::async_exists(
+        c(), "/",
+        asio::bind_cancellation_slot(signal.slot(),
+                                     asio::bind_executor(context, [&](std::exception_ptr error, std::optional<Stat>) {
+                                       ++calls;
+                                       if (error) {
+                                         EXPECT_EQ(zkclient::code_of(error), Errc::cancelled);
+                                       }
+                                     })));
+    for (int spin = 0; spin < i % 7; ++spin)
+      std::this_thread::yield();
+    asio::post(context, [&] { signal.emit(asio::cancellation_type::all); });
+    context.run();
+    context.restart();
+  }
+  EXPECT_EQ(calls, 300);
+}
+
+// ---- Closing --------------------------------------------------------------------------------------------------------
+
+asio::awaitable<void> wait_on(Client client, Box<Errc>* ended) {
+  const CallOptions patient{.deadline = testkit::soon()};
+  auto waiting = zkclient::async_get(client, "/", patient, use_awaitable);
+  const Error error = co_await error_in(std::move(waiting));
+  ended->put(error.errc());
+}
+
+TEST_F(AsioTest, ClosingEndsWhatIsPendingOnce) {
+  Client lonely(nowhere);
+  Box<Errc> ended;
+  for (int i = 0; i < 10; ++i)
+    asio::co_spawn(context, wait_on(lonely, &ended), asio::detached);
+  context.poll();
+  std::thread closer([&] { lonely.close(); });
+  context.run();
+  closer.join();
+  ASSERT_EQ(ended.size(), 10u);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(ended.take(), Errc::closed);
+}
+
+TEST_F(AsioTest, AContextThatWasStoppedMayGoOnceTheClientIsClosed) {
+  Client lonely(nowhere);
+  auto own = std::make_shared<int>(0);
+  const std::weak_ptr<int> alive = own;
+  {
+    asio::io_context short_lived;
+    zkclient::async_get(lonely, "/", asio::bind_executor(short_lived, [own](std::exception_ptr, const NodeData&) {
+                          ADD_FAILURE() << "ran on a stopped context";
+                        }));
+    own = nullptr;
+    lonely.close();
+  }
+  EXPECT_TRUE(alive.expired());
+}
+
+// ---- Recipes --------------------------------------------------------------------------------------------------------
+
+asio::awaitable<void> lock_twice(zkrecipes::Mutex* mutex) {
+  Lease lease = co_await zkrecipes::async_acquire(*mutex, use_awaitable);
+  EXPECT_TRUE(lease.valid());
+  auto second = co_await zkrecipes::async_try_acquire(*mutex, use_awaitable);
+  EXPECT_FALSE(second);
+  const auto first = lease.token();
+  co_await zkrecipes::async_release(lease, use_awaitable);
+  EXPECT_FALSE(lease.valid());
+  second = co_await zkrecipes::async_try_acquire(*mutex, use_awaitable);
+  EXPECT_TRUE(second);
+  EXPECT_GT(second->token(), first);
+}
+
+TEST_F(AsioTest, ACoroutineTakesALockAndGivesItBack) {
+  zkrecipes::Mutex mutex(c(), "/lock");
+  run(lock_twice(&mutex));
+  EXPECT_TRUE(eventually([&] { return mutex.contenders().empty(); }));
+}
+
+asio::awaitable<void> give_up_waiting(zkrecipes::Mutex* mutex) {
+  using namespace asio::experimental::awaitable_operators;
+  auto outcome = co_await (zkrecipes::async_acquire(*mutex, use_awaitable) || wait_for(100ms));
+  EXPECT_EQ(outcome.index(), 1u);
+}
+
+TEST_F(AsioTest, ACancelledAcquisitionLeavesNoNode) {
+  zkrecipes::Mutex mutex(c(), "/lock");
+  const Lease held = mutex.acquire();
+  run(give_up_waiting(&mutex));
+  EXPECT_TRUE(eventually([&] { return mutex.contenders().size() == 1; }));
+  EXPECT_TRUE(held.valid());
+}
+
+TEST_F(AsioTest, AFutureOfALeaseThatNobodyFetchesGivesItBack) {
+  zkrecipes::Mutex mutex(c(), "/lock");
+  {
+    const auto future = zkrecipes::async_acquire(mutex, asio::use_future);
+    ASSERT_EQ(future.wait_for(testkit::patience), std::future_status::ready);
+    EXPECT_EQ(mutex.contenders().size(), 1u);
+  }
+  EXPECT_TRUE(eventually([&] { return mutex.contenders().empty(); }));
+}
+
+asio::awaitable<void> lead(zkrecipes::LeaderElection* election) {
+  zkrecipes::Leadership leadership = co_await zkrecipes::async_campaign(*election, use_awaitable);
+  EXPECT_TRUE(leadership.valid());
+  co_await zkrecipes::async_release(leadership, use_awaitable);
+}
+
+TEST_F(AsioTest, ACoroutineLeadsAndResigns) {
+  zkrecipes::LeaderElection election(c(), "/election");
+  run(lead(&election));
+  EXPECT_EQ(election.leader(), std::nullopt);
+}
+
+}  // namespace
