@@ -41,7 +41,8 @@ std::uint16_t parse_port(std::string_view list, std::string_view text) {
 
 bool is_address(int family, const std::string& text) {
   in6_addr storage;
-  return ::inet_pton(family, text.c_str(), &storage) == 1;
+  const bool whole = text.find('\0') == std::string::npos;  // inet_pton() would stop there.
+  return whole && ::inet_pton(family, text.c_str(), &storage) == 1;
 }
 
 Host parse_host(std::string_view list, std::string_view entry) {
