@@ -212,7 +212,7 @@ TEST_P(InDoubtTest, ALostReplyAndALostSession) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, InDoubtTest, ::testing::ValuesIn(all_writes()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& param) { return param.param.name; });
 
 using EnsureInDoubtTest = InDoubtFixture;
 
