@@ -6,7 +6,7 @@
 #
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server for the tests
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
-#   scripts/setup.sh --clang    also clang++ (preset clang)
+#   scripts/setup.sh --clang    also clang++ (presets clang, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
 #   scripts/setup.sh --interop  also kazoo, the Python client
 #   scripts/setup.sh --all      all of these
@@ -93,7 +93,11 @@ find_missing() {
     need clang-format have_command clang-format
     need clang-tidy have_command clang-tidy
   fi
-  if ((with_clang)); then need clang have_command clang++; fi
+  if ((with_clang)); then
+    need clang have_command clang++
+    # For the sanitizers and the preset "fuzz".
+    need libclang-rt-14-dev have_file 'lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
+  fi
   if ((with_bench)); then need libzookeeper-mt-dev have_library zookeeper_mt; fi
   if ((with_interop)); then need python3-kazoo have_kazoo; fi
 }
