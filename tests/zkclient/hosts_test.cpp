@@ -12,6 +12,7 @@ using zkclient::Errc;
 using zkclient::Error;
 using zkclient::detail::all_numeric;
 using zkclient::detail::Host;
+using zkclient::detail::odd_list;
 using zkclient::detail::parse_hosts;
 using zkclient::detail::resolve;
 
@@ -102,6 +103,13 @@ TEST(HostsTest, NamesAreResolvedAndUnknownOnesLeftOut) {
   EXPECT_TRUE(local.find("127.0.0.1:77") != std::string::npos || local.find("::1:77") != std::string::npos) << local;
   EXPECT_EQ(resolve(parse_hosts("no-such-host.invalid:1,127.0.0.1:2")), "127.0.0.1:2");
   EXPECT_EQ(resolve(parse_hosts("no-such-host.invalid:1")), "");
+}
+
+TEST(HostsTest, AnEvenListGetsOneAddressTwice) {
+  EXPECT_EQ(odd_list("a:1", 7), "a:1");
+  EXPECT_EQ(odd_list("a:1,b:2", 0), "a:1,b:2,a:1");
+  EXPECT_EQ(odd_list("a:1,b:2", 3), "a:1,b:2,b:2");
+  EXPECT_EQ(odd_list("a:1,b:2,c:3", 1), "a:1,b:2,c:3");
 }
 
 }  // namespace

@@ -158,6 +158,7 @@ TEST_F(LookUpTest, ANameThatMeansAnotherServerNowIsFollowedByTheSameSession) {
   names.answer(moved.connect_string());
   proxy.refuse(true);
   proxy.cut();
+  client.sync("/", patient());  // A set that left on the old connection would be in doubt.
   client.set("/e", "x", zkclient::any_version, patient());
   EXPECT_EQ(client.session(), session);
   EXPECT_EQ(moved.connections(), 1u);
@@ -268,6 +269,48 @@ TEST_F(LookUpTest, HandlersThatBlockDoNotStarveIt) {
   entered.take();
   EXPECT_NE(named().connect(patient()).id(), 0);
   release.set_value();
+}
+
+// The C client alone goes on trying every second server of an even list.
+class ServerListTest : public testkit::FaultTest {
+ protected:
+  Runtime runtime;
+};
+
+TEST_F(ServerListTest, EveryServerOfAnEvenListIsTried) {
+  std::vector<std::unique_ptr<Proxy>> proxies;
+  std::string list;
+  for (int i = 0; i < 4; ++i) {
+    proxies.push_back(std::make_unique<Proxy>(server.connect_string()));
+    list += (i == 0 ? "" : ",") + proxies.back()->connect_string();
+  }
+  for (const auto& only : proxies) {
+    for (const auto& each : proxies)
+      each->refuse(each != only);
+    const Client client(runtime, list, options());
+    EXPECT_NE(client.connect(patient()).id(), 0);
+    EXPECT_EQ(client.server(), only->connect_string());
+  }
+}
+
+TEST_F(ServerListTest, TheSessionOfAnEvenListGoesOnAtTheServerThatIsBack) {
+  Proxy other(server.connect_string());
+  for (Proxy* back : {&proxy, &other}) {
+    ClientOptions calm = options();
+    calm.session_timeout = 30s;
+    const Client client(runtime, proxy.connect_string() + "," + other.connect_string(), calm);
+    const Session session = client.connect(patient());
+    for (Proxy* each : {&proxy, &other}) {
+      each->refuse(true);
+      each->cut();
+    }
+    EXPECT_EQ(error_of([&] { client.sync("/", {.deadline = SteadyClock::now() + 200ms}); }), Errc::deadline_exceeded);
+    back->refuse(false);
+    client.sync("/", patient());
+    EXPECT_EQ(client.session(), session) << "the server that was back was not tried";
+    for (Proxy* each : {&proxy, &other})
+      each->refuse(false);
+  }
 }
 
 // ---- A new list -----------------------------------------------------------------------------------------------------

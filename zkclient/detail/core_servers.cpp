@@ -118,7 +118,8 @@ void ClientCore::open_handle(const std::string& addresses) {
   const SessionCredentials known{session.id(), session.password()};
   try {
     connection.handle = std::make_shared<Handle>(context(), connection);
-    connection.handle->open(addresses, options_.session_timeout, known.id != 0 ? known : connection.resume);
+    connection.handle->open(odd_list(addresses, random_()), options_.session_timeout,
+                            known.id != 0 ? known : connection.resume);
     connection.addresses = addresses;
     connection.barrier_due = known.id != 0 || connection.resume.id != 0;
     servers_applied();

@@ -85,6 +85,16 @@ void look_up(const Host& host, std::vector<std::string>& out) {
 
 bool is_numeric(const Host& host) { return is_address(AF_INET, host.name) || is_address(AF_INET6, host.name); }
 
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 }  // namespace
 
 std::vector<Host> parse_hosts(std::string_view text) {
@@ -121,16 +131,18 @@ bool all_numeric(const std::vector<Host>& hosts) { return std::all_of(hosts.begi
 
 bool same_addresses(std::string_view left, std::string_view right) {
   const auto sorted = [](std::string_view list) {
-    std::vector<std::string_view> parts;
-    for (std::size_t begin = 0; begin <= list.size();) {
-      const std::size_t end = std::min(list.find(',', begin), list.size());
-      parts.push_back(list.substr(begin, end - begin));
-      begin = end + 1;
-    }
+    std::vector<std::string_view> parts = split(list);
     std::sort(parts.begin(), parts.end());
     return parts;
   };
   return sorted(left) == sorted(right);
+}
+
+std::string odd_list(std::string_view addresses, std::size_t pick) {
+  const std::vector<std::string_view> parts = split(addresses);
+  std::string list(addresses);
+  if (parts.size() % 2 == 0) list.append(",").append(parts[pick % parts.size()]);
+  return list;
 }
 
 }  // namespace zkclient::detail

@@ -27,4 +27,9 @@ bool all_numeric(const std::vector<Host>& hosts);
 /// True when two results of resolve() differ at most in their order, as they do with a name of several addresses.
 bool same_addresses(std::string_view left, std::string_view right);
 
+/// The addresses with one of them (chosen by `pick`) listed twice where their number is even. After an attempt that
+/// failed the C client steps on by two, so that in an even list it would never come to every second server
+/// (ZOOKEEPER-2466).
+std::string odd_list(std::string_view addresses, std::size_t pick);
+
 }  // namespace zkclient::detail
