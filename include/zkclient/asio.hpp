@@ -45,14 +45,28 @@ inline constexpr auto cancel_read = boost::asio::cancellation_type::all;
 inline constexpr auto cancel_write = boost::asio::cancellation_type::terminal | boost::asio::cancellation_type::partial;
 
 // The operations of Client, one line each.
+inline constexpr Operation<cancel_write, &Client::async_add_auth> async_add_auth;
 inline constexpr Operation<cancel_read, &Client::async_children> async_children;
+inline constexpr Operation<cancel_read, &Client::async_children_and_watch> async_children_and_watch;
 inline constexpr Operation<cancel_write, &Client::async_commit> async_commit;
 inline constexpr Operation<cancel_read, &Client::async_connect> async_connect;
 inline constexpr Operation<cancel_write, &Client::async_create> async_create;
+inline constexpr Operation<cancel_write, &Client::async_ensure> async_ensure;
 inline constexpr Operation<cancel_read, &Client::async_exists> async_exists;
+inline constexpr Operation<cancel_read, &Client::async_exists_and_watch> async_exists_and_watch;
 inline constexpr Operation<cancel_read, &Client::async_get> async_get;
+inline constexpr Operation<cancel_read, &Client::async_get_acl> async_get_acl;
+inline constexpr Operation<cancel_read, &Client::async_get_and_watch> async_get_and_watch;
+inline constexpr Operation<cancel_read, &Client::async_get_config> async_get_config;
+inline constexpr Operation<cancel_read, &Client::async_get_config_and_watch> async_get_config_and_watch;
+inline constexpr Operation<cancel_write, &Client::async_reconfig> async_reconfig;
 inline constexpr Operation<cancel_write, &Client::async_remove> async_remove;
+inline constexpr Operation<cancel_write, &Client::async_remove_tree> async_remove_tree;
 inline constexpr Operation<cancel_write, &Client::async_set> async_set;
+inline constexpr Operation<cancel_write, &Client::async_set_acl> async_set_acl;
+inline constexpr Operation<cancel_write, &Client::async_set_resolving> async_set_resolving;
+inline constexpr Operation<cancel_read, &Client::async_sync> async_sync;
+inline constexpr Operation<cancel_write, &Client::async_update_servers> async_update_servers;
 
 /// The code of what an operation ended with: none for a null pointer. Rethrows what is not a std::system_error.
 inline std::error_code code_of(const std::exception_ptr& error) {

@@ -109,6 +109,44 @@ asio::awaitable<void> every_operation(Client client) {
   EXPECT_EQ(results.size(), 2u);
 }
 
+asio::awaitable<void> every_other_operation(Client client) {
+  co_await zkclient::async_add_auth(client, "digest", "ann:secret", use_awaitable);
+  co_await zkclient::async_ensure(client, "/deep/down", CreateMode::persistent, use_awaitable);
+  const zkclient::NodeAcl acl = co_await zkclient::async_get_acl(client, "/deep", use_awaitable);
+  co_await zkclient::async_set_acl(client, "/deep", acl.acl, acl.stat.acl_version, use_awaitable);
+  const NodeData node = co_await zkclient::async_get(client, "/deep/down", use_awaitable);
+  const Stat stat = co_await zkclient::async_set_resolving(client, "/deep/down", "unique", node.stat, use_awaitable);
+  EXPECT_EQ(stat.version, 1);
+  co_await zkclient::async_sync(client, "/", use_awaitable);
+  co_await zkclient::async_remove_tree(client, "/deep", use_awaitable);
+  const std::optional<Stat> gone = co_await zkclient::async_exists(client, "/deep", use_awaitable);
+  EXPECT_FALSE(gone);
+}
+
+TEST_F(AsioTest, EveryOtherOperationCanBeAwaited) { run(every_other_operation(c())); }
+
+asio::awaitable<void> watching_reads(Client client, Box<zkclient::WatchEventType>& events) {
+  const auto note = [&events](const zkclient::WatchEvent& event) { events.put(event.type); };
+  const zkclient::CreateOptions persistent;
+  co_await zkclient::async_create(client, "/w", "", persistent, use_awaitable);
+  const auto data = co_await zkclient::async_get_and_watch(client, "/w", note, use_awaitable);
+  EXPECT_EQ(data.value.stat.version, 0);
+  co_await zkclient::async_set(client, "/w", "x", 0, use_awaitable);
+  EXPECT_EQ(events.take(), zkclient::WatchEventType::data_changed);
+  const auto children = co_await zkclient::async_children_and_watch(client, "/w", note, use_awaitable);
+  co_await zkclient::async_create(client, "/w/c", "", persistent, use_awaitable);
+  EXPECT_EQ(events.take(), zkclient::WatchEventType::children_changed);
+  const auto missing = co_await zkclient::async_exists_and_watch(client, "/m", note, use_awaitable);
+  EXPECT_FALSE(missing.value);
+  co_await zkclient::async_create(client, "/m", "", persistent, use_awaitable);
+  EXPECT_EQ(events.take(), zkclient::WatchEventType::created);
+}
+
+TEST_F(AsioTest, ReadsThatWatchCanBeAwaited) {
+  Box<zkclient::WatchEventType> events;
+  run(watching_reads(c(), events));
+}
+
 TEST_F(AsioTest, EveryOperationCanBeAwaited) { run(every_operation(c())); }
 
 asio::awaitable<void> failures(Client client) {

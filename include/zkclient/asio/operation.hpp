@@ -11,6 +11,7 @@
 #include <boost/asio/cancellation_type.hpp>
 
 #include <zkclient/asio/initiate.hpp>
+#include <zkclient/watch.hpp>
 
 /// Part of <zkclient/asio.hpp>: makes function objects out of the asynchronous members of classes.
 namespace zkclient {
@@ -31,14 +32,29 @@ struct Kept<std::string_view> {
   using type = std::string;
 };
 
+// An operation may be copied before it starts; it starts once.
+template <>
+struct Kept<WatchHandler> {
+  using type = std::shared_ptr<WatchHandler>;
+};
+
 template <typename Argument>
-typename Kept<Argument>::type keep(const Argument& argument) {
-  if constexpr (std::is_same_v<Argument, DataView>) {
+auto keep(Argument& argument) {
+  using Plain = std::remove_const_t<Argument>;
+  if constexpr (std::is_same_v<Plain, DataView>) {
     return argument ? std::optional<std::string>(*argument) : std::nullopt;
+  } else if constexpr (std::is_same_v<Plain, WatchHandler>) {
+    return std::make_shared<WatchHandler>(std::move(argument));
   } else {
-    return typename Kept<Argument>::type(argument);
+    return typename Kept<Plain>::type(argument);
   }
 }
+
+template <typename T>
+const T& hand_over(const T& kept) {
+  return kept;
+}
+inline WatchHandler hand_over(const std::shared_ptr<WatchHandler>& kept) { return std::move(*kept); }
 
 template <auto Member, boost::asio::cancellation_type Accepts, typename Object, typename T, typename... Arguments>
 class MemberOperation {
@@ -60,11 +76,11 @@ class MemberOperation {
 
  private:
   template <typename Get, typename Token>
-  static auto start(Get get, CallOptions call, Token&& token, const std::remove_reference_t<Arguments>&... arguments) {
-    using Values = std::tuple<typename Kept<Arguments>::type...>;
-    auto begin = [get = std::move(get), values = Values(keep<std::remove_cvref_t<Arguments>>(arguments)...)](
-                     Handler<T> handler, const CallOptions& limits) {
-      std::apply([&](const auto&... value) { (get().*Member)(value..., std::move(handler), limits); }, values);
+  static auto start(Get get, CallOptions call, Token&& token, std::remove_reference_t<Arguments>&... arguments) {
+    auto begin = [get = std::move(get), values = std::tuple(keep(arguments)...)](Handler<T> handler,
+                                                                                 const CallOptions& limits) {
+      std::apply([&](const auto&... value) { (get().*Member)(hand_over(value)..., std::move(handler), limits); },
+                 values);
     };
     return initiate<T>(std::move(begin), std::move(call), std::forward<Token>(token), Accepts);
   }
