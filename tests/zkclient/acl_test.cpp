@@ -3,6 +3,7 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "zkclient/detail/loop.hpp"
 
 namespace {
 
@@ -160,6 +161,30 @@ TEST_F(AuthSessionTest, IdentitiesSurviveAReconnection) {
     proxy.cut();
     EXPECT_EQ(client.get("/private", {.deadline = testkit::soon()}).data, "x");
   }
+}
+
+// The handshake's answer and the end of the connection arrive together, so that nothing can be sent in between.
+TEST_F(AuthSessionTest, AConnectionThatBreaksAtOnceCostsNoIdentity) {
+  zkclient::Runtime runtime;
+  const Client client(runtime, proxy.connect_string(), options());
+  client.add_auth("digest", "ann:secret");
+  client.create("/mine", "x", {.acl = zkclient::creator_all_acl()});
+  zktesting::Proxy second(server.connect_string());
+  auto held = second.hold_next_reply(zktesting::RequestType::connect);
+  client.async_update_servers(second.connect_string(), [](const Result<void>&) {});
+  ASSERT_TRUE(held.wait(testkit::patience));
+  std::promise<void> entered;
+  std::promise<void> go_on;
+  runtime.impl()->post([&] {
+    entered.set_value();
+    go_on.get_future().wait();
+  });
+  entered.get_future().wait();
+  held.release();
+  EXPECT_TRUE(testkit::eventually([&] { return second.byte_count(zktesting::Direction::to_client) > 0; }));
+  second.cut();
+  go_on.set_value();
+  EXPECT_EQ(client.get("/mine", {.deadline = testkit::soon()}).data, "x");
 }
 
 TEST_F(AuthSessionTest, AddingBeforeTheServerIsReachableWaitsForIt) {

@@ -262,12 +262,15 @@ int Handle::send(Op& op) {
 }
 
 void Handle::authenticate_first(const std::vector<std::shared_ptr<Credential>>& credentials) {
-  if (!std::exchange(fresh_, false)) return;
+  if (!fresh_) return;
   for (const auto& credential : credentials) {
+    if (std::find(authenticated_.begin(), authenticated_.end(), credential) != authenticated_.end()) continue;
     const int code = zoo_add_auth(zh_, credential->scheme.c_str(), credential->secret.data(),
                                   static_cast<int>(credential->secret.size()), nullptr, nullptr);
-    if (code == ZOK) authenticated_.push_back(credential);
+    if (code != ZOK) return;  // The connection is broken already: at the next one.
+    authenticated_.push_back(credential);
   }
+  fresh_ = false;
   schedule_drive();
 }
 
