@@ -34,6 +34,9 @@ void check_create(const Path& path, const CreateOptions& options) {
   const auto refuse = [&](const char* why) { throw Error(Errc::invalid_argument, "create", path.str(), why); };
   if (is_ttl(options.mode) != (options.ttl.count() != 0)) refuse("a TTL mode needs a ttl, and only a TTL mode has one");
   if (options.ttl.count() < 0 || options.ttl.count() > 0xFF'FFFF'FFFF) refuse("the ttl is out of range");
+  if (options.parent_mode != CreateMode::container && options.parent_mode != CreateMode::persistent) {
+    refuse("parents are containers or persistent nodes");
+  }
   detail::check_acl("create", path, options.acl);
 }
 
@@ -78,13 +81,16 @@ Awaitable<Result<Created>> create_with_care(CorePtr core, Plan<Created> plan, Cr
       reply = co_await core->perform(std::move(request), call);
     }
     if (options.parents && reply.failed(Errc::no_node) && parent != "/") {
-      Reply above = co_await core->ensure(parent, CreateMode::container, options.acl, call);
+      Reply above = co_await core->ensure(parent, options.parent_mode, options.acl, call);
       if (!above.ok()) co_return detail::to_error(above, "create parents of", plan.path);
       continue;
     }
     co_return to_result(plan, reply);
   }
 }
+
+// Of a call that takes several requests.
+std::size_t payload(const Path& path, DataView data) { return path.str().size() + (data ? data->size() : 0); }
 
 Work<Created> careful_create(const CorePtr& core, const Path& path, DataView data, const CreateOptions& options) {
   return [core, plan = plan_create(core, path, data, options), options](Call call) {
@@ -138,7 +144,8 @@ Plan<std::vector<OperationResult>> plan_commit(const CorePtr& core, const Transa
 Result<Created> run_create(const CorePtr& core, const Path& path, DataView data, const CreateOptions& options,
                            const CallOptions& call) {
   if (!options.parents && !options.protection) return run(core, plan_create(core, path, data, options), call);
-  return detail::wait_for_work<Created>(core, call, careful_create(core, path, data, options), "create", path.str());
+  return detail::wait_for_work<Created>(core, call, careful_create(core, path, data, options), "create", path.str(),
+                                        payload(path, data));
 }
 
 // A set that can be told from everybody else's.
@@ -173,7 +180,7 @@ void Client::async_create(const Path& path, DataView data, const CreateOptions& 
     start(impl(), plan_create(impl(), path, data, options), call, std::move(handler));
   } else {
     detail::start_work<Created>(impl(), call, careful_create(impl(), path, data, options), std::move(handler), "create",
-                                path.str());
+                                path.str(), payload(path, data));
   }
 }
 
@@ -192,17 +199,19 @@ void Client::async_set(const Path& path, DataView data, std::int32_t version, Ha
 Stat Client::set_resolving(const Path& path, std::string_view data, const Stat& expected,
                            const CallOptions& call) const {
   Work<Stat> work = resolving_set(impl(), path, data, expected);
-  return detail::wait_for_work(impl(), call, std::move(work), "set_resolving", path.str()).value();
+  return detail::wait_for_work(impl(), call, std::move(work), "set_resolving", path.str(), payload(path, data)).value();
 }
 Stat Client::set_resolving(const Path& path, std::string_view data, const Stat& expected, const CallOptions& call,
                            std::error_code& error) const {
   Work<Stat> work = resolving_set(impl(), path, data, expected);
-  return take(detail::wait_for_work(impl(), call, std::move(work), "set_resolving", path.str()), error);
+  return take(detail::wait_for_work(impl(), call, std::move(work), "set_resolving", path.str(), payload(path, data)),
+              error);
 }
 void Client::async_set_resolving(const Path& path, std::string_view data, const Stat& expected, Handler<Stat> handler,
                                  const CallOptions& call) const {
   Work<Stat> work = resolving_set(impl(), path, data, expected);
-  detail::start_work(impl(), call, std::move(work), std::move(handler), "set_resolving", path.str());
+  detail::start_work(impl(), call, std::move(work), std::move(handler), "set_resolving", path.str(),
+                     payload(path, data));
 }
 
 void Client::remove(const Path& path, std::int32_t version, const CallOptions& call) const {

@@ -82,10 +82,12 @@ struct CreateOptions {
   CreateMode mode = CreateMode::persistent;
   AclList acl = open_acl();
   std::chrono::milliseconds ttl{0};  ///< For the two TTL modes only; must be positive there, zero elsewhere.
-  /// Create missing parents first, as containers.
+  /// Create missing parents first. Those stay when the create itself fails or is given up.
   bool parents = false;
+  CreateMode parent_mode = CreateMode::container;  ///< What they are made as; or CreateMode::persistent.
   /// Put a unique id before the node's name ("_c_<uuid>-", Curator's protected create), so that a create whose
-  /// reply was lost is found again instead of being in doubt.
+  /// reply was lost is found again instead of being in doubt. Where it stays in doubt all the same (the deadline, a stop
+  /// request, a lost session), the node that may have been made is being removed in the background.
   bool protection = false;
 };
 

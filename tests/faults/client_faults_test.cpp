@@ -431,10 +431,29 @@ TEST_F(ProtectedCreateTest, AnEphemeralNodeIsNeverLeftToAnOlderSession) {
   }
 }
 
+// Its session, which would see it, is over; and whether it comes to light later nobody knows.
+TEST_F(ProtectedCreateTest, IsNotRepeatedOnAnotherSession) {
+  const Session old = client.session();
+  const Fault fault = proxy.drop_next_request(create_request);
+  Box<Result<Created>> created;
+  client.async_create(
+      "/d/n-", "x", options(CreateMode::persistent_sequential),
+      [&](Result<Created> result) { created.put(std::move(result)); }, patient());
+  proxy.refuse(true);
+  ASSERT_TRUE(fault.wait(testkit::patience));
+  const auto credentials = old.credentials();
+  zktesting::expire(server.connect_string(), credentials.id, credentials.password);
+  proxy.refuse(false);
+  EXPECT_EQ(created.take().code(), Errc::in_doubt);
+  EXPECT_NE(client.connect(patient()), old);
+  EXPECT_EQ(proxy.request_count(create_request), 1u);
+  EXPECT_TRUE(nodes().empty());
+}
+
 TEST_F(ProtectedCreateTest, ADeadlineInTheMiddleLeavesNothingBehind) {
   for (const CreateMode mode : {CreateMode::ephemeral_sequential, CreateMode::persistent_sequential}) {
     auto held = proxy.hold_next_reply(create_request);
-    EXPECT_EQ(error_of([&] { client.create("/d/n-", "x", options(mode), {.deadline = SteadyClock::now() + 200ms}); }),
+    EXPECT_EQ(error_of([&] { client.create("/d/n-", "x", options(mode), {.deadline = SteadyClock::now() + 500ms}); }),
               Errc::in_doubt);
     ASSERT_TRUE(held.wait(testkit::patience));
     EXPECT_EQ(nodes().size(), 1u);
@@ -728,8 +747,12 @@ TEST_F(RemoveTreeTest, EndedInTheMiddleItIsInDoubt) {
   held.release();
   auto reply = proxy.hold_next_reply(RequestType::remove);
   // The first delete is that of the root, which has children.
-  const auto call = CallOptions{.deadline = SteadyClock::now() + 500ms};
-  EXPECT_EQ(error_of([&] { client.remove_tree("/tree", call); }), Errc::in_doubt);
+  std::stop_source again;
+  client.async_remove_tree("/tree", [&](const Result<void>& result) { codes.put(result.code()); },
+                           {.deadline = testkit::soon(), .stop = again.get_token()});
+  ASSERT_TRUE(reply.wait(testkit::patience));
+  again.request_stop();
+  EXPECT_EQ(codes.take(), Errc::in_doubt);
   reply.release();
   client.remove_tree("/tree", patient());
   EXPECT_FALSE(observer.exists("/tree"));

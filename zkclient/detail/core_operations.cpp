@@ -116,7 +116,13 @@ Awaitable<Reply> ClientCore::create_marked(Request request, std::string parent, 
     // What the caller or the deadline ended is the caller's to clean up.
     if (!reply.failed(Errc::in_doubt) || reply.given_up) co_return reply;
     Reply found = co_await find_marked(parent, marker, call);
-    if (found.failed(Errc::no_node)) continue;
+    if (found.failed(Errc::no_node)) {
+      if (found.session == reply.session) continue;
+      // A session sees all its creates; that one is over, and its create may still come to light.
+      found.error = Errc::in_doubt;
+      found.detail = "the session that sent it was lost";
+      co_return found;
+    }
     // Still unknown, unless the session is over, and the node with it.
     if (!found.ok() && !found.failed(Errc::session_lost)) found.error = Errc::in_doubt;
     co_return found;
