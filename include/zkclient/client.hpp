@@ -63,14 +63,14 @@ using StateListener = UniqueFunction<void(const StateChange&)>;
 
 /// A connection to a ZooKeeper ensemble.
 ///
-/// Every operation has a blocking form, which throws Error, one that reports through `std::error_code&` instead,
-/// and an asynchronous form whose handler is called exactly once. Reads are repeated after a lost connection
+/// Every operation has a blocking form, which throws Error, and an asynchronous form whose handler is called exactly
+/// once (an empty one is Errc::invalid_argument); most have a third one, which reports through `std::error_code&`. Reads are repeated after a lost connection
 /// (RetryPolicy); a write whose reply was lost ends with `ErrorKind::in_doubt` and is never sent twice.
 /// Operations wait for a connection until their deadline, so a Client can be made before its server is up.
 ///
 /// Back-pressure: 2,048 requests are on their way to the server at a time, the others wait in the client. Calls that are
-/// not done yet are limited to 200,000 and to 256 MiB of data; one more ends with `Errc::overloaded` at once, and nothing
-/// was sent. The paths of all watches together are limited to 900 kB (they are renewed in one packet).
+/// not done yet, and replies whose handlers have not returned, are limited to 200,000 and to 256 MiB of data; one call
+/// more ends with `Errc::overloaded` at once, and nothing was sent. The paths of all watches together are limited to 900 kB (they are renewed in one packet).
 ///
 /// Thread safety: all members, from any thread, also from handlers; close() from a handler does not wait for
 /// that handler. Cheap to copy: copies share the client, which is closed when the last one goes.

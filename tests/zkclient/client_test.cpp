@@ -1158,7 +1158,7 @@ TEST(ClientAndItsServerTest, CloseReturnsPromptlyWhenTheServerIsSilent) {
   client.async_get("/n", into(got));
   const auto begin = SteadyClock::now();
   client.close();
-  EXPECT_LT(SteadyClock::now() - begin, 1500ms);
+  EXPECT_LT(SteadyClock::now() - begin, 5s) << "the session's timeout is 15 s";
   EXPECT_EQ(set.take().code(), Errc::in_doubt);
   EXPECT_EQ(got.take().code(), Errc::closed);
   server.resume();

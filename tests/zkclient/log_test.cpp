@@ -132,12 +132,14 @@ TEST_F(LogTest, TheCClientsMessagesComeAtTheLevelsAbove) {
 
 TEST_F(LogTest, NoMessageShowsASecret) {
   const Journal journal(LogLevel::debug);
-  std::vector<std::string> secrets = {"kept-in-the-node"};
+  std::vector<std::string> secrets = {"kept-in-the-node", "ann's secret", "bob's secret"};
   {
     const Client client = proxied();
     const Session session = client.connect({.deadline = testkit::soon()});
     secrets.push_back(session.credentials().password);
     client.create("/n", secrets[0], {.mode = CreateMode::ephemeral});
+    client.add_auth("digest", "ann:" + secrets[1]);
+    EXPECT_EQ(error_of([&] { direct().add_auth("no-such-scheme", "bob:" + secrets[2]); }), Errc::auth_failed);
     ClientOptions resuming = options();
     resuming.resume = session.credentials();
     const Client second(server.connect_string(), resuming);

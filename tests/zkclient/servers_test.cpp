@@ -194,7 +194,7 @@ TEST_F(LookUpTest, ClosingDoesNotWaitForALookUpThatHangs) {
   ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
   const auto begin = SteadyClock::now();
   client.close();
-  EXPECT_LT(SteadyClock::now() - begin, 1s);
+  EXPECT_LT(SteadyClock::now() - begin, 5s);
 }
 
 TEST(LookUpThreadsTest, ClosingTheRuntimeDoesNotWaitEitherAndTheThreadEndsWithTheLookUp) {
@@ -208,7 +208,7 @@ TEST(LookUpThreadsTest, ClosingTheRuntimeDoesNotWaitEitherAndTheThreadEndsWithTh
   }
   const auto begin = SteadyClock::now();
   runtime = nullptr;
-  EXPECT_LT(SteadyClock::now() - begin, 1s);
+  EXPECT_LT(SteadyClock::now() - begin, 5s);
   EXPECT_EQ(testkit::thread_count(), before + 1);
   names.hang(false);
   EXPECT_TRUE(eventually([&] { return testkit::thread_count() == before; }));
@@ -460,6 +460,7 @@ TEST_F(UpdateServersTest, WhatHappenedInBetweenIsToldOnce) {
   EXPECT_EQ(events.take(), std::string("/quiet ") + to_string(WatchEventType::children_changed));
   client.sync("/", patient());
   EXPECT_TRUE(events.empty());
+  EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << "what was armed again and told at once is left";
 }
 
 // The new connection breaks before, and again while, the watches are armed there.

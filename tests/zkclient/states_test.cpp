@@ -28,7 +28,7 @@ bool is_in_table(ConnectionState from, ConnectionState to) {
     case connecting: return to == connected || to == lost || to == closed;
     case connected: return to == suspended || to == lost || to == closed;
     case suspended: return to == connected || to == lost || to == closed;
-    case lost: return to == closed;  // Closed before the next session began.
+    case lost:
     case closed: return false;
   }
   return false;

@@ -154,10 +154,15 @@ TEST_F(WatchTest, NoneIsLeftAtTheServerAfterDropping) {
 TEST_F(WatchTest, NoneIsLeftAtTheServerAfterACallThatWasGivenUp) {
   client.create("/n");
   auto held = proxy.hold_next_reply(RequestType::get_data);
-  EXPECT_EQ(error_of([&] { client.get_and_watch("/n", record(), {.deadline = testkit::SteadyClock::now() + 50ms}); }),
-            Errc::deadline_exceeded);
-  held.release();
+  std::stop_source stop;
+  testkit::Box<std::error_code> given_up;
+  client.async_get_and_watch("/n", record(), [&](const auto& result) { given_up.put(result.code()); },
+                             {.deadline = testkit::soon(), .stop = stop.get_token()});
+  ASSERT_TRUE(held.wait(testkit::patience));
   EXPECT_EQ(server.watch_count(), 1u);
+  stop.request_stop();
+  EXPECT_EQ(given_up.take(), Errc::cancelled);
+  held.release();
   EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; }));
   EXPECT_TRUE(events.empty());
 }

@@ -35,25 +35,37 @@ class Slot {
   std::optional<T> value_;
 };
 
+template <typename Function>
+void require_handler(const Function& handler, const char* operation, std::string_view path) {
+  if (!handler) throw Error(Errc::invalid_argument, operation, path, "there is no handler");
+}
+
 /// Work that runs as a coroutine on the loop: gets its limits, returns a Result.
 template <typename T>
 using Work = UniqueFunction<Awaitable<Result<T>>(Call)>;
 
 /// Runs `work` on the loop, with the caller's deadline and stop token; `done` gets its result once, on the loop.
+/// `payload`: the bytes of data that it carries; only such work is refused when the client is overloaded.
 template <typename T>
 void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work,
-              UniqueFunction<void(Result<T>)> done, const char* operation, const std::string& path) {
+              UniqueFunction<void(Result<T>)> done, const char* operation, const std::string& path,
+              std::size_t payload = 0) {
   struct Job {
+    Job(const std::shared_ptr<ClientCore>& owner, std::size_t bytes) : core(owner), admission(owner, bytes) {}
     std::shared_ptr<ClientCore> core;
+    Admission admission;
     std::shared_ptr<CancelScope> cancel = std::make_shared<CancelScope>();
     Work<T> work;
     UniqueFunction<void(Result<T>)> done;
     std::optional<std::stop_callback<std::function<void()>>> stop;
   };
-  const auto job = std::make_shared<Job>();
-  job->core = core;
+  const auto job = std::make_shared<Job>(core, payload);
   job->work = std::move(work);
   job->done = std::move(done);
+  if (payload != 0 && core->overloaded()) {
+    job->done(Error(Errc::overloaded, operation, path, "too many requests are waiting"));
+    return;
+  }
   const auto deadline = options.deadline.value_or(core->default_deadline());
   const std::stop_token stop = options.stop;
   const bool accepted = core->loop()->post([job, deadline, stop] {
@@ -84,22 +96,23 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
 /// The blocking form.
 template <typename T>
 Result<T> wait_for_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work,
-                        const char* operation, const std::string& path) {
+                        const char* operation, const std::string& path, std::size_t payload = 0) {
   Slot<Result<T>> slot;
-  run_work<T>(
-      core, options, std::move(work), [&slot](Result<T> result) { slot.fill(std::move(result)); }, operation, path);
+  auto done = [&slot](Result<T> result) { slot.fill(std::move(result)); };
+  run_work<T>(core, options, std::move(work), std::move(done), operation, path, payload);
   return slot.take();
 }
 
 /// The asynchronous form: `handler` runs on the callback executor.
 template <typename T>
 void start_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work, Handler<T> handler,
-                const char* operation, const std::string& path) {
+                const char* operation, const std::string& path, std::size_t payload = 0) {
+  require_handler(handler, operation, path);
   auto done = [core, handler = std::move(handler)](Result<T> result) mutable {
-    core->callbacks()->post(
-        [handler = std::move(handler), result = std::move(result)]() mutable { handler(std::move(result)); });
+    core->callbacks()->post([held = Admission(core, 0), handler = std::move(handler),
+                             result = std::move(result)]() mutable { handler(std::move(result)); });
   };
-  run_work<T>(core, options, std::move(work), std::move(done), operation, path);
+  run_work<T>(core, options, std::move(work), std::move(done), operation, path, payload);
 }
 
 /// The error of a failed reply, with the path as the user knows it.

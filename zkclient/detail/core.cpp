@@ -107,6 +107,7 @@ void ClientCore::begin_close() {
 
 void ClientCore::do_close() {
   if (closing_) return;
+  if (connection_->session->over()) open_session();  // A session that was lost stays lost: the next one is closed.
   closing_ = true;
   loop_->remove(this);
   deadline_timer_.cancel();
@@ -114,16 +115,6 @@ void ClientCore::do_close() {
   stop_looking_up();
   for (Signal* waiter : update_waiters_)
     waiter->set();
-  if (connection_->session->over()) {  // Lost, and the next one not yet opened.
-    end_pauses();
-    std::deque<std::shared_ptr<Op>> waiting;
-    waiting.swap(waiting_);
-    for (const auto& op : waiting)
-      fail(op, Errc::closed);
-    change_state(ConnectionState::closed);
-    on_closed();
-    return;
-  }
   end_session(ConnectionState::closed);
 }
 

@@ -30,6 +30,20 @@ namespace zkclient::detail {
 
 class ClientCore;
 
+/// What a call takes of the client's limits, until this goes. Any thread.
+class Admission {
+ public:
+  Admission() noexcept = default;
+  Admission(std::shared_ptr<ClientCore> core, std::size_t bytes);
+  Admission(Admission&&) noexcept = default;
+  Admission& operator=(Admission&&) = delete;
+  ~Admission();
+
+ private:
+  std::shared_ptr<ClientCore> core_;
+  std::size_t bytes_ = 0;
+};
+
 /// Limits of one call, on the loop thread.
 struct Call {
   std::optional<Op::TimePoint> deadline = {};
@@ -72,6 +86,12 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   /// The server of the current session, while it is connected.
   std::optional<std::string> server() const;
   Op::TimePoint default_deadline() const { return std::chrono::steady_clock::now() + options_.operation_timeout; }
+
+  /// What of the user's is not done yet. What a busy loop has not even looked at counts, too, and replies that no handler
+  /// has taken.
+  void count_call(std::size_t bytes) noexcept;
+  void uncount_call(std::size_t bytes) noexcept;
+  bool overloaded() const noexcept;
 
   /// Starts `op`; its `done` is called once, on the loop thread (or in here, if the loop has stopped).
   /// A stop request ends it with Errc::cancelled, or in_doubt.
@@ -141,6 +161,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     void on_node_event(int type, const std::string& path) override;
     void on_reply(const std::shared_ptr<Op>& op) override;
     void take_over();
+    void arm_again();
     void on_rearmed(const ArmedWatches::Pending& watch, const Op& op);
     void submit_own(Request request, UniqueFunction<void(const Op&)> done);
     void note(const Op& op);
@@ -159,6 +180,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     ArmedWatches armed;
     std::unordered_map<const Op*, UniqueFunction<void(const Op&)>> own;  // Requests of the connection itself.
     bool barrier_due = false;                                            // See take_over().
+    bool taking_over = false;                                            // Only what is urgent may go first.
     bool draining = false;  // Nothing is sent until the handle is replaced by one for next_addresses.
     std::string next_addresses;
     asio::steady_timer drain;
@@ -188,8 +210,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::shared_ptr<Op> prepare(Request request, const Call& call, Op::Done done);
   void start_op(const std::shared_ptr<Op>& op);
   bool room_to_wait();
-  bool admit(Op& op);
-  void release(Op& op);
+  void forget_abandoned();
   void pump();
   void on_reply(const std::shared_ptr<Op>& op);
   void retry(const std::shared_ptr<Op>& op);
@@ -233,7 +254,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::atomic<std::size_t> calls_{0};  // Of the user's, not yet done.
   std::atomic<std::size_t> call_bytes_{0};
   std::vector<std::shared_ptr<Credential>> credentials_;  // Applied to each new session, in this order.
-  std::deque<std::shared_ptr<Op>> waiting_;
+  std::deque<std::shared_ptr<Op>> waiting_;               // Those that were given up stay in it for a while.
+  std::size_t abandoned_ = 0;                             // Of those, about.
   std::map<std::shared_ptr<Op>, std::shared_ptr<asio::steady_timer>> pausing_;  // Reads before their next attempt.
   std::multimap<Op::TimePoint, std::weak_ptr<Op>> deadlines_;
   asio::steady_timer deadline_timer_;

@@ -45,18 +45,33 @@ Request make_request(OpType type, std::string path) {
   return request;
 }
 
-// Counts a call of the user's, from any thread, until it is done. What a busy loop has not even looked at counts, too.
-bool ClientCore::admit(Op& op) {
-  const std::size_t bytes = op.request.wire_size();
-  const std::size_t calls = calls_.fetch_add(1) + 1;
-  const std::size_t all_bytes = call_bytes_.fetch_add(bytes) + bytes;
-  op.admitted_bytes = bytes;
-  return calls <= max_waiting && all_bytes <= max_waiting_bytes;
+Admission::Admission(std::shared_ptr<ClientCore> core, std::size_t bytes) : core_(std::move(core)), bytes_(bytes) {
+  core_->count_call(bytes_);
+}
+
+Admission::~Admission() {
+  if (core_ != nullptr) core_->uncount_call(bytes_);
+}
+
+void ClientCore::count_call(std::size_t bytes) noexcept {
+  calls_.fetch_add(1);
+  call_bytes_.fetch_add(bytes);
+}
+
+void ClientCore::uncount_call(std::size_t bytes) noexcept {
+  calls_.fetch_sub(1);
+  call_bytes_.fetch_sub(bytes);
+}
+
+bool ClientCore::overloaded() const noexcept {
+  return calls_.load() > max_waiting || call_bytes_.load() > max_waiting_bytes;
 }
 
 void ClientCore::submit(const std::shared_ptr<Op>& op, const std::stop_token& stop) {
-  if (!admit(*op)) {
-    release(*op);
+  op->admitted_bytes = op->request.wire_size();
+  count_call(op->admitted_bytes);
+  if (overloaded()) {
+    uncount_call(op->admitted_bytes);
     Reply refused;
     refused.error = Errc::overloaded;
     refused.detail = "too many requests are waiting";
@@ -107,8 +122,13 @@ void ClientCore::start_op(const std::shared_ptr<Op>& op) {
 
 bool ClientCore::room_to_wait() {
   if (waiting_.size() < max_waiting) return true;
-  std::erase_if(waiting_, [](const auto& op) { return op->state != Op::State::waiting; });
+  forget_abandoned();
   return waiting_.size() < max_waiting;
+}
+
+void ClientCore::forget_abandoned() {
+  std::erase_if(waiting_, [](const auto& op) { return op->state != Op::State::waiting; });
+  abandoned_ = 0;
 }
 
 void ClientCore::pump() {
@@ -116,8 +136,9 @@ void ClientCore::pump() {
     if (connection_->handle->in_flight() == 0) on_drained();
     return;
   }
-  while (!waiting_.empty() && connection_->session->raw_state() == ConnectionState::connected &&
-         (waiting_.front()->urgent || connection_->handle->in_flight() < max_in_flight)) {
+  while (
+      !waiting_.empty() && connection_->session->raw_state() == ConnectionState::connected &&
+      (waiting_.front()->urgent || (!connection_->taking_over && connection_->handle->in_flight() < max_in_flight))) {
     const std::shared_ptr<Op> op = std::move(waiting_.front());
     waiting_.pop_front();
     if (op->state != Op::State::waiting) continue;
@@ -191,12 +212,6 @@ void ClientCore::end_pauses() {
     timer->cancel();
 }
 
-void ClientCore::release(Op& op) {
-  if (op.admitted_bytes == 0) return;
-  calls_.fetch_sub(1);
-  call_bytes_.fetch_sub(std::exchange(op.admitted_bytes, 0));
-}
-
 void ClientCore::fail(const std::shared_ptr<Op>& op, Errc code, std::string detail) {
   op->reply.error = code;
   op->reply.detail = std::move(detail);
@@ -217,11 +232,16 @@ void ClientCore::give_up(const std::shared_ptr<Op>& op, Errc code) {
 
 void ClientCore::finish(const std::shared_ptr<Op>& op) {
   if (op->state == Op::State::done) return;
+  const bool waited = op->state == Op::State::waiting;
   op->state = Op::State::done;
   op->cancel_guard.reset();
   op->stop.reset();
   if (const auto pause = pausing_.find(op); pause != pausing_.end()) pause->second->cancel();
-  release(*op);
+  if (op->admitted_bytes != 0) uncount_call(std::exchange(op->admitted_bytes, 0));
+  // The op itself may be known for longer, to the C client or to the queue; what it carried need not.
+  op->request.data.reset();
+  op->request.operations.clear();
+  if (waited && ++abandoned_ > 1024 + waiting_.size() / 2) forget_abandoned();
   Op::Done done = std::move(op->done);
   // The C client may still know the op; its reply then goes into an object that nobody looks at.
   Reply reply = op->in_library != nullptr ? op->reply : std::move(op->reply);

@@ -84,7 +84,7 @@ void ClientCore::move_to(const std::string& addresses) {
   const auto patience = std::min<std::chrono::milliseconds>(longest_drain, connection->session->timeout() / 8);
   connection->drain.expires_after(patience);
   connection->drain.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
-    if (!error) self->finish_move(connection);
+    if (!error && connection->draining) self->finish_move(connection);
   });
 }
 
@@ -132,8 +132,8 @@ void ClientCore::open_handle(const std::string& addresses) {
 
 // A new handle does not know how much of the history the session has seen, so it might be content with a server that
 // lags behind the one before. A transaction that changes nothing makes sure that it does not: once a server has
-// answered it, it has applied all that was committed before. Requests that follow are executed after it. Behind it,
-// and before everything else, the session's watches are armed again.
+// answered it, it has applied all that was committed before. Requests that follow are executed after it. Behind it come
+// a heartbeat, if there are leases, then the session's watches, which are armed again, then everything else.
 void ClientCore::Connection::take_over() {
   if (barrier_due) {
     Request request = make_request(OpType::multi, "/");
@@ -142,7 +142,14 @@ void ClientCore::Connection::take_over() {
       if (!rc::is_loss(op.code)) barrier_due = false;
     });
   }
+}
+
+void ClientCore::Connection::arm_again() {
   for (ArmedWatches::Pending& watch : armed.pending()) {
+    if (!watches.reserve(watch.path, watch.kind)) {  // Nobody waits for it, and there is no room.
+      armed.removed(watch.path, watch.kind);
+      continue;
+    }
     const bool children = watch.kind == WatchRegistry::Kind::children;
     Request request = make_request(children ? OpType::children : OpType::exists, watch.path);
     request.watch = true;
@@ -166,7 +173,9 @@ void ClientCore::Connection::submit_own(Request request, UniqueFunction<void(con
   const auto op = std::make_shared<Op>();
   op->request = std::move(request);
   own.emplace(op.get(), std::move(done));
-  if (!handle->submit(op)) own.erase(op.get());
+  if (handle->submit(op)) return;
+  own.erase(op.get());
+  if (op->request.watch) watches.settle(op->request.path, watch_kind(op->request.type), false);
 }
 
 void ClientCore::Connection::note(const Op& op) {

@@ -63,11 +63,10 @@ void ClientCore::Connection::on_reply(const std::shared_ptr<Op>& op) {
   op->reply.session = session;
   note(*op);
   auto mine = own.extract(op.get());
-  const bool reserved = op->request.watch && mine.empty();
   if (!mine.empty()) mine.mapped()(*op);
   core->on_reply(op);
   // Also when the caller has given up: the C client has the watch all the same.
-  if (reserved) watches.settle(op->request.path, watch_kind(op->request.type), arms);
+  if (op->request.watch) watches.settle(op->request.path, watch_kind(op->request.type), arms);
 }
 
 void ClientCore::open_session() {
@@ -105,9 +104,12 @@ void ClientCore::on_connected() {
   change_state(ConnectionState::connected);
   plan_look_up();
   const auto session = connection.session;
+  connection.taking_over = true;
   connection.take_over();
   connection.leases->connected();
   if (session->over()) return;
+  connection.arm_again();
+  connection.taking_over = false;
   session->notify();
   pump();
   connection.removals_wait = false;

@@ -84,6 +84,11 @@ LeaseKeeper::HoldId LeaseKeeper::hold(const std::string& path, std::function<voi
 }
 
 void LeaseKeeper::drop(HoldId id) {
+  // Once the clock has run out under a lease the session is lost, also if the timer has not said so yet.
+  if (!stopped_ && holding() && BootClock::now() >= clock_->valid_until()) {
+    const auto lose = hooks_.lose;
+    lose();
+  }
   held_.erase(id);
   // A lease that was short never settles: without this each would cost a wake-up of the timer.
   while (!unsettled_.empty() && !held_.contains(unsettled_.front().second))

@@ -60,11 +60,11 @@ Result<T> run(const CorePtr& core, Plan<T> plan, const CallOptions& call) {
 
 template <typename T>
 void start(const CorePtr& core, Plan<T> plan, const CallOptions& call, Handler<T> handler) {
+  require_handler(handler, to_string(plan.request.type), plan.path);
   const auto op = make_op(core, plan, call);
   op->done = [core, plan = std::move(plan), handler = std::move(handler)](Reply reply) mutable {
-    core->callbacks()->post([plan = std::move(plan), handler = std::move(handler), reply = std::move(reply)]() mutable {
-      handler(to_result(plan, reply));
-    });
+    core->callbacks()->post([held = Admission(core, reply.size()), plan = std::move(plan), handler = std::move(handler),
+                             reply = std::move(reply)]() mutable { handler(to_result(plan, reply)); });
   };
   core->submit(op, call.stop);
 }
@@ -86,10 +86,6 @@ inline void check_version(const char* operation, const Path& path, std::int32_t 
 
 inline void check_acl(const char* operation, const Path& path, const AclList& acl) {
   if (const char* why = acl_defect(acl)) throw Error(Errc::invalid_acl, operation, path.str(), why);
-}
-
-inline void require_handler(const WatchHandler& handler, OpType type, const std::string& path) {
-  if (!handler) throw Error(Errc::invalid_argument, to_string(type), path, "no watch handler");
 }
 
 /// The op of a read that arms a watch, which is registered on the loop before anything else can happen there.
@@ -116,7 +112,7 @@ Result<Watched<T>> to_watched(const Plan<T>& plan, Reply& reply, std::shared_ptr
 template <typename T>
 Result<Watched<T>> run_watched(const CorePtr& core, Plan<T> plan, WatchRegistry::Kind kind, WatchHandler handler,
                                const CallOptions& call) {
-  require_handler(handler, plan.request.type, plan.path);
+  require_handler(handler, to_string(plan.request.type), plan.path);
   auto state = std::make_shared<WatchState>(core, plan.path, std::move(handler));
   Slot<Reply> slot;
   Op::Done done = [&slot](Reply reply) { slot.fill(std::move(reply)); };
@@ -129,13 +125,18 @@ Result<Watched<T>> run_watched(const CorePtr& core, Plan<T> plan, WatchRegistry:
 template <typename T>
 void start_watched(const CorePtr& core, Plan<T> plan, WatchRegistry::Kind kind, WatchHandler watch_handler,
                    Handler<Watched<T>> handler, const CallOptions& call) {
-  require_handler(watch_handler, plan.request.type, plan.path);
+  require_handler(watch_handler, to_string(plan.request.type), plan.path);
+  require_handler(handler, to_string(plan.request.type), plan.path);
   auto state = std::make_shared<WatchState>(core, plan.path, std::move(watch_handler), true);
   const auto shared_plan = std::make_shared<Plan<T>>(std::move(plan));
   Op::Done done = [core, shared_plan, state, handler = std::move(handler)](Reply reply) mutable {
-    core->callbacks()->post([shared_plan, state, handler = std::move(handler), reply = std::move(reply)]() mutable {
+    core->callbacks()->post([held = Admission(core, reply.size()), shared_plan, state, handler = std::move(handler),
+                             reply = std::move(reply)]() mutable {
+      const struct Release {  // Also when the handler throws.
+        WatchState& state;
+        ~Release() { state.release(); }
+      } release{*state};
       handler(to_watched(*shared_plan, reply, state));
-      state->release();
     });
   };
   core->submit(make_watching_op(core, *shared_plan, kind, state, std::move(done), call), call.stop);

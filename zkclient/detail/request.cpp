@@ -52,6 +52,15 @@ std::size_t Request::wire_size() const noexcept {
   return size;
 }
 
+std::size_t Reply::size() const noexcept {
+  std::size_t size = sizeof *this + data.size();
+  for (const std::string& name : names)
+    size += sizeof name + name.size();
+  for (const OperationResult& result : results)
+    size += sizeof result + result.path.size();
+  return size;
+}
+
 Errc rc::to_errc(int code) noexcept {
   switch (code) {
     case no_watcher:  // "There is no such watch", which only the client itself asks about.

@@ -135,6 +135,8 @@ struct Reply {
 
   bool ok() const noexcept { return !error; }
   bool failed(Errc code) const noexcept { return error == code; }
+  /// What it takes in memory, roughly.
+  std::size_t size() const noexcept;
 };
 
 /// One call on its way: made by ClientCore, carried by Handle. Lives on the loop thread.

@@ -22,6 +22,8 @@ class SessionState {
   std::int64_t id() const noexcept { return id_.load(std::memory_order_acquire); }
   std::chrono::milliseconds timeout() const noexcept { return std::chrono::milliseconds(timeout_ms_.load()); }
   BootClock::time_point valid_until() const noexcept {
+    const ConnectionState state = state_.load(std::memory_order_acquire);
+    if (state == ConnectionState::lost || state == ConnectionState::closed) return {};
     return BootClock::time_point(std::chrono::nanoseconds(valid_until_ns_.load(std::memory_order_acquire)));
   }
   /// Fails closed: a session that holds leases and outlived its lease clock is lost, told or not.
