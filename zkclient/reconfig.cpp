@@ -17,7 +17,7 @@ EnsembleConfig parse_ensemble_config(std::string_view text) {
       const std::string_view digits = line.substr(version.size());
       std::int64_t value = 0;
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-      if (error == std::errc() && end == digits.data() + digits.size()) config.version = value;
+      if (error == std::errc() && end == digits.data() + digits.size() && value >= 0) config.version = value;
     }
   }
   return config;

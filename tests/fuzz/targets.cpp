@@ -11,6 +11,7 @@
 
 #include <zkclient/error.hpp>
 #include <zkclient/path.hpp>
+#include <zkclient/reconfig.hpp>
 
 #include "recipes/detail/leader_record.hpp"
 #include "recipes/detail/sequence.hpp"
@@ -168,6 +169,19 @@ void check_frames(std::string_view input) {
   require(scan(input, 7) == whole, "and in pieces of seven");
 }
 
+void check_ensemble_config(std::string_view input) {
+  const zkclient::EnsembleConfig config = zkclient::parse_ensemble_config(input);
+  require(config.text == input, "the text is kept as it is");
+  require(config.version >= -1, "a version, or none");
+  std::string members;
+  for (const std::string& member : config.members) {
+    require(member.starts_with("server.") && member.find('\n') == std::string::npos, "a member is one line");
+    require(input.find(member) != std::string_view::npos, "it stands in the text");
+    members += member + '\n';
+  }
+  require(zkclient::parse_ensemble_config(members).members == config.members, "its members are read the same again");
+}
+
 std::string frame(std::string_view body) {
   std::string bytes(3, '\0');
   bytes += static_cast<char>(body.size());
@@ -191,6 +205,10 @@ std::vector<Target> make_targets() {
       {"leader_record",
        &check_leader_record,
        {"leader/1 7 1 1\nhttp://a", "leader/1 -1 0 0\n", "leader/1 7 1 0\nx", ""}},
+      {"ensemble_config",
+       &check_ensemble_config,
+       {"server.1=h:2888:3888:participant;0.0.0.0:2181\nserver.2=i:1:2:observer;3\nversion=100000000", "version=zz",
+        "version=-1", "server.", "\n\nversion="}},
       {"frames",
        &check_frames,
        {frame("handshake") + frame(six) + frame(six + "abc"), frame("") + frame("") + frame("x"), "ruok", six}},
