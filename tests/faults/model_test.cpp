@@ -57,7 +57,10 @@ struct Check {
   std::string path;
   std::int32_t version;
 };
-using Step = std::variant<Create, Set, Remove, Check>;
+struct RemoveTree {
+  std::string path;
+};
+using Step = std::variant<Create, Set, Remove, Check, RemoveTree>;
 
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -104,10 +107,17 @@ Errc apply(Tree& tree, const Remove& remove, std::int64_t) {
 
 Errc apply(Tree& tree, const Check& check, std::int64_t) { return expect_version(tree, check.path, check.version); }
 
+Errc apply(Tree& tree, const RemoveTree& remove, std::int64_t) {
+  std::erase_if(
+      tree, [&](const auto& node) { return node.first == remove.path || node.first.starts_with(remove.path + "/"); });
+  return Errc{};
+}
+
 /// One operation: a single step, or a transaction of several.
 struct Operation {
   std::vector<Step> steps;
   bool transaction = false;
+  bool resolving = false;  // In its form that a lost reply leaves in no doubt.
 };
 
 /// The tree after `operation`, and what its caller is told.
@@ -127,6 +137,23 @@ zkclient::CreateOptions options_of(const Create& create) {
       create.sequential ? (create.ephemeral ? CreateMode::ephemeral_sequential : CreateMode::persistent_sequential)
                         : (create.ephemeral ? CreateMode::ephemeral : CreateMode::persistent);
   return {.mode = mode};
+}
+
+// Whatever is lost on the way: exactly what an operation without losses does.
+void perform_resolving(const Client& client, const Client& observer, const Step& step) {
+  if (const auto* create = std::get_if<Create>(&step)) {
+    zkclient::CreateOptions options = options_of(*create);
+    options.protection = true;
+    client.create(create->path, create->data, options, patient());
+  } else if (const auto* set = std::get_if<Set>(&step)) {
+    const auto stat = observer.exists(set->path);
+    if (!stat) throw Error(Errc::no_node, "set_resolving", set->path);
+    zkclient::Stat expected = *stat;
+    if (set->version != any_version) expected.version = set->version;
+    client.set_resolving(set->path, set->data, expected, patient());
+  } else {
+    client.remove_tree(std::get<RemoveTree>(step).path, patient());
+  }
 }
 
 void perform(const Client& client, const Operation& operation) {
@@ -158,7 +185,8 @@ void perform(const Client& client, const Operation& operation) {
 RequestType request_of(const Operation& operation) {
   if (operation.transaction) return RequestType::multi;
   if (std::holds_alternative<Create>(operation.steps.front())) return RequestType::create2;
-  return std::holds_alternative<Set>(operation.steps.front()) ? RequestType::set_data : RequestType::remove;
+  return std::holds_alternative<Set>(operation.steps.front()) ? RequestType::set_data
+                                                              : RequestType::remove;  // Or tree.
 }
 
 std::string describe(const Operation& operation) {
@@ -170,8 +198,9 @@ std::string describe(const Operation& operation) {
     std::string operator()(const Set& s) const { return fmt::format("set {} \"{}\" v{}", s.path, s.data, s.version); }
     std::string operator()(const Remove& r) const { return fmt::format("remove {} v{}", r.path, r.version); }
     std::string operator()(const Check& c) const { return fmt::format("check {} v{}", c.path, c.version); }
+    std::string operator()(const RemoveTree& r) const { return fmt::format("remove_tree {}", r.path); }
   };
-  std::string text = operation.transaction ? "commit:" : "";
+  std::string text = operation.transaction ? "commit:" : operation.resolving ? "resolving:" : "";
   for (const Step& step : operation.steps)
     text += " " + std::visit(Words{}, step) + ";";
   return text;
@@ -205,7 +234,7 @@ class ModelTest : public testkit::ServerTest {
     for (const std::string& name : observer->children(path).names) {
       const Path child = path / name;
       const zkclient::NodeData node = observer->get(child);
-      const bool sequential = name.starts_with("seq-");
+      const bool sequential = name.find("seq-") != std::string::npos;
       const std::string key = sequential ? (path.is_root() ? "" : path.str()) + "/#" + node.data : child.str();
       EXPECT_TRUE(tree.emplace(key, Node{node.data, node.stat.version, node.stat.ephemeral_owner}).second)
           << key << " is there twice";
@@ -243,9 +272,26 @@ class ModelTest : public testkit::ServerTest {
       default: return Check{path, any_version_of(path)};
     }
   }
+  Step any_resolving_step() {
+    const std::string path = any_path();
+    const std::string parent = parent_of(path) == "/" ? "" : parent_of(path);
+    const std::string data = std::to_string(++written);
+    switch (below(5)) {
+      case 0:
+      case 1: return Create{parent + "/seq-", data, below(3) == 0, true};
+      case 2:
+      case 3: return Set{path, data, any_version_of(path)};
+      default: return RemoveTree{path};
+    }
+  }
   Operation any_operation() {
     Operation operation;
-    operation.transaction = below(4) == 0;
+    operation.resolving = below(4) == 0;
+    if (operation.resolving) {
+      operation.steps.push_back(any_resolving_step());
+      return operation;
+    }
+    operation.transaction = below(3) == 0;
     const std::size_t steps = operation.transaction ? 1 + below(3) : 1;
     for (std::size_t i = 0; i < steps; ++i)
       operation.steps.push_back(any_step(operation.transaction));
@@ -265,6 +311,7 @@ class ModelTest : public testkit::ServerTest {
   int written = 0;
   int doubts = 0;
   int happened = 0;
+  int resolved = 0;
 };
 
 void ModelTest::one_operation() {
@@ -282,13 +329,23 @@ void ModelTest::one_operation() {
   SCOPED_TRACE(fmt::format("{} {}", describe(operation), !fault ? "" : reply_lost ? "(reply lost)" : "(request lost)"));
   Errc reported{};
   try {
-    perform(client, operation);
+    if (operation.resolving) {
+      perform_resolving(client, *observer, operation.steps.front());
+    } else {
+      perform(client, operation);
+    }
   } catch (const Error& error) {
     reported = error.errc();
   }
-  if (!fault) {
+  if (!fault || operation.resolving) {
     ASSERT_EQ(reported, expected) << make_error_code(reported).message();
     model = after;
+    if (fault) {
+      resolved += fault->happened();
+      fault->cancel();  // A set of a node that is missing is not sent.
+      const Tree found = read();
+      ASSERT_EQ(found, model) << "found:\n" << describe(found) << "expected:\n" << describe(model);
+    }
     return;
   }
   ASSERT_TRUE(fault->wait(testkit::patience));
@@ -318,7 +375,8 @@ TEST_F(ModelTest, WhatIsReportedIsWhatHappened) {
     client.sync("/", patient());
   const Tree found = read();
   EXPECT_EQ(found, model) << "found:\n" << describe(found) << "expected:\n" << describe(model);
-  GTEST_LOG_(INFO) << operations << " operations, " << doubts << " in doubt, of which " << happened << " had happened";
+  GTEST_LOG_(INFO) << operations << " operations, " << doubts << " in doubt, of which " << happened << " had happened; "
+                   << resolved << " losses resolved";
   EXPECT_GT(doubts, 0);
 }
 
