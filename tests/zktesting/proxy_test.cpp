@@ -316,8 +316,8 @@ TEST_F(ProxyTest, KeepsCountUnderLoadFromManyThreads) {
   constexpr int rounds = 40;
   std::vector<std::thread> workers;
   for (int i = 0; i < threads; ++i) {
-    workers.emplace_back([&] {
-      WireClient client = connect();
+    // Connected before the proxy begins to refuse.
+    workers.emplace_back([&, client = connect()]() mutable {
       for (int round = 0; round < rounds; ++round) {
         std::vector<std::int32_t> xids(window);
         for (auto& xid : xids) {
