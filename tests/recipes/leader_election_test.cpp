@@ -534,9 +534,11 @@ TEST_F(LeaderElectionTest, AnObserverMayDropItselfInItsOwnCall) {
   {
     const std::lock_guard lock(mutex);
     subscription = election.observe([&](const Seen&) {
-      const std::lock_guard own(mutex);
-      subscription.reset();
-      called.put(++calls);
+      {
+        const std::lock_guard own(mutex);
+        subscription.reset();
+      }
+      called.put(++calls);  // The last thing: the test may be over then.
     });
   }
   EXPECT_EQ(called.take(), 1);

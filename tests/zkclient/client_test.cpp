@@ -547,9 +547,11 @@ TEST_F(ClientTest, AWatchMayBeDroppedInsideItsOwnHandler) {
     const std::lock_guard lock(mutex);
     own = std::move(c().get_and_watch("/n",
                                       [&](const WatchEvent&) {
-                                        const std::lock_guard guard(mutex);
-                                        own.reset();
-                                        dropped.put(true);
+                                        {
+                                          const std::lock_guard guard(mutex);
+                                          own.reset();
+                                        }
+                                        dropped.put(true);  // The last thing: the test may be over then.
                                       })
                         .watch);
   }

@@ -153,9 +153,11 @@ TEST_F(SessionTest, AListenerMayEndItsOwnSubscription) {
   {
     const std::lock_guard lock(mutex);
     own = client.on_state_change([&](const StateChange&) {
-      const std::lock_guard guard(mutex);
-      own.reset();
-      called.put(true);
+      {
+        const std::lock_guard guard(mutex);
+        own.reset();
+      }
+      called.put(true);  // The last thing: the test may be over then.
     });
   }
   EXPECT_TRUE(called.take());
