@@ -1,43 +1,17 @@
 #include <zkrecipes/mutex.hpp>
 
-#include <mutex>
-#include <system_error>
-#include <thread>
-#include <unordered_map>
-
-#include "recipes/detail/contender_queue.hpp"
-#include "zkclient/detail/calls.hpp"
+#include "recipes/detail/acquirer.hpp"
 
 namespace zkrecipes {
 
 namespace zk = zkclient::detail;
-using detail::LeasePtr;
+using detail::Acquirer;
 using detail::Patience;
 using detail::QueueSpec;
 using detail::SpecPtr;
 using zkclient::CallOptions;
 using zkclient::Errc;
 using zkclient::Error;
-using zkclient::Result;
-
-struct Mutex::State {
-  explicit State(zkclient::Client shared) : owner(std::move(shared)), client(owner.impl()) {}
-
-  zkclient::Client owner;  // Stays open for as long as it is used here.
-  std::shared_ptr<zk::ClientCore> client;
-  zkclient::Path path;
-  std::string id;
-  SpecPtr spec;
-
-  // The leases behind lock(), by the thread that locked.
-  std::mutex mutex;
-  std::unordered_map<std::thread::id, Lease> locked;
-
-  Lease* own_lease() {
-    const auto found = locked.find(std::this_thread::get_id());
-    return found != locked.end() ? &found->second : nullptr;
-  }
-};
 
 namespace {
 
@@ -59,33 +33,30 @@ SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient:
   return std::make_shared<const QueueSpec>(std::move(spec));
 }
 
-zk::Work<LeasePtr> contend_work(const SpecPtr& spec, const std::string& id, Patience patience, bool has_deadline) {
-  return [spec, data = detail::describe_process(id), patience, has_deadline](zk::Call call) {
-    // Without a deadline of the caller's, a wait has none; the default is meant for single operations.
-    if (!has_deadline && patience == Patience::wait) call.deadline.reset();
-    return detail::contend(spec, data, patience, std::move(call));
-  };
-}
-
-Result<LeasePtr> run(const std::shared_ptr<zk::ClientCore>& client, const SpecPtr& spec, const std::string& id,
-                     Patience patience, const CallOptions& call) {
-  return zk::wait_for_work<LeasePtr>(client, call, contend_work(spec, id, patience, call.deadline.has_value()),
-                                     operation, spec->path);
-}
-
-std::optional<Lease> to_optional(LeasePtr lease) {
-  if (lease == nullptr) return std::nullopt;
-  return Lease(std::move(lease));
+Acquirer make_acquirer(const SpecPtr& spec, std::string id) {
+  return Acquirer(spec->client, spec->path, operation, [spec, id = std::move(id)](Patience patience, zk::Call call) {
+    return detail::contend(spec, detail::describe_process(id), patience, std::move(call));
+  });
 }
 
 }  // namespace
 
+struct Mutex::State {
+  State(zkclient::Client shared, zkclient::Path where, MutexOptions options)
+      : owner(std::move(shared)),
+        path(std::move(where)),
+        spec(make_spec(owner.impl(), path, options)),
+        acquirer(make_acquirer(spec, std::move(options.id))) {}
+
+  zkclient::Client owner;  // Stays open for as long as it is used here.
+  zkclient::Path path;
+  SpecPtr spec;
+  Acquirer acquirer;
+  detail::ThreadLeases locked;
+};
+
 Mutex::Mutex(zkclient::Client client, zkclient::Path path, MutexOptions options)
-    : state_(std::make_unique<State>(std::move(client))) {
-  state_->spec = make_spec(state_->client, path, options);
-  state_->path = std::move(path);
-  state_->id = std::move(options.id);
-}
+    : state_(std::make_unique<State>(std::move(client), std::move(path), std::move(options))) {}
 
 Mutex::~Mutex() = default;
 Mutex::Mutex(Mutex&&) noexcept = default;
@@ -93,103 +64,45 @@ Mutex& Mutex::operator=(Mutex&&) noexcept = default;
 
 const zkclient::Path& Mutex::path() const noexcept { return state_->path; }
 
-Lease Mutex::acquire(const CallOptions& call) {
-  return Lease(run(state_->client, state_->spec, state_->id, Patience::wait, call).value());
-}
+Lease Mutex::acquire(const CallOptions& call) { return state_->acquirer.acquire(call); }
 
-std::optional<Lease> Mutex::try_acquire(const CallOptions& call) {
-  return to_optional(run(state_->client, state_->spec, state_->id, Patience::try_once, call).value());
-}
+std::optional<Lease> Mutex::try_acquire(const CallOptions& call) { return state_->acquirer.try_acquire(call); }
 
 std::optional<Lease> Mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  // As std::timed_mutex: a negative timeout tries once.
-  const auto now = std::chrono::steady_clock::now();
-  const bool endless = timeout > std::chrono::steady_clock::time_point::max() - now;
-  return try_acquire_until(endless ? std::chrono::steady_clock::time_point::max() : now + timeout, std::move(stop));
+  return state_->acquirer.try_acquire_for(timeout, std::move(stop));
 }
 
 std::optional<Lease> Mutex::try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop) {
-  CallOptions call;
-  call.stop = std::move(stop);
-  const bool once = deadline <= std::chrono::steady_clock::now();
-  if (!once && deadline != std::chrono::steady_clock::time_point::max()) call.deadline = deadline;
-  const Patience patience = once ? Patience::try_once : Patience::wait;
-  Result<LeasePtr> result = run(state_->client, state_->spec, state_->id, patience, call);
-  if (result.code() == Errc::deadline_exceeded) return std::nullopt;
-  return to_optional(std::move(result).value());
+  return state_->acquirer.try_acquire_until(deadline, std::move(stop));
 }
 
 void Mutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {
-  auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
-    if (result) {
-      handler(Lease(std::move(*result)));
-    } else {
-      handler(result.error());
-    }
-  };
-  zk::start_work<LeasePtr>(state_->client, call,
-                           contend_work(state_->spec, state_->id, Patience::wait, call.deadline.has_value()),
-                           std::move(wrapped), operation, state_->spec->path);
+  state_->acquirer.async_acquire(std::move(handler), call);
 }
 
 void Mutex::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) {
-  auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
-    if (result) {
-      handler(to_optional(std::move(*result)));
-    } else {
-      handler(result.error());
-    }
-  };
-  zk::start_work<LeasePtr>(state_->client, call,
-                           contend_work(state_->spec, state_->id, Patience::try_once, call.deadline.has_value()),
-                           std::move(wrapped), operation, state_->spec->path);
+  state_->acquirer.async_try_acquire(std::move(handler), call);
 }
 
 std::vector<Contender> Mutex::contenders(const CallOptions& call) const {
   zk::Work<std::vector<Contender>> work = [spec = state_->spec](zk::Call limits) {
     return detail::list_contenders(spec, listing, std::move(limits));
   };
-  return zk::wait_for_work<std::vector<Contender>>(state_->client, call, std::move(work), listing, state_->path.str())
+  return zk::wait_for_work<std::vector<Contender>>(state_->spec->client, call, std::move(work), listing,
+                                                   state_->path.str())
       .value();
 }
-
-// --- Lockable -----------------------------------------------------------------------------------------------------
-
-namespace {
-
-[[noreturn]] void refuse_deadlock() {
-  throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), "mutex lock");
-}
-
-}  // namespace
 
 void Mutex::lock() { lock_within(std::chrono::nanoseconds::max()); }
 
 bool Mutex::try_lock() { return lock_within(std::chrono::nanoseconds::zero()); }
 
 bool Mutex::lock_within(std::chrono::nanoseconds timeout) {
-  {
-    const std::lock_guard guard(state_->mutex);
-    const Lease* own = state_->own_lease();
-    if (own != nullptr && own->valid()) refuse_deadlock();
-  }
-  std::optional<Lease> lease = try_acquire_for(timeout);
-  if (!lease) return false;
-  const std::lock_guard guard(state_->mutex);
-  state_->locked.insert_or_assign(std::this_thread::get_id(), std::move(*lease));
-  return true;
+  return state_->locked.lock_within(state_->acquirer, timeout, "mutex lock");
 }
 
-void Mutex::unlock() {
-  const std::lock_guard guard(state_->mutex);
-  state_->locked.erase(std::this_thread::get_id());  // The lease's destructor gives it back.
-}
+void Mutex::unlock() { state_->locked.unlock(); }
 
-const Lease& Mutex::lease() const {
-  const std::lock_guard guard(state_->mutex);
-  const Lease* own = state_->own_lease();
-  if (own == nullptr) throw Error(Errc::not_held, "mutex lease", state_->path.str(), "not locked by this thread");
-  return *own;
-}
+const Lease& Mutex::lease() const { return state_->locked.own("mutex lease", state_->path.str()); }
 
 }  // namespace zkrecipes

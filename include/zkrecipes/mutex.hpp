@@ -12,6 +12,7 @@
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/layout.hpp>
 #include <zkrecipes/lease.hpp>
+#include <zkrecipes/timed_lock.hpp>
 
 namespace zkrecipes {
 
@@ -92,12 +93,11 @@ class Mutex {
   bool try_lock();
   template <typename Rep, typename Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) {
-    return lock_within(in_nanoseconds(timeout));
+    return lock_within(detail::to_timeout(timeout));
   }
   template <typename Clock, typename Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
-    const auto now = Clock::now();
-    return lock_within(deadline > now ? in_nanoseconds(deadline - now) : std::chrono::nanoseconds::zero());
+    return lock_within(detail::to_timeout(deadline));
   }
   void unlock();
   /// The lease behind the calling thread's lock(), until its unlock(). Errors: not_held.
@@ -107,14 +107,6 @@ class Mutex {
 
  private:
   struct State;
-  template <typename Rep, typename Period>
-  static std::chrono::nanoseconds in_nanoseconds(const std::chrono::duration<Rep, Period>& timeout) {
-    const std::chrono::duration<double> seconds(timeout);
-    constexpr std::chrono::duration<double> for_ever(1e9);
-    if (seconds >= for_ever) return std::chrono::nanoseconds::max();
-    if (seconds.count() <= 0) return std::chrono::nanoseconds::zero();
-    return std::chrono::ceil<std::chrono::nanoseconds>(timeout);
-  }
   bool lock_within(std::chrono::nanoseconds timeout);
   std::unique_ptr<State> state_;
 };

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "recipes/detail/sequence.hpp"
+#include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/calls.hpp"
 #include "zkclient/detail/uuid.hpp"
 
@@ -36,14 +37,13 @@ class Attempt {
   enum class Outcome { granted, busy, vanished, failed };
 
   Attempt(const QueueSpec& spec, std::string data, Call call)
-      : spec_(spec), data_(std::move(data)), call_(std::move(call)), wake_(spec.client->context()) {}
+      : spec_(spec), data_(std::move(data)), waiter_(spec.client, std::move(call)) {}
   ~Attempt() {
-    if (observing_) session_->forget(observer_);
     if (!may_exist_ || outcome_ == Outcome::granted) return;
     if (node_.path.empty()) {
-      spec_.client->janitor_remove_marked(spec_.directory, marker_, session_);
+      spec_.client->janitor_remove_marked(spec_.directory, marker_, waiter_.session());
     } else {
-      spec_.client->janitor_remove(node_.path, session_);
+      spec_.client->janitor_remove(node_.path, waiter_.session());
     }
   }
   Attempt(const Attempt&) = delete;
@@ -57,7 +57,8 @@ class Attempt {
       const QueueStep step = decide_queue(children_, name(), spec_.infixes);
       if (step.kind == QueueStep::Kind::vanished) co_return outcome_ = Outcome::vanished;
       if (step.kind == QueueStep::Kind::acquired) {
-        Reply proven = co_await prove();
+        Request own_node = existence_check(node_.path);
+        Reply proven = co_await waiter_.prove(std::move(own_node));
         if (proven.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
         if (!proven.ok()) co_return fail(std::move(proven));
         grant();
@@ -85,20 +86,13 @@ class Attempt {
 
   // Sets node_ and children_.
   Awaitable<Reply> enter() {
-    Reply connected = co_await spec_.client->connected(call_);
+    Reply connected = co_await waiter_.enter();
     if (!connected.ok()) co_return connected;
-    session_ = call_.bound = connected.session;
-    keeper_ = spec_.client->keeper();
-    if (!keeper_->prepare()) {
-      connected.error = Errc::system_error;
-      connected.detail = "no descriptor for the lease clock";
-      co_return connected;
-    }
-    wake_on_changes();
     for (;;) {
       Reply created = co_await create_and_list();
       if (!created.failed(Errc::no_node)) co_return created;
-      Reply parents = co_await spec_.client->ensure(spec_.directory, spec_.layout.parent_mode(), spec_.acl, call_);
+      Reply parents =
+          co_await spec_.client->ensure(spec_.directory, spec_.layout.parent_mode(), spec_.acl, waiter_.call());
       if (!parents.ok()) co_return parents;
     }
   }
@@ -106,14 +100,15 @@ class Attempt {
   Awaitable<Reply> create_and_list() {
     const std::string uuid = zk::make_uuid();
     marker_ = spec_.layout.marker(uuid, spec_.kind);
-    Request create = zk::make_request(OpType::create, child(spec_.layout.name(uuid, spec_.kind)));
+    Request create = zk::make_request(OpType::create, child_path(spec_.directory, spec_.layout.name(uuid, spec_.kind)));
     create.data = data_;
     create.mode = zkclient::CreateMode::ephemeral_sequential;
     create.acl = spec_.acl;
     may_exist_ = true;
     // One flight: the server works off a session's requests in order, so the list holds the new node.
-    const PendingReply creating = spec_.client->launch(create, call_);
-    const PendingReply listing = spec_.client->launch(zk::make_request(OpType::children, spec_.directory), call_);
+    const PendingReply creating = spec_.client->launch(create, waiter_.call());
+    const PendingReply listing =
+        spec_.client->launch(zk::make_request(OpType::children, spec_.directory), waiter_.call());
     Reply created = co_await creating.get();
     Reply listed = co_await listing.get();
     const bool unknown = created.failed(Errc::in_doubt) && !created.given_up;
@@ -124,68 +119,41 @@ class Attempt {
     const bool refused = created.error && !created.failed(Errc::in_doubt);
     if (refused) may_exist_ = false;
     if (!created.ok()) co_return created;
-    if (created.stat.ephemeral_owner != session_->id()) {  // Claim nothing that is not this session's.
+    if (created.stat.ephemeral_owner != waiter_.session()->id()) {  // Claim nothing that is not this session's.
       created.error = Errc::session_lost;
       co_return created;
     }
     node_ = created;
-    if (!unknown) keeper_->acknowledged(created.sent);  // Else it was read, which proves nothing; see prove().
+    if (!unknown) waiter_.keeper()->acknowledged(created.sent);  // Else it was read, which proves nothing; see prove().
     children_ = std::move(listed.names);
     co_return listed;
   }
 
   // The reply of the create was lost: the node is there and is found by its marker, or it has to be made again.
   Awaitable<Reply> recover(Request create) {
-    Reply found = co_await spec_.client->find_marked(spec_.directory, marker_, call_);
+    Reply found = co_await spec_.client->find_marked(spec_.directory, marker_, waiter_.call());
     if (!found.failed(Errc::no_node)) {
       // A look that failed leaves the node in doubt, unless it is over with the session.
       const bool over = found.failed(Errc::session_lost) || found.failed(Errc::closed);
       if (!found.ok() && !over) found.error = Errc::in_doubt;
       co_return found;
     }
-    Reply made = co_await spec_.client->create_marked(std::move(create), spec_.directory, marker_, call_);
+    Reply made = co_await spec_.client->create_marked(std::move(create), spec_.directory, marker_, waiter_.call());
     co_return made;
   }
 
   Awaitable<Reply> list() {
-    Reply listed = co_await spec_.client->perform(zk::make_request(OpType::children, spec_.directory), call_);
+    Reply listed = co_await spec_.client->perform(zk::make_request(OpType::children, spec_.directory), waiter_.call());
     co_return listed;
-  }
-
-  std::string child(std::string_view node) const {
-    return spec_.directory == "/" ? fmt::format("/{}", node) : fmt::format("{}/{}", spec_.directory, node);
-  }
-
-  Request check_own_node() const {
-    Request check = zk::make_request(OpType::multi, node_.path);
-    check.operations.emplace_back(zkclient::Check{zkclient::Path(node_.path)});
-    return check;
-  }
-
-  // Before the claim: the session is alive by the word of a quorum, lately enough. Mostly the create has proven it.
-  Awaitable<Reply> prove() {
-    Reply reply;
-    while (!keeper_->proven()) {
-      reply = co_await check();
-      if (!reply.ok() || keeper_->proven()) break;
-      // The server answers too slowly for a proof. Its next word counts only after a while, so do not press it.
-      wake_.clear();
-      const auto later = std::chrono::steady_clock::now() + keeper_->pause_before_proof();
-      co_await wake_.wait(call_.deadline ? std::min(*call_.deadline, later) : later);
-      reply = state_of_wait();
-      if (!reply.ok()) break;
-    }
-    if (!reply.ok()) co_return reply;
-    if (session_->over()) reply.error = Errc::session_lost;
-    co_return reply;
   }
 
   // Waits until `step.node` is gone. Then, in one flight: the proof that our own node has not been deleted meanwhile,
   // and the list, unless nobody else was before us.
   Awaitable<Reply> wait_for(const QueueStep step) {
-    Reply gone = co_await wait_until_gone(child(step.node));
+    Reply gone = co_await waiter_.wait_until_gone(child_path(spec_.directory, step.node));
     if (!gone.ok()) co_return gone;
-    const PendingReply checking = spec_.client->launch(check_own_node(), call_);
+    Request own_node = existence_check(node_.path);
+    const PendingReply checking = spec_.client->launch(own_node, waiter_.call());
     if (step.last_obstacle) {
       children_ = {std::string(name())};
     } else {
@@ -194,78 +162,15 @@ class Attempt {
       children_ = std::move(listed.names);
     }
     Reply checked = co_await checking.get();
-    co_return co_await checked_own_node(std::move(checked));
-  }
-
-  Awaitable<Reply> check() {
-    Reply checked = co_await spec_.client->perform(check_own_node(), call_);
-    co_return co_await checked_own_node(std::move(checked));
-  }
-
-  // A check changes nothing: when its reply is lost, it is simply asked again.
-  Awaitable<Reply> checked_own_node(Reply checked) {
-    while (checked.failed(Errc::in_doubt) && !checked.given_up) {
-      checked = co_await spec_.client->perform(check_own_node(), call_);
-    }
-    const bool gone =
-        checked.failed(Errc::transaction_failed) && !checked.codes.empty() && checked.codes.front() == zk::rc::no_node;
-    if (gone) checked.error = Errc::no_node;
-    if (checked.ok()) keeper_->acknowledged(checked.sent);
+    checked = co_await waiter_.checked(std::move(own_node), std::move(checked));
     co_return checked;
-  }
-
-  Awaitable<Reply> wait_until_gone(std::string path) {
-    for (;;) {
-      wake_.clear();
-      std::optional<zkclient::WatchEventType> event;
-      const auto woken = [this, &event](zkclient::WatchEventType type) {
-        event = type;
-        wake_.set();
-      };
-      const auto watch = std::make_shared<zk::LoopWatch>(spec_.client, zk::WatchRegistry::Kind::data, woken);
-      // With get, not exists: a watch on a node that has vanished would stay for ever.
-      Reply seen = co_await spec_.client->perform_watching(zk::make_request(OpType::get, path), call_, watch);
-      if (seen.failed(Errc::no_node)) co_return Reply{};
-      if (!seen.ok()) co_return seen;
-      while (!event) {
-        Reply state = state_of_wait();
-        if (!state.ok()) co_return state;
-        co_await wake_.wait(call_.deadline);
-        wake_.clear();
-      }
-      if (*event == zkclient::WatchEventType::deleted) co_return Reply{};
-      Reply state = state_of_wait();
-      if (!state.ok()) co_return state;  // Otherwise its data was changed: watch again.
-    }
-  }
-
-  // Why the wait must end, if it must.
-  Reply state_of_wait() const {
-    Reply reply;
-    if (spec_.client->closing()) {
-      reply.error = Errc::closed;
-    } else if (session_->over()) {
-      reply.error = Errc::session_lost;
-    } else if (call_.cancel != nullptr && call_.cancel->requested()) {
-      reply.error = Errc::cancelled;
-    } else if (call_.deadline && std::chrono::steady_clock::now() >= *call_.deadline) {
-      reply.error = Errc::deadline_exceeded;
-    }
-    return reply;
-  }
-
-  void wake_on_changes() {
-    observer_ = session_->observe([this] { wake_.set(); });
-    observing_ = true;
-    if (call_.cancel == nullptr || call_.cancel->requested()) return;
-    cancelled_ = zk::CancelScope::Guard(call_.cancel, [this] { wake_.set(); });
   }
 
   void grant() {
     LeaseCore::Grant grant;
     grant.client = spec_.client;
-    grant.session = session_;
-    grant.keeper = keeper_;
+    grant.session = waiter_.session();
+    grant.keeper = waiter_.keeper();
     grant.path = node_.path;
     grant.czxid = node_.stat.czxid;
     grant.watch_at_once = spec_.watch_at_once;
@@ -275,13 +180,7 @@ class Attempt {
 
   const QueueSpec& spec_;
   const std::string data_;
-  Call call_;
-  zk::Signal wake_;
-  std::shared_ptr<zk::SessionState> session_;
-  std::shared_ptr<zk::LeaseKeeper> keeper_;  // Of that session.
-  zk::SessionState::ObserverId observer_;
-  bool observing_ = false;
-  zk::CancelScope::Guard cancelled_;
+  Waiter waiter_;
   bool may_exist_ = false;  // The create was sent and not refused.
   std::string marker_;
   Reply node_;  // Path and Stat of our own node.
@@ -297,8 +196,7 @@ Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec,
   std::vector<PendingReply> pending;
   pending.reserve(names.size());
   for (const std::string& name : names) {
-    const std::string path = spec.directory == "/" ? "/" + name : spec.directory + "/" + name;
-    pending.push_back(spec.client->launch(zk::make_request(OpType::get, path), call));
+    pending.push_back(spec.client->launch(zk::make_request(OpType::get, child_path(spec.directory, name)), call));
   }
   std::vector<Contender> contenders;
   for (std::size_t i = 0; i < names.size(); ++i) {

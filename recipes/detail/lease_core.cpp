@@ -31,9 +31,8 @@ void LeaseCore::begin() {
   const auto gone = [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    self->lose();
     // The check was refused; mostly, but not always, because there is no such node.
-    self->grant_.client->janitor_remove(self->grant_.path, self->grant_.session);
+    self->lose_node();
   };
   std::function<void()> settled;
   if (!grant_.watch_at_once) {
@@ -67,12 +66,20 @@ void LeaseCore::lose() {
   grant_.client->callbacks()->post([self] { self->lost_.request_stop(); }, true);
 }
 
+// Somebody deleted a node of ours by hand. What is left goes too.
+void LeaseCore::lose_node() {
+  lose();
+  remove_in_background(grant_.client, grant_.session, nodes());
+}
+
+void LeaseCore::lose_watched_node() { grant_.companion.empty() ? lose() : lose_node(); }
+
 void LeaseCore::watch_own_node() {
   const auto on_event = [weak = weak_from_this()](zkclient::WatchEventType type) {
     const auto self = weak.lock();
     if (self == nullptr || !self->attached_) return;
     if (type == zkclient::WatchEventType::deleted) {
-      self->lose();
+      self->lose_watched_node();
     } else if (type == zkclient::WatchEventType::data_changed) {
       self->watch_own_node();  // Whatever was written, the node is still there.
     }
@@ -83,9 +90,11 @@ void LeaseCore::watch_own_node() {
   call.cancel = ended_;
   grant_.client->spawn([](std::shared_ptr<LeaseCore> self, std::shared_ptr<zk::LoopWatch> watch,
                           zk::Call limits) -> zk::Awaitable<void> {
-    zk::Request request = zk::make_request(zk::OpType::get, self->grant_.path);
-    const zk::Reply reply = co_await self->grant_.client->perform_watching(std::move(request), limits, watch);
-    if (reply.failed(Errc::no_node) && self->attached_) self->lose();
+    const Grant& grant = self->grant_;
+    zk::Request request = zk::make_request(zk::OpType::get, grant.companion.empty() ? grant.path : grant.companion);
+    const zk::Reply reply = co_await grant.client->perform_watching(std::move(request), limits, watch);
+    const bool replaced = reply.ok() && reply.stat.czxid != grant.czxid;
+    if ((replaced || reply.failed(Errc::no_node)) && self->attached_) self->lose_watched_node();
   }(shared_from_this(), own_watch_, call));
 }
 
@@ -110,12 +119,11 @@ void LeaseCore::remove_node() {
   // The first attempt is sent right now, before anything else that this session does.
   zk::Call call;
   call.bound = grant_.session;
-  auto pending = grant_.client->launch(zk::make_request(zk::OpType::remove, grant_.path), call);
+  auto pending = grant_.client->launch(removal(nodes()), call);
   grant_.client->spawn([](std::shared_ptr<LeaseCore> self, zk::PendingReply first) -> zk::Awaitable<void> {
-    const zk::Reply reply = co_await first.get();
-    const bool gone =
-        reply.ok() || reply.failed(Errc::no_node) || reply.failed(Errc::session_lost) || reply.failed(Errc::closed);
-    if (!gone) co_await self->grant_.client->remove_until_gone(self->grant_.path, self->grant_.session);
+    zk::Reply reply = co_await first.get();
+    HeldNodes nodes = self->nodes();
+    co_await finish_removal(self->grant_.client, self->grant_.session, std::move(nodes), std::move(reply));
     self->gone_ = true;
     self->status_.store(Status::released, std::memory_order_release);
     self->removed_->request();

@@ -8,6 +8,7 @@
 
 #include <zkrecipes/lease.hpp>
 
+#include "recipes/detail/held_nodes.hpp"
 #include "zkclient/detail/core.hpp"
 
 namespace zkrecipes::detail {
@@ -22,8 +23,11 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     std::shared_ptr<zk::ClientCore> client;
     std::shared_ptr<zk::SessionState> session;
     std::shared_ptr<zk::LeaseKeeper> keeper;
-    std::string path;  ///< Full.
+    std::string path;  ///< Full. The name of this node is this holding's alone.
     std::int64_t czxid = 0;
+    /// A second node, made in the same transaction, whose name others use as well: what single_node.hpp contends for.
+    /// It is watched instead of the first one, and removed together with that.
+    std::string companion = {};
     /// Watch the own node from the start, so that an operator's delete is seen at once; otherwise only when the lease
     /// has been held for a while: short critical sections are over before, and do not pay.
     bool watch_at_once = false;
@@ -53,7 +57,10 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
  private:
   enum class Status { held, lost, releasing, released };
 
+  HeldNodes nodes() const { return {grant_.path, grant_.companion, grant_.czxid}; }
   void lose();
+  void lose_node();
+  void lose_watched_node();
   void detach();
   void watch_own_node();
 

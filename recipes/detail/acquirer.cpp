@@ -1,0 +1,115 @@
+#include "recipes/detail/acquirer.hpp"
+
+#include <system_error>
+
+namespace zkrecipes::detail {
+
+using zkclient::CallOptions;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+
+namespace {
+
+constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
+
+std::optional<Lease> to_optional(LeasePtr lease) {
+  if (lease == nullptr) return std::nullopt;
+  return Lease(std::move(lease));
+}
+
+}  // namespace
+
+Acquirer::Acquirer(std::shared_ptr<zk::ClientCore> client, std::string path, const char* operation, Contend contend)
+    : client_(std::move(client)), path_(std::move(path)), operation_(operation), contend_(std::move(contend)) {}
+
+zk::Work<LeasePtr> Acquirer::work(Patience patience, const CallOptions& call) const {
+  // Without a deadline of the caller's, a wait has none; the default is meant for single operations.
+  const bool endless = !call.deadline && patience == Patience::wait;
+  return [contend = contend_, patience, endless](zk::Call limits) {
+    if (endless) limits.deadline.reset();
+    return contend(patience, std::move(limits));
+  };
+}
+
+Result<LeasePtr> Acquirer::run(Patience patience, const CallOptions& call) const {
+  return zk::wait_for_work<LeasePtr>(client_, call, work(patience, call), operation_, path_);
+}
+
+Lease Acquirer::acquire(const CallOptions& call) const { return Lease(run(Patience::wait, call).value()); }
+
+std::optional<Lease> Acquirer::try_acquire(const CallOptions& call) const {
+  return to_optional(run(Patience::try_once, call).value());
+}
+
+std::optional<Lease> Acquirer::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) const {
+  const auto now = std::chrono::steady_clock::now();
+  const bool endless = timeout > for_ever - now;
+  return try_acquire_until(endless ? for_ever : now + timeout, std::move(stop));
+}
+
+std::optional<Lease> Acquirer::try_acquire_until(std::chrono::steady_clock::time_point deadline,
+                                                 std::stop_token stop) const {
+  CallOptions call;
+  call.stop = std::move(stop);
+  const bool once = deadline <= std::chrono::steady_clock::now();
+  if (!once && deadline != for_ever) call.deadline = deadline;
+  Result<LeasePtr> result = run(once ? Patience::try_once : Patience::wait, call);
+  if (result.code() == Errc::deadline_exceeded) return std::nullopt;
+  return to_optional(std::move(result).value());
+}
+
+void Acquirer::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) const {
+  auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
+    if (result) {
+      handler(Lease(std::move(*result)));
+    } else {
+      handler(result.error());
+    }
+  };
+  zk::start_work<LeasePtr>(client_, call, work(Patience::wait, call), std::move(wrapped), operation_, path_);
+}
+
+void Acquirer::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) const {
+  auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
+    if (result) {
+      handler(to_optional(std::move(*result)));
+    } else {
+      handler(result.error());
+    }
+  };
+  zk::start_work<LeasePtr>(client_, call, work(Patience::try_once, call), std::move(wrapped), operation_, path_);
+}
+
+// --- ThreadLeases -------------------------------------------------------------------------------------------------
+
+bool ThreadLeases::holds() const {
+  const std::lock_guard guard(mutex_);
+  const auto found = locked_.find(std::this_thread::get_id());
+  return found != locked_.end() && found->second.valid();
+}
+
+bool ThreadLeases::lock_within(const Acquirer& acquirer, std::chrono::nanoseconds timeout, const char* operation) {
+  if (holds()) {
+    throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), operation);
+  }
+  std::optional<Lease> lease = acquirer.try_acquire_for(timeout, {});
+  if (!lease) return false;
+  const std::lock_guard guard(mutex_);
+  locked_.insert_or_assign(std::this_thread::get_id(), std::move(*lease));
+  return true;
+}
+
+void ThreadLeases::unlock() {
+  const std::lock_guard guard(mutex_);
+  locked_.erase(std::this_thread::get_id());  // The lease's destructor gives it back.
+}
+
+const Lease& ThreadLeases::own(const char* operation, const std::string& path) const {
+  const std::lock_guard guard(mutex_);
+  const auto found = locked_.find(std::this_thread::get_id());
+  if (found == locked_.end()) throw Error(Errc::not_held, operation, path, "not locked by this thread");
+  return found->second;
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,261 @@
+#include "recipes/detail/single_node.hpp"
+
+#include <fmt/format.h>
+
+#include "recipes/detail/waiter.hpp"
+#include "zkclient/detail/calls.hpp"
+#include "zkclient/detail/uuid.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Result;
+using zkclient::Transaction;
+
+namespace {
+
+constexpr std::string_view prefix = "_c_";
+constexpr std::size_t uuid_size = 36;
+
+/// One attempt to get the node, in one session.
+///
+///   loop:  create both nodes, read and watch the wanted one, list: in one flight
+///          created -> clear up behind the predecessor, prove, grant | refused: wait until it is gone | unknown: look
+///
+/// Destroyed without a grant, it has its nodes removed in the background.
+class Attempt {
+ public:
+  enum class Outcome { granted, busy, vanished, failed };
+
+  Attempt(SingleNodePtr spec, std::string data, Call call)
+      : spec_(std::move(spec)),
+        data_(std::move(data)),
+        marker_(fmt::format("{}{}-", prefix, zk::make_uuid())),
+        holding_(child_path(spec_->directory, marker_ + spec_->name)),
+        waiter_(spec_->client, std::move(call)) {}
+  ~Attempt() {
+    if (!may_exist_ || outcome_ == Outcome::granted) return;
+    remove_in_background(spec_->client, waiter_.session(), {holding_, spec_->node(), czxid_});
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  Awaitable<Outcome> run(Patience patience) {
+    outcome_ = Outcome::failed;
+    Reply reply = co_await waiter_.enter();
+    if (!reply.ok()) co_return fail(std::move(reply));
+    for (;;) {
+      repeat_ = false;
+      reply = co_await create();
+      if (repeat_) continue;
+      if (reply.ok()) co_return co_await claim();
+      if (reply.failed(Errc::no_node)) {
+        reply = co_await spec_->client->ensure(spec_->directory, spec_->parent_mode, spec_->acl, waiter_.call());
+        if (!reply.ok()) co_return fail(std::move(reply));
+        continue;
+      }
+      if (!reply.failed(Errc::node_exists)) co_return fail(std::move(reply));
+      if (patience == Patience::try_once) co_return outcome_ = Outcome::busy;
+      if (present_ == nullptr) continue;  // It was gone before it could be watched.
+      const std::string node = spec_->node();
+      reply = co_await waiter_.wait_until_gone(node, present_);
+      present_ = nullptr;
+      if (!reply.ok()) co_return fail(std::move(reply));
+    }
+  }
+
+  const LeasePtr& lease() const noexcept { return lease_; }
+  const Reply& failure() const noexcept { return failure_; }
+
+ private:
+  Outcome fail(Reply reply) {
+    // What is in doubt is only our own nodes, and they will be removed.
+    if (reply.failed(Errc::in_doubt)) reply.error = reply.given_up.value_or(Errc::connection_loss);
+    failure_ = std::move(reply);
+    return outcome_ = Outcome::failed;
+  }
+
+  Request creation() const {
+    Request both = zk::make_request(OpType::multi, spec_->node());
+    both.operations.emplace_back(
+        Transaction::Create{zkclient::Path(holding_), data_, CreateMode::ephemeral, spec_->acl});
+    both.operations.emplace_back(
+        Transaction::Create{zkclient::Path(spec_->node()), data_, CreateMode::ephemeral, spec_->acl});
+    return both;
+  }
+
+  // ok: both nodes are there. node_exists: somebody has it, and present_ watches it (null: not any more).
+  // no_node: the directory is missing.
+  Awaitable<Reply> create() {
+    // One flight: the server works off a session's requests in order, so what is read is what the create left.
+    may_exist_ = true;
+    const auto watch = waiter_.make_watch();
+    const PendingReply creating = spec_->client->launch(creation(), waiter_.call());
+    const PendingReply getting =
+        spec_->client->launch_watching(zk::make_request(OpType::get, spec_->node()), waiter_.call(), watch->watch);
+    const PendingReply listing =
+        spec_->client->launch(zk::make_request(OpType::children, spec_->directory), waiter_.call());
+    Reply created = co_await creating.get();
+    node_ = co_await getting.get();
+    listed_ = co_await listing.get();
+    present_ = nullptr;
+    const bool lost = created.failed(Errc::in_doubt) && !created.given_up;
+    const bool ours_is_there = created.failed(Errc::transaction_failed) && !created.codes.empty() &&
+                               created.codes.front() == zk::rc::node_exists;
+    if (lost || ours_is_there) {
+      created = co_await recover();
+      co_return created;
+    }
+    if (created.ok()) waiter_.keeper()->acknowledged(created.sent);
+    if (created.failed(Errc::transaction_failed)) created.error = why_refused(created);
+    may_exist_ = created.ok() || created.failed(Errc::in_doubt);
+    if (!created.failed(Errc::node_exists)) co_return created;
+    if (node_.ok()) present_ = watch;
+    if (!node_.ok() && !node_.failed(Errc::no_node)) created = node_;  // The read ended for a reason of its own.
+    co_return created;
+  }
+
+  static Errc why_refused(const Reply& reply) {
+    for (const int code : reply.codes) {
+      if (code != zk::rc::ok && code != zk::rc::runtime_inconsistency) return zk::rc::to_errc(code);
+    }
+    return Errc::transaction_failed;
+  }
+
+  // The reply was lost: if one of our nodes is there, so was the other. It proves nothing; see prove().
+  Awaitable<Reply> recover() {
+    Reply found = co_await spec_->client->find_marked(spec_->directory, marker_, waiter_.call());
+    if (found.failed(Errc::no_node)) {
+      repeat_ = true;
+      co_return found;
+    }
+    if (!found.ok()) {
+      const bool over = found.failed(Errc::session_lost) || found.failed(Errc::closed);
+      if (!over) found.error = Errc::in_doubt;
+      co_return found;
+    }
+    czxid_ = found.stat.czxid;
+    Request get = zk::make_request(OpType::get, spec_->node());
+    node_ = co_await spec_->client->perform(std::move(get), waiter_.call());
+    Request list = zk::make_request(OpType::children, spec_->directory);
+    listed_ = co_await spec_->client->perform(std::move(list), waiter_.call());
+    co_return found;
+  }
+
+  // Both nodes were created. They are ours if this session owns what is there now.
+  Awaitable<Outcome> claim() {
+    if (node_.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
+    if (!node_.ok()) co_return fail(std::move(node_));
+    const bool ours = node_.stat.ephemeral_owner == waiter_.session()->id();
+    if (!ours || (czxid_ != 0 && czxid_ != node_.stat.czxid)) co_return outcome_ = Outcome::vanished;
+    czxid_ = node_.stat.czxid;
+    if (!listed_.ok()) co_return fail(std::move(listed_));
+    Reply cleared = co_await clear_up();
+    if (!cleared.ok()) co_return fail(std::move(cleared));
+    Request own_nodes = existence_check(holding_, spec_->node());
+    Reply proven = co_await waiter_.prove(std::move(own_nodes));
+    if (proven.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
+    if (!proven.ok()) co_return fail(std::move(proven));
+    grant();
+    co_return outcome_ = Outcome::granted;
+  }
+
+  // Whoever had the wanted node before has it no more, but what says so may still be there, and let it pass for the
+  // holder: somebody deleted the wanted node alone.
+  Awaitable<Reply> clear_up() {
+    for (const std::string& name : listed_.names) {
+      std::string path = child_path(spec_->directory, name);
+      if (path == holding_ || !is_holding(name, spec_->name)) continue;
+      Reply removed;
+      do {
+        Request remove = zk::make_request(OpType::remove, path);
+        removed = co_await spec_->client->perform(std::move(remove), waiter_.call());
+      } while (removed.failed(Errc::in_doubt) && !removed.given_up);
+      if (!removed.ok() && !removed.failed(Errc::no_node)) co_return removed;
+    }
+    co_return Reply{};
+  }
+
+  void grant() {
+    LeaseCore::Grant grant;
+    grant.client = spec_->client;
+    grant.session = waiter_.session();
+    grant.keeper = waiter_.keeper();
+    grant.path = holding_;
+    grant.companion = spec_->node();
+    grant.czxid = czxid_;
+    grant.watch_at_once = spec_->watch_at_once;
+    lease_ = std::make_shared<LeaseCore>(std::move(grant));
+    lease_->begin();
+  }
+
+  const SingleNodePtr spec_;
+  const std::string data_;
+  const std::string marker_;
+  const std::string holding_;  // Full path of the node that is ours alone.
+  Waiter waiter_;
+  bool may_exist_ = false;  // The create was sent and not refused.
+  bool repeat_ = false;     // It got lost.
+  std::int64_t czxid_ = 0;
+  Reply node_;    // The wanted node, as read after the create.
+  Reply listed_;  // The directory, likewise.
+  std::shared_ptr<Waiter::NodeWatch> present_;
+  Outcome outcome_ = Outcome::failed;
+  Reply failure_;
+  LeasePtr lease_;
+};
+
+}  // namespace
+
+std::string SingleNodeSpec::node() const { return child_path(directory, name); }
+
+bool is_holding(std::string_view name, std::string_view of) {
+  return name.size() == prefix.size() + uuid_size + 1 + of.size() && name.starts_with(prefix) && name.ends_with(of) &&
+         name[prefix.size() + uuid_size] == '-';
+}
+
+Awaitable<Result<LeasePtr>> contend_for_node(SingleNodePtr spec, std::string data, Patience patience, Call call) {
+  for (;;) {
+    // On the heap: what it leaves to its wake-ups must not move.
+    const auto attempt = std::make_unique<Attempt>(spec, data, call);
+    const Attempt::Outcome outcome = co_await attempt->run(patience);
+    switch (outcome) {
+      case Attempt::Outcome::granted: co_return attempt->lease();
+      case Attempt::Outcome::busy: co_return LeasePtr();
+      case Attempt::Outcome::vanished: continue;
+      case Attempt::Outcome::failed: break;
+    }
+    const Reply& failure = attempt->failure();
+    if (failure.failed(Errc::session_lost) && spec->requeue_on_session_loss) continue;
+    co_return zk::to_error(failure, spec->operation, spec->path);
+  }
+}
+
+Awaitable<Result<std::optional<Contender>>> read_holder(SingleNodePtr spec, std::string operation, Call call) {
+  const PendingReply getting = spec->client->launch(zk::make_request(OpType::get, spec->node()), call);
+  const PendingReply listing = spec->client->launch(zk::make_request(OpType::children, spec->directory), call);
+  Reply node = co_await getting.get();
+  Reply listed = co_await listing.get();
+  if (node.failed(Errc::no_node)) co_return std::optional<Contender>();
+  if (!node.ok()) co_return zk::to_error(node, operation, spec->path);
+  Contender holder;
+  holder.node = spec->name;
+  holder.data = std::move(node.data);
+  holder.session_id = node.stat.ephemeral_owner;
+  holder.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(node.stat.ctime_ms));
+  holder.token = {node.stat.czxid};
+  holder.holds = true;
+  for (const std::string& name : listed.names) {
+    if (is_holding(name, spec->name)) holder.node = name;
+  }
+  co_return std::optional<Contender>(std::move(holder));
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,146 @@
+#include "recipes/detail/waiter.hpp"
+
+#include <algorithm>
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::OpType;
+using zk::Reply;
+using zk::Request;
+using zkclient::Errc;
+using zkclient::WatchEventType;
+
+Waiter::Waiter(std::shared_ptr<zk::ClientCore> client, zk::Call call)
+    : client_(std::move(client)), call_(std::move(call)), wake_(client_->context()) {}
+
+Waiter::~Waiter() {
+  if (observing_) session_->forget(observer_);
+}
+
+Awaitable<Reply> Waiter::enter() {
+  Reply connected = co_await client_->connected(call_);
+  if (!connected.ok()) co_return connected;
+  session_ = call_.bound = connected.session;
+  keeper_ = client_->keeper();
+  if (!keeper_->prepare()) {
+    connected.error = Errc::system_error;
+    connected.detail = "no descriptor for the lease clock";
+    co_return connected;
+  }
+  observer_ = session_->observe([this] { wake_.set(); });
+  observing_ = true;
+  if (call_.cancel != nullptr && !call_.cancel->requested()) {
+    cancelled_ = zk::CancelScope::Guard(call_.cancel, [this] { wake_.set(); });
+  }
+  co_return connected;
+}
+
+std::shared_ptr<Waiter::NodeWatch> Waiter::make_watch(zk::WatchRegistry::Kind kind) {
+  auto made = std::make_shared<NodeWatch>();
+  made->watch = std::make_shared<zk::LoopWatch>(client_, kind,
+                                                [this, weak = std::weak_ptr<NodeWatch>(made)](WatchEventType type) {
+                                                  const auto alive = weak.lock();
+                                                  if (alive == nullptr) return;
+                                                  alive->event = type;
+                                                  wake_.set();
+                                                });
+  return made;
+}
+
+Awaitable<Reply> Waiter::fired(std::shared_ptr<NodeWatch> watch) {
+  while (!watch->event) {
+    wake_.clear();
+    Reply now = state();
+    if (!now.ok()) co_return now;
+    co_await wake_.wait(call_.deadline);
+  }
+  Reply reply;
+  if (*watch->event == WatchEventType::session_lost || *watch->event == WatchEventType::closed) reply = state();
+  co_return reply;
+}
+
+Awaitable<Reply> Waiter::wait_until_gone(std::string path, std::shared_ptr<NodeWatch> armed) {
+  for (;;) {
+    if (armed == nullptr) {
+      armed = make_watch();
+      // With get, not exists: a watch on a node that has vanished would stay for ever.
+      Request get = zk::make_request(OpType::get, path);
+      Reply seen = co_await client_->perform_watching(std::move(get), call_, armed->watch);
+      if (seen.failed(Errc::no_node)) co_return Reply{};
+      if (!seen.ok()) co_return seen;
+    }
+    Reply waited = co_await fired(armed);
+    if (!waited.ok() || armed->event == WatchEventType::deleted) co_return waited;
+    armed = nullptr;  // Its data was changed: watch again.
+  }
+}
+
+Awaitable<Reply> Waiter::check(Request check) {
+  Request first = check;
+  Reply reply = co_await client_->perform(std::move(first), call_);
+  reply = co_await checked(std::move(check), std::move(reply));
+  co_return reply;
+}
+
+// A check changes nothing: when its reply is lost, it is simply asked again.
+Awaitable<Reply> Waiter::checked(Request check, Reply reply) {
+  while (reply.failed(Errc::in_doubt) && !reply.given_up) {
+    Request again = check;
+    reply = co_await client_->perform(std::move(again), call_);
+  }
+  const auto refused =
+      std::find_if(reply.codes.begin(), reply.codes.end(), [](int code) { return code != zk::rc::ok; });
+  const bool gone =
+      reply.failed(Errc::transaction_failed) && refused != reply.codes.end() && *refused == zk::rc::no_node;
+  if (gone) reply.error = Errc::no_node;
+  if (reply.ok()) keeper_->acknowledged(reply.sent);
+  co_return reply;
+}
+
+Awaitable<Reply> Waiter::prove(Request nodes) {
+  Reply reply;
+  while (!keeper_->proven()) {
+    Request request = nodes;
+    reply = co_await check(std::move(request));
+    if (!reply.ok() || keeper_->proven()) break;
+    // The server answers too slowly for a proof. Its next word counts only after a while, so do not press it.
+    wake_.clear();
+    const auto later = std::chrono::steady_clock::now() + keeper_->pause_before_proof();
+    co_await wake_.wait(call_.deadline ? std::min(*call_.deadline, later) : later);
+    reply = state();
+    if (!reply.ok()) break;
+  }
+  if (reply.ok() && session_->over()) reply.error = Errc::session_lost;
+  co_return reply;
+}
+
+Reply Waiter::state() const {
+  Reply reply;
+  if (client_->closing()) {
+    reply.error = Errc::closed;
+  } else if (session_->over()) {
+    reply.error = Errc::session_lost;
+  } else if (call_.cancel != nullptr && call_.cancel->requested()) {
+    reply.error = Errc::cancelled;
+  } else if (call_.deadline && std::chrono::steady_clock::now() >= *call_.deadline) {
+    reply.error = Errc::deadline_exceeded;
+  }
+  return reply;
+}
+
+std::string child_path(const std::string& directory, std::string_view name) {
+  std::string path = directory == "/" ? std::string() : directory;
+  path += '/';
+  path += name;
+  return path;
+}
+
+Request existence_check(const std::string& path, const std::string& second) {
+  Request check = zk::make_request(OpType::multi, path);
+  check.operations.emplace_back(zkclient::Check{zkclient::Path(path)});
+  if (!second.empty()) check.operations.emplace_back(zkclient::Check{zkclient::Path(second)});
+  return check;
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,187 @@
+#include <zkrecipes/unfair_mutex.hpp>
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <thread>
+
+#include <zkclient/error.hpp>
+
+#include "tests/support/contention.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::result_of;
+using testkit::soon;
+using testkit::stopped;
+using zkclient::Client;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Transaction;
+
+class UnfairMutexTest : public testkit::ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    client_ = make_client();
+  }
+  void TearDown() override {
+    client_.reset();
+    ServerTest::TearDown();
+  }
+  Client& client() { return *client_; }
+  std::vector<std::string> names() {
+    std::error_code error;
+    return client().children("/lock", {}, error).names;
+  }
+  bool remain(std::size_t count) {
+    return eventually([&] { return names().size() == count; });
+  }
+
+ private:
+  std::optional<Client> client_;
+};
+
+TEST_F(UnfairMutexTest, ExcludesSessionsAndObjects) {
+  constexpr int sessions = 4;
+  constexpr int rounds = 15;
+  testkit::Holdings holdings;
+  {
+    std::vector<std::jthread> crew;
+    for (int s = 0; s < sessions; ++s) {
+      crew.emplace_back([&, s] {
+        Client own = s % 2 == 0 ? make_client() : client();
+        UnfairMutex mutex(own, "/lock");
+        for (int i = 0; i < rounds; ++i) {
+          Lease lease = mutex.acquire({.deadline = soon()});
+          EXPECT_TRUE(holdings.hold(lease, 200us));
+          if (i % 2 == 0) lease.release();
+        }
+      });
+    }
+  }
+  EXPECT_EQ(holdings.size(), std::size_t{sessions * rounds});
+  holdings.expect_no_overlap();
+  EXPECT_TRUE(remain(0));
+}
+
+TEST_F(UnfairMutexTest, TryAcquire) {
+  UnfairMutex mutex(client(), "/lock");
+  std::optional<Lease> lease = mutex.try_acquire();
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->state(), LeaseState::held);
+  EXPECT_FALSE(mutex.try_acquire());
+  EXPECT_FALSE(mutex.try_acquire_for(30ms));
+  EXPECT_FALSE(mutex.try_acquire_for(-1s));
+  EXPECT_EQ(names().size(), 2u);
+  lease->release();
+  EXPECT_TRUE(names().empty());
+  EXPECT_TRUE(mutex.try_acquire());
+}
+
+TEST_F(UnfairMutexTest, TheTokenIsTheCreationOfTheNode) {
+  UnfairMutex mutex(client(), "/lock", {.id = "me"});
+  const Lease lease = mutex.acquire();
+  const auto stat = client().exists("/lock/lock");
+  ASSERT_TRUE(stat);
+  EXPECT_EQ(lease.token().value, stat->czxid);
+  const auto own = client().exists(lease.node());
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->czxid, stat->czxid);
+  const auto holder = mutex.holder();
+  ASSERT_TRUE(holder);
+  EXPECT_EQ(holder->token, lease.token());
+  EXPECT_EQ(holder->session_id, lease.session()->id());
+  EXPECT_TRUE(holder->data.starts_with("id=me host=")) << holder->data;
+}
+
+TEST_F(UnfairMutexTest, WaitersAreWoken) {
+  UnfairMutex mutex(client(), "/lock");
+  Lease held = mutex.acquire();
+  auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  Box<Result<Lease>> outcome;
+  mutex.async_acquire([&](Result<Lease> result) { outcome.put(std::move(result)); });
+  held.release();
+  result_of(waiting).release();
+  Result<Lease> asynchronous = outcome.take();
+  ASSERT_TRUE(asynchronous);
+  EXPECT_TRUE(asynchronous->valid());
+}
+
+TEST_F(UnfairMutexTest, NodeDeletedByHandWhileHolding) {
+  UnfairMutex mutex(client(), "/lock");
+  for (const bool wanted : {true, false}) {
+    Lease lease = mutex.acquire();
+    client().remove(wanted ? Path("/lock/lock") : Path(lease.node()));
+    EXPECT_TRUE(stopped(lease.lost()));
+    EXPECT_EQ(lease.state(), LeaseState::lost);
+    EXPECT_TRUE(remain(0)) << "what is left goes too";
+  }
+}
+
+// Robbed of its node, the former holder does not know it yet: nothing of its successor's may be taken for its own.
+TEST_F(UnfairMutexTest, ReleaseAfterTheNodeWasDeleted) {
+  Client other_client = make_client();
+  UnfairMutex mutex(client(), "/lock");
+  UnfairMutex other(other_client, "/lock");
+  for (const bool everything : {false, true}) {
+    for (int i = 0; i < 20; ++i) {
+      Lease robbed = mutex.acquire();
+      const zkclient::Check guard = robbed.guard();
+      Transaction robbery;
+      robbery.remove("/lock/lock");
+      if (everything) robbery.remove(robbed.node());
+      other_client.commit(robbery);
+      Lease successor = other.acquire({.deadline = soon()});
+      std::error_code error;
+      client().commit(Transaction().create("/written", "").check(guard), {}, error);
+      EXPECT_EQ(error, Errc::transaction_failed);
+      robbed.release({}, error);
+      EXPECT_TRUE(client().exists("/lock/lock"));
+      EXPECT_TRUE(successor.valid());
+      successor.release();
+      EXPECT_TRUE(remain(0));
+    }
+  }
+}
+
+TEST_F(UnfairMutexTest, DeadlineOrStopWhileWaiting) {
+  UnfairMutex mutex(client(), "/lock");
+  Lease held = mutex.acquire();
+  EXPECT_EQ(error_of([&] { (void)mutex.acquire({.deadline = testkit::SteadyClock::now() + 50ms}); }),
+            Errc::deadline_exceeded);
+  std::stop_source stop;
+  auto waiting = in_thread([&] { return error_of([&] { (void)mutex.acquire({.stop = stop.get_token()}); }); });
+  stop.request_stop();
+  EXPECT_EQ(result_of(waiting), Errc::cancelled);
+  EXPECT_EQ(names().size(), 2u);
+  EXPECT_TRUE(held.valid());
+}
+
+TEST_F(UnfairMutexTest, Lockable) {
+  UnfairMutex mutex(client(), "/lock");
+  {
+    const std::unique_lock lock(mutex, 1s);
+    EXPECT_TRUE(mutex.lease().valid());
+    EXPECT_THROW(mutex.lock(), std::system_error);
+    EXPECT_FALSE(result_of(*std::make_unique<std::future<bool>>(in_thread([&] { return mutex.try_lock(); }))));
+  }
+  EXPECT_TRUE(mutex.try_lock_until(std::chrono::system_clock::now() + 10s));
+  mutex.unlock();
+  EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
+}
+
+TEST_F(UnfairMutexTest, RefusesBadInput) {
+  EXPECT_EQ(error_of([&] { UnfairMutex(client(), "/lock", {.acl = {}}); }), Errc::invalid_acl);
+  EXPECT_EQ(error_of([&] { UnfairMutex(client(), "lock"); }), Errc::invalid_path);
+}
+
+}  // namespace
+}  // namespace zkrecipes
