@@ -38,7 +38,7 @@ SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient:
   spec.directory = client->full(path);
   spec.layout = options.layout;
   spec.kind = "latch";
-  spec.infixes = {"latch-", "__lock__"};
+  spec.names.exclusive = {"latch-", "__lock__"};
   spec.acl = options.acl;
   spec.operation = operation;
   spec.requeue_on_session_loss = true;
@@ -139,7 +139,7 @@ Awaitable<Result<std::optional<Leader>>> look(SpecPtr shared, Call call, MakeWat
       continue;
     }
     if (!listed.ok()) co_return to_error(listed);
-    const std::vector<std::string> candidates = detail::in_order(listed.names, spec.infixes);
+    const std::vector<std::string> candidates = detail::in_order(listed.names, spec.names.exclusive);
     if (candidates.empty()) {
       if (watch_list || !make_watch) co_return std::optional<Leader>();
       watch_list = true;

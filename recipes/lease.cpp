@@ -41,6 +41,10 @@ bool Lease::valid() const noexcept {
 
 std::stop_token Lease::lost() const noexcept { return core_ != nullptr ? core_->lost() : std::stop_token(); }
 
+std::stop_token Lease::revoke_requested() const noexcept {
+  return core_ != nullptr ? core_->revoke_requested() : std::stop_token();
+}
+
 zkclient::BootClock::time_point Lease::valid_until() const noexcept {
   return valid() ? core_->session()->valid_until() : zkclient::BootClock::time_point::min();
 }

@@ -27,7 +27,7 @@ SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient:
   spec.directory = client->full(path);
   spec.layout = options.layout;
   spec.kind = "lock";
-  spec.infixes = {"lock-", "__lock__"};
+  spec.names.exclusive = {"lock-", "__lock__"};
   spec.acl = options.acl;
   spec.operation = operation;
   return std::make_shared<const QueueSpec>(std::move(spec));

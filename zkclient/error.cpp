@@ -51,6 +51,7 @@ constexpr Entry entries[] = {
     {Errc::system_error, ErrorKind::retryable, "the operating system refused a resource"},
     {Errc::not_held, ErrorKind::session_lost, "the lease is no longer held"},
     {Errc::foreign_node, ErrorKind::precondition, "a node at this path was not made by this recipe"},
+    {Errc::would_deadlock, ErrorKind::precondition, "the caller holds what it would wait for, for ever"},
 };
 
 const Entry* find(int value) noexcept {

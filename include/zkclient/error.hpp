@@ -44,6 +44,7 @@ enum class Errc {
   // What a recipe found.
   not_held = 300,  ///< The lease is no longer held.
   foreign_node,    ///< A node at the recipe's path is not what the recipe put there.
+  would_deadlock,  ///< The caller itself holds what it would wait for.
 };
 
 /// What the caller can do about an error. Compare with a code: `error.code() == ErrorKind::in_doubt`.

@@ -15,7 +15,8 @@ struct Contender {
   std::int64_t session_id = 0;
   std::chrono::system_clock::time_point since;  ///< When it queued, by the server's clock.
   FencingToken token;                           ///< The token it has, or will have.
-  bool holds = false;                           ///< First in the queue.
+  bool holds = false;                           ///< Has nobody to wait for.
+  bool shared = false;                          ///< Shares with others of this kind (a reader).
 };
 
 }  // namespace zkrecipes

@@ -16,8 +16,10 @@ namespace zkrecipes {
 class Layout {
  public:
   /// `_c_<uuid>-lock-<sequence>` below a container node: Apache Curator's InterProcessMutex and LeaderLatch.
+  /// Readers are `_c_<uuid>-__READ__<sequence>` and writers `_c_<uuid>-__WRIT__<sequence>`.
   static Layout curator() { return Layout(Style::curator); }
-  /// `<uuid>__lock__<sequence>` below a persistent node: kazoo's Lock and Election.
+  /// `<uuid>__lock__<sequence>` below a persistent node: kazoo's Lock, WriteLock and Election; readers are
+  /// `<uuid>__rlock__<sequence>`.
   static Layout kazoo() { return Layout(Style::kazoo); }
 
   /// The mode of missing parents.
@@ -27,7 +29,7 @@ class Layout {
 
   /// The unique beginning of one contender's node name, by which a node is found whose create was in doubt.
   std::string marker(std::string_view uuid, std::string_view kind) const;
-  /// The whole name but for the sequence number. `kind` is "lock" or "latch".
+  /// The whole name but for the sequence number. `kind` is "lock", "latch", "lease", "read" or "write".
   std::string name(std::string_view uuid, std::string_view kind) const;
 
  private:

@@ -65,6 +65,10 @@ class [[nodiscard]] Lease {
   /// resumed; valid() and state() tell the truth at once). Stop callbacks run on the callback executor, if that is your
   /// own when it gets to them. Never fires for a release.
   std::stop_token lost() const noexcept;
+  /// Fires once, when somebody has asked for this lease (see revoke.hpp; also Curator's revocation): finish, and give it
+  /// back. Nothing happens to a holder that does not, unless the one who asked breaks the lease, which is a loss. Seen
+  /// about 20 ms after the grant at the earliest. Stop callbacks run on the callback executor.
+  std::stop_token revoke_requested() const noexcept;
   /// Until when the lease is certain; in the past when it is not valid.
   zkclient::BootClock::time_point valid_until() const noexcept;
 

@@ -54,7 +54,7 @@ class Attempt {
     Reply entered = co_await enter();
     if (!entered.ok()) co_return fail(std::move(entered));
     for (;;) {
-      const QueueStep step = decide_queue(children_, name(), spec_.infixes);
+      const QueueStep step = decide_queue(children_, name(), spec_.names);
       if (step.kind == QueueStep::Kind::vanished) co_return outcome_ = Outcome::vanished;
       if (step.kind == QueueStep::Kind::acquired) {
         Request own_node = existence_check(node_.path);
@@ -173,6 +173,7 @@ class Attempt {
     grant.keeper = waiter_.keeper();
     grant.path = node_.path;
     grant.czxid = node_.stat.czxid;
+    grant.data = data_;
     grant.watch_at_once = spec_.watch_at_once;
     lease_ = std::make_shared<LeaseCore>(std::move(grant));
     lease_->begin();
@@ -209,7 +210,8 @@ Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec,
     contender.session_id = reply.stat.ephemeral_owner;
     contender.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(reply.stat.ctime_ms));
     contender.token = {reply.stat.czxid};
-    contender.holds = contenders.empty();
+    contender.shared = spec.names.is_shared(names[i]);
+    contender.holds = decide_queue(names, names[i], spec.names).kind == QueueStep::Kind::acquired;
     contenders.push_back(std::move(contender));
   }
   co_return contenders;
@@ -250,7 +252,7 @@ Awaitable<Result<std::vector<Contender>>> list_contenders(SpecPtr shared, std::s
   Reply listed = co_await spec.client->perform(zk::make_request(OpType::children, spec.directory), call);
   if (listed.failed(Errc::no_node)) co_return std::vector<Contender>();
   if (!listed.ok()) co_return zk::to_error(listed, operation, spec.path);
-  std::vector<std::string> names = in_order(listed.names, spec.infixes);
+  std::vector<std::string> names = in_order(listed.names, spec.names.all());
   co_return co_await read_contenders(spec, std::move(names), std::move(operation), call);
 }
 

@@ -19,8 +19,8 @@ struct QueueSpec {
   std::string path;       ///< The recipe's, as the user wrote it.
   std::string directory;  ///< The same, full.
   Layout layout = Layout::curator();
-  std::string_view kind;                  ///< "lock" or "latch": goes into the names.
-  std::vector<std::string_view> infixes;  ///< Names that count as contenders.
+  std::string_view kind;  ///< "lock", "latch", ...: see Layout::name.
+  QueueNames names;       ///< Who counts.
   zkclient::AclList acl;
   std::string operation;                 ///< For error texts.
   bool requeue_on_session_loss = false;  ///< Queue again with the next session instead of ending with session_lost.

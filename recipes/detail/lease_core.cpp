@@ -1,5 +1,7 @@
 #include "recipes/detail/lease_core.hpp"
 
+#include "recipes/detail/revocation.hpp"
+
 namespace zkrecipes::detail {
 
 using zkclient::ConnectionState;
@@ -28,6 +30,7 @@ LeaseState LeaseCore::state() const noexcept {
 
 void LeaseCore::begin() {
   attached_ = true;
+  if (ended_->requested()) ended_ = std::make_shared<zk::CancelScope>();
   const auto gone = [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -63,7 +66,7 @@ void LeaseCore::lose() {
   detach();
   Status held = Status::held;
   if (!status_.compare_exchange_strong(held, Status::lost)) return;
-  grant_.client->callbacks()->post([self] { self->lost_.request_stop(); }, true);
+  grant_.client->callbacks()->post([self] { self->grant_.lost.request_stop(); }, true);
 }
 
 // Somebody deleted a node of ours by hand. What is left goes too.
@@ -81,7 +84,7 @@ void LeaseCore::watch_own_node() {
     if (type == zkclient::WatchEventType::deleted) {
       self->lose_watched_node();
     } else if (type == zkclient::WatchEventType::data_changed) {
-      self->watch_own_node();  // Whatever was written, the node is still there.
+      self->watch_own_node();  // Whatever was written, the node is still there; see what it is.
     }
   };
   own_watch_ = std::make_shared<zk::LoopWatch>(grant_.client, zk::WatchRegistry::Kind::data, on_event);
@@ -94,8 +97,41 @@ void LeaseCore::watch_own_node() {
     zk::Request request = zk::make_request(zk::OpType::get, grant.companion.empty() ? grant.path : grant.companion);
     const zk::Reply reply = co_await grant.client->perform_watching(std::move(request), limits, watch);
     const bool replaced = reply.ok() && reply.stat.czxid != grant.czxid;
+    if (reply.ok() && !replaced && self->attached_) self->look_at(reply);
     if ((replaced || reply.failed(Errc::no_node)) && self->attached_) self->lose_watched_node();
   }(shared_from_this(), own_watch_, call));
+}
+
+// Somebody has asked for the lease by writing into the node. Its own words go back there, so that operators can read
+// again whose it is.
+void LeaseCore::look_at(const zk::Reply& own_node) {
+  if (!is_revocation(own_node.data)) return;
+  const auto self = shared_from_this();
+  grant_.client->callbacks()->post([self] { self->revoke_.request_stop(); }, true);
+  zk::Request restore = zk::make_request(zk::OpType::set, grant_.companion.empty() ? grant_.path : grant_.companion);
+  restore.data = grant_.data;
+  restore.version = own_node.stat.version;
+  zk::Call call;
+  call.bound = grant_.session;
+  call.cancel = ended_;
+  grant_.client->launch(std::move(restore), call);  // If it gets lost, it is only a text.
+}
+
+bool LeaseCore::pause() noexcept {
+  if (status_.load(std::memory_order_acquire) != Status::held || !attached_) return false;
+  detach();
+  return true;
+}
+
+void LeaseCore::resume() {
+  if (status_.load(std::memory_order_acquire) != Status::held) return;
+  begin();
+  if (grant_.session->over()) lose();  // That is not told again.
+}
+
+void LeaseCore::replaced() noexcept {
+  gone_ = true;
+  status_.store(Status::released, std::memory_order_release);
 }
 
 bool LeaseCore::begin_release() noexcept {

@@ -28,6 +28,8 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     /// A second node, made in the same transaction, whose name others use as well: what single_node.hpp contends for.
     /// It is watched instead of the first one, and removed together with that.
     std::string companion = {};
+    std::string data = {};  ///< What was written into the watched node.
+    std::stop_source lost = {};
     /// Watch the own node from the start, so that an operator's delete is seen at once; otherwise only when the lease
     /// has been held for a while: short critical sections are over before, and do not pay.
     bool watch_at_once = false;
@@ -37,7 +39,8 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   // --- From any thread ---
   FencingToken token() const noexcept { return {grant_.czxid}; }
   LeaseState state() const noexcept;
-  std::stop_token lost() const noexcept { return lost_.get_token(); }
+  std::stop_token lost() const noexcept { return grant_.lost.get_token(); }
+  std::stop_token revoke_requested() const noexcept { return revoke_.get_token(); }
   const std::shared_ptr<zk::SessionState>& session() const noexcept { return grant_.session; }
   const std::shared_ptr<zk::ClientCore>& client() const noexcept { return grant_.client; }
   std::string node() const { return grant_.client->stripped(grant_.path); }
@@ -53,20 +56,28 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   void remove_node();
   zk::Awaitable<void> removed(zk::Call call);
   bool node_gone() const noexcept { return gone_; }
+  /// Loses what is held, unless it was given back.
+  void lose();
+  /// Before the node is replaced by another one: false when nothing is held. Then either resume(), if it was not, or
+  /// replaced(): the lease goes on with the other node, and this one is over without a word.
+  bool pause() noexcept;
+  void resume();
+  void replaced() noexcept;
+  const Grant& grant() const noexcept { return grant_; }
 
  private:
   enum class Status { held, lost, releasing, released };
 
   HeldNodes nodes() const { return {grant_.path, grant_.companion, grant_.czxid}; }
-  void lose();
   void lose_node();
   void lose_watched_node();
   void detach();
   void watch_own_node();
+  void look_at(const zk::Reply& own_node);
 
-  const Grant grant_;
+  Grant grant_;
   std::atomic<Status> status_{Status::held};
-  std::stop_source lost_;
+  std::stop_source revoke_;
 
   // Loop thread only.
   bool attached_ = false;

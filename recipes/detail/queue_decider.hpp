@@ -21,9 +21,22 @@ struct QueueStep {
   friend bool operator==(const QueueStep&, const QueueStep&) = default;
 };
 
-/// The rule of every fair queue (mutex, election): whoever was created first has it, everybody else waits for the
-/// nearest one before. Children without a sequence number after one of `infixes` are not contenders.
-QueueStep decide_queue(const std::vector<std::string>& children, std::string_view self,
-                       const std::vector<std::string_view>& infixes);
+/// The names that count in a queue, by what stands before the number: children that have none of these are no
+/// contenders. Without `shared` ones everybody excludes everybody.
+struct QueueNames {
+  std::vector<std::string_view> exclusive;
+  std::vector<std::string_view> shared = {};
+
+  /// Both.
+  std::vector<std::string_view> all() const;
+  bool is_shared(std::string_view name) const;
+};
+
+/// The rule of every fair queue (mutex, shared mutex, election): an exclusive contender waits for the nearest one before
+/// it, a shared one for the nearest exclusive one before it; who has nobody to wait for has it.
+///
+/// Two nodes may have one number: an exclusive holder that becomes a shared one keeps its place. So when the exclusive
+/// node goes that an exclusive contender waits for, there may be another one before it that was not in the list.
+QueueStep decide_queue(const std::vector<std::string>& children, std::string_view self, const QueueNames& names);
 
 }  // namespace zkrecipes::detail

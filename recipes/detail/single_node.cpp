@@ -191,6 +191,7 @@ class Attempt {
     grant.path = holding_;
     grant.companion = spec_->node();
     grant.czxid = czxid_;
+    grant.data = data_;
     grant.watch_at_once = spec_->watch_at_once;
     lease_ = std::make_shared<LeaseCore>(std::move(grant));
     lease_->begin();

@@ -49,15 +49,25 @@ std::shared_ptr<Waiter::NodeWatch> Waiter::make_watch(zk::WatchRegistry::Kind ki
 }
 
 Awaitable<Reply> Waiter::fired(std::shared_ptr<NodeWatch> watch) {
-  while (!watch->event) {
+  std::vector<std::shared_ptr<NodeWatch>> one = {std::move(watch)};
+  Reply reply = co_await any_fired(std::move(one));
+  co_return reply;
+}
+
+Awaitable<Reply> Waiter::any_fired(std::vector<std::shared_ptr<NodeWatch>> watches) {
+  const auto has_fired = [](const std::shared_ptr<NodeWatch>& watch) { return watch->event.has_value(); };
+  for (;;) {
     wake_.clear();
+    const auto first = std::find_if(watches.begin(), watches.end(), has_fired);
+    if (first != watches.end()) {
+      const WatchEventType type = *(*first)->event;
+      const bool ended = type == WatchEventType::session_lost || type == WatchEventType::closed;
+      co_return ended ? state() : Reply{};
+    }
     Reply now = state();
     if (!now.ok()) co_return now;
     co_await wake_.wait(call_.deadline);
   }
-  Reply reply;
-  if (*watch->event == WatchEventType::session_lost || *watch->event == WatchEventType::closed) reply = state();
-  co_return reply;
 }
 
 Awaitable<Reply> Waiter::wait_until_gone(std::string path, std::shared_ptr<NodeWatch> armed) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "zkclient/detail/core.hpp"
 
@@ -34,6 +35,8 @@ class Waiter {
   std::shared_ptr<NodeWatch> make_watch(zk::WatchRegistry::Kind kind = zk::WatchRegistry::Kind::data);
   /// Waits until an armed watch has fired; fails when the wait must end.
   zk::Awaitable<zk::Reply> fired(std::shared_ptr<NodeWatch> watch);
+  /// The same for the first of several.
+  zk::Awaitable<zk::Reply> any_fired(std::vector<std::shared_ptr<NodeWatch>> watches);
   /// Waits until there is no node at `path` (with `watch`, armed before, or one of its own).
   zk::Awaitable<zk::Reply> wait_until_gone(std::string path, std::shared_ptr<NodeWatch> armed = nullptr);
 

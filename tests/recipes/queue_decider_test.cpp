@@ -19,7 +19,7 @@ constexpr int queue_length = 5;
 using Kind = QueueStep::Kind;
 using Names = std::vector<std::string>;
 
-const std::vector<std::string_view> infixes = {"lock-", "__lock__"};
+const QueueNames infixes = {{"lock-", "__lock__"}};
 const Names foreign = {
     "ready", "nodash", "x-0000000000", "-", "lock-", "_c_y-latch-0000000000", "y__rlock__0000000000"};
 
@@ -140,6 +140,56 @@ TEST(QueueDecider, OnlyTheNearestIsWatched) {
             (QueueStep{Kind::watch, "_c_b-lock-0000000007", false}));
   EXPECT_EQ(decide_queue(listed, "_c_c-lock-0000000005", infixes),
             (QueueStep{Kind::watch, "_c_a-lock-0000000001", true}));
+}
+
+// --- Shared contenders --------------------------------------------------------------------------------------------
+
+const QueueNames shared_names = {{"__WRIT__", "__lock__"}, {"__READ__", "__rlock__"}};
+
+// Every queue of up to six readers and writers, in both layouts: what ZooKeeper's recipe for shared locks says, in the
+// plainest words.
+TEST(QueueDecider, EveryQueueOfReadersAndWriters) {
+  constexpr std::uint32_t length = 6;
+  for (const bool kazoo : {false, true}) {
+    for (unsigned writers = 0; writers < 1U << length; ++writers) {
+      Names queue;
+      for (std::uint32_t i = 0; i < length; ++i) {
+        const bool writes = (writers >> i & 1U) != 0;
+        const std::string id(4, static_cast<char>('f' - i));
+        const std::string infix = kazoo ? (writes ? "__lock__" : "__rlock__") : (writes ? "-__WRIT__" : "-__READ__");
+        queue.push_back(id + infix + printed(static_cast<std::int32_t>(static_cast<std::uint32_t>(highest) - 2 + i)));
+      }
+      Names listed = queue;
+      std::sort(listed.begin(), listed.end());
+      for (std::uint32_t self = 0; self < length; ++self) {
+        std::optional<std::uint32_t> nearest;
+        int lower = 0;
+        for (std::uint32_t i = 0; i < self; ++i) {
+          if ((writers >> self & 1U) == 0 && (writers >> i & 1U) == 0) continue;
+          nearest = i;
+          ++lower;
+        }
+        QueueStep expected{Kind::acquired};
+        if (nearest) {
+          const bool may_be_downgraded = (writers >> self & 1U) != 0 && (writers >> *nearest & 1U) != 0;
+          expected = {Kind::watch, queue[*nearest], lower == 1 && !may_be_downgraded};
+        }
+        ASSERT_EQ(decide_queue(listed, queue[self], shared_names), expected) << queue[self] << " of " << writers;
+      }
+    }
+  }
+}
+
+// A writer that became a reader keeps its number, for a moment beside its former node.
+TEST(QueueDecider, DowngradedWriter) {
+  const Names listed = {"_c_a-__READ__0000000001", "_c_a-__WRIT__0000000001", "_c_b-__READ__0000000002",
+                        "_c_c-__WRIT__0000000003"};
+  EXPECT_EQ(decide_queue(listed, listed[0], shared_names).kind, Kind::acquired);
+  EXPECT_EQ(decide_queue(listed, listed[1], shared_names).kind, Kind::acquired);
+  EXPECT_EQ(decide_queue(listed, listed[2], shared_names), (QueueStep{Kind::watch, listed[1], true}));
+  EXPECT_EQ(decide_queue(listed, listed[3], shared_names), (QueueStep{Kind::watch, listed[2], false}));
+  const Names downgraded = {"_c_a-__READ__0000000001", "_c_c-__WRIT__0000000003"};
+  EXPECT_EQ(decide_queue(downgraded, downgraded[1], shared_names), (QueueStep{Kind::watch, downgraded[0], true}));
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ const std::vector<Expected> all = {
     {Errc::system_error, ErrorKind::retryable},
     {Errc::not_held, ErrorKind::session_lost},
     {Errc::foreign_node, ErrorKind::precondition},
+    {Errc::would_deadlock, ErrorKind::precondition},
 };
 
 bool is_known(int value) {

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <zkclient/client.hpp>
+
+#include <zkrecipes/contender.hpp>
+#include <zkrecipes/layout.hpp>
+#include <zkrecipes/lease.hpp>
+#include <zkrecipes/timed_lock.hpp>
+
+namespace zkrecipes {
+
+struct SharedMutexOptions {
+  Layout layout = Layout::curator();
+  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+  std::string id = {};                           ///< Shown to operators in the node's data; default: host and pid only.
+};
+
+/// A fair shared mutex (read/write lock) for all processes that name the same path: readers share it, a writer has it
+/// alone, and everybody waits only for those who came before.
+/// Source: "Shared Locks" in ZooKeeper's recipes; node names as in Apache Curator's InterProcessReadWriteLock.
+///
+///   path (container)
+///    |-- _c_<uuid>-__READ__0000000004   ephemeral: a reader, holds
+///    |-- _c_<uuid>-__READ__0000000005   a reader, holds
+///    |-- _c_<uuid>-__WRIT__0000000006   a writer, watches ...05 only (and then ...04)
+///    '-- _c_<uuid>-__READ__0000000007   a reader, watches ...06, the nearest WRITER before it, only
+///
+/// Invariant: a reader holds when no writer is before it, a writer when nobody is, among the nodes that exist.
+///
+/// Guaranteed: while a writer's lease is valid(), as told by its own clock, no other lease of the path is, unless nodes
+/// are deleted by hand; order of arrival, so neither side starves; no node stays behind. Not guaranteed: that a holder
+/// that was paused stops in time (use Lease::token() or guard()); a place in the queue across the loss of a session.
+///
+/// A writer may become a reader in its place (downgrade()). A reader may not become a writer: two readers who want that
+/// would wait for each other for ever. So lock() throws would_deadlock for a thread that has lock_shared(), and a program
+/// that holds a shared lease must give it back before it acquires an exclusive one.
+///
+/// What goes wrong                          What the caller sees
+/// ---------------------------------------  ---------------------------------------------------------------------
+/// create: request or reply lost            nothing: the node is found by its id, or created again
+/// parent missing or removed                nothing: created again
+/// connection breaks while waiting          nothing: the place is kept
+/// a read lost too often (RetryPolicy)      acquire throws connection_loss; the node is removed in the background
+/// session lost while waiting               acquire throws session_lost
+/// own node deleted by hand while waiting   nothing: queued again, at the end
+/// session lost while holding               Lease::lost() fires, state() is lost
+/// own node deleted by hand while holding   Lease::lost() fires as soon as that is seen, state() is lost
+/// connection breaks while holding          state() is uncertain, then held again, or lost at valid_until()
+/// downgrade: request or reply lost         nothing: one of the two nodes is there, and tells what happened
+/// session lost while downgrading           downgrade throws not_held; Lease::lost() fires
+/// release: request or reply lost           nothing: the deletion is repeated until the node is gone
+/// deadline, stop request while waiting     deadline_exceeded, cancelled; the node is removed in the background
+/// client closed                            acquire throws closed; leases are lost; the nodes vanish
+/// foreign child in the directory           ignored
+///
+/// A path belongs to one recipe. Curator up to 5.4 lets a writer in between the former and the new node of a
+/// downgraded holder of ITS OWN; so do not downgrade there.
+///
+/// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
+/// The object keeps its client open; a Lease does not, and is lost when the last Client (or SharedMutex) goes.
+class SharedMutex {
+ public:
+  /// No I/O. Errors: invalid_acl (the list is empty).
+  SharedMutex(zkclient::Client client, zkclient::Path path, SharedMutexOptions options = {});
+  /// Gives back what lock() and lock_shared() hold.
+  ~SharedMutex();
+  SharedMutex(SharedMutex&&) noexcept;
+  SharedMutex& operator=(SharedMutex&&) noexcept;
+
+  /// To write. Blocking, deadlines and errors as in Mutex; the table says the rest.
+  Lease acquire(const zkclient::CallOptions& call = {});
+  std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
+  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
+  void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
+
+  /// To read. The same.
+  Lease acquire_shared(const zkclient::CallOptions& call = {});
+  std::optional<Lease> try_acquire_shared(const zkclient::CallOptions& call = {});
+  std::optional<Lease> try_acquire_shared_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  std::optional<Lease> try_acquire_shared_until(std::chrono::steady_clock::time_point deadline,
+                                                std::stop_token stop = {});
+  void async_acquire_shared(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
+  void async_try_acquire_shared(zkclient::Handler<std::optional<Lease>> handler,
+                                const zkclient::CallOptions& call = {});
+
+  /// Turns a lease to write into one to read, in its place and without a gap: the readers behind it come in, nobody
+  /// overtakes. `lease` has a new node, token and guard() afterwards; its lost() goes on. Blocks for a round trip.
+  /// Errors: not_held, invalid_argument (not a lease to write of this path), in_doubt (ended by deadline or stop
+  /// request after it was sent: `lease` is then either unchanged or about to be lost), and those common to all
+  /// operations of Client, after which `lease` is unchanged.
+  void downgrade(Lease& lease, const zkclient::CallOptions& call = {});
+
+  /// Everybody in the queue, first to last, without disturbing anybody. Blocks for two round trips. Errors: those
+  /// common to all operations of Client.
+  std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
+
+  // SharedTimedLockable, for std::unique_lock and std::shared_lock. The lease is kept for the thread that locked.
+  // Errors: as the acquire forms; would_deadlock for a thread that holds this lock already, in whatever way. unlock()
+  // and unlock_shared() do not wait; for a thread that holds nothing they do nothing.
+  void lock();
+  bool try_lock();
+  void unlock();
+  void lock_shared();
+  bool try_lock_shared();
+  void unlock_shared();
+  template <typename Time>  // A duration.
+  bool try_lock_for(const Time& timeout) {
+    return lock_within(false, detail::to_timeout(timeout));
+  }
+  template <typename Time>  // A point in time, on any clock.
+  bool try_lock_until(const Time& deadline) {
+    return lock_within(false, detail::to_timeout(deadline));
+  }
+  template <typename Time>
+  bool try_lock_shared_for(const Time& timeout) {
+    return lock_within(true, detail::to_timeout(timeout));
+  }
+  template <typename Time>
+  bool try_lock_shared_until(const Time& deadline) {
+    return lock_within(true, detail::to_timeout(deadline));
+  }
+  /// The lease behind the calling thread's lock() or lock_shared(), until it unlocks. Errors: not_held.
+  const Lease& lease() const;
+
+  const zkclient::Path& path() const noexcept;
+
+ private:
+  struct State;
+  bool lock_within(bool shared, std::chrono::nanoseconds timeout);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace zkrecipes

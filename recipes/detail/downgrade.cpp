@@ -1,0 +1,135 @@
+#include "recipes/detail/downgrade.hpp"
+
+#include "recipes/detail/sequence.hpp"
+#include "recipes/detail/waiter.hpp"
+#include "zkclient/detail/calls.hpp"
+#include "zkclient/detail/uuid.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Transaction;
+
+namespace {
+
+std::string_view name_of(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
+
+// The number as it stands in the name.
+std::string_view digits_of(std::string_view name, const std::vector<std::string_view>& infixes) {
+  for (const std::string_view infix : infixes) {
+    const std::size_t at = name.rfind(infix);
+    if (at == std::string_view::npos) continue;
+    const std::vector<std::string_view> one = {infix};
+    if (sequence_of(name, one)) return name.substr(at + infix.size());
+  }
+  return {};
+}
+
+/// The two nodes, and the transaction that replaces the one by the other.
+struct Exchange {
+  std::string marker;
+  std::string reader;
+  Request request;
+};
+
+Exchange make_exchange(const QueueSpec& readers, const LeaseCore::Grant& writer) {
+  const std::string uuid = zk::make_uuid();
+  std::string name = readers.layout.name(uuid, readers.kind);
+  name += digits_of(name_of(writer.path), readers.names.exclusive);
+  Exchange exchange;
+  exchange.marker = readers.layout.marker(uuid, readers.kind);
+  exchange.reader = child_path(readers.directory, name);
+  exchange.request = zk::make_request(OpType::multi, exchange.reader);
+  exchange.request.operations.emplace_back(Transaction::Remove{Path(writer.path), zkclient::any_version});
+  exchange.request.operations.emplace_back(
+      Transaction::Create{Path(exchange.reader), writer.data, CreateMode::ephemeral, readers.acl});
+  return exchange;
+}
+
+bool node_was_gone(const Reply& reply) {
+  return reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == zk::rc::no_node;
+}
+
+// The new node's Stat, or why there is none: in_doubt when that is unknown.
+Awaitable<Reply> run_exchange(SpecPtr readers, const Exchange& exchange, Waiter& waiter) {
+  const std::shared_ptr<zk::ClientCore>& client = readers->client;
+  for (;;) {
+    // One flight, as for every create.
+    const PendingReply exchanging = client->launch(exchange.request, waiter.call());
+    const PendingReply looking = client->launch(zk::make_request(OpType::exists, exchange.reader), waiter.call());
+    Reply exchanged = co_await exchanging.get();
+    Reply seen = co_await looking.get();
+    if (exchanged.ok()) {
+      waiter.keeper()->acknowledged(exchanged.sent);
+      if (!seen.ok()) seen.error = Errc::in_doubt;  // It took place, and yet we cannot go on.
+      co_return seen;
+    }
+    if (!exchanged.failed(Errc::in_doubt) || exchanged.given_up) co_return exchanged;
+    Reply found = co_await client->find_marked(readers->directory, exchange.marker, waiter.call());
+    if (found.failed(Errc::no_node)) continue;  // Not done: once more.
+    if (!found.ok() && !found.failed(Errc::session_lost)) found.error = Errc::in_doubt;
+    co_return found;
+  }
+}
+
+LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchange& exchange, const Reply& node) {
+  LeaseCore::Grant grant = writer.grant();  // With its signal of loss.
+  grant.keeper = waiter.keeper();
+  grant.path = exchange.reader;
+  grant.czxid = node.stat.czxid;
+  auto lease = std::make_shared<LeaseCore>(std::move(grant));
+  lease->begin();
+  return lease;
+}
+
+}  // namespace
+
+bool is_writer_of(const QueueSpec& readers, const LeaseCore& lease) {
+  const std::string& path = lease.grant().path;
+  return path.substr(0, path.rfind('/')) == (readers.directory == "/" ? "" : readers.directory) &&
+         sequence_of(name_of(path), readers.names.exclusive).has_value();
+}
+
+Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::string operation, Call call) {
+  const auto not_held = [&] { return Error(Errc::not_held, operation, readers->path); };
+  const auto waiter = std::make_unique<Waiter>(readers->client, call);
+  Reply entered = co_await waiter->enter();
+  if (!entered.ok()) co_return zk::to_error(entered, operation, readers->path);
+  if (held->state() == LeaseState::lost || entered.session != held->session() || !held->pause()) co_return not_held();
+
+  const Exchange exchange = make_exchange(*readers, held->grant());
+  Reply node = co_await run_exchange(readers, exchange, *waiter);
+  if (node.ok()) {
+    Request own_node = existence_check(exchange.reader);
+    Reply proven = co_await waiter->prove(std::move(own_node));
+    if (!proven.ok()) {
+      node.error = proven.failed(Errc::no_node) ? Errc::not_held : Errc::in_doubt;
+      node.given_up.reset();
+    }
+  }
+  if (node.ok() && held->state() != LeaseState::lost) {
+    held->replaced();
+    co_return make_lease(*held, *waiter, exchange, node);
+  }
+  if (node.ok() || node_was_gone(node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;
+  if (node.failed(Errc::in_doubt) || node.failed(Errc::not_held)) {
+    // Whichever of the two nodes is there: the one that nobody knows about must go.
+    HeldNodes unknown{exchange.reader};
+    remove_in_background(readers->client, held->session(), std::move(unknown));
+  }
+  held->resume();
+  if (node.failed(Errc::not_held)) held->lose();
+  co_return zk::to_error(node, operation, readers->path);
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "recipes/detail/contender_queue.hpp"
+
+namespace zkrecipes::detail {
+
+/// True for a lease of a writer in the directory of `readers`.
+bool is_writer_of(const QueueSpec& readers, const LeaseCore& lease);
+
+/// Makes a reader of the writer that `held` is, in the same place: one transaction deletes its node and creates a
+/// reader's node with the same number (which is not sequential: the number is part of the name that is asked for, as
+/// Curator does it from 5.5 on). Returns the lease that goes on.
+zk::Awaitable<zkclient::Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::string operation,
+                                                    zk::Call call);
+
+}  // namespace zkrecipes::detail

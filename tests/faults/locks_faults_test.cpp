@@ -1,0 +1,461 @@
+// One test for each row of the tables "What goes wrong" in <zkrecipes/unfair_mutex.hpp> and <zkrecipes/shared_mutex.hpp>,
+// run for each kind of lock; what only one kind has stands at the end. The rows of Mutex are in mutex_faults_test.cpp.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include <zkclient/error.hpp>
+#include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
+#include <zktesting/expire.hpp>
+
+#include "tests/support/contention.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::patience;
+using testkit::result_of;
+using testkit::soon;
+using testkit::SteadyClock;
+using testkit::stopped;
+using zkclient::CallOptions;
+using zkclient::Client;
+using zkclient::ConnectionState;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Transaction;
+using zktesting::Direction;
+using zktesting::RequestType;
+
+constexpr const char* lock_path = "/locks/lock";
+
+/// A way to lock: what acquires, and how many nodes a lease has.
+struct Kind {
+  const char* name;
+  std::size_t nodes;
+  RequestType creation;
+  std::function<Lease(const Client&, const CallOptions&)> acquire;
+  std::function<std::optional<Lease>(const Client&)> try_acquire;
+};
+
+const Kind unfair = {
+    "Unfair", 2, RequestType::multi,
+    [](const Client& client, const CallOptions& call) { return UnfairMutex(client, lock_path).acquire(call); },
+    [](const Client& client) { return UnfairMutex(client, lock_path).try_acquire(); }};
+const Kind writer = {
+    "Writer", 1, RequestType::create2,
+    [](const Client& client, const CallOptions& call) { return SharedMutex(client, lock_path).acquire(call); },
+    [](const Client& client) { return SharedMutex(client, lock_path).try_acquire(); }};
+const Kind reader = {
+    "Reader", 1, RequestType::create2,
+    [](const Client& client, const CallOptions& call) { return SharedMutex(client, lock_path).acquire_shared(call); },
+    [](const Client& client) { return SharedMutex(client, lock_path).try_acquire_shared(); }};
+
+/// One server for all tests, a proxy for each.
+class LocksFaults : public ::testing::TestWithParam<const Kind*> {
+ protected:
+  static constexpr auto calm = 30s;
+  static constexpr auto brief = 2s;
+
+  static void SetUpTestSuite() { server_ = std::make_unique<zktesting::Server>(); }
+  static void TearDownTestSuite() { server_.reset(); }
+  static zktesting::Server& server() { return *server_; }
+  void SetUp() override {
+    operator_.ensure("/locks", CreateMode::persistent);
+    operator_.ensure(lock_path, CreateMode::persistent);
+  }
+  void TearDown() override {
+    operator_.remove_tree("/locks", {.deadline = soon()});
+    if (HasFailure()) std::cerr << "--- log of the server ---\n" << server().log() << "\n";
+  }
+
+  static const Kind& kind() { return *GetParam(); }
+  static Lease acquire(const Client& client) { return kind().acquire(client, {.deadline = soon()}); }
+  /// Holds the path against everybody.
+  Lease block() { return (&kind() == &reader ? writer : kind()).acquire(operator_, {.deadline = soon()}); }
+
+  Client proxied(std::chrono::milliseconds timeout = calm) {
+    return Client(proxy.connect_string(), {.session_timeout = timeout});
+  }
+  static Client direct() { return Client(server().connect_string(), {.session_timeout = calm}); }
+  Client& the_operator() { return operator_; }
+  std::vector<std::string> names() {
+    std::error_code error;
+    return operator_.children(lock_path, {}, error).names;
+  }
+  bool remain(std::size_t count) {
+    return eventually([&] { return names().size() == count; });
+  }
+  static void expire(const Client& client) {
+    const auto session = client.connect({.deadline = soon()});
+    zktesting::expire(server().connect_string(), session.id(), session.credentials().password);
+  }
+  /// What contenders of this kind watch while `held` blocks them.
+  static Path watched(const Lease& held) { return &kind() == &unfair ? Path(lock_path) / "lock" : Path(held.node()); }
+  static bool watches(const Client& client, const Path& path) {
+    return testkit::watch_appears(server(), client.connect({.deadline = soon()}).id(), path);
+  }
+  /// A waiter, at rest.
+  static std::future<Lease> wait_behind(const Client& client, const Lease& held) {
+    auto waiting = in_thread([client] { return acquire(client); });
+    EXPECT_TRUE(watches(client, watched(held)));
+    return waiting;
+  }
+  static std::optional<Errc> failure_of(std::future<Lease>& waiting) {
+    return error_of([&] { (void)result_of(waiting); });
+  }
+  void expect_nothing_left() {
+    EXPECT_TRUE(remain(0));
+    EXPECT_TRUE(eventually([] { return server().ephemeral_count() == 0; })) << server().four_letter_word("dump");
+    EXPECT_TRUE(eventually([] { return server().watch_count() == 0; })) << server().four_letter_word("wchp");
+  }
+
+ private:
+  static inline std::unique_ptr<zktesting::Server> server_;
+
+ protected:
+  zktesting::Proxy proxy{server().connect_string()};
+
+ private:
+  Client operator_ = direct();
+};
+
+INSTANTIATE_TEST_SUITE_P(All, LocksFaults, ::testing::Values(&unfair, &writer, &reader),
+                         [](const auto& instance) { return std::string(instance.param->name); });
+
+// J1
+TEST_P(LocksFaults, CreateReplyLost) {
+  Client client = proxied();
+  auto fault = proxy.drop_next_reply(kind().creation);
+  Lease lease = acquire(client);
+  EXPECT_TRUE(fault.wait(patience));
+  EXPECT_EQ(names().size(), kind().nodes) << "it was found, and not created again";
+  EXPECT_TRUE(lease.valid());
+  lease.release();
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, CreateRequestLost) {
+  Client client = proxied();
+  auto fault = proxy.drop_next_request(kind().creation);
+  Lease lease = acquire(client);
+  EXPECT_TRUE(fault.wait(patience));
+  EXPECT_EQ(names().size(), kind().nodes);
+  EXPECT_TRUE(lease.valid());
+  lease.release();
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, CreateReplyLostInATry) {
+  Client client = proxied();
+  for (const bool request : {false, true}) {
+    auto fault = request ? proxy.drop_next_request(kind().creation) : proxy.drop_next_reply(kind().creation);
+    std::optional<Lease> lease = kind().try_acquire(client);
+    EXPECT_TRUE(fault.wait(patience));
+    EXPECT_TRUE(lease) << "it was free";
+  }
+  EXPECT_TRUE(remain(0));
+  Lease held = block();
+  (void)proxy.drop_next_reply(kind().creation);
+  EXPECT_FALSE(kind().try_acquire(client));
+  held.release();
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, StopWhileCreateInFlight) {
+  Client client = proxied();
+  acquire(client).release();
+  for (const bool cut : {false, true}) {
+    auto held = proxy.hold_next_reply(kind().creation);
+    std::stop_source stop;
+    auto waiting = in_thread([&] { return kind().acquire(client, {.stop = stop.get_token()}); });
+    ASSERT_TRUE(held.wait(patience));
+    EXPECT_EQ(names().size(), kind().nodes) << "the server has created it";
+    stop.request_stop();
+    EXPECT_EQ(failure_of(waiting), Errc::cancelled) << "without waiting for the reply";
+    if (cut) proxy.cut();
+    held.release();
+    EXPECT_TRUE(remain(0));
+  }
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, ParentMissingOrRemoved) {
+  Client client = proxied();
+  std::jthread reaper([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      std::error_code ignored;
+      the_operator().remove(lock_path, zkclient::any_version, {}, ignored);
+      the_operator().remove("/locks", zkclient::any_version, {}, ignored);
+    }
+  });
+  FencingToken last;
+  for (int i = 0; i < 25; ++i) {
+    Lease lease = acquire(client);
+    EXPECT_GT(lease.token(), last);
+    last = lease.token();
+    lease.release();
+  }
+  reaper = {};
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, ConnectionBreaksWhileWaiting) {
+  Client client = proxied();
+  Lease held = block();
+  auto waiting = wait_behind(client, held);
+  for (int i = 0; i < 2; ++i) {
+    const std::size_t accepted = proxy.accepted_connections();
+    proxy.cut();
+    ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() > accepted; }));
+    ASSERT_TRUE(watches(client, watched(held)));
+  }
+  proxy.refuse(true);
+  proxy.cut();
+  held.release();
+  proxy.refuse(false);
+  result_of(waiting).release();
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, ReadLostTooOftenWhileWaiting) {
+  Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
+  Lease held = block();
+  auto fault = proxy.drop_next_reply(RequestType::get_data);
+  auto waiting = in_thread([&] { return acquire(client); });
+  EXPECT_EQ(failure_of(waiting), Errc::connection_loss);
+  EXPECT_TRUE(fault.wait(patience));
+  EXPECT_TRUE(remain(kind().nodes));
+  held.release();
+  expect_nothing_left();
+}
+
+// E1
+TEST_P(LocksFaults, SessionLostWhileWaiting) {
+  Client client = direct();
+  Lease held = block();
+  auto waiting = wait_behind(client, held);
+  expire(client);
+  EXPECT_EQ(failure_of(waiting), Errc::session_lost);
+  EXPECT_TRUE(held.valid());
+  held.release();
+  acquire(client).release();
+  expect_nothing_left();
+}
+
+// J2
+TEST_P(LocksFaults, HolderVanishesBeforeItIsWatched) {
+  Client client = proxied();
+  Lease held = block();
+  auto reply = proxy.hold_next_reply(kind().creation);
+  auto waiting = in_thread([&] { return acquire(client); });
+  ASSERT_TRUE(reply.wait(patience));
+  held.release();
+  reply.release();
+  result_of(waiting).release();
+  expect_nothing_left();
+}
+
+// K1
+TEST_P(LocksFaults, SessionLostWhileHolding) {
+  Client client = direct();
+  Lease lease = acquire(client);
+  expire(client);
+  ASSERT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  Lease again = acquire(client);
+  EXPECT_GT(again.token(), lease.token());
+  EXPECT_EQ(error_of([&] { lease.release(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { client.commit(Transaction().check(lease.guard())); }), Errc::session_lost);
+  EXPECT_TRUE(again.valid());
+  again.release();
+  expect_nothing_left();
+}
+
+// D2
+TEST_P(LocksFaults, PartitionedPastExpiryWhileHolding) {
+  Client client = proxied(brief);
+  Lease lease = acquire(client);
+  auto waiting = in_thread([&] {
+    Lease next = block();
+    EXPECT_TRUE(lease.lost().stop_requested()) << "told before the other one acquired";
+    EXPECT_FALSE(lease.valid());
+    return next;
+  });
+  proxy.stall(Direction::both);
+  const Lease next = result_of(waiting);
+  EXPECT_GT(next.token(), lease.token());
+  proxy.unstall(Direction::both);
+}
+
+TEST_P(LocksFaults, NodeDeletedWhileHolding) {
+  Client client = direct();
+  Lease lease = acquire(client);
+  ASSERT_TRUE(watches(client, watched(lease)));
+  the_operator().remove(watched(lease));
+  ASSERT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, NodeDeletedWhileDisconnected) {
+  Client client = proxied();
+  Lease lease = acquire(client);
+  ASSERT_TRUE(watches(client, watched(lease)));
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return client.session().state() == ConnectionState::suspended; }));
+  EXPECT_EQ(lease.state(), LeaseState::uncertain);
+  the_operator().remove(watched(lease));
+  Lease successor = block();
+  proxy.refuse(false);
+  ASSERT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  EXPECT_TRUE(successor.valid());
+  successor.release();
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, ConnectionBreaksWhileHolding) {
+  Client client = proxied();
+  Lease lease = acquire(client);
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return lease.state() == LeaseState::uncertain; }));
+  proxy.refuse(false);
+  ASSERT_TRUE(eventually([&] { return lease.state() == LeaseState::held; }));
+  EXPECT_FALSE(lease.lost().stop_requested());
+  lease.release();
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, ReleaseLost) {
+  Client client = proxied();
+  const RequestType type = kind().nodes == 1 ? RequestType::remove : RequestType::multi;
+  for (const bool request : {true, false}) {
+    Lease lease = acquire(client);
+    auto fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+    lease.release();
+    EXPECT_TRUE(fault.wait(patience));
+    EXPECT_TRUE(names().empty());
+    EXPECT_EQ(lease.state(), LeaseState::released);
+  }
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, DeadlineOrStopWhileWaiting) {
+  Client client = direct();
+  Lease held = block();
+  EXPECT_EQ(error_of([&] { (void)kind().acquire(client, {.deadline = SteadyClock::now() + 50ms}); }),
+            Errc::deadline_exceeded);
+  std::stop_source stop;
+  auto waiting = in_thread([&] { return kind().acquire(client, {.stop = stop.get_token()}); });
+  ASSERT_TRUE(watches(client, watched(held)));
+  stop.request_stop();
+  EXPECT_EQ(failure_of(waiting), Errc::cancelled);
+  EXPECT_TRUE(remain(kind().nodes));
+  held.release();
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, ClientClosed) {
+  Client client = direct();
+  Lease lease = acquire(client);
+  client.close();
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  EXPECT_TRUE(remain(0));
+  Client waiting_client = direct();
+  Lease held = block();
+  auto waiting = wait_behind(waiting_client, held);
+  waiting_client.close();
+  EXPECT_EQ(failure_of(waiting), Errc::closed);
+  held.release();
+  expect_nothing_left();
+}
+
+TEST_P(LocksFaults, ForeignChild) {
+  for (const char* name : {"ready", "nodash", "x-0000000000", "_c_y-latch-0000000000"})
+    the_operator().create(Path(lock_path) / name, "");
+  acquire(the_operator()).release();
+  EXPECT_TRUE(remain(4));
+}
+
+// C3
+TEST_P(LocksFaults, NoServer) {
+  Client client = proxied();
+  acquire(client).release();
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(error_of([&] { (void)kind().acquire(client, {.deadline = SteadyClock::now() + 200ms}); }),
+            Errc::deadline_exceeded);
+  proxy.refuse(false);
+  acquire(client).release();
+  expect_nothing_left();
+}
+
+// --- Downgrade ----------------------------------------------------------------------------------------------------
+
+class DowngradeFaults : public LocksFaults {};
+INSTANTIATE_TEST_SUITE_P(Writer, DowngradeFaults, ::testing::Values(&writer));
+
+TEST_P(DowngradeFaults, DowngradeLost) {
+  Client client = proxied();
+  SharedMutex mutex(client, lock_path);
+  for (const bool request : {true, false}) {
+    Lease lease = mutex.acquire({.deadline = soon()});
+    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    mutex.downgrade(lease, {.deadline = soon()});
+    EXPECT_TRUE(fault.wait(patience));
+    ASSERT_EQ(names().size(), 1u);
+    EXPECT_EQ(lease.node(), (Path(lock_path) / names().front()).str());
+    EXPECT_NE(lease.node().find("__READ__"), std::string::npos);
+    EXPECT_EQ(lease.state(), LeaseState::held);
+    EXPECT_FALSE(lease.lost().stop_requested());
+    lease.release();
+  }
+  expect_nothing_left();
+}
+
+TEST_P(DowngradeFaults, SessionLostWhileDowngrading) {
+  Client client = proxied();
+  SharedMutex mutex(client, lock_path);
+  Lease lease = mutex.acquire({.deadline = soon()});
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.deadline = soon()}); }); });
+  ASSERT_TRUE(held.wait(patience));
+  const auto session = client.session();
+  proxy.refuse(true);
+  proxy.cut();
+  zktesting::expire(server().connect_string(), session.id(), session.credentials().password);
+  proxy.refuse(false);
+  EXPECT_EQ(result_of(downgrading), Errc::not_held);
+  EXPECT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  expect_nothing_left();
+}
+
+TEST_P(DowngradeFaults, StopWhileDowngrading) {
+  Client client = proxied();
+  SharedMutex mutex(client, lock_path);
+  Lease lease = mutex.acquire({.deadline = soon()});
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  std::stop_source stop;
+  auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.stop = stop.get_token()}); }); });
+  ASSERT_TRUE(held.wait(patience));
+  stop.request_stop();
+  EXPECT_EQ(result_of(downgrading), Errc::in_doubt);
+  held.release();
+  EXPECT_TRUE(stopped(lease.lost())) << "it took place, so the former lease is over";
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace zkrecipes
