@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include <zkclient/client.hpp>
+
+/// Asking others to give a lock back. Source: "Revocable Shared Locks" in ZooKeeper's recipes; the request is written as
+/// Apache Curator's Revoker does it, so that its holders understand it, and holders of this library understand both.
+///
+/// The holder learns it by Lease::revoke_requested(), and decides. Its own words in the node are overwritten by the
+/// request; a holder of this library writes them back as soon as it has seen that.
+///
+/// What goes wrong                          What the caller sees
+/// ---------------------------------------  ---------------------------------------------------------------------
+/// request or its reply lost                nothing: it is repeated
+/// nobody holds, or not any more            released
+/// holder does not react                    requested; with break_after: broken, and the holder's lost() fires
+/// holder releases while it is broken       released or broken; its successor is untouched in any case
+/// deadline, stop request                   deadline_exceeded, cancelled; the request may stand
+/// no access to the node                    no_auth
+namespace zkrecipes {
+
+enum class RevokeOutcome {
+  requested,  ///< The request stands; nobody waited for the holder.
+  released,   ///< The holder has given it back, or had done so before.
+  broken,     ///< The grace time passed, and the node was deleted.
+};
+
+const char* to_string(RevokeOutcome outcome) noexcept;
+
+struct RevokeOptions {
+  /// Waits for that long, and then deletes the node: its holder loses the lease (Lease::lost()), whatever it is doing.
+  /// It may be paused and not know it yet, so what the lock protects must check tokens or guards. Default: only ask.
+  std::optional<std::chrono::milliseconds> break_after = {};
+};
+
+/// Asks the contender with this node (Contender::node below the recipe's path, Lease::node()), whether it holds or waits.
+/// Blocks for a round trip, and for up to break_after. Any client may ask. Errors: see the table, invalid_argument (a
+/// negative time), and those common to all operations of Client.
+RevokeOutcome revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options = {},
+                     const zkclient::CallOptions& call = {});
+/// The same; `handler` is called exactly once, on the callback executor.
+void async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
+                  zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call = {});
+
+/// Asks all who hold at the path of a Mutex, UnfairMutex, RecursiveMutex or SharedMutex now (of a Semaphore: at its path
+/// followed by "/leases"). The mildest outcome that is true of all of them; `released` when nobody holds.
+RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path,
+                             const RevokeOptions& options = {}, const zkclient::CallOptions& call = {});
+void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
+                          zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call = {});
+
+}  // namespace zkrecipes

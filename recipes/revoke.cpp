@@ -1,0 +1,219 @@
+#include <zkrecipes/revoke.hpp>
+
+#include <algorithm>
+
+#include "recipes/detail/queue_decider.hpp"
+#include "recipes/detail/revocation.hpp"
+#include "recipes/detail/single_node.hpp"
+#include "recipes/detail/waiter.hpp"
+#include "zkclient/detail/calls.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using detail::Waiter;
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::Reply;
+using zk::Request;
+using zkclient::CallOptions;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+
+const char* to_string(RevokeOutcome outcome) noexcept {
+  switch (outcome) {
+    case RevokeOutcome::requested: return "requested";
+    case RevokeOutcome::released: return "released";
+    case RevokeOutcome::broken: return "broken";
+  }
+  return "unknown";
+}
+
+namespace {
+
+constexpr const char* operation = "revoke";
+using ClientPtr = std::shared_ptr<zk::ClientCore>;
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// All who can hold, by what their names say.
+const detail::QueueNames& known_names() {
+  static const detail::QueueNames names = {{"lock-", "__lock__", "__WRIT__", "latch-"},
+                                           {"__READ__", "__rlock__", "lease-"}};
+  return names;
+}
+
+// The name of the recipes' single nodes (see detail/single_node.hpp).
+constexpr std::string_view single_name = "lock";
+
+struct Target {
+  std::string node;          ///< Full path of the node that the holder watches.
+  std::string holding = {};  ///< Of a single node: full path of the one whose name is this holding's alone.
+};
+
+// Writes do what they do however often they are done: a lost reply is resolved by doing it again.
+Awaitable<Reply> insist(ClientPtr client, Request request, Call call) {
+  Reply reply;
+  do {
+    Request again = request;
+    reply = co_await client->perform(std::move(again), call);
+  } while (reply.failed(Errc::in_doubt) && !reply.given_up);
+  if (reply.failed(Errc::in_doubt)) reply.error = reply.given_up;
+  co_return reply;
+}
+
+Awaitable<Reply> request_revocation(ClientPtr client, Target target, Call call) {
+  Request request = zk::make_request(OpType::set, target.node);
+  request.data = detail::curator_revocation;
+  Reply reply = co_await insist(std::move(client), std::move(request), std::move(call));
+  co_return reply;
+}
+
+bool was_gone(const Reply& reply) {
+  return reply.failed(Errc::no_node) ||
+         (reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == zk::rc::no_node);
+}
+
+// Waits until `grace_end`, and then deletes the node, unless somebody else has it by then.
+Awaitable<Result<RevokeOutcome>> break_after_grace(ClientPtr client, Target target, TimePoint grace_end, Call call) {
+  Call grace = call;
+  grace.deadline = call.deadline ? std::min(*call.deadline, grace_end) : grace_end;
+  const auto waiter = std::make_unique<Waiter>(client, grace);
+  const std::string watched = target.holding.empty() ? target.node : target.holding;
+  Reply gone = co_await waiter->enter();
+  if (gone.ok()) gone = co_await waiter->wait_until_gone(watched);
+  if (gone.ok()) co_return RevokeOutcome::released;
+  const bool grace_is_over = std::chrono::steady_clock::now() >= grace_end;
+  if (!grace_is_over || !gone.failed(Errc::deadline_exceeded)) {
+    co_return zk::to_error(gone, operation, client->stripped(target.node));
+  }
+  const detail::HeldNodes nodes =
+      target.holding.empty() ? detail::HeldNodes{target.node} : detail::HeldNodes{target.holding, target.node};
+  Request removal = detail::removal(nodes);
+  Reply removed = co_await insist(client, std::move(removal), call);
+  if (removed.ok()) co_return RevokeOutcome::broken;
+  if (was_gone(removed)) co_return RevokeOutcome::released;
+  co_return zk::to_error(removed, operation, client->stripped(target.node));
+}
+
+Awaitable<Result<RevokeOutcome>> revoke_all(ClientPtr client, std::vector<Target> targets, RevokeOptions options,
+                                            Call call) {
+  RevokeOutcome outcome = RevokeOutcome::released;
+  std::vector<Target> asked;
+  for (const Target& target : targets) {
+    Reply reply = co_await request_revocation(client, target, call);
+    if (reply.failed(Errc::no_node)) continue;
+    if (!reply.ok()) co_return zk::to_error(reply, operation, client->stripped(target.node));
+    asked.push_back(target);
+  }
+  if (asked.empty()) co_return outcome;
+  if (!options.break_after) co_return RevokeOutcome::requested;
+  const TimePoint grace_end = std::chrono::steady_clock::now() + *options.break_after;
+  for (const Target& target : asked) {
+    Result<RevokeOutcome> one = co_await break_after_grace(client, target, grace_end, call);
+    if (!one) co_return one;
+    if (*one == RevokeOutcome::broken) outcome = *one;
+  }
+  co_return outcome;
+}
+
+// Which of `names` goes with the single node at `node`, if that is one: the one made by the same transaction.
+Awaitable<Result<Target>> find_single(ClientPtr client, std::string directory, std::vector<std::string> names,
+                                      Call call) {
+  Target target{detail::child_path(directory, single_name)};
+  Request look = zk::make_request(OpType::exists, target.node);
+  Reply node = co_await client->perform(std::move(look), call);
+  if (!node.ok() && !node.failed(Errc::no_node)) co_return zk::to_error(node, operation, client->stripped(target.node));
+  for (const std::string& name : names) {
+    if (!node.ok() || !detail::is_holding(name, single_name)) continue;
+    std::string path = detail::child_path(directory, name);
+    Request request = zk::make_request(OpType::exists, path);
+    Reply holding = co_await client->perform(std::move(request), call);
+    if (holding.ok() && holding.stat.czxid == node.stat.czxid) target.holding = std::move(path);
+  }
+  co_return target;
+}
+
+Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, RevokeOptions options, Call call) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+  std::vector<Target> targets = {Target{path}};
+  if (name == single_name || detail::is_holding(name, single_name)) {
+    Request list = zk::make_request(OpType::children, directory);
+    Reply listed = co_await client->perform(std::move(list), call);
+    if (!listed.ok() && !listed.failed(Errc::no_node)) co_return zk::to_error(listed, operation, path);
+    Result<Target> single = co_await find_single(client, directory, std::move(listed.names), call);
+    if (!single) co_return single.error();
+    const bool asked_for = name == single_name || single->holding == path;
+    if (!asked_for) co_return RevokeOutcome::released;  // That holding is over.
+    targets = {*single};
+  }
+  Result<RevokeOutcome> outcome = co_await revoke_all(client, std::move(targets), options, call);
+  co_return outcome;
+}
+
+Awaitable<Result<RevokeOutcome>> revoke_in(ClientPtr client, std::string directory, RevokeOptions options, Call call) {
+  Request list = zk::make_request(OpType::children, directory);
+  Reply listed = co_await client->perform(std::move(list), call);
+  if (listed.failed(Errc::no_node)) co_return RevokeOutcome::released;
+  if (!listed.ok()) co_return zk::to_error(listed, operation, client->stripped(directory));
+  std::vector<Target> targets;
+  for (const std::string& name : listed.names) {
+    const auto step = detail::decide_queue(listed.names, name, known_names());
+    if (step.kind == detail::QueueStep::Kind::acquired) targets.push_back({detail::child_path(directory, name)});
+  }
+  if (std::find(listed.names.begin(), listed.names.end(), single_name) != listed.names.end()) {
+    Result<Target> single = co_await find_single(client, directory, listed.names, call);
+    if (!single) co_return single.error();
+    targets.push_back(*single);
+  }
+  Result<RevokeOutcome> outcome = co_await revoke_all(client, std::move(targets), options, call);
+  co_return outcome;
+}
+
+using Body = Awaitable<Result<RevokeOutcome>> (*)(ClientPtr, std::string, RevokeOptions, Call);
+
+zk::Work<RevokeOutcome> make_work(Body body, const zkclient::Client& client, const zkclient::Path& path,
+                                  const RevokeOptions& options, const CallOptions& call) {
+  if (options.break_after && options.break_after->count() < 0) {
+    throw Error(Errc::invalid_argument, operation, path.str(), "break_after is negative");
+  }
+  // Without a deadline of the caller's, the default is meant for what comes after the grace time as well.
+  const auto more =
+      call.deadline ? std::chrono::milliseconds(0) : options.break_after.value_or(std::chrono::milliseconds(0));
+  return [body, core = client.impl(), full = client.impl()->full(path), options, more](Call limits) {
+    if (limits.deadline) *limits.deadline += more;
+    return body(core, full, options, std::move(limits));
+  };
+}
+
+}  // namespace
+
+RevokeOutcome revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
+                     const CallOptions& call) {
+  return zk::wait_for_work<RevokeOutcome>(client.impl(), call, make_work(revoke_one, client, node, options, call),
+                                          operation, node.str())
+      .value();
+}
+
+void async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
+                  zkclient::Handler<RevokeOutcome> handler, const CallOptions& call) {
+  zk::start_work<RevokeOutcome>(client.impl(), call, make_work(revoke_one, client, node, options, call),
+                                std::move(handler), operation, node.str());
+}
+
+RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
+                             const CallOptions& call) {
+  return zk::wait_for_work<RevokeOutcome>(client.impl(), call, make_work(revoke_in, client, path, options, call),
+                                          operation, path.str())
+      .value();
+}
+
+void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
+                          zkclient::Handler<RevokeOutcome> handler, const CallOptions& call) {
+  zk::start_work<RevokeOutcome>(client.impl(), call, make_work(revoke_in, client, path, options, call),
+                                std::move(handler), operation, path.str());
+}
+
+}  // namespace zkrecipes

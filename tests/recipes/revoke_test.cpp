@@ -1,0 +1,207 @@
+#include <zkrecipes/revoke.hpp>
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include <zkclient/error.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
+
+#include "tests/support/contention.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::result_of;
+using testkit::soon;
+using testkit::stopped;
+using zkclient::Client;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Transaction;
+
+class RevokeTest : public testkit::ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    client_ = make_client();
+    other_ = make_client();
+  }
+  void TearDown() override {
+    client_.reset();
+    other_.reset();
+    ServerTest::TearDown();
+  }
+  Client& client() { return *client_; }
+  Client& other() { return *other_; }
+  std::vector<std::string> names() {
+    std::error_code error;
+    return client().children("/lock", {}, error).names;
+  }
+  bool remain(std::size_t count) {
+    return eventually([&] { return names().size() == count; });
+  }
+
+ private:
+  std::optional<Client> client_;
+  std::optional<Client> other_;
+};
+
+TEST_F(RevokeTest, TheHolderIsAsked) {
+  Mutex mutex(client(), "/lock", {.id = "me"});
+  Lease lease = mutex.acquire();
+  EXPECT_FALSE(lease.revoke_requested().stop_requested());
+  EXPECT_EQ(revoke_holders(other(), "/lock"), RevokeOutcome::requested);
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+  EXPECT_TRUE(lease.valid()) << "it is only asked";
+  EXPECT_FALSE(lease.lost().stop_requested());
+  EXPECT_TRUE(eventually([&] { return mutex.contenders().front().data.starts_with("id=me host="); }))
+      << "its words are there again";
+  lease.release();
+  EXPECT_EQ(revoke_holders(other(), "/lock"), RevokeOutcome::released) << "nobody holds";
+}
+
+// What Curator writes, and what ZooKeeper's documentation says; any other words mean nothing.
+TEST_F(RevokeTest, UnderstandsBothForms) {
+  Mutex mutex(client(), "/lock");
+  for (const char* words : {"__REVOKE__", "unlock"}) {
+    Lease lease = mutex.acquire();
+    other().set(lease.node(), "some words");
+    EXPECT_FALSE(stopped(lease.revoke_requested(), 50ms));
+    other().set(lease.node(), words);
+    EXPECT_TRUE(stopped(lease.revoke_requested())) << words;
+  }
+}
+
+TEST_F(RevokeTest, HolderThatGivesWay) {
+  Mutex mutex(client(), "/lock");
+  Mutex mine(other(), "/lock");
+  auto holding = in_thread([&] {
+    Lease lease = mutex.acquire();
+    const bool asked = stopped(lease.revoke_requested());
+    lease.release();
+    return asked;
+  });
+  ASSERT_TRUE(remain(1));
+  auto waiting = in_thread([&] { return mine.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2));
+  EXPECT_EQ(revoke_holders(other(), "/lock", {.break_after = testkit::patience}), RevokeOutcome::released);
+  EXPECT_TRUE(result_of(holding));
+  EXPECT_TRUE(result_of(waiting).valid());
+}
+
+TEST_F(RevokeTest, HolderThatDoesNotReactIsBroken) {
+  Mutex mutex(client(), "/lock");
+  Lease lease = mutex.acquire();
+  const auto start = testkit::SteadyClock::now();
+  EXPECT_EQ(revoke(other(), lease.node(), {.break_after = 100ms}), RevokeOutcome::broken);
+  EXPECT_GE(testkit::SteadyClock::now() - start, 100ms);
+  EXPECT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  EXPECT_TRUE(names().empty());
+  EXPECT_EQ(revoke(other(), lease.node(), {.break_after = 100ms}), RevokeOutcome::released);
+}
+
+TEST_F(RevokeTest, DeadlineBeforeTheGraceIsOver) {
+  Mutex mutex(client(), "/lock");
+  const Lease lease = mutex.acquire();
+  EXPECT_EQ(error_of([&] {
+              revoke(other(), lease.node(), {.break_after = 1h}, {.deadline = testkit::SteadyClock::now() + 50ms});
+            }),
+            Errc::deadline_exceeded);
+  std::stop_source stop;
+  auto waiting = in_thread([&] {
+    return error_of([&] { revoke(other(), lease.node(), {.break_after = 1h}, {.stop = stop.get_token()}); });
+  });
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+  stop.request_stop();
+  EXPECT_EQ(result_of(waiting), Errc::cancelled);
+  EXPECT_TRUE(lease.valid());
+}
+
+// A contender that waits is asked as well; it sees it when it holds.
+TEST_F(RevokeTest, AWaiterIsAsked) {
+  Mutex mutex(client(), "/lock");
+  Lease held = mutex.acquire();
+  auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2));
+  EXPECT_EQ(revoke(other(), Path("/lock") / mutex.contenders()[1].node), RevokeOutcome::requested);
+  EXPECT_FALSE(stopped(held.revoke_requested(), 30ms));
+  held.release();
+  const Lease lease = result_of(waiting);
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+}
+
+TEST_F(RevokeTest, AllReaders) {
+  SharedMutex mutex(client(), "/lock");
+  Lease first = mutex.acquire_shared();
+  Lease second = mutex.acquire_shared();
+  EXPECT_EQ(revoke_holders(other(), "/lock"), RevokeOutcome::requested);
+  EXPECT_TRUE(stopped(first.revoke_requested()));
+  EXPECT_TRUE(stopped(second.revoke_requested()));
+  first.release();
+  EXPECT_EQ(revoke_holders(other(), "/lock", {.break_after = 50ms}), RevokeOutcome::broken);
+  EXPECT_TRUE(stopped(second.lost()));
+}
+
+TEST_F(RevokeTest, UnfairMutexToo) {
+  UnfairMutex mutex(client(), "/lock", {.id = "me"});
+  UnfairMutex mine(other(), "/lock");
+  Lease lease = mutex.acquire();
+  EXPECT_EQ(revoke(other(), lease.node()), RevokeOutcome::requested);
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+  EXPECT_TRUE(eventually([&] { return mutex.holder()->data.starts_with("id=me"); }));
+  auto waiting = in_thread([&] { return mine.acquire({.deadline = soon()}); });
+  EXPECT_EQ(revoke_holders(client(), "/lock", {.break_after = 50ms}), RevokeOutcome::broken);
+  EXPECT_TRUE(stopped(lease.lost()));
+  const Lease next = result_of(waiting);
+  EXPECT_EQ(revoke(client(), lease.node(), {.break_after = 0ms}), RevokeOutcome::released)
+      << "that holding is over; the next one is not meant";
+  EXPECT_TRUE(next.valid());
+}
+
+// A broken holder that does not know it yet: its guard fails, and its release harms nobody.
+TEST_F(RevokeTest, BrokenHolderIsFenced) {
+  UnfairMutex mutex(client(), "/lock");
+  UnfairMutex mine(other(), "/lock");
+  for (int i = 0; i < 10; ++i) {
+    Lease robbed = mutex.acquire();
+    const zkclient::Check guard = robbed.guard();
+    EXPECT_EQ(revoke_holders(other(), "/lock", {.break_after = 0ms}), RevokeOutcome::broken);
+    Lease next = mine.acquire({.deadline = soon()});
+    std::error_code error;
+    client().commit(Transaction().create("/written", "").check(guard), {}, error);
+    EXPECT_EQ(error, Errc::transaction_failed);
+    robbed.release({}, error);
+    EXPECT_TRUE(next.valid());
+    next.release();
+    EXPECT_TRUE(remain(0));
+  }
+}
+
+TEST_F(RevokeTest, Asynchronously) {
+  Mutex mutex(client(), "/lock");
+  Lease lease = mutex.acquire();
+  Box<Result<RevokeOutcome>> outcome;
+  async_revoke(other(), lease.node(), {}, [&](Result<RevokeOutcome> result) { outcome.put(std::move(result)); });
+  EXPECT_EQ(outcome.take().value(), RevokeOutcome::requested);
+  async_revoke_holders(other(), "/lock", {.break_after = 10ms},
+                       [&](Result<RevokeOutcome> result) { outcome.put(std::move(result)); });
+  EXPECT_EQ(outcome.take().value(), RevokeOutcome::broken);
+}
+
+TEST_F(RevokeTest, RefusesBadInput) {
+  EXPECT_EQ(error_of([&] { revoke(client(), "/lock/x", {.break_after = -1ms}); }), Errc::invalid_argument);
+  EXPECT_EQ(revoke(client(), "/lock/x"), RevokeOutcome::released) << "there is no such contender";
+}
+
+}  // namespace
+}  // namespace zkrecipes
