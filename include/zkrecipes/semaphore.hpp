@@ -1,0 +1,100 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <zkclient/client.hpp>
+
+#include <zkrecipes/contender.hpp>
+#include <zkrecipes/lease.hpp>
+
+namespace zkrecipes {
+
+struct SemaphoreOptions {
+  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+  std::string id = {};                           ///< Shown to operators in the nodes' data; default: host and pid only.
+};
+
+/// At most N leases at a time for all processes that name the same path. N is a constant, the same in all of them, or
+/// stands in a node and may change while the semaphore is in use.
+/// Source: Apache Curator's InterProcessSemaphoreV2, with which it shares its nodes, and SharedCount.
+///
+///   path (container)
+///    |-- locks (container)                   a fair mutex: whoever has it may wait for a lease, the others behind it
+///    |    '-- _c_<uuid>-lock-0000000003
+///    '-- leases (container)
+///         |-- _c_<uuid>-lease-0000000011     ephemeral: a lease
+///         '-- _c_<uuid>-lease-0000000012     waits for it: watches the list of leases and the node with N
+///
+/// Invariant: a lease is granted only while there are at most N nodes in `leases`, the asking ones included.
+///
+/// Guaranteed: never more than N leases are granted and valid(), as told by their own clocks, whatever crashes, unless
+/// nodes are deleted by hand; order of arrival; several leases at once all or none. A raised N wakes who waits; a lowered
+/// N is honoured as leases return, none is taken back. Not guaranteed: that try_acquire() succeeds while another process
+/// is just acquiring; the rest as in Mutex.
+///
+/// What goes wrong                          What the caller sees
+/// ---------------------------------------  ---------------------------------------------------------------------
+/// create: request or reply lost            nothing: the nodes are found by their id, or created again
+/// parent missing or removed                nothing: created again
+/// connection breaks while waiting          nothing: the place is kept
+/// session lost while waiting               acquire throws session_lost
+/// own node deleted by hand while waiting   nothing: queued again, at the end
+/// session lost while holding               Lease::lost() fires, state() is lost
+/// lease deleted by hand while holding      Lease::lost() fires as soon as that is seen; another one may acquire
+/// node with N missing                      as if N were 0: acquire waits
+/// node with N is not an int32, or negative acquire throws foreign_node
+/// holder's process dies                    its leases return when its session ends
+/// deadline, stop request while waiting     deadline_exceeded, cancelled; the nodes are removed in the background
+/// client closed                            acquire throws closed; leases are lost; the nodes vanish
+///
+/// Every child of `leases` counts, whatever its name.
+///
+/// Thread safety: all members. The object keeps its client open; a Lease does not.
+class Semaphore {
+ public:
+  /// With a constant N >= 1. No I/O. Errors: invalid_acl (the list is empty), invalid_argument.
+  Semaphore(zkclient::Client client, zkclient::Path path, int leases, SemaphoreOptions options = {});
+  /// With N in the node `limit`: an int32, big-endian (Curator's SharedCount). No I/O. Errors: invalid_acl.
+  Semaphore(zkclient::Client client, zkclient::Path path, zkclient::Path limit, SemaphoreOptions options = {});
+  ~Semaphore();
+  Semaphore(Semaphore&&) noexcept;
+  Semaphore& operator=(Semaphore&&) noexcept;
+
+  /// One lease. Blocking, deadlines and errors as in Mutex; the table says the rest.
+  Lease acquire(const zkclient::CallOptions& call = {});
+  std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
+  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
+  void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
+
+  /// `count` leases, all or none. Errors: as acquire(), and invalid_argument (less than one, or more than a constant N).
+  std::vector<Lease> acquire_many(int count, const zkclient::CallOptions& call = {});
+  /// The same if they are free now; none when they are not.
+  std::vector<Lease> try_acquire_many(int count, const zkclient::CallOptions& call = {});
+  void async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
+                          const zkclient::CallOptions& call = {});
+
+  /// Who holds leases, one entry for each, oldest first; then who waits, first to last. A process that waits in front is
+  /// among the former with `holds` unset if the list was long enough when it was read. Blocks for a few round trips.
+  std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
+
+  /// N as it is now; 0 when its node is missing. Errors: foreign_node, and those common to all operations of Client.
+  int limit(const zkclient::CallOptions& call = {}) const;
+  /// Writes the node with N, which is created if missing. Errors: invalid_argument (negative, or N is a constant),
+  /// in_doubt, and those common to all operations of Client.
+  void set_limit(int leases, const zkclient::CallOptions& call = {});
+
+  const zkclient::Path& path() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace zkrecipes

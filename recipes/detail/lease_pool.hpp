@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recipes/detail/contender_queue.hpp"
+
+namespace zkrecipes::detail {
+
+/// What makes a semaphore: a queue for those who want leases, and the directory of the leases.
+struct PoolSpec {
+  SpecPtr queue;          ///< Of the inner mutex.
+  std::string directory;  ///< Of the leases, full.
+  int fixed_limit = 0;    ///< 0: the limit stands in a node.
+  std::string limit_node = {};
+  std::string operation;
+};
+using PoolPtr = std::shared_ptr<const PoolSpec>;
+
+/// What one who wants leases does after it has read the list of leases.
+enum class PoolStep { acquired, wait, vanished };
+
+/// Curator's rule: every child counts, our own nodes included. `own`: names of our nodes.
+PoolStep decide_pool(const std::vector<std::string>& children, const std::vector<std::string>& own, int limit);
+
+/// Curator's SharedCount; nullopt for anything else, or a negative number.
+std::optional<int> decode_limit(std::string_view data);
+std::string encode_limit(int limit);
+
+/// Gets `count` leases; none when `patience` is try_once and they are not free.
+zk::Awaitable<zkclient::Result<std::vector<LeasePtr>>> take_leases(PoolPtr spec, std::string data, int count,
+                                                                   Patience patience, zk::Call call);
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,232 @@
+#include <zkrecipes/semaphore.hpp>
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include <zkclient/error.hpp>
+
+#include "recipes/detail/lease_pool.hpp"
+#include "tests/support/contention.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::result_of;
+using testkit::soon;
+using testkit::stopped;
+using zkclient::Client;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Result;
+
+TEST(PoolDecider, EveryChildCounts) {
+  using detail::decide_pool;
+  using detail::PoolStep;
+  const std::vector<std::string> own = {"a", "b"};
+  EXPECT_EQ(decide_pool({"a", "b"}, own, 2), PoolStep::acquired);
+  EXPECT_EQ(decide_pool({"a", "b", "c"}, own, 2), PoolStep::wait);
+  EXPECT_EQ(decide_pool({"a", "b", "c"}, own, 3), PoolStep::acquired);
+  EXPECT_EQ(decide_pool({"a", "c"}, own, 9), PoolStep::vanished);
+  EXPECT_EQ(decide_pool({}, own, 9), PoolStep::vanished);
+  EXPECT_EQ(decide_pool({"a"}, {}, 9), PoolStep::vanished);
+  EXPECT_EQ(decide_pool({"a", "b"}, own, 0), PoolStep::wait);
+}
+
+TEST(PoolLimit, IsCuratorsSharedCount) {
+  for (const int limit : {0, 1, 255, 256, 65536, 0x7fffffff})
+    EXPECT_EQ(detail::decode_limit(detail::encode_limit(limit)), limit);
+  EXPECT_EQ(detail::encode_limit(258), std::string("\0\0\1\2", 4));
+  for (const char* bad : {"", "3", "12345"})
+    EXPECT_FALSE(detail::decode_limit(bad));
+  EXPECT_FALSE(detail::decode_limit("\xff\xff\xff\xff")) << "negative";
+}
+
+class SemaphoreTest : public testkit::ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    client_ = make_client();
+  }
+  void TearDown() override {
+    client_.reset();
+    ServerTest::TearDown();
+  }
+  Client& client() { return *client_; }
+  std::vector<std::string> names(const Path& path) {
+    std::error_code error;
+    return client().children(path, {}, error).names;
+  }
+  bool remain(std::size_t leases, std::size_t locks = 0) {
+    return eventually(
+        [&] { return names("/semaphore/leases").size() == leases && names("/semaphore/locks").size() == locks; });
+  }
+
+ private:
+  std::optional<Client> client_;
+};
+
+TEST_F(SemaphoreTest, NAtATime) {
+  Semaphore semaphore(client(), "/semaphore", 2, {.id = "me"});
+  EXPECT_EQ(semaphore.limit(), 2);
+  Lease first = semaphore.acquire();
+  Lease second = semaphore.acquire();
+  EXPECT_GT(second.token(), first.token());
+  EXPECT_NE(first.node().find("/leases/_c_"), std::string::npos);
+  EXPECT_NE(first.node().find("-lease-0000"), std::string::npos);
+  ASSERT_TRUE(remain(2));
+  EXPECT_FALSE(semaphore.try_acquire());
+  EXPECT_FALSE(semaphore.try_acquire_for(50ms));
+  EXPECT_TRUE(remain(2));
+  auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(3, 1)) << "Curator's way: the one in front has its node among the leases";
+  const std::vector<Contender> contenders = semaphore.contenders();
+  ASSERT_EQ(contenders.size(), 4u);
+  EXPECT_TRUE(contenders[0].holds && contenders[1].holds);
+  EXPECT_FALSE(contenders[3].holds);
+  EXPECT_TRUE(contenders[0].data.starts_with("id=me host="));
+  second.release();
+  EXPECT_TRUE(result_of(waiting).valid());
+  EXPECT_TRUE(first.valid());
+}
+
+TEST_F(SemaphoreTest, NeverMoreThanN) {
+  constexpr int limit = 3;
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  std::vector<std::jthread> crew;
+  for (int t = 0; t < 6; ++t) {
+    crew.emplace_back([&, t] {
+      Client own = t % 2 == 0 ? make_client() : client();
+      Semaphore semaphore(own, "/semaphore", limit);
+      for (int i = 0; i < 8; ++i) {
+        const int count = 1 + (t + i) % limit;
+        std::vector<Lease> leases = semaphore.acquire_many(count, {.deadline = soon()});
+        EXPECT_EQ(leases.size(), static_cast<std::size_t>(count));
+        const int now = inside += count;
+        EXPECT_LE(now, limit);
+        most = std::max(most.load(), now);
+        std::this_thread::yield();
+        inside -= count;
+      }
+    });
+  }
+  crew.clear();
+  EXPECT_GT(most, 1);
+  EXPECT_TRUE(remain(0));
+}
+
+TEST_F(SemaphoreTest, SeveralAllOrNone) {
+  Semaphore semaphore(client(), "/semaphore", 3);
+  std::vector<Lease> two = semaphore.acquire_many(2);
+  EXPECT_TRUE(semaphore.try_acquire_many(2).empty());
+  EXPECT_TRUE(remain(2)) << "nothing stays";
+  EXPECT_EQ(semaphore.try_acquire_many(1).size(), 1u);
+  EXPECT_TRUE(remain(2));
+  Box<Result<std::vector<Lease>>> outcome;
+  semaphore.async_acquire_many(3, [&](Result<std::vector<Lease>> result) { outcome.put(std::move(result)); });
+  ASSERT_TRUE(remain(5, 1));
+  two[0].release();
+  EXPECT_TRUE(outcome.empty());
+  two[1].release();
+  const std::vector<Lease> three = outcome.take().value();
+  EXPECT_EQ(three.size(), 3u);
+  EXPECT_TRUE(three[0].valid() && three[1].valid() && three[2].valid());
+}
+
+TEST_F(SemaphoreTest, RaisedLimitWakesTheWaiter) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limits/n"));
+  EXPECT_EQ(semaphore.limit(), 0);
+  EXPECT_FALSE(semaphore.try_acquire()) << "without a limit there is no lease";
+  auto first = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(1, 1));
+  semaphore.set_limit(1);
+  EXPECT_EQ(semaphore.limit(), 1);
+  Lease held = result_of(first);
+  auto second = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2, 1));
+  semaphore.set_limit(3);
+  Lease more = result_of(second);
+  EXPECT_TRUE(held.valid());
+  EXPECT_TRUE(semaphore.try_acquire_for(testkit::patience));
+}
+
+TEST_F(SemaphoreTest, LoweredLimitIsHonouredAsLeasesReturn) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  semaphore.set_limit(3);
+  std::vector<Lease> held = semaphore.acquire_many(3);
+  semaphore.set_limit(1);
+  EXPECT_TRUE(held[0].valid()) << "none is taken back";
+  held[0].release();
+  held[1].release();
+  EXPECT_FALSE(semaphore.try_acquire_for(50ms));
+  held[2].release();
+  EXPECT_TRUE(semaphore.try_acquire_for(testkit::patience));
+}
+
+TEST_F(SemaphoreTest, NodeWithTheLimitIsForeign) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  client().create("/limit", "three");
+  EXPECT_EQ(error_of([&] { (void)semaphore.acquire({.deadline = soon()}); }), Errc::foreign_node);
+  EXPECT_EQ(error_of([&] { (void)semaphore.limit(); }), Errc::foreign_node);
+  EXPECT_TRUE(remain(0));
+}
+
+TEST_F(SemaphoreTest, LeaseDeletedByHandWhileHolding) {
+  Semaphore semaphore(client(), "/semaphore", 1);
+  Lease lease = semaphore.acquire();
+  auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2, 1));
+  client().remove(lease.node());
+  EXPECT_TRUE(stopped(lease.lost()));
+  EXPECT_TRUE(result_of(waiting).valid());
+}
+
+TEST_F(SemaphoreTest, OwnNodeDeletedWhileWaiting) {
+  Semaphore semaphore(client(), "/semaphore", 1);
+  Lease held = semaphore.acquire();
+  for (const char* directory : {"/semaphore/leases", "/semaphore/locks"}) {
+    auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(remain(2, 1));
+    for (const std::string& name : names(directory)) {
+      if (Path(directory) / name != Path(held.node())) client().remove(Path(directory) / name);
+    }
+    ASSERT_TRUE(remain(2, 1)) << "it queues again";
+    EXPECT_TRUE(held.valid());
+    held.release();
+    held = result_of(waiting);
+    EXPECT_TRUE(held.valid());
+  }
+}
+
+TEST_F(SemaphoreTest, DeadlineOrStopWhileWaiting) {
+  Semaphore semaphore(client(), "/semaphore", 1);
+  Lease held = semaphore.acquire();
+  EXPECT_EQ(error_of([&] { (void)semaphore.acquire({.deadline = testkit::SteadyClock::now() + 50ms}); }),
+            Errc::deadline_exceeded);
+  std::stop_source stop;
+  auto waiting = in_thread([&] { return error_of([&] { (void)semaphore.acquire({.stop = stop.get_token()}); }); });
+  ASSERT_TRUE(remain(2, 1));
+  stop.request_stop();
+  EXPECT_EQ(result_of(waiting), Errc::cancelled);
+  EXPECT_TRUE(remain(1));
+}
+
+TEST_F(SemaphoreTest, RefusesBadInput) {
+  EXPECT_EQ(error_of([&] { Semaphore(client(), "/semaphore", 0); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { Semaphore(client(), "/semaphore", -1); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { Semaphore(client(), "/semaphore", 1, {.acl = {}}); }), Errc::invalid_acl);
+  Semaphore semaphore(client(), "/semaphore", 2);
+  for (const int count : {0, -1, 3})
+    EXPECT_EQ(error_of([&] { (void)semaphore.acquire_many(count); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { semaphore.set_limit(3); }), Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace zkrecipes
