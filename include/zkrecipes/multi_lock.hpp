@@ -1,0 +1,109 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include <zkclient/client.hpp>
+
+#include <zkrecipes/lease.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
+
+namespace zkrecipes {
+
+/// The leases of a MultiLock, in the order in which its locks were added. Move-only; the destructor gives all back
+/// without waiting.
+///
+/// Thread safety: const members from any thread; moving and releasing like any other object.
+class [[nodiscard]] MultiLease {
+ public:
+  MultiLease() noexcept;
+  explicit MultiLease(std::vector<Lease> leases);
+  MultiLease(MultiLease&&) noexcept;
+  MultiLease& operator=(MultiLease&&) noexcept;
+  ~MultiLease();
+
+  /// True while all of them are; false for an empty one.
+  bool valid() const noexcept;
+  /// Fires once, when the first of them is lost. The others are still held: give them back.
+  std::stop_token lost() const noexcept;
+  /// The earliest of all; in the past when not valid().
+  zkclient::BootClock::time_point valid_until() const noexcept;
+  const std::vector<Lease>& leases() const noexcept;
+  /// Adds all guards to `transaction`, which then fails unless all are held. Errors: not_held (empty).
+  void guard(zkclient::Transaction& transaction) const;
+  /// Gives all back, last acquired first, and waits. All are given back whatever happens. Errors: of the first one that
+  /// failed, see Lease::release().
+  void release(const zkclient::CallOptions& call = {});
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Several locks at once, of any kind: all or none, under one deadline.
+/// Source: Apache Curator's InterProcessMultiLock; there each lock waits for the whole time anew, and in the order given.
+///
+///   MultiLock both;
+///   both.add(accounts).add_shared(rates);   // a Mutex, a SharedMutex to read
+///   auto leases = both.try_acquire_for(5s);
+///
+/// Invariant: the locks are acquired one after the other in the order of their paths. So two MultiLocks never wait for
+/// each other, whatever locks they have in common and in which order they were added.
+///
+/// Guaranteed: what each lock guarantees; a deadline covers the whole; if one cannot be had, those before it are given
+/// back. If one of those before it is lost while the next one is waited for, the whole ends with not_held. Not
+/// guaranteed: freedom from deadlock for a thread that holds one of the locks by other means, or that adds one lock twice
+/// (refused, as far as paths tell).
+///
+/// What goes wrong                          What the caller sees
+/// ---------------------------------------  ---------------------------------------------------------------------
+/// a lock cannot be had in time             nullopt, or deadline_exceeded; the others are given back
+/// a lock fails while others are held       its error; the others are given back
+/// one is lost while others are waited for  not_held; the others are given back
+/// one is lost while all are held           MultiLease::lost() fires, valid() is false
+/// stop request                             cancelled; the others are given back
+///
+/// The locks must outlive this object, which keeps pointers to them.
+/// Thread safety: acquiring from any thread; not add().
+class MultiLock {
+ public:
+  MultiLock() = default;
+
+  /// Errors: invalid_argument (its path was added already).
+  MultiLock& add(Mutex& mutex);
+  MultiLock& add(UnfairMutex& mutex);
+  MultiLock& add(SharedMutex& mutex);         ///< To write.
+  MultiLock& add_shared(SharedMutex& mutex);  ///< To read.
+
+  /// Waits for all, for ever unless `call` has a deadline or a stop token. Errors: see the table, those of the locks, and
+  /// invalid_argument (there are none).
+  MultiLease acquire(const zkclient::CallOptions& call = {});
+  /// Takes all if they are free now; nullopt when one is not.
+  std::optional<MultiLease> try_acquire(const zkclient::CallOptions& call = {});
+  /// Waits for at most `timeout`, or until `deadline`, for all together; nullopt when that passed. A time that is over
+  /// already means one try.
+  std::optional<MultiLease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  std::optional<MultiLease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
+                                              std::stop_token stop = {});
+
+ private:
+  using AcquireOne = std::function<Lease(const zkclient::CallOptions& call)>;
+  using TryOne = std::function<std::optional<Lease>(const zkclient::CallOptions& call)>;
+  struct Member {
+    zkclient::Path path;
+    AcquireOne acquire;
+    TryOne try_acquire;
+  };
+  MultiLock& add_member(Member member);
+  std::optional<MultiLease> run(bool once, const zkclient::CallOptions& call);
+
+  std::vector<Member> members_;  // As they were added.
+};
+
+}  // namespace zkrecipes

@@ -1,0 +1,185 @@
+#include <zkrecipes/multi_lock.hpp>
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include <zkclient/error.hpp>
+
+#include "tests/support/contention.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::result_of;
+using testkit::soon;
+using testkit::SteadyClock;
+using testkit::stopped;
+using zkclient::Client;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Transaction;
+
+class MultiLockTest : public testkit::ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    client_.emplace(make_client());
+    a_.emplace(*client_, "/a");
+    b_.emplace(*client_, "/b");
+    c_.emplace(*client_, "/c");
+  }
+  void TearDown() override {
+    c_.reset();
+    b_.reset();
+    a_.reset();
+    client_.reset();
+    ServerTest::TearDown();
+  }
+  Client& client() { return *client_; }
+  Mutex& a() { return *a_; }
+  SharedMutex& b() { return *b_; }
+  UnfairMutex& c() { return *c_; }
+  MultiLock all() {
+    MultiLock lock;
+    lock.add(c()).add(a()).add_shared(b());
+    return lock;
+  }
+  bool free() {
+    return eventually([&] {
+      std::error_code error;
+      return client().children("/a", {}, error).names.empty() && client().children("/b", {}, error).names.empty() &&
+             client().children("/c", {}, error).names.empty();
+    });
+  }
+
+ private:
+  std::optional<Client> client_;
+  std::optional<Mutex> a_;
+  std::optional<SharedMutex> b_;
+  std::optional<UnfairMutex> c_;
+};
+
+TEST_F(MultiLockTest, AllOfThem) {
+  MultiLock lock = all();
+  MultiLease leases = lock.acquire({.deadline = soon()});
+  EXPECT_TRUE(leases.valid());
+  EXPECT_GT(leases.valid_until(), zkclient::BootClock::now());
+  ASSERT_EQ(leases.leases().size(), 3u);
+  EXPECT_TRUE(leases.leases()[0].node().starts_with("/c/")) << "in the order in which they were added";
+  EXPECT_LT(leases.leases()[1].token(), leases.leases()[2].token()) << "acquired in the order of their paths";
+  EXPECT_LT(leases.leases()[2].token(), leases.leases()[0].token());
+  EXPECT_FALSE(a().try_acquire());
+  EXPECT_FALSE(b().try_acquire());
+  EXPECT_TRUE(b().try_acquire_shared());
+  EXPECT_FALSE(lock.try_acquire());
+  Transaction transaction;
+  leases.guard(transaction);
+  client().commit(transaction.create("/written", ""));
+  leases.release();
+  EXPECT_FALSE(leases.valid());
+  EXPECT_TRUE(free());
+}
+
+TEST_F(MultiLockTest, NoneIfOneCannotBeHad) {
+  MultiLock lock = all();
+  const Lease held = c().acquire();
+  EXPECT_FALSE(lock.try_acquire());
+  EXPECT_FALSE(lock.try_acquire_for(50ms));
+  EXPECT_EQ(error_of([&] { (void)lock.acquire({.deadline = SteadyClock::now() + 50ms}); }), Errc::deadline_exceeded);
+  std::stop_source stop;
+  auto waiting = in_thread([&] { return error_of([&] { (void)lock.acquire({.stop = stop.get_token()}); }); });
+  ASSERT_TRUE(eventually([&] { return b().contenders().size() == 1; }));
+  stop.request_stop();
+  EXPECT_EQ(result_of(waiting), Errc::cancelled);
+  EXPECT_TRUE(a().try_acquire_for(testkit::patience)) << "the others are given back";
+  EXPECT_TRUE(b().try_acquire_for(testkit::patience));
+}
+
+// D9: one deadline for the whole, and not one for each lock.
+TEST_F(MultiLockTest, OneDeadlineForAll) {
+  std::vector<std::jthread> holders;
+  std::optional<Lease> first = a().acquire();
+  std::optional<Lease> second = b().acquire();
+  std::optional<Lease> third = c().acquire();
+  holders.emplace_back([&] {
+    std::this_thread::sleep_for(200ms);  // Each is freed just before the time for one would be over.
+    first.reset();
+    std::this_thread::sleep_for(200ms);
+    second.reset();
+    std::this_thread::sleep_for(200ms);
+    third.reset();
+  });
+  MultiLock lock = all();
+  const auto start = SteadyClock::now();
+  const std::optional<MultiLease> leases = lock.try_acquire_for(300ms);
+  const auto taken = SteadyClock::now() - start;
+  EXPECT_FALSE(leases);
+  EXPECT_GE(taken, 300ms);
+  EXPECT_LT(taken, 550ms);
+  holders.clear();
+  EXPECT_TRUE(free());
+}
+
+// Added in opposite orders, they would wait for each other if they were acquired in those.
+TEST_F(MultiLockTest, NoDeadlockWhateverTheOrder) {
+  std::vector<std::jthread> crew;
+  std::atomic<int> inside{0};
+  for (int t = 0; t < 4; ++t) {
+    crew.emplace_back([&, t] {
+      MultiLock lock;
+      if (t % 2 == 0) {
+        lock.add(a()).add(b()).add(c());
+      } else {
+        lock.add(c()).add(b()).add(a());
+      }
+      for (int i = 0; i < 10; ++i) {
+        const MultiLease leases = lock.acquire({.deadline = soon()});
+        EXPECT_EQ(++inside, 1);
+        EXPECT_EQ(--inside, 0);
+      }
+    });
+  }
+  crew.clear();
+  EXPECT_TRUE(free());
+}
+
+TEST_F(MultiLockTest, OneIsLostWhileAllAreHeld) {
+  MultiLock lock = all();
+  MultiLease leases = lock.acquire({.deadline = soon()});
+  EXPECT_FALSE(leases.lost().stop_requested());
+  client().remove(leases.leases()[1].node());
+  EXPECT_TRUE(stopped(leases.lost()));
+  EXPECT_FALSE(leases.valid());
+  EXPECT_EQ(error_of([&] { leases.release(); }), Errc::not_held);
+  EXPECT_TRUE(free()) << "the others are given back all the same";
+}
+
+TEST_F(MultiLockTest, OneIsLostWhileOthersAreWaitedFor) {
+  MultiLock lock = all();
+  Lease held = c().acquire();
+  auto waiting = in_thread([&] { return error_of([&] { (void)lock.acquire({.deadline = soon()}); }); });
+  ASSERT_TRUE(eventually([&] { return b().contenders().size() == 1; }));
+  client().remove(Path("/a") / a().contenders().front().node);
+  EXPECT_EQ(result_of(waiting), Errc::not_held);
+  held.release();
+  EXPECT_TRUE(free());
+}
+
+TEST_F(MultiLockTest, RefusesBadInput) {
+  MultiLock none;
+  EXPECT_EQ(error_of([&] { (void)none.acquire(); }), Errc::invalid_argument);
+  MultiLock twice;
+  twice.add(a());
+  EXPECT_EQ(error_of([&] { twice.add(a()); }), Errc::invalid_argument);
+  MultiLease empty;
+  EXPECT_FALSE(empty.valid());
+  EXPECT_EQ(error_of([&] { empty.release(); }), Errc::not_held);
+}
+
+}  // namespace
+}  // namespace zkrecipes
