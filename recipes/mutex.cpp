@@ -29,6 +29,7 @@ SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient:
   spec.kind = "lock";
   spec.names.exclusive = {"lock-", "__lock__"};
   spec.acl = options.acl;
+  spec.lists_foreign = true;
   spec.operation = operation;
   return std::make_shared<const QueueSpec>(std::move(spec));
 }

@@ -33,6 +33,7 @@ SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient:
   spec.kind = shared ? "read" : "write";
   spec.names = {{"__WRIT__", "__lock__"}, {"__READ__", "__rlock__"}};
   spec.acl = options.acl;
+  spec.lists_foreign = true;
   spec.operation = shared ? reading : writing;
   return std::make_shared<const QueueSpec>(std::move(spec));
 }

@@ -17,6 +17,9 @@ struct Contender {
   FencingToken token;                           ///< The token it has, or will have.
   bool holds = false;                           ///< Has nobody to wait for.
   bool shared = false;                          ///< Shares with others of this kind (a reader).
+  /// Made by a library that does not share a path with this one: listed after the others, in its own order, for
+  /// operators. It is not waited for, and does not wait for us, so whether it holds is not known.
+  bool foreign = false;
 };
 
 }  // namespace zkrecipes

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -211,6 +212,7 @@ Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec,
     contender.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(reply.stat.ctime_ms));
     contender.token = {reply.stat.czxid};
     contender.shared = spec.names.is_shared(names[i]);
+    contender.foreign = !sequence_of(names[i], spec.names.all());
     contender.holds = decide_queue(names, names[i], spec.names).kind == QueueStep::Kind::acquired;
     contenders.push_back(std::move(contender));
   }
@@ -253,6 +255,10 @@ Awaitable<Result<std::vector<Contender>>> list_contenders(SpecPtr shared, std::s
   if (listed.failed(Errc::no_node)) co_return std::vector<Contender>();
   if (!listed.ok()) co_return zk::to_error(listed, operation, spec.path);
   std::vector<std::string> names = in_order(listed.names, spec.names.all());
+  if (spec.lists_foreign) {
+    std::vector<std::string> others = foreign_contenders(listed.names, spec.names.all());
+    std::move(others.begin(), others.end(), std::back_inserter(names));
+  }
   co_return co_await read_contenders(spec, std::move(names), std::move(operation), call);
 }
 

@@ -25,6 +25,7 @@ struct QueueSpec {
   std::string operation;                 ///< For error texts.
   bool requeue_on_session_loss = false;  ///< Queue again with the next session instead of ending with session_lost.
   bool watch_at_once = false;            ///< See LeaseCore::Grant.
+  bool lists_foreign = false;            ///< Listing shows contenders of other libraries as well.
 };
 
 /// Shared, because every call needs it until its end.

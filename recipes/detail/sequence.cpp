@@ -51,4 +51,19 @@ std::vector<std::string> in_order(const std::vector<std::string>& names, const s
   return ordered;
 }
 
+std::vector<std::string> foreign_contenders(const std::vector<std::string>& names,
+                                            const std::vector<std::string_view>& infixes) {
+  std::vector<std::string> others;
+  std::vector<std::string_view> known = {"lock-",  "__lock__", "__WRIT__", "__READ__", "__rlock__",
+                                         "latch-", "lease-",   "-read-",   "-write-",  "n_"};
+  for (const std::string& name : names) {
+    if (sequence_of(name, infixes)) continue;
+    // "x-<session>-": what stands before the number is another one in each name.
+    const std::size_t dash = name.starts_with("x-") ? name.find('-', 2) : std::string::npos;
+    if (dash != std::string::npos && dash > 2) known.push_back(std::string_view(name).substr(0, dash + 1));
+    others.push_back(name);
+  }
+  return in_order(others, known);
+}
+
 }  // namespace zkrecipes::detail

@@ -155,5 +155,31 @@ TEST(InOrder, SurvivesNumbersThatNoServerCouldHaveGivenOut) {
   }
 }
 
+// For operators, who want to see whoever queues at a path.
+TEST(ForeignContenders, OfEveryLibrary) {
+  const std::vector<std::string> names = {"x-1234567890abcdef-0000000003",
+                                          "x-72057594037927936--1000000004",
+                                          "n_0000000005",
+                                          "guid-n_0000000006",
+                                          "guid-read-0000000007",
+                                          "guid-write-0000000008",
+                                          "0123456789abcdef0123456789abcdef__rlock__0000000009",
+                                          "_c_0123456789abcdef0123456789abcdef-lock-0000000002",
+                                          "_c_0123-latch-0000000001",
+                                          "ready",
+                                          "x-0000000001",
+                                          "x--0000000001"};
+  const std::vector<std::string> found = foreign_contenders(names, {"lock-", "__lock__"});
+  const std::vector<std::string> expected = {"x-72057594037927936--1000000004",
+                                             "_c_0123-latch-0000000001",
+                                             "x-1234567890abcdef-0000000003",
+                                             "n_0000000005",
+                                             "guid-n_0000000006",
+                                             "guid-read-0000000007",
+                                             "guid-write-0000000008",
+                                             "0123456789abcdef0123456789abcdef__rlock__0000000009"};
+  EXPECT_EQ(found, expected) << "in order, without those that are accounted for";
+}
+
 }  // namespace
 }  // namespace zkrecipes::detail
