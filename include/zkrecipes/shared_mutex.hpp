@@ -93,8 +93,8 @@ class SharedMutex {
                                 const zkclient::CallOptions& call = {});
 
   /// Turns a lease to write into one to read, in its place and without a gap: the readers behind it come in, nobody
-  /// overtakes. `lease` has a new node, token and guard() afterwards; its lost() goes on. Blocks for a round trip.
-  /// Errors: not_held, invalid_argument (not a lease to write of this path), in_doubt (ended by deadline or stop
+  /// overtakes. `lease` has a new node, token and guard() afterwards; its lost() and revoke_requested() go on. Blocks for a
+  /// round trip. Errors: not_held, invalid_argument (not a lease to write of this path), in_doubt (ended by deadline or stop
   /// request after it was sent: `lease` is then either unchanged or about to be lost), and those common to all
   /// operations of Client, after which `lease` is unchanged.
   void downgrade(Lease& lease, const zkclient::CallOptions& call = {});

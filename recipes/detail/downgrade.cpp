@@ -83,7 +83,7 @@ Awaitable<Reply> run_exchange(SpecPtr readers, const Exchange& exchange, Waiter&
 }
 
 LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchange& exchange, const Reply& node) {
-  LeaseCore::Grant grant = writer.grant();  // With its signal of loss.
+  LeaseCore::Grant grant = writer.grant();  // With its signals.
   grant.keeper = waiter.keeper();
   grant.path = exchange.reader;
   grant.czxid = node.stat.czxid;

@@ -107,7 +107,7 @@ void LeaseCore::watch_own_node() {
 void LeaseCore::look_at(const zk::Reply& own_node) {
   if (!is_revocation(own_node.data)) return;
   const auto self = shared_from_this();
-  grant_.client->callbacks()->post([self] { self->revoke_.request_stop(); }, true);
+  grant_.client->callbacks()->post([self] { self->grant_.revoke.request_stop(); }, true);
   zk::Request restore = zk::make_request(zk::OpType::set, grant_.companion.empty() ? grant_.path : grant_.companion);
   restore.data = grant_.data;
   restore.version = own_node.stat.version;

@@ -30,6 +30,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     std::string companion = {};
     std::string data = {};  ///< What was written into the watched node.
     std::stop_source lost = {};
+    std::stop_source revoke = {};
     /// Watch the own node from the start, so that an operator's delete is seen at once; otherwise only when the lease
     /// has been held for a while: short critical sections are over before, and do not pay.
     bool watch_at_once = false;
@@ -40,7 +41,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   FencingToken token() const noexcept { return {grant_.czxid}; }
   LeaseState state() const noexcept;
   std::stop_token lost() const noexcept { return grant_.lost.get_token(); }
-  std::stop_token revoke_requested() const noexcept { return revoke_.get_token(); }
+  std::stop_token revoke_requested() const noexcept { return grant_.revoke.get_token(); }
   const std::shared_ptr<zk::SessionState>& session() const noexcept { return grant_.session; }
   const std::shared_ptr<zk::ClientCore>& client() const noexcept { return grant_.client; }
   std::string node() const { return grant_.client->stripped(grant_.path); }
@@ -77,7 +78,6 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
 
   Grant grant_;
   std::atomic<Status> status_{Status::held};
-  std::stop_source revoke_;
 
   // Loop thread only.
   bool attached_ = false;

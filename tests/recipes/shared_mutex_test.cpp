@@ -210,6 +210,18 @@ TEST_F(SharedMutexTest, DowngradeKeepsThePlace) {
 }
 
 // A writer right behind: the node that it waits for goes, and yet it is not its turn.
+// Who was asked before, or keeps the token of before, is asked all the same.
+TEST_F(SharedMutexTest, DowngradeKeepsTheRevocation) {
+  SharedMutex mutex(client(), "/lock");
+  Lease lease = mutex.acquire();
+  const std::stop_token before = lease.revoke_requested();
+  mutex.downgrade(lease);
+  EXPECT_FALSE(before.stop_requested());
+  client().set(lease.node(), "__REVOKE__");
+  EXPECT_TRUE(stopped(before));
+  EXPECT_TRUE(lease.revoke_requested().stop_requested());
+}
+
 TEST_F(SharedMutexTest, DowngradeInFrontOfAWriter) {
   SharedMutex mutex = make_mutex();
   Lease lease = mutex.acquire();
