@@ -63,16 +63,23 @@ Awaitable<Reply> insist(ClientPtr client, Request request, Call call) {
   co_return reply;
 }
 
-Awaitable<Reply> request_revocation(ClientPtr client, Target target, Call call) {
-  Request request = zk::make_request(OpType::set, target.node);
-  request.data = detail::curator_revocation;
-  Reply reply = co_await insist(std::move(client), std::move(request), std::move(call));
-  co_return reply;
-}
-
 bool was_gone(const Reply& reply) {
   return reply.failed(Errc::no_node) ||
          (reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == zk::rc::no_node);
+}
+
+Awaitable<Reply> request_revocation(ClientPtr client, Target target, Call call) {
+  Request request = zk::make_request(OpType::set, target.node);
+  request.data = detail::curator_revocation;
+  if (!target.holding.empty()) {  // Not the next holder of a node that all want.
+    request = zk::make_request(OpType::multi, target.node);
+    request.operations.emplace_back(zkclient::Check{zkclient::Path(target.holding)});
+    request.operations.emplace_back(zkclient::Transaction::Set{
+        zkclient::Path(target.node), std::string(detail::curator_revocation), zkclient::any_version});
+  }
+  Reply reply = co_await insist(std::move(client), std::move(request), std::move(call));
+  if (was_gone(reply)) reply.error = Errc::no_node;
+  co_return reply;
 }
 
 // Waits until `grace_end`, and then deletes the node, unless somebody else has it by then.

@@ -110,6 +110,31 @@ TEST_F(RevokeTest, HolderThatDoesNotReactIsBroken) {
   EXPECT_EQ(revoke(other(), lease.node(), {.break_after = 100ms}), RevokeOutcome::released);
 }
 
+TEST_F(RevokeTest, HolderReleasesWhileItIsBroken) {
+  for (const bool fair : {true, false}) {
+    Mutex mutex(client(), "/lock");
+    UnfairMutex unfair(client(), "/unfair");
+    Mutex next_mutex(other(), "/lock");
+    UnfairMutex next_unfair(other(), "/unfair");
+    for (int i = 0; i < 15; ++i) {
+      Lease lease = fair ? mutex.acquire() : unfair.acquire();
+      auto waiting = in_thread(
+          [&] { return fair ? next_mutex.acquire({.deadline = soon()}) : next_unfair.acquire({.deadline = soon()}); });
+      const std::string node = lease.node();
+      auto breaking = in_thread([&] { return revoke(other(), node, {.break_after = 0ms}); });
+      std::error_code error;
+      lease.release({}, error);
+      const RevokeOutcome outcome = result_of(breaking);
+      EXPECT_TRUE(outcome == RevokeOutcome::released || outcome == RevokeOutcome::broken) << to_string(outcome);
+      Lease next = result_of(waiting);
+      EXPECT_TRUE(next.valid()) << "the successor is untouched";
+      EXPECT_FALSE(next.revoke_requested().stop_requested());
+      other().commit(Transaction().check(next.guard()));
+      next.release();
+    }
+  }
+}
+
 TEST_F(RevokeTest, DeadlineBeforeTheGraceIsOver) {
   Mutex mutex(client(), "/lock");
   const Lease lease = mutex.acquire();
