@@ -71,6 +71,10 @@ void RecursiveMutex::unlock() {
   if (--own->depth == 0) state_->owned.erase(std::this_thread::get_id());  // The lease's destructor gives it back.
 }
 
+std::vector<Contender> RecursiveMutex::contenders(const zkclient::CallOptions& call) const {
+  return state_->plain.contenders(call);
+}
+
 int RecursiveMutex::depth() const {
   const std::lock_guard guard(state_->mutex);
   const State::Owned* own = state_->own();

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include <zkclient/client.hpp>
 
@@ -59,6 +60,9 @@ class RecursiveMutex {
   int depth() const;
   /// The lease behind the calling thread's locks, until the last unlock(). Errors: not_held.
   const Lease& lease() const;
+
+  /// Everybody in the queue, as Mutex::contenders().
+  std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
 
   const zkclient::Path& path() const noexcept;
 

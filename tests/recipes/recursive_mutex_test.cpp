@@ -8,6 +8,7 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/contention.hpp"
+#include "tests/support/lockable.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -21,6 +22,8 @@ using testkit::soon;
 using testkit::stopped;
 using zkclient::Client;
 using zkclient::Errc;
+
+static_assert(testkit::TimedLockable<RecursiveMutex>);
 
 class RecursiveMutexTest : public testkit::ServerTest {
  protected:
@@ -78,6 +81,19 @@ TEST_F(RecursiveMutexTest, ExcludesThreads) {
     });
   }
   crew.clear();
+  EXPECT_TRUE(remain(0));
+}
+
+TEST_F(RecursiveMutexTest, StandardLocks) {
+  RecursiveMutex mutex(client(), "/lock");
+  RecursiveMutex another(client(), "/another");
+  {
+    const std::unique_lock outer(mutex, 1s);
+    const std::scoped_lock inner(mutex, another);
+    EXPECT_EQ(mutex.depth(), 2);
+    EXPECT_EQ(mutex.contenders().size(), 1u);
+  }
+  EXPECT_EQ(mutex.depth(), 0);
   EXPECT_TRUE(remain(0));
 }
 

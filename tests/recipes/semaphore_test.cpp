@@ -178,6 +178,20 @@ TEST_F(SemaphoreTest, NodeWithTheLimitIsForeign) {
   EXPECT_TRUE(remain(0));
 }
 
+TEST_F(SemaphoreTest, NodeWithTheLimitIsMissing) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  EXPECT_EQ(semaphore.limit(), 0);
+  EXPECT_FALSE(semaphore.try_acquire());
+  auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(1, 1));
+  EXPECT_EQ(waiting.wait_for(50ms), std::future_status::timeout);
+  semaphore.set_limit(1);
+  const Lease lease = result_of(waiting);
+  client().remove("/limit");
+  EXPECT_TRUE(lease.valid()) << "none is taken back";
+  EXPECT_FALSE(semaphore.try_acquire());
+}
+
 TEST_F(SemaphoreTest, LeaseDeletedByHandWhileHolding) {
   Semaphore semaphore(client(), "/semaphore", 1);
   Lease lease = semaphore.acquire();

@@ -8,6 +8,7 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/contention.hpp"
+#include "tests/support/lockable.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -25,6 +26,8 @@ using zkclient::Errc;
 using zkclient::Path;
 using zkclient::Result;
 using zkclient::Transaction;
+
+static_assert(testkit::TimedLockable<UnfairMutex>);
 
 class UnfairMutexTest : public testkit::ServerTest {
  protected:
@@ -176,6 +179,12 @@ TEST_F(UnfairMutexTest, Lockable) {
   EXPECT_TRUE(mutex.try_lock_until(std::chrono::system_clock::now() + 10s));
   mutex.unlock();
   EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
+  UnfairMutex another(client(), "/another");
+  {
+    const std::scoped_lock both(mutex, another);
+    EXPECT_TRUE(mutex.lease().valid() && another.lease().valid());
+  }
+  EXPECT_TRUE(mutex.try_acquire_for(testkit::patience));
 }
 
 TEST_F(UnfairMutexTest, RefusesBadInput) {
