@@ -30,6 +30,8 @@ SpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient:
   spec.names.exclusive = {"lock-", "__lock__"};
   spec.acl = options.acl;
   spec.lists_foreign = true;
+  spec.look_ahead = options.look_ahead;
+  spec.hands_over = true;
   spec.operation = operation;
   return std::make_shared<const QueueSpec>(std::move(spec));
 }

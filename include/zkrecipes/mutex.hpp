@@ -20,6 +20,9 @@ struct MutexOptions {
   Layout layout = Layout::curator();
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
   std::string id = {};                           ///< Shown to operators in the node's data; default: host and pid only.
+  /// Watches the one before the predecessor as well, and reads the list while the predecessor still holds, so that a
+  /// hand-over between several contenders does not wait for that. Costs one more watch, and one more wake-up, per waiter.
+  bool look_ahead = false;
 };
 
 /// A fair mutex for all processes that name the same path: first come, first served.
@@ -53,7 +56,9 @@ struct MutexOptions {
 /// client closed                            acquire throws closed; leases are lost; the nodes vanish
 /// foreign child in the directory           ignored
 ///
-/// A path belongs to one recipe: other recipes ignore the mutex's nodes there, or take them for their own.
+/// A path belongs to one recipe: other recipes ignore the mutex's nodes there, or take them for their own. While a
+/// hundred or more wait, whoever gives the lock back writes its name into the path's node, unless that holds data of
+/// another kind: so the next one need not read a list as long as the queue.
 ///
 /// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
 /// The object keeps its client open; a Lease does not, and is lost when the last Client (or Mutex) goes.

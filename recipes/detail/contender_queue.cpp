@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <iterator>
 
@@ -26,6 +27,12 @@ using zkclient::Error;
 using zkclient::Result;
 
 namespace {
+
+/// As many children make a queue in which a list costs more than a record. (It gains nothing below about a hundred.)
+constexpr std::size_t long_queue = 100;
+/// Whoever has waited for so long does not know how long the queue has become, and looks for a record first: what that
+/// costs if there is none is little beside such a wait.
+constexpr auto long_wait = std::chrono::milliseconds(50);
 
 /// One attempt to get through the queue, with one node in one session.
 ///
@@ -126,8 +133,9 @@ class Attempt {
     }
     node_ = created;
     if (!unknown) waiter_.keeper()->acknowledged(created.sent);  // Else it was read, which proves nothing; see prove().
-    children_ = std::move(listed.names);
-    co_return listed;
+    Reply entered = listed;
+    learn(std::move(listed));
+    co_return entered;
   }
 
   // The reply of the create was lost: the node is there and is found by its marker, or it has to be made again.
@@ -148,23 +156,106 @@ class Attempt {
     co_return listed;
   }
 
-  // Waits until `step.node` is gone. Then, in one flight: the proof that our own node has not been deleted meanwhile,
-  // and the list, unless nobody else was before us.
+  /// What a list, or a record, tells about the queue.
+  void learn(Reply listed) {
+    children_ = std::move(listed.names);
+    crowded_ = long_queue_ = children_.size() >= long_queue;
+    // What the directory's node holds is known if it is nothing, or what was read there before.
+    const bool known = listed.stat.data_length == 0 || record_version_ == listed.stat.version;
+    record_version_ = known ? std::optional(listed.stat.version) : std::nullopt;
+  }
+
+  Awaitable<Reply> list_again() {
+    Reply listed = co_await list();
+    if (listed.ok()) learn(std::move(listed));
+    co_return listed;
+  }
+
+  // Waits until `step.node` is gone, and learns who is before us then.
   Awaitable<Reply> wait_for(const QueueStep step) {
-    Reply gone = co_await waiter_.wait_until_gone(child_path(spec_.directory, step.node));
+    if (spec_.look_ahead && !step.last_obstacle) {
+      Reply ahead = co_await look_ahead(step);
+      if (!ahead.ok() || list_is_new_) co_return ahead;
+    }
+    std::shared_ptr<Waiter::NodeWatch> armed = near_node_ == step.node ? std::move(near_) : nullptr;
+    near_ = nullptr;
+    Reply gone = co_await waiter_.wait_until_gone(child_path(spec_.directory, step.node), std::move(armed));
     if (!gone.ok()) co_return gone;
-    Request own_node = existence_check(node_.path);
-    const PendingReply checking = spec_.client->launch(own_node, waiter_.call());
+    // In one flight: whether our own node is still there, and the rest of the queue, unless nobody else was before us.
+    // A read will do for that while there is a young proof; a lease on an old one would begin just before it ends.
+    const std::shared_ptr<zk::SessionState>& session = waiter_.session();
+    const bool proven = zkclient::BootClock::now() + session->timeout() / 6 < session->valid_until();
+    const Request own_node = proven ? zk::make_request(OpType::exists, node_.path) : existence_check(node_.path);
+    const PendingReply looking = spec_.client->launch(own_node, waiter_.call());
+    Reply learned;
     if (step.last_obstacle) {
       children_ = {std::string(name())};
+    } else if (spec_.hands_over && (long_queue_ || std::chrono::steady_clock::now() - entered_ > long_wait)) {
+      learned = co_await read_record(step.node);
     } else {
-      Reply listed = co_await list();
-      if (!listed.ok()) co_return listed;
-      children_ = std::move(listed.names);
+      learned = co_await list_again();
     }
-    Reply checked = co_await checking.get();
-    checked = co_await waiter_.checked(std::move(own_node), std::move(checked));
-    co_return checked;
+    Reply present = co_await looking.get();
+    if (!proven) present = co_await waiter_.checked(own_node, std::move(present));
+    co_return present.ok() ? std::move(learned) : std::move(present);
+  }
+
+  // After `former` has gone: was it the first in the queue, and has it said so? Else the list tells.
+  Awaitable<Reply> read_record(std::string former) {
+    Request get = zk::make_request(OpType::get, spec_.directory);
+    Reply record = co_await spec_.client->perform(std::move(get), waiter_.call());
+    if (!record.ok()) co_return record;
+    const bool ours = record.data.empty() || sequence_of(record.data, spec_.names.exclusive).has_value();
+    record_version_ = ours ? std::optional(record.stat.version) : std::nullopt;
+    if (record.data != former) {
+      record = co_await list_again();
+      co_return record;
+    }
+    children_ = {std::string(name())};
+    crowded_ = record.stat.children_count > 1;
+    co_return record;
+  }
+
+  // Watches `step.node` and the one before it. When the latter goes first, the list is read while the former still holds
+  // (list_is_new_), so that its end may be the grant.
+  Awaitable<Reply> look_ahead(const QueueStep step) {
+    list_is_new_ = false;
+    std::vector<std::string> others = children_;
+    std::erase(others, step.node);
+    const QueueStep beyond = decide_queue(others, name(), spec_.names);
+    if (beyond.kind != QueueStep::Kind::watch) co_return Reply{};
+    const auto far = waiter_.make_watch();
+    PendingReply near_seen;
+    const bool arms = near_ == nullptr || near_node_ != step.node;
+    if (arms) {
+      near_ = waiter_.make_watch();
+      near_node_ = step.node;
+      near_seen = watch(step.node, near_);
+    }
+    const PendingReply far_seen = watch(beyond.node, far);
+    Reply seen;
+    if (arms) seen = co_await near_seen.get();
+    Reply seen_beyond = co_await far_seen.get();
+    if (!seen.ok()) {
+      near_ = nullptr;
+      if (seen.failed(Errc::no_node)) seen = Reply{};  // Whoever waits for it finds that out.
+      co_return seen;
+    }
+    if (seen_beyond.ok()) {
+      std::vector<std::shared_ptr<Waiter::NodeWatch>> both = {near_, far};
+      Reply waited = co_await waiter_.any_fired(std::move(both));
+      if (!waited.ok() || near_->event) co_return waited;
+    } else if (!seen_beyond.failed(Errc::no_node)) {
+      co_return seen_beyond;
+    }
+    Reply listed = co_await list_again();
+    list_is_new_ = listed.ok();
+    co_return listed;
+  }
+
+  PendingReply watch(const std::string& node, const std::shared_ptr<Waiter::NodeWatch>& watch) {
+    Request get = zk::make_request(OpType::get, child_path(spec_.directory, node));
+    return spec_.client->launch_watching(std::move(get), waiter_.call(), watch->watch);
   }
 
   void grant() {
@@ -176,6 +267,10 @@ class Attempt {
     grant.czxid = node_.stat.czxid;
     grant.data = data_;
     grant.watch_at_once = spec_.watch_at_once;
+    if (spec_.hands_over && crowded_ && record_version_) {
+      grant.record = spec_.directory;
+      grant.record_version = *record_version_;
+    }
     lease_ = std::make_shared<LeaseCore>(std::move(grant));
     lease_->begin();
   }
@@ -187,6 +282,13 @@ class Attempt {
   std::string marker_;
   Reply node_;  // Path and Stat of our own node.
   std::vector<std::string> children_;
+  const std::chrono::steady_clock::time_point entered_ = std::chrono::steady_clock::now();
+  bool long_queue_ = false;                     // When it was last listed.
+  bool crowded_ = false;                        // There is a successor who will read a record.
+  std::optional<std::int32_t> record_version_;  // Of the directory's node, if we may write there.
+  std::string near_node_;                       // Look-ahead: what near_ watches.
+  std::shared_ptr<Waiter::NodeWatch> near_;
+  bool list_is_new_ = false;
   Outcome outcome_ = Outcome::failed;
   Reply failure_;
   LeasePtr lease_;

@@ -26,6 +26,12 @@ struct QueueSpec {
   bool requeue_on_session_loss = false;  ///< Queue again with the next session instead of ending with session_lost.
   bool watch_at_once = false;            ///< See LeaseCore::Grant.
   bool lists_foreign = false;            ///< Listing shows contenders of other libraries as well.
+  bool look_ahead = false;               ///< Watch the one before the nearest as well: see MutexOptions.
+  /// In a long queue a holder that goes writes its name into the directory's node, in the same transaction. Whoever
+  /// waits for it reads that, instead of a list as long as the queue: if the record names the one it waited for, nobody
+  /// is before it, for only the first in the queue can write it. Whatever else is found there means: read the list. It
+  /// takes exclusive contenders only, and is not done where the node has data of another kind.
+  bool hands_over = false;
 };
 
 /// Shared, because every call needs it until its end.

@@ -49,6 +49,13 @@ Awaitable<Reply> remove_alone(std::shared_ptr<zk::ClientCore> client, std::share
 }  // namespace
 
 Request removal(const HeldNodes& nodes) {
+  if (!nodes.record.empty()) {
+    Request passing = zk::make_request(OpType::multi, nodes.path);
+    passing.operations.emplace_back(Transaction::Remove{zkclient::Path(nodes.path), zkclient::any_version});
+    passing.operations.emplace_back(Transaction::Set{
+        zkclient::Path(nodes.record), nodes.path.substr(nodes.path.rfind('/') + 1), nodes.record_version});
+    return passing;
+  }
   if (nodes.companion.empty()) return zk::make_request(OpType::remove, nodes.path);
   // The first one proves that the second one has not been deleted, and made again by somebody else.
   Request both = zk::make_request(OpType::multi, nodes.path);
@@ -61,7 +68,11 @@ Awaitable<void> finish_removal(std::shared_ptr<zk::ClientCore> client, std::shar
                                HeldNodes nodes, Reply reply) {
   auto pause = first_pause;
   for (;;) {
-    if (reply.failed(Errc::transaction_failed) && reply.codes.size() == 2) {
+    if (reply.failed(Errc::transaction_failed) && !nodes.record.empty()) {
+      if (!reply.codes.empty() && reply.codes.front() == zk::rc::no_node) co_return;
+      nodes.record.clear();  // Somebody else has written there, or we may not: go without a word to the next one.
+      reply = co_await remove_alone(client, session, nodes);
+    } else if (reply.failed(Errc::transaction_failed) && reply.codes.size() == 2) {
       // One of the two was missing.
       if (reply.codes[0] == zk::rc::no_node) {
         reply = co_await remove_companion(client, session, nodes);

@@ -15,6 +15,10 @@ struct HeldNodes {
   std::string path;            ///< Its name is this holding's alone, so it can be deleted whatever happened meanwhile.
   std::string companion = {};  ///< "": none. Others use the name too: deleted only while it is ours.
   std::int64_t czxid = 0;      ///< Both nodes were created by this transaction.
+  /// "": none. Else the name of the node is written here in the same transaction, for the next one in a long queue (see
+  /// QueueSpec::hands_over), provided that this node still has that version.
+  std::string record = {};
+  std::int32_t record_version = 0;
 };
 
 /// The request that deletes them.

@@ -155,10 +155,10 @@ void LeaseCore::remove_node() {
   // The first attempt is sent right now, before anything else that this session does.
   zk::Call call;
   call.bound = grant_.session;
-  auto pending = grant_.client->launch(removal(nodes()), call);
+  auto pending = grant_.client->launch(removal(nodes_to_hand_over()), call);
   grant_.client->spawn([](std::shared_ptr<LeaseCore> self, zk::PendingReply first) -> zk::Awaitable<void> {
     zk::Reply reply = co_await first.get();
-    HeldNodes nodes = self->nodes();
+    HeldNodes nodes = self->nodes_to_hand_over();
     co_await finish_removal(self->grant_.client, self->grant_.session, std::move(nodes), std::move(reply));
     self->gone_ = true;
     self->status_.store(Status::released, std::memory_order_release);

@@ -34,6 +34,9 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     /// Watch the own node from the start, so that an operator's delete is seen at once; otherwise only when the lease
     /// has been held for a while: short critical sections are over before, and do not pay.
     bool watch_at_once = false;
+    /// Of the holder at the head of a long queue: see HeldNodes.
+    std::string record = {};
+    std::int32_t record_version = 0;
   };
   explicit LeaseCore(Grant grant);
 
@@ -70,6 +73,9 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   enum class Status { held, lost, releasing, released };
 
   HeldNodes nodes() const { return {grant_.path, grant_.companion, grant_.czxid}; }
+  HeldNodes nodes_to_hand_over() const {
+    return {grant_.path, grant_.companion, grant_.czxid, grant_.record, grant_.record_version};
+  }
   void lose_node();
   void lose_watched_node();
   void detach();
