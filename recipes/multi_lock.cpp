@@ -12,6 +12,7 @@ namespace zkrecipes {
 using zkclient::CallOptions;
 using zkclient::Errc;
 using zkclient::Error;
+using zkclient::Result;
 
 namespace {
 
@@ -91,80 +92,159 @@ MultiLock& MultiLock::add_member(Member member) {
   return *this;
 }
 
-MultiLock& MultiLock::add(Mutex& mutex) {
-  return add_member({mutex.path(), [&mutex](const CallOptions& call) { return mutex.acquire(call); },
-                     [&mutex](const CallOptions& call) { return mutex.try_acquire(call); }});
-}
-
-MultiLock& MultiLock::add(UnfairMutex& mutex) {
-  return add_member({mutex.path(), [&mutex](const CallOptions& call) { return mutex.acquire(call); },
-                     [&mutex](const CallOptions& call) { return mutex.try_acquire(call); }});
-}
-
-MultiLock& MultiLock::add(SharedMutex& mutex) {
-  return add_member({mutex.path(), [&mutex](const CallOptions& call) { return mutex.acquire(call); },
-                     [&mutex](const CallOptions& call) { return mutex.try_acquire(call); }});
-}
-
-MultiLock& MultiLock::add_shared(SharedMutex& mutex) {
-  return add_member({mutex.path(), [&mutex](const CallOptions& call) { return mutex.acquire_shared(call); },
-                     [&mutex](const CallOptions& call) { return mutex.try_acquire_shared(call); }});
-}
-
 namespace {
 
-/// A stop request of the caller, or the loss of a lease, ends the wait for the next one.
-struct Ending {
-  std::stop_source stop;
-  std::stop_source lost;
-  std::list<StopCallback> callbacks;
-
-  explicit Ending(const std::stop_token& wish) {
-    callbacks.emplace_back(wish, [source = stop]() mutable { source.request_stop(); });
-  }
-  void watch(const Lease& lease) {
-    callbacks.emplace_back(lease.lost(), [source = stop, loss = lost]() mutable {
-      loss.request_stop();
-      source.request_stop();
-    });
-  }
-};
+// The four forms of a lock as one.
+template <typename Lock, typename Acquire, typename TryAcquire, typename AsyncAcquire, typename AsyncTryAcquire>
+auto start_with(Lock& lock, Acquire acquire, TryAcquire try_acquire, AsyncAcquire async_acquire,
+                AsyncTryAcquire async_try_acquire) {
+  return [=, &lock](auto form, bool once, zkclient::Handler<std::optional<Lease>> next, const CallOptions& call) {
+    if (form != decltype(form)::blocking) {
+      if (once) return (lock.*async_try_acquire)(std::move(next), call);
+      auto wrapped = [next = std::move(next)](Result<Lease> result) mutable {
+        if (result) {
+          next(std::optional<Lease>(std::move(*result)));
+        } else {
+          next(result.error());
+        }
+      };
+      return (lock.*async_acquire)(std::move(wrapped), call);
+    }
+    Result<std::optional<Lease>> result = std::optional<Lease>();
+    try {
+      *result = once ? (lock.*try_acquire)(call) : std::optional<Lease>((lock.*acquire)(call));
+    } catch (const Error& error) {
+      result = error;
+    }
+    next(std::move(result));
+  };
+}
 
 }  // namespace
 
-std::optional<MultiLease> MultiLock::run(bool once, const CallOptions& call) {
-  if (members_.empty()) throw Error(Errc::invalid_argument, operation, "", "there are no locks");
-  std::vector<std::size_t> order(members_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return members_[a].path < members_[b].path; });
+MultiLock& MultiLock::add(Mutex& mutex) {
+  return add_member({mutex.path(), start_with(mutex, &Mutex::acquire, &Mutex::try_acquire, &Mutex::async_acquire,
+                                              &Mutex::async_try_acquire)});
+}
 
-  std::vector<Lease> leases(members_.size());
-  Ending ending(call.stop);
-  const CallOptions limits{call.deadline, ending.stop.get_token()};
-  for (const std::size_t i : order) {
-    const Member& member = members_[i];
-    try {
-      if (once) {
-        std::optional<Lease> lease = member.try_acquire(limits);
-        if (!lease) return std::nullopt;
-        leases[i] = std::move(*lease);
-      } else {
-        leases[i] = member.acquire(limits);
-      }
-    } catch (const Error& error) {
-      if (error.errc() != Errc::cancelled || !ending.lost.stop_requested()) throw;
-      throw Error(Errc::not_held, operation, member.path.str(), "another lock was lost while this one was waited for");
-    }
-    ending.watch(leases[i]);
+MultiLock& MultiLock::add(UnfairMutex& mutex) {
+  return add_member({mutex.path(), start_with(mutex, &UnfairMutex::acquire, &UnfairMutex::try_acquire,
+                                              &UnfairMutex::async_acquire, &UnfairMutex::async_try_acquire)});
+}
+
+MultiLock& MultiLock::add(SharedMutex& mutex) {
+  return add_member({mutex.path(), start_with(mutex, &SharedMutex::acquire, &SharedMutex::try_acquire,
+                                              &SharedMutex::async_acquire, &SharedMutex::async_try_acquire)});
+}
+
+MultiLock& MultiLock::add_shared(SharedMutex& mutex) {
+  return add_member(
+      {mutex.path(), start_with(mutex, &SharedMutex::acquire_shared, &SharedMutex::try_acquire_shared,
+                                &SharedMutex::async_acquire_shared, &SharedMutex::async_try_acquire_shared)});
+}
+
+/// One acquisition: the outcome of each lock starts the next one. Kept alive by the outcome that is awaited.
+class MultiLock::Run : public std::enable_shared_from_this<Run> {
+ public:
+  Run(std::vector<Member> members, Form form, bool once, zkclient::Handler<std::optional<MultiLease>> done,
+      const CallOptions& call)
+      : members_(std::move(members)), form_(form), once_(once), done_(std::move(done)), leases_(members_.size()) {
+    order_.resize(members_.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::sort(order_.begin(), order_.end(), [&](auto a, auto b) { return members_[a].path < members_[b].path; });
+    limits_.deadline = call.deadline;
+    limits_.stop = stop_.get_token();
+    endings_.emplace_back(call.stop, [stop = stop_]() mutable { stop.request_stop(); });
   }
-  MultiLease all(std::move(leases));
-  if (all.valid()) return all;
-  throw Error(Errc::not_held, operation, members_[order.back()].path.str(), "another lock was lost meanwhile");
+
+  void start_next() {
+    if (next_ == order_.size()) return finish();
+    members_[order_[next_]].start(
+        form_, once_,
+        [self = shared_from_this()](Result<std::optional<Lease>> result) { self->take(std::move(result)); }, limits_);
+  }
+
+ private:
+  const Member& current() const { return members_[order_[next_]]; }
+
+  void take(Result<std::optional<Lease>> result) {
+    if (!result) return fail(result.error());
+    if (!*result) return give_up(std::optional<MultiLease>());
+    Lease& lease = leases_[order_[next_]];
+    lease = std::move(**result);
+    ++next_;
+    // A loss ends the wait for the next one.
+    endings_.emplace_back(lease.lost(), [stop = stop_, lost = lost_]() mutable {
+      lost.request_stop();
+      stop.request_stop();
+    });
+    start_next();
+  }
+
+  void fail(const Error& error) {
+    if (error.errc() != Errc::cancelled || !lost_.stop_requested()) return give_up(error);
+    give_up(
+        Error(Errc::not_held, operation, current().path.str(), "another lock was lost while this one was waited for"));
+  }
+
+  void finish() {
+    endings_.clear();
+    MultiLease all(std::move(leases_));
+    if (all.valid()) return done_(std::optional<MultiLease>(std::move(all)));
+    done_(Error(Errc::not_held, operation, members_[order_.back()].path.str(), "another lock was lost meanwhile"));
+  }
+
+  // The others are given back before the caller hears of it.
+  void give_up(Result<std::optional<MultiLease>> result) {
+    endings_.clear();
+    leases_.clear();
+    done_(std::move(result));
+  }
+
+  const std::vector<Member> members_;
+  const Form form_;
+  const bool once_;
+  zkclient::Handler<std::optional<MultiLease>> done_;
+  std::vector<std::size_t> order_;  // Of the paths.
+  std::size_t next_ = 0;
+  std::vector<Lease> leases_;
+  std::stop_source stop_;
+  std::stop_source lost_;
+  CallOptions limits_;
+  std::list<StopCallback> endings_;
+};
+
+void MultiLock::start(Form form, bool once, zkclient::Handler<std::optional<MultiLease>> handler,
+                      const CallOptions& call) const {
+  if (members_.empty()) throw Error(Errc::invalid_argument, operation, "", "there are no locks");
+  std::make_shared<Run>(members_, form, once, std::move(handler), call)->start_next();
+}
+
+std::optional<MultiLease> MultiLock::run(bool once, const CallOptions& call) const {
+  Result<std::optional<MultiLease>> outcome = std::optional<MultiLease>();
+  auto keep = [&outcome](Result<std::optional<MultiLease>> result) { outcome = std::move(result); };
+  start(Form::blocking, once, std::move(keep), call);
+  return std::move(outcome).value();
 }
 
 MultiLease MultiLock::acquire(const CallOptions& call) { return std::move(*run(false, call)); }
 
 std::optional<MultiLease> MultiLock::try_acquire(const CallOptions& call) { return run(true, call); }
+
+void MultiLock::async_acquire(zkclient::Handler<MultiLease> handler, const CallOptions& call) {
+  auto wrapped = [handler = std::move(handler)](Result<std::optional<MultiLease>> result) mutable {
+    if (result) {
+      handler(std::move(**result));
+    } else {
+      handler(result.error());
+    }
+  };
+  start(Form::asynchronous, false, std::move(wrapped), call);
+}
+
+void MultiLock::async_try_acquire(zkclient::Handler<std::optional<MultiLease>> handler, const CallOptions& call) {
+  start(Form::asynchronous, true, std::move(handler), call);
+}
 
 std::optional<MultiLease> MultiLock::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
   constexpr auto for_ever = std::chrono::steady_clock::time_point::max();

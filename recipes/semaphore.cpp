@@ -150,17 +150,31 @@ std::vector<Lease> Semaphore::try_acquire_many(int count, const CallOptions& cal
                        .value());
 }
 
-void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler, const CallOptions& call) {
-  auto wrapped = [handler = std::move(handler)](Result<LeasePtrs> result) mutable {
+namespace {
+
+zkclient::Handler<LeasePtrs> to_handler(zkclient::Handler<std::vector<Lease>> handler) {
+  return [handler = std::move(handler)](Result<LeasePtrs> result) mutable {
     if (result) {
       handler(to_leases(std::move(*result)));
     } else {
       handler(result.error());
     }
   };
+}
+
+}  // namespace
+
+void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler, const CallOptions& call) {
   zk::start_work<LeasePtrs>(state_->owner.impl(), call,
-                            take_many(state_->pool, state_->id, count, Patience::wait, call), std::move(wrapped),
-                            operation, state_->path.str());
+                            take_many(state_->pool, state_->id, count, Patience::wait, call),
+                            to_handler(std::move(handler)), operation, state_->path.str());
+}
+
+void Semaphore::async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
+                                       const CallOptions& call) {
+  zk::start_work<LeasePtrs>(state_->owner.impl(), call,
+                            take_many(state_->pool, state_->id, count, Patience::try_once, call),
+                            to_handler(std::move(handler)), operation, state_->path.str());
 }
 
 namespace {

@@ -1,10 +1,19 @@
 #pragma once
 
+#include <exception>
+#include <utility>
+
+#include <boost/asio/async_result.hpp>
 #include <zkclient/asio.hpp>
 
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/lease.hpp>
+#include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/revoke.hpp>
+#include <zkrecipes/semaphore.hpp>
+#include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
 
 /// The asynchronous forms of the recipes with Boost.Asio's completion tokens; see <zkclient/asio.hpp>.
 ///
@@ -17,9 +26,38 @@
 /// coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Mutex::async_acquire> async_acquire;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_acquire, &Mutex::async_acquire,
+                                     &Semaphore::async_acquire, &SharedMutex::async_acquire,
+                                     &UnfairMutex::async_acquire>
+    async_acquire;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_acquire_many> async_acquire_many;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_acquire_shared> async_acquire_shared;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &LeaderElection::async_campaign> async_campaign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release> async_release;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Mutex::async_try_acquire> async_try_acquire;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_try_acquire, &Mutex::async_try_acquire,
+                                     &Semaphore::async_try_acquire, &SharedMutex::async_try_acquire,
+                                     &UnfairMutex::async_try_acquire>
+    async_try_acquire;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_try_acquire_many> async_try_acquire_many;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_try_acquire_shared>
+    async_try_acquire_shared;
+
+/// revoke() and revoke_holders() of revoke.hpp. A cancelled request may stand.
+template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>
+auto async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
+                  Token&& token) {
+  auto start = [client, node, options](zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call) {
+    async_revoke(client, node, options, std::move(handler), call);
+  };
+  return zkclient::initiate<RevokeOutcome>(std::move(start), {}, std::forward<Token>(token), zkclient::cancel_write);
+}
+template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>
+auto async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
+                          Token&& token) {
+  auto start = [client, path, options](zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call) {
+    async_revoke_holders(client, path, options, std::move(handler), call);
+  };
+  return zkclient::initiate<RevokeOutcome>(std::move(start), {}, std::forward<Token>(token), zkclient::cancel_write);
+}
 
 }  // namespace zkrecipes

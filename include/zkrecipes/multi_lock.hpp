@@ -92,16 +92,26 @@ class MultiLock {
   std::optional<MultiLease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
                                               std::stop_token stop = {});
 
+  /// The same; `handler` is called exactly once, on a callback executor. The locks must stay until then; this object need
+  /// not.
+  void async_acquire(zkclient::Handler<MultiLease> handler, const zkclient::CallOptions& call = {});
+  void async_try_acquire(zkclient::Handler<std::optional<MultiLease>> handler, const zkclient::CallOptions& call = {});
+
  private:
-  using AcquireOne = std::function<Lease(const zkclient::CallOptions& call)>;
-  using TryOne = std::function<std::optional<Lease>(const zkclient::CallOptions& call)>;
+  enum class Form { blocking, asynchronous };
+  /// Acquires one of the locks and hands the outcome on; an empty one of a try means that it is not free. The blocking
+  /// form does so before it returns: it must not need the callback executor, on which it may have been called.
+  using Next = zkclient::Handler<std::optional<Lease>>;
+  using Start = std::function<void(Form form, bool once, Next next, const zkclient::CallOptions& call)>;
   struct Member {
     zkclient::Path path;
-    AcquireOne acquire;
-    TryOne try_acquire;
+    Start start;
   };
+  class Run;
   MultiLock& add_member(Member member);
-  std::optional<MultiLease> run(bool once, const zkclient::CallOptions& call);
+  void start(Form form, bool once, zkclient::Handler<std::optional<MultiLease>> handler,
+             const zkclient::CallOptions& call) const;
+  std::optional<MultiLease> run(bool once, const zkclient::CallOptions& call) const;
 
   std::vector<Member> members_;  // As they were added.
 };

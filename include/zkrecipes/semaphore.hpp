@@ -79,6 +79,8 @@ class Semaphore {
   std::vector<Lease> try_acquire_many(int count, const zkclient::CallOptions& call = {});
   void async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
                           const zkclient::CallOptions& call = {});
+  void async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
+                              const zkclient::CallOptions& call = {});
 
   /// Who holds leases, one entry for each, oldest first; then who waits, first to last. A process that waits in front is
   /// among the former with `holds` unset if the list was long enough when it was read. Blocks for a few round trips.

@@ -100,6 +100,16 @@ TEST_F(MultiLockTest, NoneIfOneCannotBeHad) {
   EXPECT_TRUE(b().try_acquire_for(testkit::patience));
 }
 
+TEST_F(MultiLockTest, ALockFailsWhileOthersAreHeld) {
+  client().create("/c", "", {.mode = zkclient::CreateMode::ephemeral});  // Cannot have children.
+  MultiLock lock = all();
+  const Errc why = *error_of([&] { (void)c().acquire({.deadline = soon()}); });
+  EXPECT_EQ(error_of([&] { (void)lock.acquire({.deadline = soon()}); }), why);
+  EXPECT_EQ(error_of([&] { (void)lock.try_acquire(); }), why);
+  client().remove("/c");
+  EXPECT_TRUE(free()) << "the others are given back";
+}
+
 // D9: one deadline for the whole, and not one for each lock.
 TEST_F(MultiLockTest, OneDeadlineForAll) {
   std::vector<std::jthread> holders;
@@ -167,6 +177,56 @@ TEST_F(MultiLockTest, OneIsLostWhileOthersAreWaitedFor) {
   client().remove(Path("/a") / a().contenders().front().node);
   EXPECT_EQ(result_of(waiting), Errc::not_held);
   held.release();
+  EXPECT_TRUE(free());
+}
+
+TEST_F(MultiLockTest, Asynchronously) {
+  MultiLock lock = all();
+  testkit::Box<zkclient::Result<MultiLease>> box;
+  const auto put = [&](zkclient::Result<MultiLease> result) { box.put(std::move(result)); };
+  {
+    lock.async_acquire(put, {.deadline = soon()});
+    MultiLease leases = box.take().value();
+    EXPECT_TRUE(leases.valid());
+    testkit::Box<zkclient::Result<std::optional<MultiLease>>> tries;
+    lock.async_try_acquire([&](zkclient::Result<std::optional<MultiLease>> result) { tries.put(std::move(result)); });
+    EXPECT_FALSE(tries.take().value());
+    std::stop_source stop;
+    all().async_acquire(put, {.stop = stop.get_token()});  // It need not stay.
+    lock.async_acquire(put, {.deadline = SteadyClock::now() + 50ms});
+    EXPECT_EQ(box.take().code(), Errc::deadline_exceeded);
+    stop.request_stop();
+    EXPECT_EQ(box.take().code(), Errc::cancelled);
+    all().async_acquire(put, {.deadline = soon()});
+    EXPECT_TRUE(leases.valid());
+  }
+  EXPECT_TRUE(box.take().value().valid());
+  EXPECT_TRUE(free());
+}
+
+TEST_F(MultiLockTest, OneIsLostWhileOthersAreWaitedForAsynchronously) {
+  MultiLock lock = all();
+  Lease held = c().acquire();
+  testkit::Box<zkclient::Result<MultiLease>> box;
+  lock.async_acquire([&](zkclient::Result<MultiLease> result) { box.put(std::move(result)); }, {.deadline = soon()});
+  ASSERT_TRUE(eventually([&] { return b().contenders().size() == 1; }));
+  client().remove(Path("/a") / a().contenders().front().node);
+  EXPECT_EQ(box.take().code(), Errc::not_held);
+  held.release();
+  EXPECT_TRUE(free());
+}
+
+// Blocking forms are allowed where handlers run: they must not wait for another handler.
+TEST_F(MultiLockTest, ABlockingFormInAHandler) {
+  MultiLock lock = all();
+  testkit::Box<bool> box;
+  a().async_acquire(
+      [&](zkclient::Result<Lease> result) {
+        result.value().release();
+        box.put(lock.try_acquire_for(testkit::patience).has_value());
+      },
+      {.deadline = soon()});
+  EXPECT_TRUE(box.take());
   EXPECT_TRUE(free());
 }
 

@@ -474,6 +474,53 @@ TEST_F(AsioTest, AFutureOfALeaseThatNobodyFetchesGivesItBack) {
   EXPECT_TRUE(eventually([&] { return mutex.contenders().empty(); }));
 }
 
+asio::awaitable<void> lock_everything(Client client) {
+  zkrecipes::SharedMutex shared(client, "/shared");
+  zkrecipes::UnfairMutex unfair(client, "/unfair");
+  zkrecipes::Semaphore semaphore(client, "/semaphore", 3);
+  Lease reader = co_await zkrecipes::async_acquire_shared(shared, use_awaitable);
+  const auto writer = co_await zkrecipes::async_try_acquire(shared, use_awaitable);
+  EXPECT_FALSE(writer);
+  const auto second = co_await zkrecipes::async_try_acquire_shared(shared, use_awaitable);
+  EXPECT_TRUE(second);
+  const Lease only = co_await zkrecipes::async_acquire(unfair, use_awaitable);
+  const auto another = co_await zkrecipes::async_try_acquire(unfair, use_awaitable);
+  EXPECT_FALSE(another);
+  const Lease one = co_await zkrecipes::async_acquire(semaphore, use_awaitable);
+  const std::vector<Lease> two = co_await zkrecipes::async_acquire_many(semaphore, 2, use_awaitable);
+  EXPECT_EQ(two.size(), 2u);
+  const std::vector<Lease> none = co_await zkrecipes::async_try_acquire_many(semaphore, 1, use_awaitable);
+  EXPECT_TRUE(none.empty());
+  const zkrecipes::RevokeOptions at_once{.break_after = 0ms};
+  const Path unfair_path = "/unfair";
+  const Path former_node = only.node();
+  const auto outcome = co_await zkrecipes::async_revoke_holders(client, unfair_path, at_once, use_awaitable);
+  EXPECT_EQ(outcome, zkrecipes::RevokeOutcome::broken);
+  const auto former = co_await zkrecipes::async_revoke(client, former_node, at_once, use_awaitable);
+  EXPECT_EQ(former, zkrecipes::RevokeOutcome::released);
+  EXPECT_TRUE(testkit::stopped(only.lost()));
+}
+
+TEST_F(AsioTest, ACoroutineTakesLocksOfEveryKind) { run(lock_everything(c())); }
+
+asio::awaitable<void> lock_both(zkrecipes::MultiLock* both) {
+  zkrecipes::MultiLease leases = co_await zkrecipes::async_acquire(*both, use_awaitable);
+  EXPECT_TRUE(leases.valid());
+  const auto again = co_await zkrecipes::async_try_acquire(*both, use_awaitable);
+  EXPECT_FALSE(again);
+}
+
+TEST_F(AsioTest, ACoroutineTakesSeveralLocksAtOnce) {
+  zkrecipes::Mutex first(c(), "/first");
+  zkrecipes::SharedMutex second(c(), "/second");
+  zkrecipes::MultiLock both;
+  both.add(first).add_shared(second);
+  run(lock_both(&both));
+  zkrecipes::MultiLock none;
+  auto refused = zkrecipes::async_acquire(none, asio::use_future);
+  EXPECT_EQ(error_of([&] { (void)refused.get(); }), Errc::invalid_argument);
+}
+
 asio::awaitable<void> lead(zkrecipes::LeaderElection* election) {
   zkrecipes::Leadership leadership = co_await zkrecipes::async_campaign(*election, use_awaitable);
   EXPECT_TRUE(leadership.valid());
