@@ -4,25 +4,24 @@
 # cannot be installed next to the packages that are there is unpacked into build/deps, where the
 # build looks first.
 #
-#   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server for the tests
+#   scripts/setup.sh            compiler, CMake, libraries; for the tests a ZooKeeper server, Curator, kazoo
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
-#   scripts/setup.sh --interop  also kazoo, the Python client
 #   scripts/setup.sh --all      all of these
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=$root/build/deps
 
-with_lint=0 with_clang=0 with_bench=0 with_interop=0
+with_lint=0 with_clang=0 with_bench=0
 for argument in "$@"; do
   case $argument in
     --lint) with_lint=1 ;;
     --clang) with_clang=1 ;;
     --bench) with_bench=1 ;;
-    --interop) with_interop=1 ;;
-    --all) with_lint=1 with_clang=1 with_bench=1 with_interop=1 ;;
+    --interop) ;;  # Part of the tests now.
+    --all) with_lint=1 with_clang=1 with_bench=1 ;;
     -h | --help) sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) echo "setup: unknown option $argument (see --help)" >&2; exit 2 ;;
   esac
@@ -70,6 +69,8 @@ have_server() {  # all of it in one folder
   return 1
 }
 
+have_curator() { have_file share/java/curator-recipes.jar || [[ -e ${ZKRECIPES_JARS:-}/curator-recipes.jar ]]; }
+
 have_kazoo() {
   have_file lib/python3/dist-packages/kazoo/__init__.py || python3 -c 'import kazoo' 2>/dev/null
 }
@@ -89,6 +90,12 @@ find_missing() {
   need libgtest-dev have_library gtest_main
   need libzookeeper-java have_server
   need default-jre-headless have_java
+  # For the tests beside other libraries, which are skipped without them: not asked of those who may not install.
+  if ((EUID == 0)) || { have_command sudo && sudo -n true 2>/dev/null; }; then
+    need default-jdk-headless have_command javac
+    need libcurator-recipes-java have_curator
+    need python3-kazoo have_kazoo
+  fi
   if ((with_lint)); then
     need clang-format have_command clang-format
     need clang-tidy have_command clang-tidy
@@ -99,7 +106,6 @@ find_missing() {
     need libclang-rt-14-dev have_file 'lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
   fi
   if ((with_bench)); then need libzookeeper-mt-dev have_library zookeeper_mt; fi
-  if ((with_interop)); then need python3-kazoo have_kazoo; fi
 }
 
 find_missing

@@ -1,0 +1,132 @@
+import java.io.File;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/**
+ * Apache Curator as a contender.
+ *
+ * <p>contend HOSTS ROUNDS KIND:PATH:FOLDER...: contends for all of them at once, ROUNDS times each; KIND is mutex, rw or
+ * semaphore-N. Prints "overlaps N". See interop_test.cpp for what is done in FOLDER.
+ *
+ * <p>revoke HOSTS MINE THEIRS: holds the mutex MINE until it is asked to give it back, then asks the holder of THEIRS.
+ */
+public class CuratorPeer {
+  static final AtomicInteger overlaps = new AtomicInteger();
+
+  static boolean anyWith(String folder, String prefix) {
+    String[] names = new File(folder).list((dir, name) -> name.startsWith(prefix));
+    return names != null && names.length > 0;
+  }
+
+  static void exclusive(String folder) throws Exception {
+    File writer = new File(folder, "writer");
+    if (!writer.createNewFile()) overlaps.incrementAndGet();
+    if (anyWith(folder, "reader-")) overlaps.incrementAndGet();
+    Path counter = Path.of(folder, "counter");
+    int value = Integer.parseInt(Files.readString(counter).trim());
+    Files.writeString(counter, Integer.toString(value + 1));
+    writer.delete();
+  }
+
+  static void shared(String folder) throws Exception {
+    File reader = new File(folder, "reader-" + UUID.randomUUID());
+    reader.createNewFile();
+    if (new File(folder, "writer").exists()) overlaps.incrementAndGet();
+    reader.delete();
+  }
+
+  static void oneOf(String folder, int most) throws Exception {
+    File holder = new File(folder, "holder-" + UUID.randomUUID());
+    holder.createNewFile();
+    String[] names = new File(folder).list((dir, name) -> name.startsWith("holder-"));
+    if (names.length > most) overlaps.incrementAndGet();
+    holder.delete();
+  }
+
+  static void contend(CuratorFramework client, int rounds, String job) throws Exception {
+    String[] parts = job.split(":");
+    String kind = parts[0];
+    String path = parts[1];
+    String folder = parts[2];
+    for (int i = 0; i < rounds; ++i) {
+      if (kind.equals("mutex")) {
+        InterProcessMutex mutex = new InterProcessMutex(client, path);
+        mutex.acquire();
+        exclusive(folder);
+        mutex.release();
+      } else if (kind.equals("rw")) {
+        InterProcessReadWriteLock lock = new InterProcessReadWriteLock(client, path);
+        boolean writes = i % 2 == 0;
+        InterProcessMutex side = writes ? lock.writeLock() : lock.readLock();
+        side.acquire();
+        if (writes) exclusive(folder);
+        else shared(folder);
+        side.release();
+      } else {
+        int most = Integer.parseInt(kind.substring("semaphore-".length()));
+        InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, most);
+        Lease lease = semaphore.acquire();
+        oneOf(folder, most);
+        semaphore.returnLease(lease);
+      }
+    }
+  }
+
+  static void revoke(CuratorFramework client, String mine, String theirs) throws Exception {
+    CountDownLatch asked = new CountDownLatch(1);
+    InterProcessMutex mutex = new InterProcessMutex(client, mine);
+    mutex.makeRevocable(lock -> asked.countDown());
+    mutex.acquire();
+    asked.await();
+    mutex.release();
+    for (String name : client.getChildren().forPath(theirs)) {
+      Revoker.attemptRevoke(client, theirs + "/" + name);
+    }
+  }
+
+  public static void main(String[] args) throws Exception {
+    CuratorFramework client =
+        CuratorFrameworkFactory.newClient(args[1], 20000, 15000, new ExponentialBackoffRetry(100, 10));
+    client.start();
+    if (args[0].equals("revoke")) {
+      revoke(client, args[2], args[3]);
+      client.close();
+      return;
+    }
+    int rounds = Integer.parseInt(args[2]);
+    List<Thread> crew = new ArrayList<>();
+    AtomicInteger failures = new AtomicInteger();
+    for (int i = 3; i < args.length; ++i) {
+      String job = args[i];
+      Thread thread =
+          new Thread(
+              () -> {
+                try {
+                  contend(client, rounds, job);
+                } catch (Exception e) {
+                  System.out.println(job + ": " + e);
+                  failures.incrementAndGet();
+                }
+              });
+      thread.start();
+      crew.add(thread);
+    }
+    for (Thread thread : crew) thread.join();
+    client.close();
+    System.out.println("overlaps " + overlaps.get());
+    System.exit(failures.get());
+  }
+}

@@ -1,0 +1,92 @@
+"""kazoo as a contender.
+
+kazoo_peer.py HOSTS ROUNDS KIND:PATH:FOLDER...
+
+Contends for all of them at once, ROUNDS times each; KIND is lock, rw (kazoo's own names) or curator (the names of
+Curator's mutex). Prints "overlaps N". See interop_test.cpp for what is done in FOLDER.
+"""
+import os
+import sys
+import threading
+import uuid
+
+from kazoo.client import KazooClient
+from kazoo.recipe.lock import Lock, ReadLock, WriteLock
+
+
+class CuratorLock(Lock):
+    """Names its nodes as Curator does, and waits for such nodes."""
+    _NODE_NAME = "-lock-"
+    _EXCLUDE_NAMES = ["-lock-"]
+
+
+overlaps = 0
+failures = 0
+guard = threading.Lock()
+
+
+def overlap():
+    global overlaps
+    with guard:
+        overlaps += 1
+
+
+def exclusive(folder):
+    writer = os.path.join(folder, "writer")
+    try:
+        os.close(os.open(writer, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        overlap()
+    if any(name.startswith("reader-") for name in os.listdir(folder)):
+        overlap()
+    counter = os.path.join(folder, "counter")
+    with open(counter) as file:
+        value = int(file.read())
+    with open(counter, "w") as file:
+        file.write(str(value + 1))
+    try:
+        os.remove(writer)
+    except FileNotFoundError:
+        overlap()
+
+
+def shared(folder):
+    reader = os.path.join(folder, "reader-" + uuid.uuid4().hex)
+    os.close(os.open(reader, os.O_CREAT | os.O_EXCL))
+    if os.path.exists(os.path.join(folder, "writer")):
+        overlap()
+    os.remove(reader)
+
+
+def contend(client, rounds, job):
+    global failures
+    kind, path, folder = job.split(":")
+    try:
+        for i in range(rounds):
+            if kind == "rw" and i % 2 == 1:
+                with ReadLock(client, path):
+                    shared(folder)
+                continue
+            side = {"lock": Lock, "rw": WriteLock, "curator": CuratorLock}[kind]
+            with side(client, path):
+                exclusive(folder)
+    except Exception as error:
+        print(job, repr(error))
+        with guard:
+            failures += 1
+
+
+def main():
+    client = KazooClient(hosts=sys.argv[1], timeout=20)
+    client.start(timeout=30)
+    crew = [threading.Thread(target=contend, args=(client, int(sys.argv[2]), job)) for job in sys.argv[3:]]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    client.stop()
+    print("overlaps", overlaps)
+    sys.exit(1 if failures else 0)
+
+
+main()
