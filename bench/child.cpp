@@ -113,9 +113,13 @@ std::string Child::receive(std::chrono::milliseconds patience) {
   }
 }
 
+std::string Child::ask(const std::string& line, std::chrono::milliseconds patience) {
+  send(line + "\n");
+  return receive(patience);
+}
+
 Sample Child::run(std::chrono::milliseconds duration) {
-  send("run " + std::to_string(duration.count()) + "\n");
-  const std::string line = receive(duration + reply_patience);
+  const std::string line = ask("run " + std::to_string(duration.count()), duration + reply_patience);
   std::istringstream in(line);
   std::string word;
   std::int64_t cycles = 0;

@@ -20,6 +20,8 @@ class Child final : public Contender {
   ~Child() override;
 
   Sample run(std::chrono::milliseconds duration) override;
+  /// Sends a line and waits for the answer.
+  std::string ask(const std::string& line, std::chrono::milliseconds patience);
 
  private:
   void spawn();

@@ -84,6 +84,10 @@ std::string json_of(const Ratio& ratio) {
                      ratio.target ? fmt::format("{:.2f}", *ratio.target) : "null", quoted(ratio.verdict()));
 }
 
+std::string json_of(const Figure& figure) {
+  return fmt::format(R"({{"name": {}, "value": {:.3f}}})", quoted(figure.name), figure.value);
+}
+
 template <typename T, typename Format>
 std::string json_list(const std::vector<T>& items, Format format) {
   std::vector<std::string> texts;
@@ -125,6 +129,9 @@ std::string Report::text() const {
   }
   std::string out =
       fmt::format("{}: {}\n\n{}\n{}", benchmark, setting, ratio_table(ratios, width), rate_table(series, width));
+  if (!figures.empty()) out += "\n";
+  for (const Figure& figure : figures)
+    out += fmt::format("{:<{}}  {:>10.1f}\n", figure.name, width, figure.value);
   for (const std::string& note : notes) {
     out += "\n" + note + "\n";
   }
@@ -135,9 +142,9 @@ std::string Report::json() const {
   const auto format = [](const auto& item) { return json_of(item); };
   return fmt::format(
       "{{\n  \"benchmark\": {},\n  \"setting\": {},\n  \"ratios\": {},\n  \"contenders\": {},\n"
-      "  \"notes\": {}\n}}\n",
+      "  \"figures\": {},\n  \"notes\": {}\n}}\n",
       quoted(benchmark), quoted(setting), json_list(ratios, format), json_list(series, format),
-      json_list(notes, quoted));
+      json_list(figures, format), json_list(notes, quoted));
 }
 
 }  // namespace bench

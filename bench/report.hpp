@@ -33,12 +33,19 @@ struct Ratio {
 /// Both must have the same number of samples.
 [[nodiscard]] Ratio compare(const Series& contender, const Series& reference, std::optional<double> target);
 
+/// A figure that is not a rate.
+struct Figure {
+  std::string name;
+  double value = 0;
+};
+
 /// A run of a benchmark, as a person or a program reads it.
 struct Report {
   std::string benchmark;
   std::string setting;  ///< Rounds, times, server.
   std::vector<Series> series;
   std::vector<Ratio> ratios;
+  std::vector<Figure> figures = {};
   std::vector<std::string> notes;
 
   [[nodiscard]] std::string text() const;
