@@ -650,6 +650,35 @@ TEST_F(LeaderElectionFaults, ObserverUnderFaults) {
   }
 }
 
+// Who waits for a leader goes on waiting, whatever happens, and is told of the one that comes.
+TEST_F(LeaderElectionFaults, WaitingForALeaderUnderFaults) {
+  Client client = calm_proxied();
+  const LeaderElection follower = candidate(client, "follower");
+  LeaderElection election = candidate(the_operator(), "a");
+  client.connect({.deadline = soon()});
+  const std::function<void()> faults[] = {
+      [&] { proxy.cut(); },
+      [&] { expire(client); },
+      [&] { (void)proxy.drop_next_reply(RequestType::get_data); },
+      [&] { (void)proxy.drop_next_reply(RequestType::exists); },
+      [&] { (void)proxy.drop_next_reply(RequestType::sync); },
+      [&] { the_operator().remove("/election"); },
+  };
+  FencingToken last;
+  for (const auto& fault : faults) {
+    const std::size_t lists = proxy.request_count(RequestType::get_children2);
+    auto waiting = in_thread([&] { return follower.wait_for_leader({.after = last}, {.deadline = soon()}); });
+    ASSERT_TRUE(proxy.wait_for_requests(RequestType::get_children2, lists + 2, patience)) << "the second one watches";
+    fault();
+    Leadership leadership = election.campaign({.deadline = soon()});
+    leadership.ready({.deadline = soon()});
+    const Leader leader = result_of(waiting);
+    EXPECT_EQ(leader.term, leadership.token());
+    last = leader.term;
+    leadership.release({.deadline = soon()});
+  }
+}
+
 // --- Many faults in a row -----------------------------------------------------------------------------------------
 
 TEST_F(LeaderElectionFaults, FlappingLink) {

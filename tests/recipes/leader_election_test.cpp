@@ -578,6 +578,41 @@ TEST_F(LeaderElectionTest, AnObserverMayBlock) {
   go_on.release();
 }
 
+// A listener that is slow is told later, but all and in order.
+TEST_F(LeaderElectionTest, ASlowObserverIsToldEverythingInOrder) {
+  LeaderElection election = candidate("a");
+  Leadership leadership = election.campaign({.deadline = soon()});
+  Box<Seen> quick;
+  const auto pace = election.observe([&](const Seen& leader) { quick.put(leader); });
+  EXPECT_EQ(quick.take()->term, leadership.token());
+  std::binary_semaphore go_on(0);
+  std::latch inside(1);
+  Box<Seen> seen;
+  const auto slow = election.observe([&](const Seen& leader) {
+    if (!leader->value) {
+      inside.count_down();
+      go_on.acquire();
+    }
+    seen.put(leader);
+  });
+  inside.wait();
+  constexpr int values = 20;
+  for (int i = 0; i < values; ++i) {
+    leadership.proclaim(std::to_string(i));
+    (void)quick.take();
+  }
+  // What follows is seen by the slow one as well once it has been seen by another one of the same client, and later.
+  EXPECT_TRUE(seen.empty());
+  go_on.release();
+  EXPECT_EQ(seen.take()->value, std::nullopt);
+  int last = -1;
+  while (last < values - 1) {
+    const int next = std::stoi(*seen.take()->value);
+    EXPECT_EQ(next, last + 1) << "nothing left out, nothing twice";
+    last = next;
+  }
+}
+
 TEST_F(LeaderElectionTest, AnObserverMayCampaign) {
   LeaderElection election = candidate("a");
   Box<FencingToken> won;
@@ -588,6 +623,81 @@ TEST_F(LeaderElectionTest, AnObserverMayCampaign) {
     leadership.release();
   });
   EXPECT_GT(won.take().value, 0);
+}
+
+// All callbacks share one thread by default; whatever one of them waits for must not need it.
+TEST_F(LeaderElectionTest, CallbacksMayResign) {
+  LeaderElection election = candidate("a");
+  Box<int> done;
+  election.async_campaign([&](Result<Leadership> result) {
+    ASSERT_TRUE(result);
+    election.resign({.deadline = soon()});
+    EXPECT_FALSE(result->valid());
+    done.put(1);
+  });
+  EXPECT_EQ(done.take(), 1) << "in the handler of the campaign";
+  EXPECT_TRUE(remain(0));
+
+  const auto subscription = election.observe([&](const Seen& leader) {
+    if (!leader) return;
+    election.resign({.deadline = soon()});
+    done.put(2);
+  });
+  Box<Result<Leadership>> kept;
+  election.async_campaign([&](Result<Leadership> result) { kept.put(std::move(result)); });
+  EXPECT_EQ(done.take(), 2) << "in an observer";
+  (void)kept.take();  // Won, or cancelled because the observer was quicker.
+  EXPECT_TRUE(remain(0));
+}
+
+TEST_F(LeaderElectionTest, TheCallbackOfALossMayResignAndDropTheLeadership) {
+  LeaderElection election = candidate("a");
+  std::optional<Leadership> leadership = election.campaign({.deadline = soon()});
+  std::optional<LeaderElection> dropped = candidate("b");
+  Box<bool> done;
+  const std::stop_callback lost(leadership->lost(), [&] {
+    election.resign({.deadline = soon()});
+    leadership.reset();
+    dropped.reset();
+    done.put(true);
+  });
+  Client other = make_client();
+  other.remove(leadership->node());
+  EXPECT_TRUE(done.take());
+  EXPECT_TRUE(election.campaign({.deadline = soon()}).valid());
+}
+
+// Two who resign at once, while a campaign comes to its end.
+TEST_F(LeaderElectionTest, ResignFromManyThreads) {
+  const std::size_t threads = testkit::thread_count();
+  {
+    LeaderElection election = candidate("a");
+    std::vector<std::jthread> crew;
+    for (int i = 0; i < 3; ++i) {
+      crew.emplace_back([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          try {
+            const Leadership leadership = election.campaign({.deadline = soon()});
+          } catch (const zkclient::Error& error) {
+            EXPECT_EQ(error.errc(), Errc::cancelled) << error.what();
+          }
+        }
+      });
+    }
+    for (int i = 0; i < 2; ++i) {
+      crew.emplace_back([&] {
+        for (int turn = 0; turn < 50; ++turn)
+          election.resign({.deadline = soon()});
+      });
+    }
+    for (std::size_t i = 3; i < crew.size(); ++i)
+      crew[i].join();
+    for (std::size_t i = 0; i < 3; ++i)
+      crew[i].request_stop();
+    election.resign({.deadline = soon()});
+  }
+  EXPECT_TRUE(remain(0));
+  EXPECT_TRUE(eventually([&] { return testkit::thread_count() == threads; }));
 }
 
 TEST_F(LeaderElectionTest, ObserverSurvivesAReconnect) {
@@ -627,6 +737,65 @@ TEST_F(LeaderElectionTest, ObserverSurvivesTheLossOfItsSession) {
     election.resign({.deadline = soon()});
     EXPECT_EQ(seen.take(), std::nullopt);
   }
+}
+
+// --- Waiting for a leader -----------------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionTest, WaitForALeaderThatIsReady) {
+  LeaderElection follower = candidate("b");
+  auto waiting = in_thread([&] { return follower.wait_for_leader({}, {.deadline = soon()}); });
+  LeaderElection election = candidate("a");
+  Leadership leadership = election.campaign({.deadline = soon()});
+  leadership.proclaim("here");
+  EXPECT_EQ(follower.wait_for_leader({.ready = false}, {.deadline = soon()}).term, leadership.token());
+  EXPECT_NE(waiting.wait_for(0ms), std::future_status::ready) << "it has not said so";
+  leadership.ready();
+  const Leader leader = result_of(waiting);
+  EXPECT_TRUE(leader.ready);
+  EXPECT_EQ(leader.value, "here");
+  EXPECT_EQ(leader.term, leadership.token());
+  EXPECT_EQ(follower.wait_for_leader(), leader) << "at once, when there is one";
+}
+
+TEST_F(LeaderElectionTest, WaitForTheNextLeader) {
+  LeaderElection first = candidate("a");
+  LeaderElection second = candidate("b");
+  Leadership leadership = first.campaign({.deadline = soon()});
+  leadership.ready();
+  Box<Result<Leader>> box;
+  first.async_wait_for_leader({.after = leadership.token()},
+                              [&](Result<Leader> result) { box.put(std::move(result)); });
+  auto campaigning = in_thread([&] { return second.campaign({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2));
+  EXPECT_TRUE(box.empty());
+  leadership.release();
+  Leadership next = result_of(campaigning);
+  next.ready();
+  EXPECT_EQ(box.take().value().term, next.token());
+}
+
+TEST_F(LeaderElectionTest, WaitForALeaderEnds) {
+  LeaderElection election = candidate("a");
+  EXPECT_EQ(error_of([&] { (void)election.wait_for_leader({}, {.deadline = testkit::SteadyClock::now() + 30ms}); }),
+            Errc::deadline_exceeded);
+  std::stop_source stop;
+  auto waiting =
+      in_thread([&] { return error_of([&] { (void)election.wait_for_leader({}, {.stop = stop.get_token()}); }); });
+  EXPECT_NE(waiting.wait_for(20ms), std::future_status::ready);
+  stop.request_stop();
+  EXPECT_EQ(result_of(waiting), Errc::cancelled);
+  EXPECT_EQ(error_of([&] { (void)election.wait_for_leader({}, {.stop = stop.get_token()}); }), Errc::cancelled);
+
+  Client own = make_client();
+  LeaderElection closed(own, "/election");
+  Box<Result<Leader>> box;
+  closed.async_wait_for_leader({}, [&](Result<Leader> result) { box.put(std::move(result)); });
+  auto blocking = in_thread([&] { return error_of([&] { (void)closed.wait_for_leader(); }); });
+  EXPECT_NE(blocking.wait_for(20ms), std::future_status::ready);
+  own.close();
+  ASSERT_EQ(box.size(), 1u) << "the handler was called before close() returned";
+  EXPECT_EQ(box.take().code(), Errc::closed);
+  EXPECT_EQ(result_of(blocking), Errc::closed);
 }
 
 // --- Nothing stays behind -----------------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <zkclient/client.hpp>
+
+#include <zkrecipes/contender.hpp>
+#include <zkrecipes/lease.hpp>
+
+/// What all elections have in common. The elections themselves: leader_election.hpp (fair),
+/// unfair_leader_election.hpp, and leader_selector.hpp, which runs a task.
+namespace zkrecipes {
+
+namespace detail {
+class ElectionCore;
+}
+
+/// The leader as others see it.
+struct Leader {
+  std::string id;     ///< What the candidate called itself.
+  std::string node;   ///< Name of its node.
+  FencingToken term;  ///< Grows from leader to leader.
+  std::int64_t session_id = 0;
+  bool ready = false;                ///< It said that it has taken over; being first does not mean that it knows.
+  std::optional<std::string> value;  ///< What it proclaimed last.
+
+  friend bool operator==(const Leader&, const Leader&) = default;
+};
+
+/// Which leader to wait for.
+struct LeaderCondition {
+  bool ready = true;        ///< Only one that has said ready(). (Those of other libraries never do.)
+  FencingToken after = {};  ///< Only one of a later term, e.g. than that of a leader that does not answer any more.
+};
+
+/// A Lease on the leadership. See Lease for loss, fencing and release (= resign).
+class [[nodiscard]] Leadership : public Lease {
+ public:
+  using Lease::Lease;
+
+  /// Publishes `value`, which candidates and observers see together with this term. One transaction with a check
+  /// that this leadership still stands. Blocks for a round trip; not to be called from two threads at once.
+  /// Errors: not_held, too_large (about 1 MB), in_doubt (no reply, also when cancelled; the next publication repeats
+  /// it), deadline_exceeded, cancelled, closed.
+  void proclaim(std::string_view value, const zkclient::CallOptions& call = {});
+  /// Publishes that this leader has taken over. Idempotent. Otherwise as proclaim().
+  void ready(const zkclient::CallOptions& call = {});
+
+ private:
+  void publish(const char* operation, std::optional<std::string> value, bool ready, const zkclient::CallOptions& call);
+  std::optional<std::string> value_;
+  bool ready_ = false;
+};
+
+/// One candidate in an election, and a view of the election. Made by the classes derived from it, which say how the
+/// leader is found.
+///
+/// Thread safety: all members. The object keeps its client open; a Leadership does not. A moved-from object may only be
+/// destroyed or assigned to.
+class Election {
+ public:
+  /// Waits until this candidate leads, for ever unless `call` has a deadline or a stop token; also for the server to
+  /// come up. Errors: see the table of the derived class, and those common to all operations of Client; cancelled also
+  /// after resign().
+  Leadership campaign(const zkclient::CallOptions& call = {});
+  /// The same; `handler` is called exactly once, on the callback executor.
+  void async_campaign(zkclient::Handler<Leadership> handler, const zkclient::CallOptions& call = {});
+  /// Ends the campaigns of this object (they throw cancelled) and gives up the leaderships that it won; waits until
+  /// the nodes of the latter are gone. Campaigning again afterwards is fine. Errors: deadline_exceeded (by default the
+  /// client's operation_timeout), cancelled; the leaderships are given up all the same.
+  void resign(const zkclient::CallOptions& call = {});
+
+  /// Who leads, nullopt when nobody does; not older than the call. Blocks for a few round trips. Errors: those common
+  /// to all operations of Client.
+  std::optional<Leader> leader(const zkclient::CallOptions& call = {}) const;
+  /// The candidates that can be seen, the leader first. Blocking and errors as leader().
+  std::vector<Contender> candidates(const zkclient::CallOptions& call = {}) const;
+
+  /// Waits for a leader that fulfils `condition`, and returns it; for ever unless `call` has a deadline or a stop token.
+  /// Survives broken connections and lost sessions. Errors: deadline_exceeded, cancelled, closed, and what the server
+  /// refuses (no_auth).
+  Leader wait_for_leader(const LeaderCondition& condition = {}, const zkclient::CallOptions& call = {}) const;
+  /// The same; `handler` is called exactly once, on the callback executor.
+  void async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
+                             const zkclient::CallOptions& call = {}) const;
+
+  /// Called with the present leader (or nullopt), and then whenever the leader, its readiness or what it proclaimed
+  /// changes; on the callback executor, one call at a time. In order: terms never go back (unless the ensemble lost its
+  /// data), a slow listener gets all that was seen. Survives reconnection, the loss of the session and the removal of
+  /// the election's node. What changes and changes again faster than it can be read is seen as one change: the last
+  /// state always comes, a leader of a millisecond may not. Errors of reading are tried again every half second.
+  /// Errors: invalid_argument (no listener).
+  zkclient::Subscription observe(zkclient::UniqueFunction<void(const std::optional<Leader>&)> listener) const;
+
+  const std::string& id() const noexcept;
+  const zkclient::Path& path() const noexcept;
+
+ protected:
+  explicit Election(std::shared_ptr<detail::ElectionCore> core) noexcept;
+  /// Ends neither campaigns nor leaderships: see resign().
+  ~Election();
+  Election(Election&&) noexcept;
+  Election& operator=(Election&&) noexcept;
+
+ private:
+  std::shared_ptr<detail::ElectionCore> core_;
+};
+
+}  // namespace zkrecipes
