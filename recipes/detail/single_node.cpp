@@ -1,5 +1,7 @@
 #include "recipes/detail/single_node.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "recipes/detail/waiter.hpp"
@@ -98,13 +100,14 @@ class Attempt {
     may_exist_ = true;
     const auto watch = waiter_.make_watch();
     const PendingReply creating = spec_->client->launch(creation(), waiter_.call());
-    const PendingReply getting =
-        spec_->client->launch_watching(zk::make_request(OpType::get, spec_->node()), waiter_.call(), watch->watch);
+    // The list first: whoever is not in it can delete nothing of ours any more, so the node that is read after it stays.
     const PendingReply listing =
         spec_->client->launch(zk::make_request(OpType::children, spec_->directory), waiter_.call());
+    const PendingReply getting =
+        spec_->client->launch_watching(zk::make_request(OpType::get, spec_->node()), waiter_.call(), watch->watch);
     Reply created = co_await creating.get();
-    node_ = co_await getting.get();
     listed_ = co_await listing.get();
+    node_ = co_await getting.get();
     present_ = nullptr;
     const bool lost = created.failed(Errc::in_doubt) && !created.given_up;
     const bool ours_is_there = created.failed(Errc::transaction_failed) && !created.codes.empty() &&
@@ -142,10 +145,10 @@ class Attempt {
       co_return found;
     }
     czxid_ = found.stat.czxid;
-    Request get = zk::make_request(OpType::get, spec_->node());
-    node_ = co_await spec_->client->perform(std::move(get), waiter_.call());
     Request list = zk::make_request(OpType::children, spec_->directory);
     listed_ = co_await spec_->client->perform(std::move(list), waiter_.call());
+    Request get = zk::make_request(OpType::get, spec_->node());
+    node_ = co_await spec_->client->perform(std::move(get), waiter_.call());
     co_return found;
   }
 
@@ -157,8 +160,11 @@ class Attempt {
     if (!ours || (czxid_ != 0 && czxid_ != node_.stat.czxid)) co_return outcome_ = Outcome::vanished;
     czxid_ = node_.stat.czxid;
     if (!listed_.ok()) co_return fail(std::move(listed_));
-    Reply cleared = co_await clear_up();
-    if (!cleared.ok()) co_return fail(std::move(cleared));
+    if (std::any_of(listed_.names.begin(), listed_.names.end(), [this](const auto& name) { return is_others(name); })) {
+      Reply cleared = co_await clear_up();
+      if (cleared.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
+      if (!cleared.ok()) co_return fail(std::move(cleared));
+    }
     Request own_nodes = existence_check(holding_, spec_->node());
     Reply proven = co_await waiter_.prove(std::move(own_nodes));
     if (proven.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
@@ -167,12 +173,18 @@ class Attempt {
     co_return outcome_ = Outcome::granted;
   }
 
+  /// True for the second nodes of others.
+  bool is_others(const std::string& name) const {
+    return is_holding(name, spec_->name) && child_path(spec_->directory, name) != holding_;
+  }
+
   // Whoever had the wanted node before has it no more, but what says so may still be there, and let it pass for the
-  // holder: somebody deleted the wanted node alone.
+  // holder: somebody deleted the wanted node alone. It may have used that already, and deleted ours with its own; so
+  // when it cannot any more, see that ours is still there. no_node: it is not.
   Awaitable<Reply> clear_up() {
     for (const std::string& name : listed_.names) {
+      if (!is_others(name)) continue;
       std::string path = child_path(spec_->directory, name);
-      if (path == holding_ || !is_holding(name, spec_->name)) continue;
       Reply removed;
       do {
         Request remove = zk::make_request(OpType::remove, path);
@@ -180,7 +192,9 @@ class Attempt {
       } while (removed.failed(Errc::in_doubt) && !removed.given_up);
       if (!removed.ok() && !removed.failed(Errc::no_node)) co_return removed;
     }
-    co_return Reply{};
+    Request own_nodes = existence_check(holding_, spec_->node());
+    Reply there = co_await waiter_.check(std::move(own_nodes));
+    co_return there;
   }
 
   void grant() {
