@@ -5,6 +5,9 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD_DIR}" --prefix "${
                         COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
 file(RENAME "${PREFIX}.first" "${PREFIX}")
 
+# A program that the library starts is a part of it.
+find_program(guardian zkrecipes-guardian PATHS "${PREFIX}/bin" NO_DEFAULT_PATH NO_CACHE REQUIRED)
+
 # Neither the source tree nor the build tree may be named in what a user reads.
 file(GLOB_RECURSE texts "${PREFIX}/*.cmake" "${PREFIX}/*.pc" "${PREFIX}/*.hpp")
 foreach(file IN LISTS texts)
