@@ -1,0 +1,458 @@
+// Never two leaders: five processes, an ensemble of three servers, and everything that can happen to them. The
+// processes are this same program, started with "--worker". For longer than a quarter of a minute: ZKRECIPES_SOAK=seconds;
+// to repeat a run: ZKRECIPES_SEED.
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <random>
+#include <thread>
+
+#include <zkclient/error.hpp>
+#include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/unfair_leader_election.hpp>
+#include <zktesting/ensemble.hpp>
+
+#include "tests/support/testkit.hpp"
+
+extern char** environ;
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::eventually;
+using testkit::SteadyClock;
+using zkclient::Client;
+
+constexpr auto session_timeout = 2000ms;
+constexpr auto longest_gap = session_timeout + 2s;
+
+// CLOCK_MONOTONIC is one and the same for all processes.
+std::int64_t now_ns() { return SteadyClock::now().time_since_epoch() / 1ns; }
+
+/// In a file that all the processes map, so that what a process wrote there survives its kill -9.
+struct Term {
+  std::atomic<std::int64_t> token;
+  std::atomic<std::int64_t> pid;
+  std::atomic<std::int64_t> began;       ///< After the first look that found the leadership valid; 0: none did.
+  std::atomic<std::int64_t> last_valid;  ///< Before the last look that did.
+};
+struct Log {
+  static constexpr std::size_t capacity = 100'000;
+  std::atomic<std::size_t> used;
+  std::array<Term, capacity> terms;
+};
+
+Log* map_log(int descriptor) {
+  void* memory = ::mmap(nullptr, sizeof(Log), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("no memory for the log");
+  return static_cast<Log*>(memory);
+}
+
+// --- The worker ---------------------------------------------------------------------------------------------------
+
+/// Leads for `time`, or for as long as it is valid.
+void lead(const Leadership& leadership, std::chrono::milliseconds time, Log& log) {
+  const std::size_t slot = log.used++;
+  if (slot >= Log::capacity) return;
+  Term& term = log.terms[slot];
+  term.token = leadership.token().value;
+  term.pid = ::getpid();
+  const std::int64_t end = now_ns() + time / 1ns;
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    const std::int64_t now = now_ns();
+    if (!leadership.valid()) return;
+    if (term.began == 0) term.began = now_ns();
+    term.last_valid = now;  // Also when the time is up: maybe because this process was paused for long.
+    if (now > end) return;
+    never.wait_for(lock, 200us);
+  }
+}
+
+template <typename AnyElection>
+void campaign_until(const std::stop_token& stop, const std::string& kind, const std::string& hosts, Log& log,
+                    unsigned seed) {
+  std::minstd_rand random(seed);
+  const Client client(hosts, {.session_timeout = session_timeout});
+  AnyElection election(client, zkclient::Path("/") / kind);
+  while (!stop.stop_requested()) {
+    try {
+      const Leadership leadership = election.campaign({.stop = stop});
+      lead(leadership, std::chrono::milliseconds(100 + random() % 1000), log);
+      election.resign();
+    } catch (const zkclient::Error&) {
+      // Of no interest here: the directory of what can go wrong has tests of its own.
+    }
+  }
+}
+
+int run_worker(const std::string& kind, const std::string& hosts, unsigned seed) {
+  Log& log = *map_log(STDOUT_FILENO);
+  std::stop_source stop;
+  const std::jthread watcher([&] {
+    char byte = 0;
+    while (::read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+    stop.request_stop();
+  });
+  if (kind == "fair") {
+    campaign_until<LeaderElection>(stop.get_token(), kind, hosts, log, seed);
+  } else {
+    campaign_until<UnfairLeaderElection>(stop.get_token(), kind, hosts, log, seed);
+  }
+  return EXIT_SUCCESS;
+}
+
+/// A worker process with cables of its own to each of the servers.
+class Worker {
+ public:
+  Worker(const std::string& kind, zktesting::Ensemble& ensemble, int log, unsigned seed) : kind_(kind), log_(log) {
+    for (std::size_t i = 0; i < ensemble.size(); ++i)
+      cables_.push_back(std::make_unique<zktesting::Proxy>(ensemble.connect_string(i)));
+    start(seed);
+  }
+  ~Worker() { kill(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void start(unsigned seed) {
+    std::string hosts;
+    for (const auto& cable : cables_)
+      hosts += (hosts.empty() ? "" : ",") + cable->connect_string();
+    std::array<int, 2> input{};
+    if (::pipe2(input.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    std::vector<std::string> arguments{"/proc/self/exe", "--worker", kind_, hosts, std::to_string(seed)};
+    std::vector<char*> argv;
+    for (std::string& argument : arguments)
+      argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions, log_, STDOUT_FILENO);
+    const int error = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(input[0]);
+    input_ = input[1];
+    if (error != 0) throw std::runtime_error("the worker does not start");
+  }
+  pid_t pid() const { return pid_; }
+  void kill() {
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    (void)wait();
+  }
+  void pause() const {
+    ::kill(pid_, SIGSTOP);
+    int status = 0;
+    ::waitpid(pid_, &status, WUNTRACED);
+  }
+  void resume() const {
+    if (pid_ != 0) ::kill(pid_, SIGCONT);
+  }
+  void cut() {
+    for (const auto& cable : cables_)
+      cable->stall(zktesting::Direction::both);
+  }
+  void unplug() {
+    for (const auto& cable : cables_) {
+      cable->refuse(true);
+      cable->cut();
+    }
+  }
+  void mend() {
+    for (const auto& cable : cables_) {
+      cable->refuse(false);
+      cable->unstall(zktesting::Direction::both);
+    }
+  }
+  /// Ends its input and waits; its exit code.
+  int finish() {
+    ::close(std::exchange(input_, -1));
+    return wait();
+  }
+
+ private:
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    if (input_ != -1) ::close(std::exchange(input_, -1));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  const std::string kind_;
+  const int log_;
+  std::vector<std::unique_ptr<zktesting::Proxy>> cables_;
+  pid_t pid_ = 0;
+  int input_ = -1;
+};
+
+// --- The director -------------------------------------------------------------------------------------------------
+
+/// How much this machine makes everybody wait: what a short sleep took too long.
+class Stalls {
+ public:
+  std::int64_t during(std::int64_t from, std::int64_t to) const {
+    const std::lock_guard lock(mutex_);
+    std::int64_t sum = 0;
+    for (const auto& [when, late] : late_) {
+      if (when >= from && when <= to + late) sum += late;
+    }
+    return sum;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> late_;
+  std::jthread thread_{[this](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      const std::int64_t before = now_ns();
+      never.wait_for(lock, stop, 10ms, [] { return false; });
+      const std::int64_t late = now_ns() - before - 10ms / 1ns;
+      if (late < 20ms / 1ns) continue;
+      const std::lock_guard own(mutex_);
+      late_.emplace_back(before, late);
+    }
+  }};
+};
+
+class NeverTwoLeaders : public testing::TestWithParam<std::string> {
+ protected:
+  static constexpr std::size_t crew_size = 5;
+
+  static void SetUpTestSuite() { ensemble_ = new zktesting::Ensemble(); }
+  static void TearDownTestSuite() {
+    delete ensemble_;
+    ensemble_ = nullptr;
+  }
+
+  NeverTwoLeaders() : descriptor_(::memfd_create("leaders", MFD_CLOEXEC)) {
+    if (::ftruncate(descriptor_, sizeof(Log)) != 0) throw std::runtime_error("no log");
+    log_ = map_log(descriptor_);
+    for (std::size_t i = 0; i < crew_size; ++i)
+      crew_.push_back(std::make_unique<Worker>(GetParam(), *ensemble_, descriptor_, static_cast<unsigned>(random_())));
+  }
+  ~NeverTwoLeaders() override {
+    crew_.clear();
+    ::munmap(log_, sizeof(Log));
+    ::close(descriptor_);
+  }
+
+  /// Who became leader last; any worker while there was none.
+  Worker& newest_leader() {
+    const std::size_t used = log_->used;
+    const std::int64_t pid = used != 0 ? log_->terms[used - 1].pid.load() : 0;
+    for (const auto& worker : crew_) {
+      if (worker->pid() == pid) return *worker;
+    }
+    return *crew_[random_() % crew_.size()];
+  }
+  bool somebody_leads_after(std::int64_t when) const {
+    const std::size_t used = std::min(log_->used.load(), Log::capacity);
+    return used != 0 && std::any_of(log_->terms.begin(), log_->terms.begin() + static_cast<std::ptrdiff_t>(used),
+                                    [&](const Term& term) { return term.last_valid > when; });
+  }
+
+  void one_fault();
+  void heal(bool all);
+  void later(std::chrono::milliseconds delay, Worker* whom, std::function<void()> action) {
+    repairs_.push_back({now_ns() + delay / 1ns, whom, std::move(action)});
+  }
+  bool impaired(const Worker& worker) const {
+    return std::any_of(repairs_.begin(), repairs_.end(), [&](const Repair& repair) { return repair.whom == &worker; });
+  }
+  void break_a_server();
+  void report();
+
+  struct Repair {
+    std::int64_t due;
+    Worker* whom;  // Null: a server.
+    std::function<void()> action;
+  };
+  static unsigned choose_seed() {
+    const char* given = std::getenv("ZKRECIPES_SEED");
+    return given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
+  }
+
+  static inline zktesting::Ensemble* ensemble_ = nullptr;
+  const unsigned seed_ = choose_seed();
+  std::minstd_rand random_{seed_};
+  int descriptor_;
+  Log* log_ = nullptr;
+  std::vector<std::unique_ptr<Worker>> crew_;
+  std::vector<Repair> repairs_;
+  std::vector<std::int64_t> faults_;  // When.
+  std::map<std::string, int> kinds_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> outages_;
+  Stalls stalls_;
+};
+
+void NeverTwoLeaders::break_a_server() {
+  const bool broken =
+      std::any_of(repairs_.begin(), repairs_.end(), [](const auto& any) { return any.whom == nullptr; });
+  if (broken) return;
+  const std::size_t server = random_() % 3 != 0 ? ensemble_->leader().value_or(0) : random_() % ensemble_->size();
+  const std::int64_t begin = now_ns();
+  if (random_() % 2 == 0) {
+    ++kinds_["server killed"];
+    ensemble_->kill(server);
+    later(1500ms, nullptr, [server] { ensemble_->restart(server); });
+  } else {
+    ++kinds_["server isolated"];
+    ensemble_->isolate(server, zktesting::Isolation::freeze);
+    later(3000ms, nullptr, [server] { ensemble_->heal(server); });
+  }
+  ensemble_->wait_for_quorum();
+  outages_.emplace_back(begin, now_ns());
+}
+
+void NeverTwoLeaders::one_fault() {
+  Worker& victim = random_() % 4 != 0 ? newest_leader() : *crew_[random_() % crew_.size()];
+  if (impaired(victim) || repairs_.size() > 1) return;
+  const auto past_session = session_timeout + std::chrono::milliseconds(600 + random_() % 1000);
+  switch (random_() % 8) {
+    case 0:
+    case 1:
+      ++kinds_["process killed"];
+      victim.kill();
+      victim.start(static_cast<unsigned>(random_()));
+      break;
+    case 2:
+    case 3:
+      ++kinds_["process paused past its session"];
+      victim.pause();
+      later(past_session, &victim, [&victim] { victim.resume(); });
+      break;
+    case 4:
+      ++kinds_["process paused for a moment"];
+      victim.pause();
+      later(std::chrono::milliseconds(random_() % 800), &victim, [&victim] { victim.resume(); });
+      break;
+    case 5:
+      ++kinds_["cables silent"];
+      victim.cut();
+      later(past_session, &victim, [&victim] { victim.mend(); });
+      break;
+    case 6:
+      ++kinds_["cables unplugged"];
+      victim.unplug();
+      later(past_session, &victim, [&victim] { victim.mend(); });
+      break;
+    default: break_a_server();
+  }
+  faults_.push_back(now_ns());
+}
+
+// Whatever is due.
+void NeverTwoLeaders::heal(bool all) {
+  for (std::size_t i = 0; i < repairs_.size();) {
+    if (!all && repairs_[i].due > now_ns()) {
+      ++i;
+      continue;
+    }
+    const auto action = std::move(repairs_[i].action);
+    const bool of_a_server = repairs_[i].whom == nullptr;
+    repairs_.erase(repairs_.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::int64_t begin = now_ns();
+    action();
+    if (!of_a_server) continue;
+    ensemble_->wait_for_quorum();
+    outages_.emplace_back(begin, now_ns());
+  }
+}
+
+// No two who believed at once, and no long time without anybody.
+void NeverTwoLeaders::report() {
+  struct Interval {
+    std::int64_t token, began, last_valid;
+  };
+  std::vector<Interval> terms;
+  const std::size_t used = std::min(log_->used.load(), Log::capacity);
+  for (std::size_t i = 0; i < used; ++i) {
+    const Term& term = log_->terms[i];
+    if (term.began != 0 && term.last_valid != 0) terms.push_back({term.token, term.began, term.last_valid});
+  }
+  std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.token < b.token; });
+  std::int64_t longest = 0;
+  std::int64_t valid_until_now = 0;
+  for (std::size_t i = 0; i + 1 < terms.size(); ++i) {
+    const Interval& next = terms[i + 1];
+    valid_until_now = std::max(valid_until_now, terms[i].last_valid);
+    EXPECT_LT(terms[i].token, next.token) << "two terms with one number";
+    EXPECT_LE(valid_until_now, next.began)
+        << "term " << next.token << " began while an earlier leader was still valid, for another "
+        << (valid_until_now - next.began) / 1000 << " us";
+    std::int64_t from = valid_until_now;
+    for (const std::int64_t fault : faults_) {
+      if (fault > from && fault < next.began) from = fault;
+    }
+    for (const auto& [begin, end] : outages_) {
+      if (begin < next.began && end > from) from = std::min(end, next.began);
+    }
+    const std::int64_t gap = next.began - from;
+    longest = std::max(longest, gap);
+    EXPECT_LE(gap, longest_gap / 1ns + stalls_.during(from, next.began))
+        << "nobody led after the last fault for " << gap / 1'000'000 << " ms";
+  }
+  std::cout << terms.size() << " terms, longest time without a leader " << longest / 1'000'000 << " ms\n";
+  for (const auto& [kind, count] : kinds_)
+    std::cout << "  " << count << " x " << kind << "\n";
+  EXPECT_GE(terms.size(), 2u) << "nobody took over";
+}
+
+TEST_P(NeverTwoLeaders, WhateverHappens) {
+  std::cout << "seed " << seed_ << " (ZKRECIPES_SEED)\n";
+  const char* soak = std::getenv("ZKRECIPES_SOAK");
+  const auto time = soak != nullptr ? std::chrono::seconds(std::stol(soak)) : 5s;
+  ASSERT_TRUE(eventually([&] { return somebody_leads_after(0); }));
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock lock(mutex);
+  const auto end = SteadyClock::now() + time;
+  while (SteadyClock::now() < end) {
+    never.wait_for(lock, std::chrono::milliseconds(100 + random_() % 700));
+    heal(false);
+    one_fault();
+  }
+  heal(true);
+  const std::int64_t healed = now_ns();
+  faults_.push_back(healed);
+  EXPECT_TRUE(eventually([&] { return somebody_leads_after(healed); }));
+  for (const auto& worker : crew_)
+    EXPECT_EQ(worker->finish(), EXIT_SUCCESS);
+  report();
+}
+
+INSTANTIATE_TEST_SUITE_P(Elections, NeverTwoLeaders, testing::Values("fair", "unfair"),
+                         [](const auto& kind) { return kind.param; });
+
+}  // namespace
+}  // namespace zkrecipes
+
+int main(int argc, char** argv) {
+  if (argc > 4 && std::string_view(argv[1]) == "--worker") {
+    return zkrecipes::run_worker(argv[2], argv[3], static_cast<unsigned>(std::stoul(argv[4])));
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
