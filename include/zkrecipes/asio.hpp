@@ -32,7 +32,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_ac
     async_acquire;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_acquire_many> async_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_acquire_shared> async_acquire_shared;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &LeaderElection::async_campaign> async_campaign;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_campaign> async_campaign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release> async_release;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_try_acquire, &Mutex::async_try_acquire,
                                      &Semaphore::async_try_acquire, &SharedMutex::async_try_acquire,
@@ -41,6 +41,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_tr
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_try_acquire_many> async_try_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_try_acquire_shared>
     async_try_acquire_shared;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wait_for_leader> async_wait_for_leader;
 
 /// revoke() and revoke_holders() of revoke.hpp. A cancelled request may stand.
 template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>

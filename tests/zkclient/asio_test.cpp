@@ -20,6 +20,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 #include <zkrecipes/asio.hpp>
+#include <zkrecipes/unfair_leader_election.hpp>
 
 #include "tests/support/testkit.hpp"
 
@@ -531,6 +532,27 @@ TEST_F(AsioTest, ACoroutineLeadsAndResigns) {
   zkrecipes::LeaderElection election(c(), "/election");
   run(lead(&election));
   EXPECT_EQ(election.leader(), std::nullopt);
+}
+
+asio::awaitable<void> lead_and_follow(zkrecipes::UnfairLeaderElection* election) {
+  using namespace asio::experimental::awaitable_operators;
+  zkrecipes::Leadership leadership = co_await zkrecipes::async_campaign(*election, use_awaitable);
+  const zkrecipes::LeaderCondition any{.ready = false};
+  const zkrecipes::Leader leader = co_await zkrecipes::async_wait_for_leader(*election, any, use_awaitable);
+  EXPECT_EQ(leader.term, leadership.token());
+  // A campaign behind it, and a wait for the one after it, until they are cancelled.
+  const zkrecipes::LeaderCondition later{.ready = false, .after = leader.term};
+  auto campaign = co_await (zkrecipes::async_campaign(*election, use_awaitable) || wait_for(50ms));
+  EXPECT_EQ(campaign.index(), 1u);
+  auto wait = co_await (zkrecipes::async_wait_for_leader(*election, later, use_awaitable) || wait_for(50ms));
+  EXPECT_EQ(wait.index(), 1u);
+  EXPECT_TRUE(leadership.valid());
+}
+
+TEST_F(AsioTest, ACoroutineFollowsALeader) {
+  zkrecipes::UnfairLeaderElection election(c(), "/election");
+  run(lead_and_follow(&election));
+  EXPECT_TRUE(eventually([&] { return !election.leader(); }));
 }
 
 }  // namespace
