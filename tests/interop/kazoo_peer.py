@@ -12,12 +12,24 @@ import uuid
 
 from kazoo.client import KazooClient
 from kazoo.recipe.lock import Lock, ReadLock, WriteLock
+from kazoo.retry import ForceRetryError
 
 
 class CuratorLock(Lock):
     """Names its nodes as Curator does, and waits for such nodes."""
     _NODE_NAME = "-lock-"
     _EXCLUDE_NAMES = ["-lock-"]
+
+
+class PatientReadLock(ReadLock):
+    """Waits for the writers before it. kazoo's own waits for the last writer of all, who may be waiting for it."""
+
+    def _get_predecessor(self, node):
+        children = self.client.get_children(self.path)
+        if node not in children:
+            raise ForceRetryError()
+        before = [name for name in children if "__lock__" in name and name[-10:] < node[-10:]]
+        return max(before, key=lambda name: name[-10:], default=None)
 
 
 overlaps = 0
@@ -64,7 +76,7 @@ def contend(client, rounds, job):
     try:
         for i in range(rounds):
             if kind == "rw" and i % 2 == 1:
-                with ReadLock(client, path):
+                with PatientReadLock(client, path):
                     shared(folder)
                 continue
             side = {"lock": Lock, "rw": WriteLock, "curator": CuratorLock}[kind]
