@@ -13,10 +13,6 @@ function(zkr_add_test name)
   endif()
   add_executable(${name}_test ${arg_SOURCES})
   zkr_configure_target(${name}_test)
-  if(ZKRECIPES_SANITIZE)
-    # A third of the time to compile; what is under test is optimised all the same.
-    target_compile_options(${name}_test PRIVATE -O0)
-  endif()
   target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}"
                                                   "${PROJECT_SOURCE_DIR}/include")
   if(arg_NO_MAIN)
