@@ -11,7 +11,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testkit::Box;
-using testkit::eventually;
 using testkit::SteadyClock;
 using zkclient::any_version;
 using zkclient::CallOptions;

@@ -22,7 +22,6 @@ using zkclient::Client;
 using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Error;
-using zkclient::ErrorKind;
 using zkclient::Path;
 using zkclient::Transaction;
 using zktesting::Fault;

@@ -252,12 +252,15 @@ class NeverTwoLeaders : public testing::TestWithParam<std::string> {
     for (std::size_t i = 0; i < crew_size; ++i)
       crew_.push_back(std::make_unique<Worker>(GetParam(), *ensemble_, descriptor_, static_cast<unsigned>(random_())));
   }
+
+ public:
   ~NeverTwoLeaders() override {
     crew_.clear();
     ::munmap(log_, sizeof(Log));
     ::close(descriptor_);
   }
 
+ protected:
   /// Who became leader last; any worker while there was none.
   Worker& newest_leader() {
     const std::size_t used = log_->used;

@@ -31,7 +31,6 @@ using testkit::result_of;
 using testkit::soon;
 using testkit::stopped;
 using zkclient::Client;
-using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Path;
 using zktesting::Direction;
@@ -99,6 +98,7 @@ TEST_F(SemaphoreFaults, StopWhileCreateInFlight) {
   Semaphore semaphore(client, "/semaphore", 3);
   semaphore.acquire({.deadline = soon()}).release();
   for (const bool cut : {false, true}) {
+    client.sync("/", {.deadline = soon()});  // The replies to what was removed before are not held.
     auto held = proxy.hold_next_reply(RequestType::multi);
     std::stop_source stop;
     auto waiting =

@@ -30,7 +30,6 @@ using testkit::soon;
 using testkit::SteadyClock;
 using testkit::stopped;
 using zkclient::Client;
-using zkclient::ConnectionState;
 using zkclient::Errc;
 using zkclient::Path;
 using zkclient::Result;

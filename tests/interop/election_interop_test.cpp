@@ -251,7 +251,8 @@ TEST(ElectionInterop, OneLeaderAtATimeThroughRandomKills) {
     crew[i] = std::make_unique<Process>(
         i < crew.size() / 2 ? ours : program.command("candidate", server.connect_string(), timeout), on_line);
   };
-  for (const std::size_t i : {2, 3, 0, 1}) {  // Curator's first: ours start so quickly that they would be the leaders.
+  for (const std::size_t i :
+       {2U, 3U, 0U, 1U}) {  // Curator's first: ours start so quickly that they would be the leaders.
     start(i);
     (void)waiting.take();
   }

@@ -18,7 +18,6 @@ using testkit::error_of;
 using testkit::eventually;
 using testkit::in_thread;
 using testkit::result_of;
-using testkit::soon;
 using testkit::stopped;
 using zkclient::Client;
 using zkclient::Errc;
