@@ -25,7 +25,6 @@ using testkit::stopped;
 using zkclient::Client;
 using zkclient::CreateMode;
 using zkclient::Errc;
-using zkclient::Path;
 using zkclient::Result;
 
 // --- What the standard asks of a SharedTimedLockable --------------------------------------------------------------

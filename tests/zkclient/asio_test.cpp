@@ -39,7 +39,6 @@ using zkclient::Created;
 using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Error;
-using zkclient::ErrorKind;
 using zkclient::NodeData;
 using zkclient::Path;
 using zkclient::Session;

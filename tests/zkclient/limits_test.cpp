@@ -24,7 +24,6 @@ using zkclient::Result;
 using zkclient::Stat;
 using zkclient::Transaction;
 using zkclient::Watch;
-using zkclient::Watched;
 using zkclient::WatchEvent;
 using zkclient::WatchEventType;
 

@@ -23,7 +23,6 @@ using zkclient::ClientOptions;
 using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::LogLevel;
-using zkclient::Path;
 using zkclient::Session;
 
 // All messages of a test.

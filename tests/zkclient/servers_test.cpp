@@ -46,7 +46,7 @@ class Names {
  public:
   explicit Names(Runtime& runtime) {
     std::promise<void> done;
-    const auto loop = runtime.impl();
+    const auto& loop = runtime.impl();
     loop->post([&, loop] {
       loop->resolver().set_function([state = state_](const std::vector<Host>& hosts) { return state->answer(hosts); });
       done.set_value();

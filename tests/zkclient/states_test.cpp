@@ -13,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testkit::Box;
-using testkit::eventually;
 using zkclient::Client;
 using zkclient::ClientOptions;
 using zkclient::ConnectionState;

@@ -12,7 +12,6 @@ using zkclient::Client;
 using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Error;
-using zkclient::ErrorKind;
 using zkclient::Path;
 using zkclient::Result;
 

@@ -10,7 +10,6 @@ using namespace std::chrono_literals;
 using testkit::Box;
 using testkit::error_of;
 using testkit::eventually;
-using zkclient::any_version;
 using zkclient::Children;
 using zkclient::Client;
 using zkclient::Errc;

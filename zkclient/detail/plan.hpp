@@ -63,7 +63,8 @@ void start(const CorePtr& core, Plan<T> plan, const CallOptions& call, Handler<T
   require_handler(handler, to_string(plan.request.type), plan.path);
   const auto op = make_op(core, plan, call);
   op->done = [core, plan = std::move(plan), handler = std::move(handler)](Reply reply) mutable {
-    core->callbacks()->post([held = Admission(core, reply.size()), plan = std::move(plan), handler = std::move(handler),
+    Admission held(core, reply.size());
+    core->callbacks()->post([held = std::move(held), plan = std::move(plan), handler = std::move(handler),
                              reply = std::move(reply)]() mutable { handler(to_result(plan, reply)); });
   };
   core->submit(op, call.stop);
@@ -130,14 +131,15 @@ void start_watched(const CorePtr& core, Plan<T> plan, WatchRegistry::Kind kind, 
   auto state = std::make_shared<WatchState>(core, plan.path, std::move(watch_handler), true);
   const auto shared_plan = std::make_shared<Plan<T>>(std::move(plan));
   Op::Done done = [core, shared_plan, state, handler = std::move(handler)](Reply reply) mutable {
-    core->callbacks()->post([held = Admission(core, reply.size()), shared_plan, state, handler = std::move(handler),
-                             reply = std::move(reply)]() mutable {
-      const struct Release {  // Also when the handler throws.
-        WatchState& state;
-        ~Release() { state.release(); }
-      } release{*state};
-      handler(to_watched(*shared_plan, reply, state));
-    });
+    Admission held(core, reply.size());
+    core->callbacks()->post(
+        [held = std::move(held), shared_plan, state, handler = std::move(handler), reply = std::move(reply)]() mutable {
+          const struct Release {  // Also when the handler throws.
+            WatchState& state;
+            ~Release() { state.release(); }
+          } release{*state};
+          handler(to_watched(*shared_plan, reply, state));
+        });
   };
   core->submit(make_watching_op(core, *shared_plan, kind, state, std::move(done), call), call.stop);
 }
