@@ -252,22 +252,6 @@ TEST_P(LocksFaults, SessionLostWhileWaiting) {
   expect_nothing_left();
 }
 
-TEST_P(LocksFaults, OwnNodeDeletedWhileWaiting) {
-  if (&kind() == &unfair) GTEST_SKIP() << "who waits has no node";
-  Client client = direct();
-  Lease held = block();
-  auto waiting = wait_behind(client, held);
-  const std::vector<Contender> before = SharedMutex(the_operator(), lock_path).contenders();
-  ASSERT_EQ(before.size(), 2u);
-  the_operator().remove(Path(lock_path) / before[1].node);
-  held.release();
-  Lease lease = result_of(waiting);
-  EXPECT_TRUE(lease.valid());
-  EXPECT_GT(lease.token(), before[1].token) << "queued again, at the end";
-  lease.release();
-  expect_nothing_left();
-}
-
 // J2
 TEST_P(LocksFaults, HolderVanishesBeforeItIsWatched) {
   Client client = proxied();
@@ -415,6 +399,27 @@ TEST_P(LocksFaults, NoServer) {
             Errc::deadline_exceeded);
   proxy.refuse(false);
   acquire(client).release();
+  expect_nothing_left();
+}
+
+// --- Whoever waits has a node ----------------------------------------------------------------------------------------
+
+class QueueFaults : public LocksFaults {};
+INSTANTIATE_TEST_SUITE_P(All, QueueFaults, ::testing::Values(&writer, &reader),
+                         [](const auto& instance) { return std::string(instance.param->name); });
+
+TEST_P(QueueFaults, OwnNodeDeletedWhileWaiting) {
+  Client client = direct();
+  Lease held = block();
+  auto waiting = wait_behind(client, held);
+  const std::vector<Contender> before = SharedMutex(the_operator(), lock_path).contenders();
+  ASSERT_EQ(before.size(), 2u);
+  the_operator().remove(Path(lock_path) / before[1].node);
+  held.release();
+  Lease lease = result_of(waiting);
+  EXPECT_TRUE(lease.valid());
+  EXPECT_GT(lease.token(), before[1].token) << "queued again, at the end";
+  lease.release();
   expect_nothing_left();
 }
 
