@@ -20,6 +20,7 @@ const zkclient::Path& Election::path() const noexcept { return core_->path(); }
 Leadership Election::campaign(const CallOptions& call) { return Leadership(core_->campaign(call)); }
 
 void Election::async_campaign(zkclient::Handler<Leadership> handler, const CallOptions& call) {
+  zk::require_handler(handler, "campaign", core_->path().str());
   auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
     if (result) {
       handler(Leadership(std::move(*result)));

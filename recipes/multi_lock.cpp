@@ -7,6 +7,8 @@
 
 #include <zkclient/error.hpp>
 
+#include "zkclient/detail/calls.hpp"
+
 namespace zkrecipes {
 
 using zkclient::CallOptions;
@@ -232,6 +234,7 @@ MultiLease MultiLock::acquire(const CallOptions& call) { return std::move(*run(f
 std::optional<MultiLease> MultiLock::try_acquire(const CallOptions& call) { return run(true, call); }
 
 void MultiLock::async_acquire(zkclient::Handler<MultiLease> handler, const CallOptions& call) {
+  zkclient::detail::require_handler(handler, operation, "");
   auto wrapped = [handler = std::move(handler)](Result<std::optional<MultiLease>> result) mutable {
     if (result) {
       handler(std::move(**result));
@@ -243,6 +246,7 @@ void MultiLock::async_acquire(zkclient::Handler<MultiLease> handler, const CallO
 }
 
 void MultiLock::async_try_acquire(zkclient::Handler<std::optional<MultiLease>> handler, const CallOptions& call) {
+  zkclient::detail::require_handler(handler, operation, "");
   start(Form::asynchronous, true, std::move(handler), call);
 }
 

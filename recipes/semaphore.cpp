@@ -165,6 +165,7 @@ zkclient::Handler<LeasePtrs> to_handler(zkclient::Handler<std::vector<Lease>> ha
 }  // namespace
 
 void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler, const CallOptions& call) {
+  zk::require_handler(handler, operation, state_->path.str());
   zk::start_work<LeasePtrs>(state_->owner.impl(), call,
                             take_many(state_->pool, state_->id, count, Patience::wait, call),
                             to_handler(std::move(handler)), operation, state_->path.str());
@@ -172,6 +173,7 @@ void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Leas
 
 void Semaphore::async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
                                        const CallOptions& call) {
+  zk::require_handler(handler, operation, state_->path.str());
   zk::start_work<LeasePtrs>(state_->owner.impl(), call,
                             take_many(state_->pool, state_->id, count, Patience::try_once, call),
                             to_handler(std::move(handler)), operation, state_->path.str());

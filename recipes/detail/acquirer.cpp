@@ -60,6 +60,7 @@ std::optional<Lease> Acquirer::try_acquire_until(std::chrono::steady_clock::time
 }
 
 void Acquirer::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) const {
+  zk::require_handler(handler, operation_, path_);
   auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
     if (result) {
       handler(Lease(std::move(*result)));
@@ -71,6 +72,7 @@ void Acquirer::async_acquire(zkclient::Handler<Lease> handler, const CallOptions
 }
 
 void Acquirer::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) const {
+  zk::require_handler(handler, operation_, path_);
   auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
     if (result) {
       handler(to_optional(std::move(*result)));

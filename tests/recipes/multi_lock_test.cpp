@@ -236,6 +236,12 @@ TEST_F(MultiLockTest, RefusesBadInput) {
   MultiLock twice;
   twice.add(a());
   EXPECT_EQ(error_of([&] { twice.add(a()); }), Errc::invalid_argument);
+  // An empty handler could not be told anything.
+  EXPECT_EQ(error_of([&] { all().async_acquire({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { a().async_acquire({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { b().async_try_acquire_shared({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { c().async_try_acquire({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { client().async_get("/a", {}); }), Errc::invalid_argument);
   MultiLease empty;
   EXPECT_FALSE(empty.valid());
   EXPECT_EQ(error_of([&] { empty.release(); }), Errc::not_held);
