@@ -20,6 +20,8 @@ using namespace detail;
 constexpr int start_attempts = 3;
 constexpr std::chrono::seconds start_patience{10};
 constexpr std::chrono::milliseconds between_probes{20};
+/// A busy machine can keep an answer back for that long.
+constexpr std::chrono::seconds role_patience{3};
 constexpr std::chrono::milliseconds peer_patience{1000};
 constexpr std::chrono::milliseconds write_timeout{5000};
 
@@ -35,9 +37,13 @@ struct Role {
   std::uint64_t epoch = 0;
 };
 
-/// Nothing if the server does not serve.
-std::optional<Role> ask_role(const Endpoint& endpoint) {
-  const auto answer = ask_server(endpoint, "srvr", Clock::now() + probe_timeout);
+/// Nothing if the server does not serve, or does not answer until the deadline. Asks at least once.
+std::optional<Role> ask_role(const Endpoint& endpoint, Deadline deadline) {
+  auto answer = ask_server(endpoint, "srvr", Clock::now() + probe_timeout);
+  while (!answer && Clock::now() < deadline) {
+    std::this_thread::sleep_for(between_probes);
+    answer = ask_server(endpoint, "srvr", Clock::now() + probe_timeout);
+  }
   if (!answer || answer->find("Mode:") == std::string::npos) {
     return std::nullopt;
   }
@@ -103,7 +109,8 @@ struct Ensemble::Impl {
   void apply_isolation();
   void check(std::size_t index) const;
   [[nodiscard]] Endpoint endpoint(std::size_t index) const { return {servers[index].address(), servers[index].port()}; }
-  [[nodiscard]] std::map<std::size_t, Role> roles() const;
+  /// Of those that serve, and answer within `patience` each (paused ones: no longer than once is asked).
+  [[nodiscard]] std::map<std::size_t, Role> roles(std::chrono::milliseconds patience = {}) const;
   [[nodiscard]] std::vector<std::size_t> majority_to_try() const;
   [[nodiscard]] std::vector<std::size_t> running_to_try() const;
   /// Waits until what `choose` returns is not empty and each of these commits.
@@ -193,11 +200,12 @@ void Ensemble::Impl::check(std::size_t index) const {
   }
 }
 
-std::map<std::size_t, Role> Ensemble::Impl::roles() const {
+std::map<std::size_t, Role> Ensemble::Impl::roles(std::chrono::milliseconds patience) const {
   std::map<std::size_t, Role> result;
   for (std::size_t i = 0; i < servers.size(); ++i) {
     if (servers[i].running()) {
-      if (const auto role = ask_role(endpoint(i))) {
+      const Deadline deadline = Clock::now() + (servers[i].process_->paused() ? std::chrono::milliseconds() : patience);
+      if (const auto role = ask_role(endpoint(i), deadline)) {
         result[i] = *role;
       }
     }
@@ -279,7 +287,7 @@ Ensemble::Ensemble(EnsembleOptions options) {
   for (int attempt = 1;; ++attempt) {
     impl_->build();
     try {
-      wait_for_all(start_patience);
+      wait_for_all(start_patience * attempt);
       return;
     } catch (const Error&) {
       if (attempt == start_attempts) {
@@ -314,11 +322,11 @@ Server& Ensemble::server(std::size_t index) {
   return impl_->servers[index];
 }
 
-std::optional<std::size_t> Ensemble::leader() const { return leader_of(impl_->roles()); }
+std::optional<std::size_t> Ensemble::leader() const { return leader_of(impl_->roles(role_patience)); }
 
 std::vector<std::size_t> Ensemble::followers() const {
   std::vector<std::size_t> result;
-  for (const auto& [index, role] : impl_->roles()) {
+  for (const auto& [index, role] : impl_->roles(role_patience)) {
     if (role.follows) {
       result.push_back(index);
     }

@@ -45,7 +45,7 @@ enum class Isolation {
 class Ensemble {
  public:
   /// Starts all the servers and returns when each of them serves reads and writes: about 1.5 s. An
-  /// ensemble that does not get there in 10 s is thrown away and started again, up to three times:
+  /// ensemble that does not get there in 10 s is thrown away and started again (20 s, then 30 s):
   /// rarely a new leader sits on its requests for half a minute.
   explicit Ensemble(EnsembleOptions options = {});
   ~Ensemble();
@@ -60,8 +60,8 @@ class Ensemble {
   [[nodiscard]] Server& server(std::size_t index);
 
   /// Who says of itself that it leads. Of two that say so (one is isolated and has not noticed),
-  /// the one with the newer epoch. Asks the servers; those that do not answer within 150 ms are
-  /// skipped.
+  /// the one with the newer epoch. Asks the servers; those that are paused, or do not answer for
+  /// three seconds, are skipped.
   [[nodiscard]] std::optional<std::size_t> leader() const;
   /// Those that say that they follow, in ascending order. An isolated one says so until it notices.
   [[nodiscard]] std::vector<std::size_t> followers() const;

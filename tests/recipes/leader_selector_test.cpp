@@ -228,9 +228,11 @@ TEST_F(LeaderSelectorTest, TaskStalls) {
 
 // A stop callback of the task's that blocks does not keep the next one from leading.
 TEST_F(LeaderSelectorTest, TaskStallsAndItsStopCallbackBlocks) {
+  std::latch inside(1);
   std::latch go_on(1);
   LeaderSelector stalled(client(), "/selector",
                          [&](const std::stop_token& stop, SelectedLeadership&) {
+                           inside.count_down();
                            const std::stop_callback blocking(stop, [&] { go_on.wait(); });
                            go_on.wait();
                          },
@@ -239,7 +241,7 @@ TEST_F(LeaderSelectorTest, TaskStallsAndItsStopCallbackBlocks) {
   Runs healthy;
   Client other = make_client();
   LeaderSelector next(other, "/selector", healthy.task());
-  ASSERT_TRUE(remain(1));
+  inside.wait();
   next.start();
   (void)healthy.begun.take();
   EXPECT_TRUE(next.is_leader());
@@ -253,15 +255,15 @@ TEST_F(LeaderSelectorTest, TaskThatSaysAliveIsLeftAlone) {
   LeaderSelector selector(
       client(), "/selector",
       [&](const std::stop_token& stop, SelectedLeadership& leadership) {
-        const auto end = SteadyClock::now() + 1500ms;
-        while (SteadyClock::now() < end) {
+        const auto end = SteadyClock::now() + 5s;
+        while (!stop.stop_requested() && SteadyClock::now() < end) {
           leadership.alive();
-          std::this_thread::yield();
+          (void)eventually([&] { return stop.stop_requested(); }, 5ms);
         }
         EXPECT_FALSE(stop.stop_requested());
         done.put(leadership.valid());
       },
-      {.requeue = false, .progress_timeout = 700ms, .on_error = [&](const std::exception_ptr&) { ++errors; }});
+      {.requeue = false, .progress_timeout = 2s, .on_error = [&](const std::exception_ptr&) { ++errors; }});
   selector.start();
   EXPECT_TRUE(done.take());
   selector.close({.deadline = soon()});

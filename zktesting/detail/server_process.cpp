@@ -193,6 +193,7 @@ void ServerProcess::launch() {
   if (!guard_->running()) {
     write_files();
     guard_->launch();
+    paused_ = false;
   }
 }
 
@@ -248,6 +249,7 @@ void ServerProcess::pause() {
     throw Error(fmt::format("the server on {} does not run: cannot pause it", plan_.endpoint.text()));
   }
   guard_->signal(SIGSTOP);
+  paused_ = true;
   // Each thread stops when it notices; until then it could still answer somebody.
   const Deadline deadline = Clock::now() + pause_timeout;
   while (!all_threads_stopped(pid)) {
@@ -260,6 +262,7 @@ void ServerProcess::pause() {
 
 void ServerProcess::resume() {
   const std::lock_guard lock(mutex_);
+  paused_ = false;
   guard_->signal(SIGCONT);
 }
 
@@ -277,6 +280,11 @@ void ServerProcess::wipe() {
 bool ServerProcess::running() const {
   const std::lock_guard lock(mutex_);
   return guard_->running();
+}
+
+bool ServerProcess::paused() const {
+  const std::lock_guard lock(mutex_);
+  return paused_ && guard_->running();
 }
 
 int ServerProcess::pid() const {

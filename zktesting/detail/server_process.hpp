@@ -49,6 +49,8 @@ class ServerProcess {
   void wipe();
 
   [[nodiscard]] bool running() const;
+  /// Whether it runs and pause() was called last.
+  [[nodiscard]] bool paused() const;
   [[nodiscard]] int pid() const;
   [[nodiscard]] std::string log() const;
   [[nodiscard]] const Endpoint& endpoint() const { return plan_.endpoint; }
@@ -63,6 +65,7 @@ class ServerProcess {
   std::filesystem::path directory_;
   mutable std::mutex mutex_;
   std::unique_ptr<Guard> guard_;
+  bool paused_ = false;
 };
 
 }  // namespace zktesting::detail
