@@ -8,20 +8,22 @@
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
+#   scripts/setup.sh --tls      also what scripts/build_tls_client.sh needs (preset tls)
 #   scripts/setup.sh --all      all of these
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=$root/build/deps
 
-with_lint=0 with_clang=0 with_bench=0
+with_lint=0 with_clang=0 with_bench=0 with_tls=0
 for argument in "$@"; do
   case $argument in
     --lint) with_lint=1 ;;
     --clang) with_clang=1 ;;
     --bench) with_bench=1 ;;
+    --tls) with_tls=1 ;;
     --interop) ;;  # Part of the tests now.
-    --all) with_lint=1 with_clang=1 with_bench=1 ;;
+    --all) with_lint=1 with_clang=1 with_bench=1 with_tls=1 ;;
     -h | --help) sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) echo "setup: unknown option $argument (see --help)" >&2; exit 2 ;;
   esac
@@ -106,6 +108,13 @@ find_missing() {
     need libclang-rt-14-dev have_file 'lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
   fi
   if ((with_bench)); then need libzookeeper-mt-dev have_library zookeeper_mt; fi
+  if ((with_tls)); then
+    need libssl-dev have_file 'include/openssl/ssl.h'
+    need libsasl2-dev have_file 'include/sasl/sasl.h'
+    need libsasl2-modules have_file 'lib/*/sasl2/libdigestmd5.so'
+    need dpkg-dev have_command dpkg-source
+    need openssl have_command openssl
+  fi
 }
 
 find_missing

@@ -2,7 +2,7 @@
 # Builds the project and runs its tests. Works alone, from any directory, on a fresh Debian 12.
 #
 #   scripts/test.sh                    preset dev, all tests
-#     --preset NAME                    dev, release, asan, tsan or clang
+#     --preset NAME                    dev, release, asan, tsan, clang or tls (scripts/build_tls_client.sh)
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
@@ -47,7 +47,13 @@ step "setup"
 if ((setup)); then
   options=()
   [[ $preset != clang ]] || options+=(--clang)
+  [[ $preset != tls ]] || options+=(--tls)
   scripts/setup.sh "${options[@]+"${options[@]}"}"
+fi
+
+if [[ $preset == tls ]]; then
+  step "C client"
+  scripts/build_tls_client.sh
 fi
 
 build=$root/build/$preset
