@@ -7,11 +7,13 @@ Finds the Apache ZooKeeper C client. Components:
 ``st``  the single-threaded library, target ``ZooKeeper::st`` (the default component)
 ``mt``  the multi-threaded library, target ``ZooKeeper::mt``
 
-The two export the same symbols: never link both into one program.
+The two export the same symbols: never link both into one program. ``ZooKeeper_ROOT`` is the prefix of
+another C client than the system's, one with TLS for instance.
 
 Result variables: ``ZooKeeper_FOUND``, ``ZooKeeper_VERSION``, ``ZooKeeper_INCLUDE_DIR``,
 ``ZooKeeper_st_LIBRARY``, ``ZooKeeper_mt_LIBRARY``, and what the ``st`` library was built with:
-``ZooKeeper_HAS_SSL`` (zookeeper_init_ssl) and ``ZooKeeper_HAS_SASL`` (zookeeper_init_sasl).
+``ZooKeeper_HAS_SSL`` (zookeeper_init_ssl) and ``ZooKeeper_HAS_SASL`` (zookeeper_init_sasl). Each needs
+the headers and libraries of OpenSSL, or Cyrus SASL, and is false without them.
 #]=======================================================================]
 
 find_path(ZooKeeper_INCLUDE_DIR NAMES zookeeper/zookeeper.h)
@@ -66,19 +68,43 @@ unset(_zookeeper_reason)
 if(ZooKeeper_st_FOUND)
   include(CheckCXXSourceCompiles)
   include(CMakePushCheckState)
+  find_package(OpenSSL QUIET)
+  find_path(ZooKeeper_SASL_INCLUDE_DIR NAMES sasl/sasl.h)
+  find_library(ZooKeeper_SASL_LIBRARY NAMES sasl2)
+  mark_as_advanced(ZooKeeper_SASL_INCLUDE_DIR ZooKeeper_SASL_LIBRARY)
+  if(NOT ZooKeeper_CHECKED_LIBRARY STREQUAL ZooKeeper_st_LIBRARY)
+    unset(ZooKeeper_SSL_SYMBOL CACHE)
+    unset(ZooKeeper_SASL_SYMBOL CACHE)
+    set(ZooKeeper_CHECKED_LIBRARY "${ZooKeeper_st_LIBRARY}" CACHE INTERNAL "")
+  endif()
   cmake_push_check_state(RESET)
-  set(CMAKE_REQUIRED_LIBRARIES "${ZooKeeper_st_LIBRARY}")
   set(CMAKE_REQUIRED_QUIET TRUE)
+  set(CMAKE_REQUIRED_LIBRARIES "${ZooKeeper_st_LIBRARY}")
+  if(OPENSSL_FOUND) # Libraries that a static C client needs.
+    list(APPEND CMAKE_REQUIRED_LIBRARIES OpenSSL::SSL OpenSSL::Crypto)
+  endif()
+  if(ZooKeeper_SASL_LIBRARY)
+    list(APPEND CMAKE_REQUIRED_LIBRARIES "${ZooKeeper_SASL_LIBRARY}")
+  endif()
   foreach(_zookeeper_feature IN ITEMS ssl sasl)
     string(TOUPPER "${_zookeeper_feature}" _zookeeper_upper)
     check_cxx_source_compiles(
       "extern \"C\" void zookeeper_init_${_zookeeper_feature}(void);
        int main() { zookeeper_init_${_zookeeper_feature}(); }"
-      ZooKeeper_HAS_${_zookeeper_upper})
+      ZooKeeper_${_zookeeper_upper}_SYMBOL)
+    set(ZooKeeper_HAS_${_zookeeper_upper} "${ZooKeeper_${_zookeeper_upper}_SYMBOL}")
   endforeach()
   cmake_pop_check_state()
   unset(_zookeeper_feature)
   unset(_zookeeper_upper)
+  if(ZooKeeper_HAS_SSL AND NOT OPENSSL_FOUND)
+    set(ZooKeeper_HAS_SSL FALSE)
+    message(STATUS "The ZooKeeper C client has TLS, but OpenSSL's headers are missing (Debian: libssl-dev)")
+  endif()
+  if(ZooKeeper_HAS_SASL AND NOT (ZooKeeper_SASL_INCLUDE_DIR AND ZooKeeper_SASL_LIBRARY))
+    set(ZooKeeper_HAS_SASL FALSE)
+    message(STATUS "The ZooKeeper C client has SASL, but Cyrus SASL's headers are missing (Debian: libsasl2-dev)")
+  endif()
 endif()
 
 if(ZooKeeper_st_FOUND AND NOT TARGET ZooKeeper::st)
@@ -88,10 +114,16 @@ if(ZooKeeper_st_FOUND AND NOT TARGET ZooKeeper::st)
                              INTERFACE_INCLUDE_DIRECTORIES "${ZooKeeper_INCLUDE_DIR}")
   if(ZooKeeper_HAS_SSL)
     set_property(TARGET ZooKeeper::st APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS HAVE_OPENSSL_H)
+    set_property(TARGET ZooKeeper::st APPEND PROPERTY INTERFACE_LINK_LIBRARIES OpenSSL::SSL
+                                                      OpenSSL::Crypto)
   endif()
   if(ZooKeeper_HAS_SASL)
     set_property(TARGET ZooKeeper::st APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS
                                                       HAVE_CYRUS_SASL_H)
+    set_property(TARGET ZooKeeper::st APPEND PROPERTY INTERFACE_INCLUDE_DIRECTORIES
+                                                      "${ZooKeeper_SASL_INCLUDE_DIR}")
+    set_property(TARGET ZooKeeper::st APPEND PROPERTY INTERFACE_LINK_LIBRARIES
+                                                      "${ZooKeeper_SASL_LIBRARY}")
   endif()
 endif()
 

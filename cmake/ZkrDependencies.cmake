@@ -27,6 +27,10 @@ if(NOT TARGET fmt::fmt)
 endif()
 
 find_package(ZooKeeper 3.8 REQUIRED COMPONENTS st OPTIONAL_COMPONENTS mt)
+if(ZKRECIPES_REQUIRE_TLS AND NOT ZooKeeper_HAS_SSL)
+  message(FATAL_ERROR "The ZooKeeper C client that was found has no TLS: ${ZooKeeper_st_LIBRARY}\n"
+                      "Build one that has it with scripts/build_tls_client.sh, then start with a fresh build folder")
+endif()
 
 if(ZKRECIPES_BUILD_TESTS)
   find_package(GTest QUIET)
