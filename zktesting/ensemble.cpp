@@ -86,6 +86,9 @@ bool commits(const Endpoint& endpoint, Deadline deadline) {
 
 void validate(const EnsembleOptions& options) {
   detail::validate(options.server);
+  if (options.server.secure_port) {
+    throw Error("ensemble options: secure_port is for a single server only");
+  }
   if (options.size < 3 || options.size > 9 || options.size % 2 == 0) {
     throw Error(fmt::format("ensemble options: size {} is not an odd number from 3 to 9", options.size));
   }

@@ -18,8 +18,12 @@ std::unique_ptr<detail::ServerProcess> start_standalone(const ServerOptions& opt
   for (int attempt = 1;; ++attempt) {
     const std::string address = detail::random_loopback_address();
     const detail::Endpoint endpoint{address, detail::free_port(address)};
-    auto process = std::make_unique<detail::ServerProcess>(
-        detail::ServerPlan{.options = options, .endpoint = endpoint, .members = {}, .id = 0});
+    std::uint16_t secure_port = 0;
+    while (options.secure_port && (secure_port == 0 || secure_port == endpoint.port)) {
+      secure_port = detail::free_port(address);
+    }
+    auto process = std::make_unique<detail::ServerProcess>(detail::ServerPlan{
+        .options = options, .endpoint = endpoint, .secure_port = secure_port, .members = {}, .id = 0});
     process->launch();
     try {
       process->await_ready();
@@ -27,7 +31,9 @@ std::unique_ptr<detail::ServerProcess> start_standalone(const ServerOptions& opt
     } catch (const Error&) {
       // Between our choice of the port and the server's bind, somebody else may have taken it.
       process->kill();
-      if (attempt == start_attempts || !detail::is_taken(endpoint)) {
+      const bool taken =
+          detail::is_taken(endpoint) || (secure_port != 0 && detail::is_taken({endpoint.address, secure_port}));
+      if (attempt == start_attempts || !taken) {
         throw;
       }
     }
@@ -55,6 +61,13 @@ Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 
 std::string Server::connect_string() const { return process_->endpoint().text(); }
+
+std::string Server::secure_connect_string() const {
+  if (process_->secure_port() == 0) {
+    throw Error("this server has no port with TLS (ServerOptions::secure_port)");
+  }
+  return detail::Endpoint{process_->endpoint().address, process_->secure_port()}.text();
+}
 
 std::string Server::address() const { return process_->endpoint().address; }
 

@@ -30,10 +30,13 @@ struct ServerOptions {
   /// True: every write is on the disk before it is acknowledged, as in production.
   bool fsync = false;
   /// Further lines of zoo.cfg, e.g. {"maxClientCnxns", "60"}. They win over the defaults, but may
-  /// not set what the server needs for itself (clientPort, clientPortAddress, dataDir, ...).
+  /// not set what the server needs for itself (clientPort, secureClientPort, dataDir, ...).
   std::map<std::string, std::string> config;
   /// Further flags of the Java machine, after our own, e.g. "-Djute.maxbuffer=4096".
   std::vector<std::string> jvm_flags;
+  /// A second port, with TLS (and Netty in place of the server's own connections). `config` says with which keys
+  /// ("ssl.keyStore.location", ...).
+  bool secure_port = false;
   /// How long a start may take before it counts as failed. About 0.5 s is usual.
   std::chrono::milliseconds start_timeout{30'000};
 };
@@ -68,6 +71,8 @@ class Server {
 
   /// "127.a.b.c:port", to be passed to a client.
   [[nodiscard]] std::string connect_string() const;
+  /// The same for the port with TLS. Throws `Error` if there is none.
+  [[nodiscard]] std::string secure_connect_string() const;
   [[nodiscard]] std::string address() const;
   [[nodiscard]] std::uint16_t port() const;
   /// The server's folder: zoo.cfg, data/, log.

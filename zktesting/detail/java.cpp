@@ -61,6 +61,15 @@ constexpr std::array jars{
     // Without it the server listens but never serves, and does not say why.
     Jar{"snappy-java.jar", "libsnappy-java"},
     Jar{"slf4j-simple.jar", ""},
+    // For ServerOptions::secure_port.
+    Jar{"netty-handler.jar", ""},
+    Jar{"netty-transport.jar", ""},
+    Jar{"netty-transport-native-epoll.jar", ""},
+    Jar{"netty-transport-native-unix-common.jar", ""},
+    Jar{"netty-resolver.jar", ""},
+    Jar{"netty-codec.jar", ""},
+    Jar{"netty-buffer.jar", ""},
+    Jar{"netty-common.jar", ""},
 };
 
 std::string find_jars() {

@@ -98,8 +98,9 @@ void validate(const ServerOptions& options) {
   if (options.min_session_timeout > options.max_session_timeout) {
     throw Error("server options: min_session_timeout is greater than max_session_timeout");
   }
-  static const std::set<std::string_view> ours{"clientPort", "clientPortAddress", "dataDir", "dataLogDir",
-                                               "dynamicConfigFile"};
+  static const std::set<std::string_view> ours{
+      "clientPort",       "clientPortAddress",      "dataDir", "dataLogDir", "dynamicConfigFile",
+      "secureClientPort", "secureClientPortAddress"};
   for (const auto& [key, value] : options.config) {
     check_line("config key", key);
     check_line("config value", value);
@@ -164,6 +165,11 @@ std::map<std::string, std::string> ServerProcess::configuration() const {
   result["dataDir"] = directory_ / "data";
   result["clientPort"] = std::to_string(plan_.endpoint.port);
   result["clientPortAddress"] = plan_.endpoint.address;
+  if (plan_.secure_port != 0) {
+    result["secureClientPort"] = std::to_string(plan_.secure_port);
+    result["secureClientPortAddress"] = plan_.endpoint.address;
+    result["serverCnxnFactory"] = "org.apache.zookeeper.server.NettyServerCnxnFactory";
+  }
   for (const auto& [key, value] : plan_.members) {
     result[key] = value;
   }

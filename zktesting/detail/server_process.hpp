@@ -16,6 +16,7 @@ namespace zktesting::detail {
 struct ServerPlan {
   ServerOptions options;
   Endpoint endpoint;                           ///< For clients.
+  std::uint16_t secure_port = 0;               ///< With TLS; 0: none.
   std::map<std::string, std::string> members;  ///< Lines of the ensemble; they win.
   int id = 0;                                  ///< Of a member of an ensemble.
 };
@@ -54,6 +55,7 @@ class ServerProcess {
   [[nodiscard]] int pid() const;
   [[nodiscard]] std::string log() const;
   [[nodiscard]] const Endpoint& endpoint() const { return plan_.endpoint; }
+  [[nodiscard]] std::uint16_t secure_port() const { return plan_.secure_port; }
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
 
  private:
