@@ -5,7 +5,7 @@
 namespace zkclient {
 
 const Features& features() noexcept {
-  static constexpr Features all{false, false, ZOO_VERSION};
+  static constexpr Features all{ZKCLIENT_HAS_SSL != 0, ZKCLIENT_HAS_SASL != 0, ZOO_VERSION};
   return all;
 }
 

@@ -24,18 +24,26 @@ namespace detail {
 class ClientCore;
 }
 
-/// Files in PEM format.
+/// An encrypted connection. Files in PEM format; they are checked when the client is made, and read again by the C
+/// client at each connection. It needs all three, also where the server does not ask for a certificate. Who else may
+/// vouch for the server, and what is not checked: docs/connection.md. Nothing here may contain a comma.
 struct TlsOptions {
   std::string ca_file;           ///< Whom the server's certificate must be signed by.
   std::string certificate_file;  ///< The client's own, with its chain.
   std::string key_file;
-  std::string key_passphrase = {};
+  std::string key_passphrase = {};  ///< Of an encrypted key. No error text or log line ever holds it.
 };
 
+/// A login by Cyrus SASL, at the beginning of each connection. One that is refused ends the calls that wait with
+/// Errc::auth_failed; the client tries again with a new session a second later.
 struct SaslOptions {
-  std::string mechanism;  ///< "DIGEST-MD5", "GSSAPI".
-  std::string user;
-  std::string password = {};
+  std::string mechanisms;     ///< The best of these, separated by spaces: "DIGEST-MD5", "GSSAPI".
+  std::string user = {};      ///< Not for GSSAPI, which takes it from the Kerberos ticket.
+  std::string password = {};  ///< No error text or log line ever holds it.
+  std::string realm = {};     ///< Empty: the server's.
+  std::string service = "zookeeper";
+  /// What the server calls itself: for DIGEST-MD5 the default, for GSSAPI the host name in its Kerberos principal.
+  std::string host = "zk-sasl-md5";
 };
 
 struct ClientOptions {
@@ -48,9 +56,9 @@ struct ClientOptions {
   Path prefix = {};
   /// Resume this session instead of opening a new one. If the server no longer has it, it is reported as lost.
   std::optional<SessionCredentials> resume = {};
-  /// Encrypt the connection. Errc::unsupported unless features().tls.
+  /// Encrypt the connection. Errc::unsupported unless features().tls, and together with `sasl`.
   std::optional<TlsOptions> tls = {};
-  /// Authenticate by SASL. Errc::unsupported unless features().sasl.
+  /// Authenticate by SASL. Errc::unsupported unless features().sasl, and together with `tls`.
   std::optional<SaslOptions> sasl = {};
 };
 

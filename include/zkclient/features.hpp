@@ -4,8 +4,8 @@
 
 namespace zkclient {
 
-/// What can be asked of this library as it was built. TLS and SASL need a C client that has them, which Debian's has
-/// not; this version does not use them where they are there, either: both are false.
+/// What can be asked of this library as it was built. TLS and SASL need a C client that was built with them, which
+/// Debian's is not: docs/connection.md tells how to get one.
 struct Features {
   bool tls = false;   ///< Encrypted connections: ClientOptions::tls.
   bool sasl = false;  ///< SASL authentication: ClientOptions::sasl.

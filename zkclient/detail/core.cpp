@@ -2,9 +2,9 @@
 
 #include "zkclient/detail/core.hpp"
 
-#include <zkclient/features.hpp>
-
 #include <boost/asio/post.hpp>
+
+#include "zkclient/detail/security.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -21,9 +21,15 @@ void check_options(const ClientOptions& options) {
   if (options.resume && (options.resume->id == 0 || options.resume->password.size() != 16)) {
     refuse("resume needs a session id and its password of 16 bytes");
   }
-  // Never an unencrypted connection in place of an encrypted one.
-  if (options.tls && !features().tls) throw Error(Errc::unsupported, "client", "", "ClientOptions::tls");
-  if (options.sasl && !features().sasl) throw Error(Errc::unsupported, "client", "", "ClientOptions::sasl");
+}
+
+// Never an unencrypted connection in place of an encrypted one, or an anonymous one in place of one with a login.
+void check_security(ClientOptions& options) {
+  if (options.tls) options.tls = checked(std::move(*options.tls));
+  if (options.sasl) check(*options.sasl);
+  if (options.tls && options.sasl) {
+    throw Error(Errc::unsupported, "client", "", "ClientOptions::tls and ::sasl together: the C client takes only one");
+  }
 }
 
 }  // namespace
@@ -31,6 +37,7 @@ void check_options(const ClientOptions& options) {
 std::shared_ptr<ClientCore> ClientCore::start(std::shared_ptr<Loop> loop, std::string_view hosts,
                                               ClientOptions options) {
   check_options(options);
+  check_security(options);
   std::shared_ptr<ClientCore> core(new ClientCore(std::move(loop), parse_hosts(hosts), std::move(options)));
   core->loop_->add(core);
   core->shared_session_ = std::make_shared<SessionState>(core->options_.session_timeout);
@@ -50,7 +57,8 @@ ClientCore::ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, Clie
       hosts_(std::move(hosts)),
       look_up_timer_(loop_->context()),
       deadline_timer_(loop_->context()),
-      random_(std::random_device{}()) {}
+      random_(std::random_device{}()),
+      login_timer_(loop_->context()) {}
 
 ClientCore::~ClientCore() { loop_->remove(this); }
 
@@ -111,6 +119,7 @@ void ClientCore::do_close() {
   closing_ = true;
   loop_->remove(this);
   deadline_timer_.cancel();
+  login_timer_.cancel();
   look_up_ = nullptr;
   stop_looking_up();
   for (Signal* waiter : update_waiters_)

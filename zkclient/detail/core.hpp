@@ -206,6 +206,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void end_session(ConnectionState state);
   void retire(const std::shared_ptr<Connection>& connection);
   void change_state(ConnectionState state);
+  void refuse_login();
 
   std::shared_ptr<Op> prepare(Request request, const Call& call, Op::Done done);
   void start_op(const std::shared_ptr<Op>& op);
@@ -262,6 +263,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   Op::TimePoint deadline_timer_due_ = Op::TimePoint::max();
   std::vector<std::weak_ptr<SubscriptionState>> listeners_;
   std::minstd_rand random_;
+  asio::steady_timer login_timer_;
+  bool login_refused_ = false;
   int retiring_ = 0;
   bool closing_ = false;
 };

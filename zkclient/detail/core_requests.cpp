@@ -147,6 +147,10 @@ void ClientCore::pump() {
       finish(op);
       continue;
     }
+    if (!connection_->handle->has_room()) {
+      waiting_.push_front(op);
+      return;
+    }
     const WatchRegistry::Kind kind = watch_kind(op->request.type);
     if (op->request.watch && !connection_->watches.reserve(op->request.path, kind)) {
       fail(op, Errc::overloaded, no_room_to_watch);
@@ -226,7 +230,8 @@ void ClientCore::give_up(const std::shared_ptr<Op>& op, Errc code) {
   if (sent) {
     fail(op, Errc::in_doubt, code == Errc::cancelled ? "cancelled after it was sent" : "no reply before the deadline");
   } else {
-    fail(op, code);
+    const bool late = code == Errc::deadline_exceeded && connection_ != nullptr && connection_->handle != nullptr;
+    fail(op, code, late ? connection_->handle->trouble() : std::string());
   }
 }
 

@@ -118,8 +118,11 @@ void ClientCore::open_handle(const std::string& addresses) {
   const SessionCredentials known{session.id(), session.password()};
   try {
     connection.handle = std::make_shared<Handle>(context(), connection);
-    connection.handle->open(odd_list(addresses, random_()), options_.session_timeout,
-                            known.id != 0 ? known : connection.resume);
+    connection.handle->open({.addresses = odd_list(addresses, random_()),
+                             .timeout = options_.session_timeout,
+                             .resume = known.id != 0 ? known : connection.resume,
+                             .tls = options_.tls ? &*options_.tls : nullptr,
+                             .sasl = options_.sasl ? &*options_.sasl : nullptr});
     connection.addresses = addresses;
     connection.barrier_due = known.id != 0 || connection.resume.id != 0;
     servers_applied();

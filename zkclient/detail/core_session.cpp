@@ -11,6 +11,7 @@ namespace zkclient::detail {
 namespace {
 
 constexpr auto goodbye_patience = std::chrono::milliseconds(1000);
+constexpr auto login_pause = std::chrono::milliseconds(1000);  // After one that was refused.
 
 }  // namespace
 
@@ -49,6 +50,7 @@ void ClientCore::Connection::on_handle_event(HandleEvent event) {
       core->refuse_credentials();
       core->lose_session("the server refused the credentials");
       break;
+    case HandleEvent::login_refused: core->refuse_login(); break;
   }
 }
 
@@ -158,9 +160,28 @@ void ClientCore::lose_session(const char* why) {
     log(LogLevel::warning, fmt::format("{}: lost: {}{}", session_name(connection_->session->id()), why, with));
   }
   end_session(ConnectionState::lost);
+  if (login_refused_) return;  // refuse_login() goes on.
   // Not from inside a callback of what has just ended.
   asio::post(context(), [self = shared_from_this()] {
     if (!self->closing_ && self->connection_->session->over()) self->open_session();
+  });
+}
+
+// Credentials that are put right at the server, or a login that failed for want of a key server, may do later.
+void ClientCore::refuse_login() {
+  if (closing_) return;
+  log(LogLevel::error, "SASL: the login was refused, or failed");
+  login_refused_ = true;
+  lose_session("the login failed");
+  login_refused_ = false;
+  std::deque<std::shared_ptr<Op>> waiting;
+  waiting.swap(waiting_);
+  for (const auto& op : waiting) {
+    if (op->state == Op::State::waiting) fail(op, Errc::auth_failed, "SASL");
+  }
+  login_timer_.expires_after(login_pause);
+  login_timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (!error && !self->closing_ && self->connection_->session->over()) self->open_session();
   });
 }
 

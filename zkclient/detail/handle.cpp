@@ -8,6 +8,11 @@
 #include <utility>
 
 namespace zkclient::detail {
+namespace {
+
+constexpr std::size_t big_request = 16'384;  // May fill the socket's buffer.
+
+}  // namespace
 
 // What the C client fills in when a transaction completes; its addresses must not change until then.
 struct Op::MultiBuffers {
@@ -207,6 +212,7 @@ bool Handle::submit(const std::shared_ptr<Op>& op) {
   op->reply.sent = BootClock::now();
   op->in_library = op;
   ++in_flight_;
+  if (op->request.wire_size() > big_request) unsent_ = true;  // Perhaps; drive() will know.
   const int code = send(*op);
   if (code != ZOK) {  // Refused before it was queued: nothing was sent.
     --in_flight_;

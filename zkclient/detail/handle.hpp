@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -18,12 +19,29 @@
 
 struct _zhandle;
 
+namespace zkclient {
+struct SaslOptions;
+struct TlsOptions;
+}  // namespace zkclient
+
 namespace zkclient::detail {
+
+class SaslLogin;
 
 namespace asio = boost::asio;
 
-/// `flushed`: an `authenticate` that had to wait for unsent requests may be submitted again.
-enum class HandleEvent { connected, disconnected, expired, auth_failed, flushed };
+/// `flushed`: what had to wait for unsent requests (an `authenticate`, or for `has_room`) may be submitted again.
+/// `login_refused`: SASL failed; the session is over.
+enum class HandleEvent { connected, disconnected, expired, auth_failed, login_refused, flushed };
+
+/// What a handle is opened with.
+struct HandleOptions {
+  std::string addresses;  ///< "ip:port,..."
+  std::chrono::milliseconds timeout;
+  SessionCredentials resume = {};  ///< If it has an id.
+  const TlsOptions* tls = nullptr;
+  const SaslOptions* sasl = nullptr;
+};
 
 /// What a handle tells its owner. Never called from inside the C client, so everything is allowed in there.
 class HandleOwner {
@@ -51,11 +69,13 @@ class Handle : public std::enable_shared_from_this<Handle> {
   static void initialize_library();
   static void set_library_log_level(LogLevel level) noexcept;
 
-  /// Starts to connect to `addresses` ("ip:port,..."), resuming `resume` if it has an id.
-  void open(const std::string& addresses, std::chrono::milliseconds timeout, const SessionCredentials& resume);
+  /// Starts to connect.
+  void open(const HandleOptions& options);
 
   /// Sends `op`; only while connected. False when the connection turned out to be broken: nothing was sent.
   bool submit(const std::shared_ptr<Op>& op);
+  /// Whether the connection can take a request now; if not, HandleEvent::flushed tells when to ask again.
+  bool has_room();
   /// Before the first request of a handle: proves all these identities. Does nothing later.
   void authenticate_first(const std::vector<std::shared_ptr<Credential>>& credentials);
   bool connected() const noexcept { return connected_; }
@@ -64,6 +84,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::chrono::milliseconds timeout() const;
   /// The "ip:port" that it is connected to.
   std::optional<std::string> server() const;
+  /// Why there is no connection, as far as it is known; else "".
+  const std::string& trouble() const noexcept { return trouble_; }
 
   /// Ends the session at the server (as far as it can be reached: a server that says nothing for `patience` is given up)
   /// and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is told to
@@ -101,8 +123,10 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void on_readable();
   void on_writable();
   void process(int events);
-  std::chrono::microseconds give_up_on_silence(int fd);
+  void read_on();
+  std::chrono::microseconds give_up_on_silence();
   void check_connection();
+  void check_login();
   void forget_closed_socket();
   void finish_broken_connection();
   void flush_broken_connection();
@@ -114,6 +138,22 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void finish_close();
   void abandon();
   void cut_connection();
+
+  // TLS: handle_tls.cpp.
+  struct Aside;
+  /// The C client's messages of this thread go into `lines` while it exists.
+  struct LineCollector {
+    explicit LineCollector(std::vector<std::string>& lines);
+    ~LineCollector();
+  };
+  static void block_broken_pipe_signal();
+  void run_aside(UniqueFunction<void()> work, UniqueFunction<void()> then);
+  void end_aside();
+  bool shakes_hands() const;
+  void shake_hands();
+  void handshake_failed(const std::string& reason, bool permanent);
+  void cut_attempt();
+  void say_goodbye_aside();
 
   asio::io_context& context_;
   HandleOwner* owner_;
@@ -140,6 +180,14 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::chrono::milliseconds close_patience_{0};
   UniqueFunction<void()> closed_;
   std::deque<Ready> ready_;
+  bool tls_ = false;
+  bool aside_ = false;         // A thread has the C client's handle.
+  bool unsent_ = false;        // The C client waits until it can write.
+  bool crowded_ = false;       // So do we.
+  bool more_to_read_ = false;  // Inside OpenSSL, perhaps.
+  std::thread helper_;
+  std::string trouble_;
+  std::shared_ptr<SaslLogin> sasl_;
 };
 
 }  // namespace zkclient::detail

@@ -32,7 +32,7 @@ void Handle::arm_close_timer() {
 
 void Handle::continue_close() {
   if (phase_ != Phase::draining || running_ready_) return;
-  if (zh_ == nullptr || dead_ || !connected_) {
+  if (aside_ || zh_ == nullptr || dead_ || !connected_) {
     finish_close();
   } else if (in_flight_ == 0) {
     say_goodbye();
@@ -53,6 +53,12 @@ void Handle::say_goodbye() {
   }
   if ((interest & ZOOKEEPER_WRITE) != 0) {  // A request is still partly unsent; on_writable() comes back here.
     arm_write();
+    return;
+  }
+  if (tls_) {
+    phase_ = Phase::saying_goodbye;
+    arm_close_timer();
+    say_goodbye_aside();
     return;
   }
   const std::array<std::uint32_t, 3> frame = {htonl(8), htonl(0x7fffff00U), htonl(static_cast<std::uint32_t>(-11))};
@@ -84,6 +90,10 @@ void Handle::read_goodbye() {
 
 void Handle::finish_close() {
   if (phase_ == Phase::closed) return;
+  if (aside_) {  // Its end comes back here.
+    cut_connection();
+    return;
+  }
   const auto self = shared_from_this();
   abandon();
   run_ready();  // Requests that never got a reply.
@@ -96,6 +106,10 @@ void Handle::finish_close() {
 
 void Handle::drop() {
   assert(!running_ready_);
+  if (aside_) {
+    cut_connection();
+    end_aside();
+  }
   abandon();
   run_ready();
   owner_ = nullptr;
@@ -108,7 +122,10 @@ void Handle::abandon() {
   timer_.cancel();
   close_timer_.cancel();
   connected_ = false;
-  if (zh_ == nullptr) return;
+  if (zh_ == nullptr) {
+    drop_descriptor();
+    return;
+  }
   cut_connection();
   drop_descriptor();
   zookeeper_close(zh_);
@@ -121,7 +138,7 @@ void Handle::cut_connection() {
   int fd = -1;
   if (descriptor_.is_open()) {
     fd = descriptor_.native_handle();
-  } else if (zoo_state(zh_) == ZOO_CONNECTED_STATE) {
+  } else if (zh_ != nullptr && zoo_state(zh_) == ZOO_CONNECTED_STATE) {
     int interest = 0;
     timeval wait{};
     zookeeper_interest(zh_, &fd, &interest, &wait);

@@ -10,11 +10,8 @@
 #include <zookeeper/zookeeper.h>
 
 #include <cassert>
-#include <cstring>
 
 #include <boost/asio/post.hpp>
-
-#include "zkclient/detail/log.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -23,38 +20,13 @@ constexpr auto descriptor_pause = std::chrono::milliseconds(50);   // Before the
 constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect.
 constexpr int not_connected_state = 999;  // The C client closed its socket after a failed send, without an event.
 
-void take_log_line(const char* line) { log_library_line(line); }
-
 }  // namespace
-
-void Handle::initialize_library() { set_library_log_level(log_level()); }
-
-// Its errors are our warnings, and so on. Its debugging messages stay off: some are about what it has just freed.
-void Handle::set_library_log_level(LogLevel level) noexcept {
-  int native = 0;
-  if (level == LogLevel::warning) native = ZOO_LOG_LEVEL_ERROR;
-  if (level == LogLevel::info) native = ZOO_LOG_LEVEL_WARN;
-  if (level == LogLevel::debug) native = ZOO_LOG_LEVEL_INFO;
-  zoo_set_debug_level(static_cast<ZooLogLevel>(native));
-}
 
 Handle::Handle(asio::io_context& context, HandleOwner& owner)
     : context_(context), owner_(&owner), descriptor_(context), timer_(context), close_timer_(context) {}
 
 Handle::~Handle() {
   assert(phase_ == Phase::closed || zh_ == nullptr);  // Its owner closes or abandons it.
-}
-
-void Handle::open(const std::string& addresses, std::chrono::milliseconds timeout, const SessionCredentials& resume) {
-  clientid_t identity{};
-  identity.client_id = resume.id;
-  std::memcpy(identity.passwd, resume.password.data(), std::min(resume.password.size(), sizeof identity.passwd));
-  zh_ = zookeeper_init2(addresses.c_str(), &Handle::watcher, static_cast<int>(timeout.count()),
-                        resume.id != 0 ? &identity : nullptr, this, ZOO_NO_LOG_CLIENTENV, &take_log_line);
-  if (zh_ == nullptr) throw Error(Errc::system_error, "connect", "", std::strerror(errno));
-  zoo_set_servers_resolution_delay(zh_, -1);  // The addresses are numeric; never look them up again.
-  phase_ = Phase::open;
-  schedule_drive();
 }
 
 SessionCredentials Handle::credentials() const {
@@ -96,6 +68,7 @@ void Handle::session_event(int state) {
     if (!connected_) tell(HandleEvent::connected);
     connected_ = true;
     attempt_patience_ = {};
+    trouble_.clear();
   } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
     connected_ = false;
     dead_ = true;
@@ -125,9 +98,17 @@ void Handle::flush_broken_connection() {
     if (zookeeper_interest(zh_, &fd, &interest, &wait) != ZOK) return;
     if (fd == -1) continue;
     ::shutdown(fd, SHUT_RDWR);
-    zookeeper_process(zh_, ZOOKEEPER_WRITE | ZOOKEEPER_READ);
+    zookeeper_process(zh_, tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
     return;
   }
+}
+
+// A login that failed is told by the state alone.
+void Handle::check_login() {
+  if (sasl_ == nullptr || dead_ || zoo_state(zh_) != ZOO_AUTH_FAILED_STATE) return;
+  connected_ = false;
+  dead_ = true;
+  ready_.push_back({nullptr, HandleEvent::login_refused});
 }
 
 // Mostly the C client has closed it. After a ping that could not be sent it has not: what arrived is read to its end.
@@ -150,6 +131,10 @@ void Handle::schedule_drive() {
 // Asks the C client what it waits for, and arms that. Also where it connects, pings and finds out about time-outs.
 void Handle::drive() {
   if (phase_ != Phase::open && phase_ != Phase::draining) return;
+  if (aside_) {
+    arm_timer(give_up_on_silence());
+    return;
+  }
   if (dead_) {
     drop_descriptor();
     run_ready();
@@ -162,18 +147,22 @@ void Handle::drive() {
   timeval wait{};
   const int code = zookeeper_interest(zh_, &fd, &interest, &wait);
   if (code != ZOK) {
+    check_login();
     finish_broken_connection();
     drop_descriptor();
     if (!dead_) arm_timer(std::chrono::milliseconds(1));
   } else {
     if (fd == -1) drop_descriptor();
+    unsent_ = (interest & ZOOKEEPER_WRITE) != 0;
+    const bool wants_write = unsent_ || std::exchange(crowded_, false);
     // Asio goes on listening for writability once it was asked to, which would wake the loop after each reply.
-    if (fd != -1 && listens_for_write_ && (interest & ZOOKEEPER_WRITE) == 0) stop_listening();
+    if (fd != -1 && listens_for_write_ && !wants_write) stop_listening();
     const bool ready = fd != -1 && (descriptor_.is_open() || take_descriptor(fd));
-    if (ready && (interest & ZOOKEEPER_READ) != 0) arm_read();
-    if (ready && (interest & ZOOKEEPER_WRITE) != 0) arm_write();
+    // Before the handshake there is nothing to read, but the C client would.
+    if (ready && (interest & ZOOKEEPER_READ) != 0 && !shakes_hands()) arm_read();
+    if (ready && wants_write) arm_write();
     arm_timer(std::chrono::seconds(wait.tv_sec) + std::chrono::microseconds(wait.tv_usec));
-    if (ready && !connected_) arm_timer(give_up_on_silence(fd));
+    if (ready && !connected_) arm_timer(give_up_on_silence());
     if (fd != -1 && !ready) arm_timer(descriptor_pause);
     tell_flushed();
   }
@@ -196,7 +185,7 @@ bool Handle::take_descriptor(int fd) {
 // A server that accepts and then says nothing (one that is just starting, or hangs) must not cost a lease: the C client
 // would wait for two thirds of the session's time. Each attempt gets twice as long as the one before, so that a slow
 // server is reached all the same. Returns when to look again.
-std::chrono::microseconds Handle::give_up_on_silence(int fd) {
+std::chrono::microseconds Handle::give_up_on_silence() {
   if (attempt_patience_ == std::chrono::milliseconds::zero()) {
     attempt_patience_ = std::max(timeout() / 6, shortest_attempt);
   }
@@ -205,8 +194,9 @@ std::chrono::microseconds Handle::give_up_on_silence(int fd) {
     return std::chrono::duration_cast<std::chrono::microseconds>(left);
   }
   attempt_patience_ = std::min(attempt_patience_ * 2, timeout());
-  ::shutdown(fd, SHUT_RDWR);
-  zookeeper_process(zh_, ZOOKEEPER_WRITE | ZOOKEEPER_READ);
+  cut_attempt();
+  if (aside_) return std::chrono::seconds(1);  // Its end calls drive().
+  check_login();
   forget_closed_socket();
   schedule_drive();
   return std::chrono::seconds(1);
@@ -216,7 +206,7 @@ void Handle::drop_descriptor() {
   boost::system::error_code ignored;
   if (descriptor_.is_open()) descriptor_.close(ignored);
   ++generation_;
-  read_armed_ = write_armed_ = listens_for_write_ = false;
+  read_armed_ = write_armed_ = listens_for_write_ = more_to_read_ = false;
 }
 
 // Forgets all waits, and what the event loop listens for.
@@ -271,6 +261,7 @@ void Handle::forget_closed_socket() {
 }
 
 void Handle::on_readable() {
+  if (aside_) return;
   if (phase_ == Phase::saying_goodbye) {
     read_goodbye();
     return;
@@ -281,16 +272,31 @@ void Handle::on_readable() {
 void Handle::on_writable() { process(ZOOKEEPER_WRITE); }
 
 void Handle::process(int events) {
-  if (phase_ != Phase::open && phase_ != Phase::draining) return;
+  if (aside_ || (phase_ != Phase::open && phase_ != Phase::draining)) return;
+  if (shakes_hands()) {
+    shake_hands();
+    return;
+  }
   // One call takes one reply. The bound keeps one busy session from starving the others.
-  for (int turn = 0; turn < 64; ++turn) {
+  int turn = 0;
+  for (; turn < 64; ++turn) {
     const int code = zookeeper_process(zh_, events);
     if (code != ZOK) break;
     if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
   }
+  check_login();
   forget_closed_socket();
+  if (tls_ && turn == 64) read_on();
   run_ready();
   drive();
+}
+
+// What OpenSSL has decrypted already does not make the socket readable.
+void Handle::read_on() {
+  if (!descriptor_.is_open() || std::exchange(more_to_read_, true)) return;
+  asio::post(context_, [self = shared_from_this()] {
+    if (std::exchange(self->more_to_read_, false)) self->on_readable();
+  });
 }
 
 // Tells the owner what the C client reported. The owner may submit, close or abandon this handle meanwhile.

@@ -1,0 +1,80 @@
+// The C client's ways to begin: plain, with TLS, with SASL.
+
+#include "zkclient/detail/handle.hpp"
+
+#include <zookeeper/zookeeper.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "zkclient/detail/log.hpp"
+#include "zkclient/detail/security.hpp"
+
+namespace zkclient::detail {
+namespace {
+
+thread_local std::vector<std::string>* collector = nullptr;
+
+void take_log_line(const char* line) {
+  if (collector != nullptr) {
+    collector->emplace_back(line);
+  } else {
+    log_library_line(line);
+  }
+}
+
+}  // namespace
+
+Handle::LineCollector::LineCollector(std::vector<std::string>& lines) { collector = &lines; }
+Handle::LineCollector::~LineCollector() { collector = nullptr; }
+
+void Handle::initialize_library() { set_library_log_level(log_level()); }
+
+// Its errors are our warnings, and so on. Its debugging messages stay off: some are about what it has just freed.
+void Handle::set_library_log_level(LogLevel level) noexcept {
+  int native = 0;
+  if (level == LogLevel::warning) native = ZOO_LOG_LEVEL_ERROR;
+  if (level == LogLevel::info) native = ZOO_LOG_LEVEL_WARN;
+  if (level == LogLevel::debug) native = ZOO_LOG_LEVEL_INFO;
+  zoo_set_debug_level(static_cast<ZooLogLevel>(native));
+}
+
+void Handle::open(const HandleOptions& options) {
+  clientid_t identity{};
+  identity.client_id = options.resume.id;
+  std::memcpy(identity.passwd, options.resume.password.data(),
+              std::min(options.resume.password.size(), sizeof identity.passwd));
+  const clientid_t* const resumed = options.resume.id != 0 ? &identity : nullptr;
+  const char* const addresses = options.addresses.c_str();
+  const int timeout = static_cast<int>(options.timeout.count());
+  const int flags = ZOO_NO_LOG_CLIENTENV;
+  tls_ = options.tls != nullptr;
+  if (options.sasl != nullptr) sasl_ = std::make_shared<SaslLogin>(*options.sasl);
+  if (tls_) {
+#if ZKCLIENT_HAS_SSL
+    block_broken_pipe_signal();
+    // It takes no log callback: until it has one, its messages would go to standard error.
+    zoo_set_debug_level(static_cast<ZooLogLevel>(0));
+    zh_ = zookeeper_init_ssl(addresses, tls_argument(*options.tls).c_str(), &Handle::watcher, timeout, resumed, this,
+                             flags);
+    initialize_library();
+    if (zh_ != nullptr) zoo_set_log_callback(zh_, &take_log_line);
+#endif
+  } else if (sasl_ != nullptr) {
+#if ZKCLIENT_HAS_SASL
+    const SaslOptions& login = sasl_->options();
+    zoo_sasl_params_t parameters{login.service.c_str(), login.host.empty() ? nullptr : login.host.c_str(),
+                                 login.mechanisms.c_str(), static_cast<const sasl_callback_t*>(sasl_->callbacks())};
+    zh_ = zookeeper_init_sasl(addresses, &Handle::watcher, timeout, resumed, this, flags, &take_log_line, &parameters);
+#endif
+  } else {
+    zh_ = zookeeper_init2(addresses, &Handle::watcher, timeout, resumed, this, flags, &take_log_line);
+  }
+  if (zh_ == nullptr) throw Error(Errc::system_error, "connect", "", std::strerror(errno));
+  zoo_set_servers_resolution_delay(zh_, -1);  // The addresses are numeric; never look them up again.
+  phase_ = Phase::open;
+  schedule_drive();
+}
+
+}  // namespace zkclient::detail
