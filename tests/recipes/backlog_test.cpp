@@ -1,0 +1,95 @@
+#include "recipes/detail/backlog.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace zkrecipes::detail {
+namespace {
+
+std::vector<ItemKey> keys(const std::vector<std::pair<std::int32_t, std::int32_t>>& all) {
+  std::vector<ItemKey> made;
+  for (const auto& [priority, sequence] : all)
+    made.push_back({priority, sequence, std::to_string(priority) + "/" + std::to_string(sequence)});
+  return made;
+}
+
+TEST(Backlog, InOrderWhileNobodyIsFaster) {
+  Backlog backlog;
+  const std::vector<ItemKey> all = keys({{0, 1}, {0, 2}, {0, 3}, {1, 0}});
+  backlog.replace(all, {});
+  for (const ItemKey& key : all) {
+    EXPECT_EQ(backlog.next(12345), key);
+    backlog.won();
+  }
+  EXPECT_FALSE(backlog.next(0));
+  EXPECT_TRUE(backlog.empty());
+}
+
+TEST(Backlog, LeavesOutWhatIsClaimedOrHeld) {
+  Backlog backlog;
+  backlog.hold("0/2");
+  backlog.replace(keys({{0, 1}, {0, 2}, {0, 3}, {0, 4}}), {"0/1", "of somebody else"});
+  EXPECT_EQ(backlog.next(0)->name, "0/3");
+  backlog.let_go("0/2");
+  backlog.replace(keys({{0, 1}, {0, 2}}), {});
+  EXPECT_EQ(backlog.size(), 2u);
+}
+
+TEST(Backlog, SpreadsWhenBeatenAndComesBack) {
+  Backlog backlog;
+  std::vector<std::pair<std::int32_t, std::int32_t>> many;
+  for (int i = 0; i < 1000; ++i)
+    many.emplace_back(0, i);
+  backlog.replace(keys(many), {});
+  for (int i = 0; i < 20; ++i)
+    backlog.beaten();
+  EXPECT_EQ(backlog.next(63)->sequence, 63);
+  EXPECT_EQ(backlog.next(64)->sequence, 0) << "never further than the widest spread";
+  for (int i = 0; i < 20; ++i)
+    backlog.won();
+  EXPECT_EQ(backlog.next(63)->sequence, 1) << "what was passed over comes first";
+}
+
+TEST(Backlog, NeverPassesOverAPriority) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 100; ++round) {
+    Backlog backlog;
+    backlog.replace(keys({{-1, 5}, {0, 1}, {0, 2}, {0, 3}, {7, 0}, {7, 1}}), {});
+    for (int i = 0; i < 10; ++i)
+      backlog.beaten();
+    std::int32_t last = -1;
+    while (const auto key = backlog.next(static_cast<std::uint32_t>(random()))) {
+      EXPECT_GE(key->priority, last);
+      last = key->priority;
+    }
+  }
+}
+
+TEST(Backlog, ReturnedItemGetsItsPlace) {
+  Backlog backlog;
+  backlog.replace(keys({{0, 2}, {0, 4}, {3, 1}}), {});
+  for (const ItemKey& key : keys({{0, 3}, {3, 0}, {-5, 9}, {9, 9}, {0, 3}}))
+    backlog.insert(key);
+  std::vector<ItemKey> order;
+  while (auto key = backlog.next(0))
+    order.push_back(*key);
+  EXPECT_EQ(order, keys({{-5, 9}, {0, 2}, {0, 3}, {0, 4}, {3, 0}, {3, 1}, {9, 9}}));
+  // The counter has wrapped.
+  backlog.replace(keys({{0, 2147483647}, {0, -2147483647}}), {});
+  backlog.insert(keys({{0, -2147483647 - 1}}).front());
+  EXPECT_EQ(backlog.items()[1].sequence, -2147483647 - 1);
+}
+
+TEST(FolderChanges, TellsAdditionsFromRemovals) {
+  const FolderChanges before = folder_changes(10, 4);  // 7 made, 3 deleted.
+  EXPECT_EQ(folder_changes(12, 2).created, before.created) << "two more deleted";
+  EXPECT_NE(folder_changes(12, 2).deleted, before.deleted);
+  EXPECT_EQ(folder_changes(11, 5).deleted, before.deleted) << "one more made";
+  EXPECT_NE(folder_changes(12, 4).created, before.created) << "one more made, one more deleted";
+  constexpr std::int32_t most = 2147483647;
+  EXPECT_EQ(folder_changes(most, 10).created, folder_changes(-most - 1, 9).created) << "it wraps";
+}
+
+}  // namespace
+}  // namespace zkrecipes::detail
