@@ -66,6 +66,7 @@ void LeaseCore::lose() {
   detach();
   Status held = Status::held;
   if (!status_.compare_exchange_strong(held, Status::lost)) return;
+  if (grant_.on_lost) grant_.on_lost();
   grant_.client->callbacks()->post([self] { self->grant_.lost.request_stop(); }, true);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -31,6 +32,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     std::string data = {};  ///< What was written into the watched node.
     std::stop_source lost = {};
     std::stop_source revoke = {};
+    std::function<void()> on_lost = {};  ///< For the recipe: on the loop thread, before the holder is told.
     /// Watch the own node from the start, so that an operator's delete is seen at once; otherwise only when the lease
     /// has been held for a while: short critical sections are over before, and do not pay.
     bool watch_at_once = false;

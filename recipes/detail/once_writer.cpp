@@ -84,7 +84,7 @@ Awaitable<Written> OnceWriter::write(std::vector<Transaction::Operation> operati
     }
     const bool spoilt = of_slot && (written.code == zk::rc::no_node || written.code == zk::rc::bad_version);
     if (spoilt && !doubted) {  // Deleted or written by hand: take another one.
-      forget(std::move(slot));
+      forget(std::exchange(slot, nullptr));
       continue;
     }
     if (of_slot) written.reply.error = zk::rc::to_errc(written.code);

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <zkclient/result.hpp>
+#include <zkclient/types.hpp>
+
+namespace zkrecipes {
+
+namespace detail {
+class ClaimState;
+}
+
+/// An item of a queue that is being worked on: still in the queue, but nobody else gets it. commit() takes it out for
+/// good. A claim that is given back, dropped, or whose session ends lets the item go back to the place it had; so an item
+/// may be worked on more than once, and never is lost.
+///
+/// It keeps neither its queue nor its client open: it is lost when the last Client, or the last recipe with one, goes.
+///
+/// Thread safety: const members from any thread; moving, committing and giving back like any other object.
+class [[nodiscard]] Claim {
+ public:
+  /// An empty claim: valid() is false, commit() and give_back() fail with not_held.
+  Claim() noexcept;
+  explicit Claim(std::unique_ptr<detail::ClaimState> state) noexcept;  ///< For recipes.
+  Claim(Claim&&) noexcept;
+  /// Gives back what it stood for, without waiting.
+  Claim& operator=(Claim&& other) noexcept;
+  /// Gives the item back without waiting, unless it was committed or given back before. Never throws.
+  ~Claim();
+
+  /// The item; "" for an empty claim.
+  const std::string& data() const noexcept;
+  /// All items of the node. More than one only if Curator put them there together (QueueLayout::curator()).
+  const std::vector<std::string>& items() const noexcept;
+  /// The name of the item's node, and its priority.
+  const std::string& node() const noexcept;
+  std::int32_t priority() const noexcept;
+  /// How often this item was claimed, this time included (with prefetch also by those who never looked at it).
+  int deliveries() const noexcept;
+
+  /// True while nobody else can have the item, by this process's own clock; no round trip.
+  bool valid() const noexcept;
+  /// Fires once when the claim is lost, before anybody else can have the item; see Lease::lost().
+  std::stop_token lost() const noexcept;
+
+  /// Takes the item out of the queue, if it is still ours. Errors: not_held (lost, or ended before: the item may go, or
+  /// have gone, to somebody else), in_doubt (the deadline, a stop request, or the end of the session or of the client
+  /// came before the answer), and those common to all operations of Client. After in_doubt and not_held the claim is over.
+  void commit(const zkclient::CallOptions& call = {});
+  void async_commit(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+  /// Lets others have the item, in its old place. Returns when that has happened; when the call ends early
+  /// (deadline_exceeded, cancelled) it happens in the background. Errors: not_held, and those common to all operations.
+  void give_back(const zkclient::CallOptions& call = {});
+  void async_give_back(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+
+ private:
+  std::unique_ptr<detail::ClaimState> state_;
+};
+
+}  // namespace zkrecipes

@@ -1,0 +1,163 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <zkclient/client.hpp>
+
+#include <zkrecipes/claim.hpp>
+#include <zkrecipes/queue_layout.hpp>
+
+namespace zkrecipes {
+
+struct QueueOptions {
+  /// Default: standard() for a Queue, curator() for a PriorityQueue.
+  std::optional<QueueLayout> layout = {};
+  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+  std::string id = {};                           ///< Shown to operators in the data of claims.
+  /// At most that many items, claimed ones included; 0: any number. Kept exactly among those who push with a limit.
+  std::size_t capacity = 0;
+  /// Claims per item: one that came back that often (given back, or its claimer's session ended) is not claimed again
+  /// but moved to `dead_letters`. 0: no limit.
+  int max_deliveries = 0;
+  /// The path of another queue of the same layout. Default: `path`/dead, or `path`-dead in foreign layouts.
+  std::optional<zkclient::Path> dead_letters = {};
+  /// So many items are claimed ahead of the calls to claim(), at most half of what is waiting, so that others get some.
+  /// What nobody asks for within a second goes back. 0 to 1000.
+  int prefetch = 0;
+};
+
+/// One item, as seen by anybody.
+struct QueueItem {
+  std::string node;  ///< Its name.
+  std::string data;  ///< As it is in the node.
+  std::int32_t priority = 0;
+  int deliveries = 0;                           ///< How often it was claimed.
+  std::string claimed_by;                       ///< What the claimer wrote; "" if nobody has it.
+  std::chrono::system_clock::time_point since;  ///< When it was pushed, by the server's clock.
+};
+
+/// What Queue and PriorityQueue have in common: everything but push.
+class QueueBase {
+ public:
+  /// Takes the first item out of the queue; waits for one, for ever unless `call` has a deadline or a stop token. At most
+  /// once: if this process dies before it has worked on the item, the item is gone (use claim() otherwise).
+  /// Errors: see the table in Queue, and those common to all operations of Client.
+  std::string pop(const zkclient::CallOptions& call = {});
+  /// The same if there is an item now.
+  std::optional<std::string> try_pop(const zkclient::CallOptions& call = {});
+  /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed.
+  std::optional<std::string> try_pop_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  std::optional<std::string> try_pop_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  /// The same; `handler` is called exactly once, on the callback executor. Many at a time are the way to be fast: their
+  /// requests go out together.
+  void async_pop(zkclient::Handler<std::string> handler, const zkclient::CallOptions& call = {});
+  void async_try_pop(zkclient::Handler<std::optional<std::string>> handler, const zkclient::CallOptions& call = {});
+
+  /// Claims the first item that nobody has claimed. At least once: the item stays in the queue until Claim::commit().
+  /// Waiting and errors as pop().
+  Claim claim(const zkclient::CallOptions& call = {});
+  std::optional<Claim> try_claim(const zkclient::CallOptions& call = {});
+  std::optional<Claim> try_claim_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  std::optional<Claim> try_claim_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  void async_claim(zkclient::Handler<Claim> handler, const zkclient::CallOptions& call = {});
+  void async_try_claim(zkclient::Handler<std::optional<Claim>> handler, const zkclient::CallOptions& call = {});
+
+  /// The first item that nobody has claimed, left where it is; nullopt when there is none.
+  std::optional<std::string> peek(const zkclient::CallOptions& call = {}) const;
+  /// Nodes of items, claimed ones included. One round trip.
+  std::size_t size(const zkclient::CallOptions& call = {}) const;
+  /// All items in order, claimed ones included. Reads every one of them.
+  std::vector<QueueItem> list(const zkclient::CallOptions& call = {}) const;
+
+  const zkclient::Path& path() const noexcept;
+
+ protected:
+  QueueBase(zkclient::Client client, zkclient::Path path, QueueOptions options, bool prioritized);
+  ~QueueBase();
+  QueueBase(QueueBase&&) noexcept;
+  QueueBase& operator=(QueueBase&&) noexcept;
+
+  bool push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
+                  const zkclient::CallOptions& call);
+  void async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority,
+                        zkclient::Handler<void> handler, const zkclient::CallOptions& call);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A first-in-first-out queue for all processes that name the same path.
+/// Source: "Queues" in ZooKeeper's recipes; Apache Curator's DistributedQueue; kazoo's Queue and LockingQueue.
+///
+///   path (persistent)
+///    |-- items (persistent)
+///    |    |-- item-0000000007    persistent: the item's bytes; its version counts how often it was claimed
+///    |    '-- item-0000000008
+///    |-- claims (container)
+///    |    '-- item-0000000007    ephemeral: somebody works on it; data: who
+///    '-- slots (container)
+///         '-- <uuid>             ephemeral: makes a write whose reply was lost repeatable, see below
+///
+/// Invariant: an item leaves `items` in one transaction, once, by its pop() or the commit() of its newest claim.
+///
+/// Every push, pop, claim and commit is one transaction that also writes to a slot of ours on condition of its version.
+/// If its reply is lost it is sent again: the condition fails if it was applied before. So a lost reply loses nothing and
+/// doubles nothing. Items are not tied to who pushed them.
+///
+/// Guaranteed: no item is lost or given to two pop() calls; no item is claimed by two at a time; push order, for pushes
+/// that do not overlap; one consumer takes in that order (several at a time share the first few items out among them).
+/// Not guaranteed: that a claimed item is worked on only once (a process that was paused past its session goes on with
+/// it, but its commit() fails); that an item popped by a process that died was worked on.
+///
+/// What goes wrong                          What the caller sees
+/// ---------------------------------------  ---------------------------------------------------------------------
+/// push: request or reply lost              nothing: it is pushed once
+/// pop, claim, commit: reply lost           nothing: it is done once
+/// folder missing or removed                nothing: created again; the items in it are gone
+/// connection breaks while waiting          nothing: it goes on waiting, also on the next session
+/// session lost while push, pop, commit     in_doubt: it may have been done. If pop took an item, that is gone
+///   wait for the answer
+/// session lost while claimed               Claim::lost() fires; the item returns; commit() throws not_held
+/// claim deleted by hand                    Claim::lost() fires as soon as that is seen; commit() throws not_held if
+///                                          somebody else has claimed the item since
+/// claimer's process dies                   its items return when its session ends
+/// item deleted by hand                     nothing if it was not claimed; else commit() throws not_held
+/// item comes back max_deliveries times     nothing: it is moved to dead_letters, the next one is taken
+/// deadline, stop request while waiting     deadline_exceeded, cancelled (or nullopt); nothing was taken
+/// the same while pop waits for the answer  the item, if the answer comes within 0.5 s. Otherwise in_doubt: if the item
+///                                          turns out to be taken, it is put back into its place
+/// queue full                               push waits (deadline_exceeded); try_push returns false
+/// item is not in the layout's format       pop, claim throw foreign_node, which names it; it stays
+/// client closed                            closed (in_doubt for a push or pop that was sent); claims are lost
+/// foreign child in the folder              ignored
+///
+/// A path belongs to one recipe. ZooKeeper is not made for large queues; docs/queues.md says when to use another one.
+///
+/// Thread safety: all members. The object keeps its client open; a Claim does not.
+class Queue : public QueueBase {
+ public:
+  /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (options, or the path is the root).
+  Queue(zkclient::Client client, zkclient::Path path, QueueOptions options = {});
+
+  /// Appends an item; waits while the queue is full. Errors: see the table, and those common to all operations of Client.
+  void push(std::string_view item, const zkclient::CallOptions& call = {});
+  /// The same if there is room now; false when there is not.
+  bool try_push(std::string_view item, const zkclient::CallOptions& call = {});
+  /// Appends several in one transaction, all or none, next to each other. Errors: too_large (over 1 MB together),
+  /// invalid_argument (more than the queue may ever hold). No items: nothing happens.
+  void push_all(std::vector<std::string> items, const zkclient::CallOptions& call = {});
+  void async_push(std::string_view item, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+  void async_push_all(std::vector<std::string> items, zkclient::Handler<void> handler,
+                      const zkclient::CallOptions& call = {});
+};
+
+}  // namespace zkrecipes

@@ -1,0 +1,344 @@
+// The dispatcher: who may try which item, and when the lists are read again.
+
+#include "recipes/detail/queue_core.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "recipes/detail/queue_want.hpp"
+#include "recipes/detail/waiter.hpp"
+#include "zkclient/detail/calls.hpp"
+
+namespace zkrecipes::detail {
+
+using std::chrono::steady_clock;
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+
+namespace {
+
+constexpr std::size_t window = 32;  // Items that are being taken at a time.
+constexpr std::size_t most_ahead = 32;
+constexpr std::size_t bytes_ahead = 256 * 1024;
+// A list is read again after that many takes from it, or an eighth of it, so that items that have come back are seen.
+constexpr std::size_t least_refresh = 256;
+// A folder that was deleted and made again counts from 0 again, so a name in an old list may mean another item.
+constexpr auto longest_trust = std::chrono::seconds(5);
+// How long a call whose time is over waits for the answer of what was sent for it.
+constexpr auto last_word = std::chrono::milliseconds(500);
+
+}  // namespace
+
+std::shared_ptr<QueueCore> QueueCore::make(ItemQueueSpec spec) {
+  const std::shared_ptr<zk::Loop> loop = spec.client->loop();
+  const auto destroy = [loop](QueueCore* core) { loop->post([owned = std::unique_ptr<QueueCore>(core)] {}); };
+  return {new QueueCore(std::move(spec)), destroy};
+}
+
+QueueCore::QueueCore(ItemQueueSpec spec)
+    : spec_(std::move(spec)),
+      writer_(std::make_shared<OnceWriter>(spec_.client, spec_.slots, spec_.acl)),
+      wake_(spec_.client->context()),
+      random_(std::random_device()()),
+      idle_(spec_.client->context()) {}
+
+QueueCore::~QueueCore() {
+  if (observer_) session_->forget(*observer_);
+}
+
+Error QueueCore::error(const Reply& reply, const char* operation) const {
+  return zk::to_error(reply, operation, spec_.path);
+}
+
+Awaitable<Result<std::optional<Taken>>> QueueCore::take(TakeKind kind, Patience patience, Call call) {
+  const bool once = patience == Patience::try_once;
+  const WantPtr want = std::make_shared<Want>(spec_.client->context(), kind, once, ++wants_made_);
+  const char* operation = kind == TakeKind::pop ? "queue pop" : "queue claim";
+  zk::CancelScope::Guard cancelled;
+  bool stop = call.cancel != nullptr && call.cancel->requested();
+  if (call.cancel != nullptr && !stop) cancelled = zk::CancelScope::Guard(call.cancel, [want] { want->wake.set(); });
+  if (kind == TakeKind::claim) last_claim_ = steady_clock::now();
+  wants_.push_back(want);
+  kick();
+  std::optional<steady_clock::time_point> deadline = call.deadline;
+  Errc why{};
+  for (;;) {
+    want->wake.clear();
+    if (want->outcome) co_return std::move(*want->outcome);
+    const auto now = steady_clock::now();
+    stop = call.cancel != nullptr && call.cancel->requested();
+    const bool late = call.deadline && now >= *call.deadline;
+    if (why == Errc{} && (stop || late)) {
+      why = stop ? Errc::cancelled : Errc::deadline_exceeded;
+      deadline = now + last_word;
+    }
+    const bool sent = want->state == Want::State::writing;
+    if (why != Errc{} && (!sent || now >= *deadline)) {
+      drop(want);
+      const bool doubt = sent && kind == TakeKind::pop;
+      co_return Error(doubt ? Errc::in_doubt : why, operation, spec_.path,
+                      doubt ? "an item was being taken; if it was, it will be put back" : "");
+    }
+    co_await want->wake.wait(deadline);
+  }
+}
+
+void QueueCore::drop(const WantPtr& want) {
+  want->state = Want::State::done;
+  std::erase(wants_, want);
+  wake_.set();
+}
+
+void QueueCore::kick() {
+  wake_.set();
+  if (dispatching_) return;
+  dispatching_ = true;
+  spec_.client->spawn(dispatch(shared_from_this()));
+}
+
+Awaitable<void> QueueCore::dispatch(std::shared_ptr<QueueCore> self) {
+  while (!self->wants_.empty()) {
+    self->wake_.clear();
+    Reply connected = co_await self->spec_.client->connected(Call());
+    if (!connected.ok() || !self->begin_session(connected.session)) {
+      if (connected.ok()) connected.error = Errc::system_error;
+      self->fail_waiting(connected);
+      if (self->wants_.empty()) break;
+      co_await self->wake_.wait(std::nullopt);  // Some are in flight still.
+      continue;
+    }
+    self->serve();
+    if (self->wants_.empty()) break;
+    if (!self->must_look()) {
+      co_await self->wake_.wait(std::nullopt);
+      continue;
+    }
+    Reply looked = co_await self->look();
+    if (looked.ok() || looked.failed(Errc::session_lost)) continue;
+    self->fail_waiting(looked);
+  }
+  self->dispatching_ = false;
+}
+
+// False: the lease clock cannot work.
+bool QueueCore::begin_session(const std::shared_ptr<zk::SessionState>& session) {
+  if (session == session_) return keeper_->prepare();
+  if (observer_) session_->forget(*observer_);
+  session_ = session;
+  observer_ = session_->observe([this] { wake_.set(); });
+  keeper_ = spec_.client->keeper();
+  backlog_.clear();
+  read_.clear();
+  stash_.clear();
+  items_watch_ = claims_watch_ = folder_watch_ = nullptr;
+  listed_ = false;
+  changed_ = true;
+  own_claims_deleted_ = 0;
+  return keeper_->prepare();
+}
+
+QueueCore::WantPtr QueueCore::first_waiting(std::optional<TakeKind> kind) const {
+  const auto found = std::find_if(wants_.begin(), wants_.end(), [&](const WantPtr& want) {
+    return want->state == Want::State::waiting && (!kind || want->kind == *kind);
+  });
+  return found != wants_.end() ? *found : nullptr;
+}
+
+bool QueueCore::is_stale() const {
+  return !listed_ || taken_since_ > refresh_after_ ||
+         (!backlog_.empty() && steady_clock::now() - listed_at_ > longest_trust);
+}
+
+void QueueCore::serve() {
+  while (const WantPtr claim = first_waiting(TakeKind::claim)) {
+    std::optional<Taken> ready = from_stash();
+    if (!ready) break;
+    std::erase(wants_, claim);
+    claim->finish(std::move(ready));
+  }
+  while (in_flight_ < window && !is_stale()) {
+    const WantPtr want = first_waiting();
+    if (want == nullptr || (spec_.prioritized && want->serial > looked_for_)) break;
+    std::optional<ItemKey> key = backlog_.next(static_cast<std::uint32_t>(random_()));
+    if (!key) break;
+    start(want, std::move(*key));
+  }
+  answer_tries();
+  if (!is_stale()) prefetch();
+  read_ahead();
+}
+
+// Those who do not wait learn that there is nothing, once a list says so that is younger than their call.
+void QueueCore::answer_tries() {
+  if (!listed_ || !backlog_.empty()) return;
+  const std::deque<WantPtr> all = wants_;
+  for (const WantPtr& want : all) {
+    if (!want->once || want->state != Want::State::waiting || want->serial > looked_for_) continue;
+    std::erase(wants_, want);
+    want->finish(std::optional<Taken>());
+  }
+}
+
+bool QueueCore::must_look() const {
+  if (in_flight_ >= window || first_waiting() == nullptr) return false;
+  if (is_stale()) return true;
+  if (!backlog_.empty()) return spec_.prioritized;  // Those who wait came after the last look.
+  return changed_ || std::any_of(wants_.begin(), wants_.end(), [&](const WantPtr& want) {
+           return want->once && want->state == Want::State::waiting && want->serial > looked_for_;
+         });
+}
+
+void QueueCore::start(WantPtr want, ItemKey key) {
+  const TakeKind kind = want != nullptr ? want->kind : TakeKind::claim;
+  if (want != nullptr) want->state = Want::State::reading;
+  backlog_.hold(key.name);
+  ++in_flight_;
+  ++taken_since_;
+  spec_.client->spawn(attempt(shared_from_this(), std::move(want), std::move(key), kind));
+}
+
+void QueueCore::fail_waiting(const Reply& why) {
+  const std::deque<WantPtr> all = wants_;
+  for (const WantPtr& want : all) {
+    if (want->state != Want::State::waiting) continue;
+    std::erase(wants_, want);
+    want->finish(error(why, want->kind == TakeKind::pop ? "queue pop" : "queue claim"));
+  }
+}
+
+Awaitable<Reply> QueueCore::look() {
+  const std::uint64_t newest = wants_made_;
+  if (spec_.prioritized && listed_ && !backlog_.empty() && !is_stale()) {
+    Reply checked = co_await check();
+    if (!checked.ok()) co_return checked;
+    if (!is_stale()) {
+      looked_for_ = newest;
+      co_return checked;
+    }
+  }
+  Reply listed = co_await read_lists();
+  if (listed.ok()) looked_for_ = newest;
+  co_return listed;
+}
+
+// Asks whether items were added, or have come back, since the list was read.
+Awaitable<Reply> QueueCore::check() {
+  Call call;
+  call.bound = session_;
+  const PendingReply syncing = spec_.client->launch(zk::make_request(OpType::sync, spec_.items), call);
+  const PendingReply items = spec_.client->launch(zk::make_request(OpType::exists, spec_.items), call);
+  const PendingReply claims = spec_.client->launch(zk::make_request(OpType::exists, spec_.claims), call);
+  Reply synced = co_await syncing.get();
+  Reply seen = co_await items.get();
+  Reply claimed = co_await claims.get();
+  if (!synced.ok()) co_return synced;
+  if (!seen.ok() && !seen.failed(Errc::no_node)) co_return seen;
+  if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
+  const FolderChanges now = folder_changes(seen.stat.children_version, seen.stat.children_count);
+  const FolderChanges of_claims = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
+  const bool same = seen.ok() && now.created == items_seen_.created &&
+                    of_claims.deleted == claims_seen_.deleted + own_claims_deleted_;
+  if (!same) listed_ = false;
+  co_return Reply{};
+}
+
+Awaitable<Reply> QueueCore::read_lists() {
+  Call call;
+  call.bound = session_;
+  const auto on_event = [weak = weak_from_this()](zkclient::WatchEventType) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->changed_ = true;
+    self->wake_.set();
+  };
+  for (;;) {
+    constexpr auto children = zk::WatchRegistry::Kind::children;
+    items_watch_ = std::make_shared<zk::LoopWatch>(spec_.client, children, on_event);
+    claims_watch_ = std::make_shared<zk::LoopWatch>(spec_.client, children, on_event);
+    changed_ = false;
+    listed_ = false;  // Until it is read, nothing tells of changes.
+    if (spec_.prioritized) spec_.client->launch(zk::make_request(OpType::sync, spec_.items), call);
+    // The claims first: what is claimed or comes back in between is then tried in vain, or seen as a change.
+    const PendingReply claims =
+        spec_.client->launch_watching(zk::make_request(OpType::children, spec_.claims), call, claims_watch_);
+    const PendingReply items =
+        spec_.client->launch_watching(zk::make_request(OpType::children, spec_.items), call, items_watch_);
+    Reply claimed = co_await claims.get();
+    own_claims_deleted_ = 0;  // Those after this reply.
+    Reply listed = co_await items.get();
+    if (listed.failed(Errc::no_node)) {
+      // Persistent, and not a container: the server would count from 0 again each time it was empty.
+      listed = co_await spec_.client->ensure(spec_.items, CreateMode::persistent, spec_.acl, call);
+      if (!listed.ok()) co_return listed;
+      continue;
+    }
+    if (!listed.ok()) co_return listed;
+    if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
+    items_seen_ = folder_changes(listed.stat.children_version, listed.stat.children_count);
+    claims_seen_ = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
+    backlog_.replace(in_take_order(listed.names, spec_.format), claimed.names);
+    read_.clear();
+    listed_ = true;
+    if (folder_watch_ == nullptr || folder_czxid_ != listed.stat.czxid) {
+      folder_czxid_ = listed.stat.czxid;
+      watch_folder();
+    }
+    listed_at_ = steady_clock::now();
+    taken_since_ = 0;
+    refresh_after_ = std::max(least_refresh, backlog_.size() / 8);
+    if (backlog_.empty()) ahead_ = 0;
+    co_return listed;
+  }
+}
+
+// A folder that is made again has items of the same names and versions. What was read of the former ones must not be taken
+// for theirs; the watches on its children may have been used up when it is deleted, by takes of our own.
+void QueueCore::watch_folder() {
+  const auto on_event = [weak = weak_from_this()](zkclient::WatchEventType type) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    // Those who push with a limit write to it.
+    type == zkclient::WatchEventType::data_changed ? self->watch_folder() : self->folder_replaced();
+  };
+  folder_watch_ = std::make_shared<zk::LoopWatch>(spec_.client, zk::WatchRegistry::Kind::data, on_event);
+  Call call;
+  call.bound = session_;
+  spec_.client->spawn(
+      [](std::shared_ptr<QueueCore> self, std::shared_ptr<zk::LoopWatch> watch, Call limits) -> Awaitable<void> {
+        Request exists = zk::make_request(OpType::exists, self->spec_.items);
+        const Reply seen = co_await self->spec_.client->perform_watching(std::move(exists), limits, watch);
+        if (limits.bound != self->session_ || watch != self->folder_watch_) co_return;
+        if (!seen.ok() || seen.stat.czxid != self->folder_czxid_) self->folder_replaced();
+      }(shared_from_this(), folder_watch_, call));
+}
+
+void QueueCore::folder_replaced() {
+  folder_watch_ = nullptr;
+  read_.clear();
+  listed_ = false;
+  changed_ = true;
+  wake_.set();
+}
+
+// Reads the next items before they are taken. Their versions tell whether they were changed since.
+void QueueCore::read_ahead() {
+  if (is_stale() || backlog_.empty()) return;
+  const std::size_t count = std::min({ahead_, most_ahead, bytes_ahead / (usual_size_ + 1), backlog_.size()});
+  Call call;
+  call.bound = session_;
+  for (std::size_t i = 0; i < count; ++i) {
+    const ItemKey& key = backlog_.items()[i];
+    if (read_.contains(key.name)) continue;
+    read_.emplace(key.name, spec_.client->launch(zk::make_request(OpType::get, item_path(key)), call));
+  }
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,175 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <zkrecipes/queue.hpp>
+
+#include "recipes/detail/backlog.hpp"
+#include "recipes/detail/contender_queue.hpp"
+#include "recipes/detail/item_format.hpp"
+#include "recipes/detail/lease_core.hpp"
+#include "recipes/detail/once_writer.hpp"
+
+namespace zkrecipes::detail {
+
+/// What makes a queue. Folders are full paths.
+struct ItemQueueSpec {
+  std::shared_ptr<zk::ClientCore> client;
+  std::string path;  ///< The recipe's, as the user wrote it.
+  std::string items;
+  std::string claims;
+  std::string slots;         ///< See OnceWriter.
+  std::string dead_letters;  ///< Another queue's items.
+  ItemFormat format{QueueLayout::Style::standard, false};
+  bool prioritized = false;
+  /// Others claim without writing to the item, so its version does not tell.
+  bool foreign_claims = false;
+  zkclient::AclList acl;
+  std::string id;
+  std::size_t capacity = 0;
+  int max_deliveries = 0;
+  int prefetch = 0;
+};
+
+/// What was taken out of the queue, or claimed.
+struct Taken {
+  ItemKey key;
+  std::vector<std::string> items;
+  std::int32_t version = 0;  ///< Of a claimed item: its node's. Nobody else has claimed it since while it has that.
+  LeasePtr lease = {};       ///< Of a claim.
+  std::shared_ptr<bool> abandoned = {};  ///< The claim's owner is gone while it was being committed.
+};
+
+enum class TakeKind { pop, claim };
+
+/// One queue as one object of the user's knows it. All calls that want an item share one list of items, one watch on
+/// each folder, and what was read ahead; a dispatcher hands out what may be tried, in the order of the calls, and many
+/// are tried at a time. Loop thread only, apart from the constructor.
+class QueueCore : public std::enable_shared_from_this<QueueCore> {
+ public:
+  /// It is destroyed on the loop, whoever lets go of it last.
+  static std::shared_ptr<QueueCore> make(ItemQueueSpec spec);
+  ~QueueCore();
+  QueueCore(const QueueCore&) = delete;
+  QueueCore& operator=(const QueueCore&) = delete;
+
+  const ItemQueueSpec& spec() const noexcept { return spec_; }
+
+  /// Of a claim whose owner is gone.
+  static zk::Awaitable<void> give_back_abandoned(std::shared_ptr<QueueCore> self, Taken claim);
+  /// nullopt: `patience` is try_once, and there is nothing to take.
+  zk::Awaitable<zkclient::Result<std::optional<Taken>>> take(TakeKind kind, Patience patience, zk::Call call);
+  /// All or none. False: `wait` is not set, and there is no room.
+  zk::Awaitable<zkclient::Result<bool>> push(std::vector<std::string> items, std::int32_t priority, bool wait,
+                                             zk::Call call);
+  /// Errors: not_held; after in_doubt the claim is over as well.
+  zk::Awaitable<zkclient::Result<void>> commit(Taken claim, zk::Call call);
+  /// `seen`: it counts as delivered. Otherwise it never was. It goes on in the background when `call` ends early.
+  zk::Awaitable<zkclient::Result<void>> give_back(Taken claim, bool seen, zk::Call call);
+  zk::Awaitable<zkclient::Result<std::optional<std::string>>> peek(zk::Call call);
+  zk::Awaitable<zkclient::Result<std::vector<QueueItem>>> list(zk::Call call);
+  zk::Awaitable<zkclient::Result<std::size_t>> size(zk::Call call);
+  /// The user's object is gone: what was claimed ahead goes back.
+  void retire();
+
+ private:
+  struct Want;
+  using WantPtr = std::shared_ptr<Want>;
+
+  explicit QueueCore(ItemQueueSpec spec);
+
+  // queue_core.cpp: the dispatcher.
+  void kick();
+  static zk::Awaitable<void> dispatch(std::shared_ptr<QueueCore> self);
+  bool begin_session(const std::shared_ptr<zk::SessionState>& session);
+  void serve();
+  void answer_tries();
+  bool must_look() const;
+  bool is_stale() const;
+  zk::Awaitable<zk::Reply> look();
+  zk::Awaitable<zk::Reply> check();
+  zk::Awaitable<zk::Reply> read_lists();
+  void read_ahead();
+  WantPtr first_waiting(std::optional<TakeKind> kind = {}) const;
+  void start(WantPtr want, ItemKey key);
+  void fail_waiting(const zk::Reply& why);
+  void drop(const WantPtr& want);
+  zkclient::Error error(const zk::Reply& reply, const char* operation) const;
+
+  // queue_take.cpp: one item.
+  enum class Attempted { done, gone, again, failed };
+  static zk::Awaitable<void> attempt(std::shared_ptr<QueueCore> self, WantPtr want, ItemKey key, TakeKind kind);
+  zk::Awaitable<Attempted> try_take(WantPtr want, ItemKey key, TakeKind kind, zk::Reply& failure);
+  zk::Awaitable<Attempted> write_take(WantPtr want, Taken taken, std::string data, TakeKind kind, zk::Reply& failure);
+  zk::Awaitable<zk::Reply> make_folders(zk::Call call);
+  zk::Awaitable<bool> grant(Taken& taken, zk::Reply written, std::string text, std::shared_ptr<zk::LeaseKeeper> keeper,
+                            std::shared_ptr<zk::SessionState> session);
+  void deliver(const WantPtr& want, Taken taken, TakeKind kind);
+  static zk::Awaitable<void> put_back(std::shared_ptr<QueueCore> self, Taken taken);
+  void watch_folder();
+  void folder_replaced();
+  std::string claim_path(const ItemKey& key) const;
+  std::string item_path(const ItemKey& key) const;
+
+  // queue_claims.cpp
+  zk::Awaitable<Written> write_return(const Taken& claim, bool seen, zk::Call call);
+  static zk::Awaitable<void> return_in_background(std::shared_ptr<QueueCore> self, Taken claim, bool seen);
+  void returned(const Taken& claim, bool buried);
+  void claim_gone(const Taken& claim);
+  void keep(const Taken& claim);
+  bool to_be_buried(const Taken& claim, bool seen) const;
+  void prefetch();
+  std::optional<Taken> from_stash();
+  static zk::Awaitable<void> return_unused(std::shared_ptr<QueueCore> self);
+
+  // queue_push.cpp
+  zk::Awaitable<zk::Reply> see_room(std::size_t count, bool wait, zk::Call call);
+
+  const ItemQueueSpec spec_;
+  const std::shared_ptr<OnceWriter> writer_;
+  Backlog backlog_;
+  std::deque<WantPtr> wants_;
+  std::uint64_t wants_made_ = 0;
+  std::uint64_t looked_for_ = 0;  // Wants up to this one were there when we looked last.
+  zk::Signal wake_;               // Of the dispatcher.
+  bool dispatching_ = false;
+  std::size_t in_flight_ = 0;
+  std::minstd_rand random_;
+
+  // What is known of the current session's view.
+  std::shared_ptr<zk::SessionState> session_;
+  std::shared_ptr<zk::LeaseKeeper> keeper_;
+  std::optional<zk::SessionState::ObserverId> observer_;
+  bool listed_ = false;
+  bool changed_ = true;  // Since the list was read, or it may have.
+  std::chrono::steady_clock::time_point listed_at_{};
+  std::size_t taken_since_ = 0;
+  std::size_t refresh_after_ = 0;
+  FolderChanges items_seen_;
+  FolderChanges claims_seen_;
+  std::uint32_t own_claims_deleted_ = 0;  // As FolderChanges::deleted.
+  std::shared_ptr<zk::LoopWatch> items_watch_;
+  std::shared_ptr<zk::LoopWatch> claims_watch_;
+  std::shared_ptr<zk::LoopWatch> folder_watch_;  // Of the items' folder itself.
+  std::int64_t folder_czxid_ = 0;
+  std::unordered_map<std::string, zk::PendingReply> read_;
+  std::size_t ahead_ = 0;
+  std::size_t usual_size_ = 0;
+
+  // Claims that nobody has asked for yet.
+  std::deque<Taken> stash_;
+  std::size_t prefetching_ = 0;
+  std::chrono::steady_clock::time_point last_claim_{};
+  zk::Signal idle_;  // Of return_unused().
+  bool returning_ = false;
+  bool retired_ = false;
+};
+
+}  // namespace zkrecipes::detail

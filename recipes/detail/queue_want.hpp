@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "recipes/detail/queue_core.hpp"
+
+namespace zkrecipes::detail {
+
+/// A call that wants an item.
+struct QueueCore::Want {
+  enum class State {
+    waiting,  ///< For its turn.
+    reading,  ///< An item was found for it and is being read; nothing was done yet.
+    writing,  ///< The item is being taken.
+    done,     ///< `outcome` is set, or the call has ended by itself.
+  };
+  Want(boost::asio::io_context& context, TakeKind wanted, bool tries, std::uint64_t number)
+      : kind(wanted), once(tries), serial(number), wake(context) {}
+
+  const TakeKind kind;
+  const bool once;  ///< Does not wait for an item.
+  const std::uint64_t serial;
+  State state = State::waiting;
+  zk::Signal wake;
+  std::optional<zkclient::Result<std::optional<Taken>>> outcome;
+
+  void finish(zkclient::Result<std::optional<Taken>> with) {
+    state = State::done;
+    outcome.emplace(std::move(with));
+    wake.set();
+  }
+};
+
+}  // namespace zkrecipes::detail
