@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include <zkclient/client.hpp>
+
+namespace zkrecipes {
+
+struct BarrierOptions {
+  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+  std::string id = {};                           ///< Shown to operators in the node's data.
+};
+
+/// What becomes of a barrier whose raiser dies.
+enum class BarrierLife {
+  persistent,  ///< It stays up until somebody lowers it.
+  ephemeral,   ///< It falls when the raiser's session ends.
+};
+
+/// A barrier that is up.
+struct BarrierState {
+  std::string data;                             ///< Who raised it, from where, since when.
+  std::chrono::system_clock::time_point since;  ///< By the server's clock.
+  std::optional<std::int64_t> session_id;       ///< Of the raiser, if it falls with that session.
+};
+
+/// A gate: everybody waits while it is up. Source: "Barriers" in ZooKeeper's recipes; nodes as in Apache Curator's
+/// DistributedBarrier and kazoo's Barrier.
+///
+///   path    persistent or ephemeral, as the raiser chose; data: who raised it
+///
+/// Invariant: the barrier is up if and only if the node exists.
+///
+/// What goes wrong                          What the caller sees
+/// ---------------------------------------  ---------------------------------------------------------------------
+/// raise: request or reply lost             nothing: it is up. If somebody lowers it before the lost reply is noticed, it
+///                                          may be raised a second time
+/// lower: request or reply lost             nothing: it is down; one that was raised after it is left alone
+/// parent missing                           nothing: created
+/// connection breaks while waiting          nothing: it is looked at again
+/// session lost while waiting               nothing: it goes on with the next session
+/// session lost while raising ephemerally   session_lost: it is not up, or falls at once
+/// raiser's process dies                    BarrierLife: it stays, or falls when the session ends
+/// deadline, stop request while waiting     deadline_exceeded (or false), cancelled
+/// client closed                            closed; what was raised ephemerally falls
+///
+/// A barrier that is lowered and raised again at once may let a waiter through, or not.
+///
+/// Thread safety: all members. The object keeps its client open.
+class Barrier {
+ public:
+  /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (the path is the root).
+  Barrier(zkclient::Client client, zkclient::Path path, BarrierOptions options = {});
+  ~Barrier();
+  Barrier(Barrier&&) noexcept;
+  Barrier& operator=(Barrier&&) noexcept;
+
+  /// Puts it up; false if it was up before. Errors: see the table, in_doubt (the deadline or a stop request came before
+  /// the answer), and those common to all operations of Client.
+  bool raise(BarrierLife life = BarrierLife::persistent, const zkclient::CallOptions& call = {});
+  void async_raise(BarrierLife life, zkclient::Handler<bool> handler, const zkclient::CallOptions& call = {});
+  /// Takes it down, whoever raised it. Nothing happens if it is down. Errors: as raise(); not_empty (there are nodes
+  /// below it, so it is no barrier).
+  void lower(const zkclient::CallOptions& call = {});
+  void async_lower(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+
+  /// Waits until it is down, for ever unless `call` has a deadline or a stop token.
+  void wait(const zkclient::CallOptions& call = {}) const;
+  /// Waits for at most `timeout`, or until `deadline`; false when that passed. A time that is over means one look.
+  bool wait_for(std::chrono::nanoseconds timeout, std::stop_token stop = {}) const;
+  bool wait_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {}) const;
+  void async_wait(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {}) const;
+
+  /// nullopt: it is down. One round trip.
+  std::optional<BarrierState> state(const zkclient::CallOptions& call = {}) const;
+
+  const zkclient::Path& path() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace zkrecipes
