@@ -16,8 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testkit::error_of;
-using testkit::in_thread;
-using testkit::result_of;
 using testkit::soon;
 using zkclient::CallOptions;
 using zkclient::Client;

@@ -1,0 +1,206 @@
+#include <zkrecipes/double_barrier.hpp>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "recipes/detail/round_member.hpp"
+#include "zkclient/detail/calls.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using zkclient::CallOptions;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+
+namespace {
+
+constexpr const char* entering = "double barrier enter";
+constexpr const char* leaving = "double barrier leave";
+constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
+constexpr int most_members = 1000;
+
+detail::RoundSpecPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, int members,
+                               DoubleBarrierOptions options) {
+  const auto refuse = [&](Errc code, const char* why) { throw Error(code, "double barrier", path.str(), why); };
+  if (const char* why = zkclient::acl_defect(options.acl)) refuse(Errc::invalid_acl, why);
+  if (path.is_root()) refuse(Errc::invalid_argument, "it cannot be at the root");
+  if (members < 1 || members > most_members) refuse(Errc::invalid_argument, "the number of members must be 1 to 1000");
+  detail::RoundSpec spec;
+  spec.client = client.impl();
+  spec.path = path.str();
+  spec.directory = client.impl()->full(path);
+  spec.count = static_cast<std::size_t>(members);
+  spec.acl = std::move(options.acl);
+  spec.id = std::move(options.id);
+  spec.refuse_extra = options.refuse_extra;
+  return std::make_shared<const detail::RoundSpec>(std::move(spec));
+}
+
+CallOptions until(std::chrono::nanoseconds timeout, std::stop_token stop) {
+  CallOptions call;
+  call.stop = std::move(stop);
+  const auto now = std::chrono::steady_clock::now();
+  if (timeout <= for_ever - now) call.deadline = now + timeout;
+  return call;
+}
+
+}  // namespace
+
+struct DoubleBarrier::State {
+  State(zkclient::Client client, zkclient::Path where, int members, DoubleBarrierOptions options)
+      : owner(std::move(client)), path(std::move(where)), spec(make_spec(owner, path, members, std::move(options))) {}
+
+  /// Throws unless it is outside, or what it was in is over.
+  void begin_entering() {
+    const std::lock_guard lock(mutex);
+    if (busy || (inside.lease != nullptr && inside.lease->state() != LeaseState::lost)) {
+      throw Error(Errc::would_deadlock, entering, path.str(), "it is inside already, or on its way");
+    }
+    busy = true;
+    leave_behind();
+  }
+  void end_entering(detail::Membership membership) {
+    const std::lock_guard lock(mutex);
+    busy = false;
+    if (gone && membership.lease != nullptr) membership.lease->drop();
+    inside = std::move(membership);
+  }
+  // Ends it where it lives, on the loop, also if only the clock says that it is over.
+  void leave_behind() {
+    if (inside.lease != nullptr) inside.lease->drop();
+    inside = {};
+  }
+  detail::Membership begin_leaving() {
+    const std::lock_guard lock(mutex);
+    if (inside.lease == nullptr) throw Error(Errc::not_held, leaving, path.str(), "it is not inside");
+    return std::exchange(inside, {});
+  }
+
+  zkclient::Client owner;  // Stays open for as long as it is used here.
+  zkclient::Path path;
+  detail::RoundSpecPtr spec;
+  mutable std::mutex mutex;
+  bool busy = false;  // enter() is running.
+  bool gone = false;  // The object is.
+  detail::Membership inside;
+};
+
+DoubleBarrier::DoubleBarrier(zkclient::Client client, zkclient::Path path, int members, DoubleBarrierOptions options)
+    : state_(std::make_shared<State>(std::move(client), std::move(path), members, std::move(options))) {}
+
+DoubleBarrier::~DoubleBarrier() {
+  if (state_ == nullptr) return;
+  const std::lock_guard lock(state_->mutex);
+  state_->gone = true;
+  if (state_->inside.lease != nullptr) state_->inside.lease->drop();
+}
+DoubleBarrier::DoubleBarrier(DoubleBarrier&&) noexcept = default;
+DoubleBarrier& DoubleBarrier::operator=(DoubleBarrier&& other) noexcept {
+  if (this != &other) {
+    const DoubleBarrier former(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+const zkclient::Path& DoubleBarrier::path() const noexcept { return state_->path; }
+
+bool DoubleBarrier::inside() const noexcept {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->inside.lease == nullptr) return false;
+  const LeaseState now = state_->inside.lease->state();
+  return now == LeaseState::held || now == LeaseState::uncertain;
+}
+
+std::stop_token DoubleBarrier::lost() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->inside.lease != nullptr ? state_->inside.lease->lost() : std::stop_token();
+}
+
+// --- Enter --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+zk::Work<detail::Membership> enter_work(const detail::RoundSpecPtr& spec, const CallOptions& call) {
+  const bool endless = !call.deadline;
+  return [spec, endless](zk::Call limits) {
+    if (endless) limits.deadline.reset();
+    return detail::enter_round(spec, std::move(limits));
+  };
+}
+
+zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::Membership membership, const CallOptions& call) {
+  const bool endless = !call.deadline;
+  // Now, on the caller's thread: from here on it is out.
+  const bool was_inside = membership.lease->state() != LeaseState::lost && membership.lease->begin_release();
+  return [spec, membership = std::move(membership), was_inside, endless](zk::Call limits) {
+    if (endless) limits.deadline.reset();
+    return detail::leave_round(spec, membership, was_inside, std::move(limits));
+  };
+}
+
+}  // namespace
+
+Round DoubleBarrier::enter(const CallOptions& call) {
+  state_->begin_entering();
+  Result<detail::Membership> result = zk::wait_for_work<detail::Membership>(
+      state_->spec->client, call, enter_work(state_->spec, call), entering, state_->spec->path);
+  state_->end_entering(result ? *result : detail::Membership());
+  return std::move(result).value().round;
+}
+
+std::optional<Round> DoubleBarrier::try_enter_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
+  try {
+    return enter(until(timeout, std::move(stop)));
+  } catch (const Error& error) {
+    if (error.errc() == Errc::deadline_exceeded) return std::nullopt;
+    throw;
+  }
+}
+
+void DoubleBarrier::async_enter(zkclient::Handler<Round> handler, const CallOptions& call) {
+  zk::require_handler(handler, entering, state_->spec->path);
+  state_->begin_entering();
+  // The state is kept: it learns the outcome also if the object is gone by then, and leaves.
+  auto wrapped = [state = state_, handler = std::move(handler)](Result<detail::Membership> result) mutable {
+    state->end_entering(result ? *result : detail::Membership());
+    if (result) {
+      handler(std::move(result->round));
+    } else {
+      handler(result.error());
+    }
+  };
+  zk::start_work<detail::Membership>(state_->spec->client, call, enter_work(state_->spec, call), std::move(wrapped),
+                                     entering, state_->spec->path);
+}
+
+// --- Leave --------------------------------------------------------------------------------------------------------
+
+void DoubleBarrier::leave(const CallOptions& call) {
+  detail::Membership membership = state_->begin_leaving();
+  zk::wait_for_work<void>(state_->spec->client, call, leave_work(state_->spec, std::move(membership), call), leaving,
+                          state_->spec->path)
+      .value();
+}
+
+bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
+  try {
+    leave(until(timeout, std::move(stop)));
+    return true;
+  } catch (const Error& error) {
+    if (error.errc() == Errc::deadline_exceeded) return false;
+    throw;
+  }
+}
+
+void DoubleBarrier::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
+  zk::require_handler(handler, leaving, state_->spec->path);
+  detail::Membership membership = state_->begin_leaving();
+  zk::start_work<void>(state_->spec->client, call, leave_work(state_->spec, std::move(membership), call),
+                       std::move(handler), leaving, state_->spec->path);
+}
+
+}  // namespace zkrecipes

@@ -1,0 +1,452 @@
+// One test for each row of the tables "What goes wrong" in <zkrecipes/barrier.hpp> and <zkrecipes/double_barrier.hpp>
+// that needs a fault; the others are in barrier_test.cpp and double_barrier_test.cpp. And rounds of processes that are
+// killed at random: the workers are this same program, started with "--worker".
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <zkclient/error.hpp>
+#include <zkrecipes/barrier.hpp>
+#include <zkrecipes/double_barrier.hpp>
+
+#include "tests/support/recipe_test.hpp"
+
+extern char** environ;
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::patience;
+using testkit::result_of;
+using testkit::soon;
+using testkit::SteadyClock;
+using testkit::stopped;
+using zkclient::CallOptions;
+using zkclient::Client;
+using zkclient::Errc;
+using zkclient::Error;
+using zktesting::RequestType;
+
+// --- Barrier ------------------------------------------------------------------------------------------------------
+
+class BarrierFaults : public testkit::RecipeFaultTest {
+ protected:
+  BarrierFaults() : RecipeFaultTest("/gates") {}
+  static CallOptions patient() { return {.deadline = soon()}; }
+};
+
+TEST_F(BarrierFaults, RaiseLost) {
+  Client client = calm_proxied();
+  Barrier barrier(client, "/gates/barrier");
+  for (const BarrierLife life : {BarrierLife::persistent, BarrierLife::ephemeral}) {
+    for (const bool request : {true, false}) {
+      auto fault =
+          request ? proxy.drop_next_request(RequestType::create2) : proxy.drop_next_reply(RequestType::create2);
+      EXPECT_TRUE(barrier.raise(life, patient())) << "it was us";
+      EXPECT_TRUE(fault.wait(patience));
+      EXPECT_TRUE(barrier.state());
+      EXPECT_FALSE(barrier.raise(life, patient()));
+      barrier.lower(patient());
+    }
+  }
+}
+
+TEST_F(BarrierFaults, LowerLost) {
+  Client client = calm_proxied();
+  Barrier barrier(client, "/gates/barrier");
+  Barrier other(the_operator(), "/gates/barrier");
+  for (const bool request : {true, false}) {
+    barrier.raise(BarrierLife::persistent, patient());
+    auto fault = request ? proxy.drop_next_request(RequestType::remove) : proxy.drop_next_reply(RequestType::remove);
+    barrier.lower(patient());
+    EXPECT_TRUE(fault.wait(patience));
+    EXPECT_FALSE(other.state());
+  }
+}
+
+// A barrier that somebody else raised since is not taken for the one that was to be lowered.
+TEST_F(BarrierFaults, LowerLostAndRaisedAgain) {
+  Client client = calm_proxied();
+  Barrier barrier(client, "/gates/barrier");
+  Barrier other(the_operator(), "/gates/barrier");
+  barrier.raise(BarrierLife::persistent, patient());
+  auto held = proxy.hold_next_reply(RequestType::remove);
+  auto lowering = in_thread([&] { barrier.lower(patient()); });
+  ASSERT_TRUE(held.wait(patience));
+  EXPECT_TRUE(other.raise());
+  proxy.cut();
+  held.release();
+  result_of(lowering);
+  EXPECT_TRUE(other.state());
+}
+
+TEST_F(BarrierFaults, ConnectionBreaksWhileWaiting) {
+  Client client = calm_proxied();
+  Barrier barrier(client, "/gates/barrier");
+  Barrier other(the_operator(), "/gates/barrier");
+  other.raise();
+  auto waiting = in_thread([&] { barrier.wait(patient()); });
+  ASSERT_TRUE(watches(client, "/gates/barrier"));
+  proxy.refuse(true);
+  proxy.cut();
+  other.lower();
+  proxy.refuse(false);
+  result_of(waiting);
+}
+
+// K5
+TEST_F(BarrierFaults, SessionLostWhileWaiting) {
+  Client client = calm_direct();
+  Barrier barrier(client, "/gates/barrier");
+  Barrier other(the_operator(), "/gates/barrier");
+  other.raise();
+  auto waiting = in_thread([&] { barrier.wait(patient()); });
+  ASSERT_TRUE(watches(client, "/gates/barrier"));
+  const auto before = client.session().id();
+  expire(client);
+  ASSERT_TRUE(eventually([&] { return client.connect(patient()).id() != before; }));
+  EXPECT_EQ(waiting.wait_for(50ms), std::future_status::timeout);
+  other.lower();
+  result_of(waiting);
+}
+
+// --- DoubleBarrier ------------------------------------------------------------------------------------------------
+
+class DoubleBarrierFaults : public testkit::RecipeFaultTest {
+ protected:
+  DoubleBarrierFaults() : RecipeFaultTest("/barrier") {}
+  static CallOptions patient() { return {.deadline = soon()}; }
+  auto enter(DoubleBarrier& barrier) {
+    return in_thread([&barrier] { return barrier.enter(patient()); });
+  }
+};
+
+TEST_F(DoubleBarrierFaults, CreateLost) {
+  Client client = calm_proxied();
+  DoubleBarrier a(client, "/barrier", 2);
+  DoubleBarrier b(the_operator(), "/barrier", 2);
+  for (const bool request : {true, false}) {
+    auto fault = request ? proxy.drop_next_request(RequestType::create2) : proxy.drop_next_reply(RequestType::create2);
+    auto first = enter(a);
+    EXPECT_TRUE(fault.wait(patience));
+    auto second = enter(b);
+    EXPECT_EQ(result_of(first), result_of(second));
+    auto leaving = in_thread([&] { a.leave(patient()); });
+    b.leave(patient());
+    result_of(leaving);
+    EXPECT_TRUE(remain(0));
+  }
+}
+
+TEST_F(DoubleBarrierFaults, BeginLost) {
+  Client client = calm_proxied();
+  DoubleBarrier a(the_operator(), "/barrier", 2);
+  DoubleBarrier b(client, "/barrier", 2);
+  for (const bool request : {true, false}) {
+    auto first = enter(a);
+    ASSERT_TRUE(remain(1));
+    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    const Round round = b.enter(patient());
+    EXPECT_EQ(result_of(first), round);
+    EXPECT_TRUE(fault.wait(patience));
+    auto leaving = in_thread([&] { a.leave(patient()); });
+    b.leave(patient());
+    result_of(leaving);
+  }
+}
+
+TEST_F(DoubleBarrierFaults, LeaveLost) {
+  Client client = calm_proxied();
+  DoubleBarrier a(the_operator(), "/barrier", 2);
+  DoubleBarrier b(client, "/barrier", 2);
+  for (const bool request : {true, false}) {
+    auto first = enter(a);
+    const Round round = b.enter(patient());
+    EXPECT_EQ(result_of(first), round);
+    auto fault = request ? proxy.drop_next_request(RequestType::remove) : proxy.drop_next_reply(RequestType::remove);
+    auto leaving = in_thread([&] { a.leave(patient()); });
+    b.leave(patient());
+    result_of(leaving);
+    EXPECT_TRUE(fault.wait(patience));
+    EXPECT_TRUE(remain(0));
+  }
+}
+
+TEST_F(DoubleBarrierFaults, ConnectionBreaksWhileEnteringAndLeaving) {
+  Client client = calm_proxied();
+  DoubleBarrier a(client, "/barrier", 2);
+  DoubleBarrier b(the_operator(), "/barrier", 2);
+  auto first = enter(a);
+  ASSERT_TRUE(remain(1));
+  ASSERT_TRUE(watches(client, "/barrier"));
+  proxy.refuse(true);
+  proxy.cut();
+  const Round round = b.enter(patient());
+  proxy.refuse(false);
+  EXPECT_EQ(result_of(first), round);
+  auto leaving = in_thread([&] { a.leave(patient()); });
+  ASSERT_TRUE(remain(1));
+  proxy.refuse(true);
+  proxy.cut();
+  b.leave(patient());
+  proxy.refuse(false);
+  result_of(leaving);
+}
+
+// K4
+TEST_F(DoubleBarrierFaults, SessionLostWhileEntering) {
+  Client client = calm_direct();
+  DoubleBarrier a(client, "/barrier", 3);
+  DoubleBarrier b(the_operator(), "/barrier", 3);
+  Client third = calm_direct();
+  DoubleBarrier c(third, "/barrier", 3);
+  auto first = in_thread([&] { return error_of([&] { (void)a.enter(patient()); }); });
+  ASSERT_TRUE(remain(1));
+  auto second = enter(b);
+  ASSERT_TRUE(remain(2));
+  expire(client);
+  EXPECT_EQ(result_of(first), Errc::session_lost);
+  ASSERT_TRUE(remain(1));
+  auto others = enter(c);
+  ASSERT_TRUE(remain(2));
+  EXPECT_EQ(second.wait_for(30ms), std::future_status::timeout) << "its place is free again";
+  auto again = enter(a);
+  const Round round = result_of(again);
+  EXPECT_EQ(result_of(second), round);
+  EXPECT_EQ(result_of(others), round);
+}
+
+TEST_F(DoubleBarrierFaults, SessionLostInside) {
+  Client client = calm_direct();
+  DoubleBarrier a(client, "/barrier", 2);
+  DoubleBarrier b(the_operator(), "/barrier", 2);
+  auto first = enter(a);
+  (void)b.enter(patient());
+  result_of(first);
+  auto leaving = in_thread([&] { b.leave(patient()); });
+  EXPECT_EQ(leaving.wait_for(30ms), std::future_status::timeout);
+  const std::stop_token lost = a.lost();
+  const std::int64_t old_session = client.session().id();
+  expire(client);
+  result_of(leaving);
+  EXPECT_TRUE(stopped(lost));
+  // The deletion of its node may be known before the end of the session is.
+  ASSERT_TRUE(eventually([&] { return client.session().id() != old_session && client.session().id() != 0; }));
+  EXPECT_FALSE(a.inside());
+  EXPECT_EQ(error_of([&] { a.leave(patient()); }), Errc::session_lost);
+  auto again = enter(a);
+  const Round round = b.enter(patient());
+  EXPECT_EQ(result_of(again), round) << "both go on";
+}
+
+TEST_F(DoubleBarrierFaults, DeadlineWithoutConnection) {
+  Client client = calm_proxied();
+  DoubleBarrier a(client, "/barrier", 2);
+  std::stop_source stop;
+  auto first = in_thread([&] { return error_of([&] { (void)a.enter({.stop = stop.get_token()}); }); });
+  ASSERT_TRUE(remain(1));
+  proxy.refuse(true);
+  proxy.cut();
+  stop.request_stop();
+  EXPECT_EQ(result_of(first), Errc::cancelled);
+  proxy.refuse(false);
+  EXPECT_TRUE(remain(0)) << "withdrawn in the background";
+  expect_nothing_left();
+}
+
+// --- Processes that are killed ------------------------------------------------------------------------------------
+
+// A worker enters and leaves until its input ends, and reports each step in a line:
+//   in <round> <time> <members...>      out <round> <time>, before it leaves
+int run_worker(const std::string& hosts, int count, std::chrono::milliseconds session_timeout, unsigned seed) {
+  std::minstd_rand random(seed);
+  const Client client(hosts, {.session_timeout = session_timeout});
+  DoubleBarrier barrier(client, "/barrier", count);
+  const auto now = [] { return SteadyClock::now().time_since_epoch() / 1ns; };
+  const auto report = [](const std::ostringstream& line) {
+    const std::string text = line.str() + "\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+  };
+  for (;;) {
+    try {
+      const Round round = barrier.enter({.deadline = soon()});
+      std::ostringstream in;
+      in << "in " << round.number << ' ' << now();
+      for (const std::string& member : round.members)
+        in << ' ' << member;
+      report(in);
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+      if (!barrier.inside()) continue;  // Lost: the others do not wait for us.
+      std::ostringstream out;
+      out << "out " << round.number << ' ' << now();
+      report(out);
+      barrier.leave({.deadline = soon()});
+    } catch (const Error& error) {
+      if (error.errc() == Errc::session_lost || error.errc() == Errc::not_held) continue;
+      std::ostringstream failed;
+      failed << "failed 0 0 " << error.what();
+      report(failed);
+      return EXIT_FAILURE;
+    }
+  }
+}
+
+class Worker {
+ public:
+  using Listener = std::function<void(int worker, const std::vector<std::string>& words)>;
+  Worker(int number, std::vector<std::string> arguments, Listener listener) {
+    std::array<int, 2> pipe{};
+    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    std::string self = "/proc/self/exe";
+    std::string flag = "--worker";
+    std::vector<char*> argv{self.data(), flag.data()};
+    for (std::string& argument : arguments)
+      argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
+    const int error = ::posix_spawn(&pid_, self.c_str(), &actions, nullptr, argv.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(pipe[1]);
+    if (error != 0) throw std::runtime_error("the worker does not start");
+    reader_ = std::thread([number, listener = std::move(listener), descriptor = pipe[0]] {
+      FILE* input = ::fdopen(descriptor, "r");
+      std::array<char, 8192> line{};
+      while (std::fgets(line.data(), line.size(), input) != nullptr) {
+        std::istringstream words(line.data());
+        listener(number, {std::istream_iterator<std::string>(words), {}});
+      }
+      std::fclose(input);
+    });
+  }
+  ~Worker() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    reader_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+ private:
+  pid_t pid_ = 0;
+  std::thread reader_;
+};
+
+// ZKRECIPES_SOAK: a thousand rounds, and a kill every half second on the average.
+TEST_F(DoubleBarrierFaults, RoundsOfProcessesThatAreKilled) {
+  constexpr int count = 8;
+  const char* soak = std::getenv("ZKRECIPES_SOAK");
+  const std::size_t wanted = soak != nullptr ? 1000 : 40;
+  const char* chosen = std::getenv("ZKRECIPES_SEED");
+  const unsigned seed =
+      chosen != nullptr ? static_cast<unsigned>(std::strtoul(chosen, nullptr, 10)) : std::random_device()();
+  GTEST_LOG_(INFO) << "ZKRECIPES_SEED=" << seed;
+  std::minstd_rand random(seed);
+
+  struct Seen {
+    std::vector<std::string> members;
+    std::set<int> workers;
+    std::int64_t first_in = 0;
+    std::int64_t last_out = 0;
+  };
+  std::mutex mutex;
+  std::map<std::int64_t, Seen> rounds;
+  const auto listen = [&](int worker, const std::vector<std::string>& words) {
+    if (words.size() < 3) return;  // Cut off by its death.
+    const std::lock_guard lock(mutex);
+    ASSERT_NE(words[0], "failed") << testing::PrintToString(words);
+    const std::int64_t number = std::stoll(words[1]);
+    const std::int64_t time = std::stoll(words[2]);
+    Seen& seen = rounds[number];
+    if (words[0] == "out") {
+      seen.last_out = std::max(seen.last_out, time);
+      return;
+    }
+    const std::vector<std::string> members(words.begin() + 3, words.end());
+    if (members.size() != count) return;  // Cut off.
+    if (seen.members.empty()) seen.members = members;
+    EXPECT_EQ(seen.members, members) << "two ideas of one round";
+    EXPECT_TRUE(seen.workers.insert(worker).second) << "twice in one round";
+    if (seen.first_in == 0 || time < seen.first_in) seen.first_in = time;
+  };
+  const std::string timeout = "2000";
+  int started = 0;
+  std::map<int, std::unique_ptr<Worker>> crew;
+  const auto start = [&] {
+    const int number = started++;
+    crew.emplace(number, std::make_unique<Worker>(
+                             number,
+                             std::vector<std::string>{server.connect_string(), std::to_string(count), timeout,
+                                                      std::to_string(seed + static_cast<unsigned>(number))},
+                             listen));
+  };
+  for (int i = 0; i < count; ++i)
+    start();
+  const auto done = [&] {
+    const std::lock_guard lock(mutex);
+    return rounds.size();
+  };
+  int kills = 0;
+  std::size_t milestone = 0;
+  while (done() < wanted) {
+    const std::size_t before = done();
+    milestone += 8 + random() % 8;
+    ASSERT_TRUE(eventually([&] { return done() >= std::min(milestone, wanted) || done() > before + 12; }, 60s))
+        << "stuck in round " << done();
+    if (done() >= wanted) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+    auto victim = crew.begin();
+    std::advance(victim, random() % crew.size());
+    crew.erase(victim);
+    ++kills;
+    start();
+  }
+  crew.clear();
+  const std::lock_guard lock(mutex);
+  std::set<std::string> everybody;
+  std::int64_t last_out = 0;
+  for (const auto& [number, seen] : rounds) {
+    for (const std::string& member : seen.members)
+      EXPECT_TRUE(everybody.insert(member).second) << member << " is in two rounds";
+    EXPECT_LE(seen.workers.size(), static_cast<std::size_t>(count));
+    EXPECT_GE(seen.first_in, last_out) << "a round began before the one before was over";
+    last_out = std::max(last_out, seen.last_out);
+  }
+  GTEST_LOG_(INFO) << rounds.size() << " rounds, " << kills << " processes killed";
+  EXPECT_GT(kills, 0);
+}
+
+}  // namespace
+}  // namespace zkrecipes
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 5 && arguments[0] == "--worker") {
+    return zkrecipes::run_worker(arguments[1], std::stoi(arguments[2]),
+                                 std::chrono::milliseconds(std::stol(arguments[3])),
+                                 static_cast<unsigned>(std::stoul(arguments[4])));
+  }
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
