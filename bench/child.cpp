@@ -18,7 +18,7 @@ extern char** environ;
 namespace bench {
 namespace {
 
-constexpr std::chrono::milliseconds start_patience{20'000};
+constexpr std::chrono::milliseconds start_patience{300'000};
 constexpr std::chrono::milliseconds reply_patience{20'000};
 
 // Close-on-exec, so that no other program keeps a child's input open.
@@ -58,7 +58,7 @@ void Child::spawn() {
     arguments.push_back(argument.data());
   }
   arguments.push_back(nullptr);
-  const int error = ::posix_spawn(&pid_, command_.front().c_str(), &actions, nullptr, arguments.data(), environ);
+  const int error = ::posix_spawnp(&pid_, command_.front().c_str(), &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(input[0]);
   ::close(output[1]);

@@ -1,0 +1,105 @@
+"""kazoo as a contender: kazoo_bench.py HOSTS PATH KIND PAIRS BACKLOG. KIND: queue, locking, barrier (PAIRS members).
+
+Driven through standard input and output as raw_program.hpp says.
+"""
+import os
+import sys
+import threading
+import time
+
+from kazoo.client import KazooClient
+from kazoo.recipe.barrier import DoubleBarrier
+from kazoo.recipe.queue import LockingQueue, Queue
+
+ITEM = bytes(64)
+hosts, path, kind, pairs, backlog = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+running = threading.Event()
+room = threading.Semaphore(0)
+taken = 0
+guard = threading.Lock()
+
+
+def client():
+    made = KazooClient(hosts=hosts, timeout=20)
+    made.start(timeout=30)
+    return made
+
+
+def count():
+    global taken
+    with guard:
+        taken += 1
+
+
+def daemon(work):
+    def run():
+        try:
+            work()
+        except Exception as error:
+            print("error", repr(error), flush=True)
+            os._exit(1)
+
+    threading.Thread(target=run, daemon=True).start()
+
+
+def pair():
+    kind_of_queue = LockingQueue if kind == "locking" else Queue
+    out = kind_of_queue(client(), path)
+    into = kind_of_queue(client(), path)
+
+    def consume():
+        while True:
+            running.wait()
+            item = into.get(timeout=0.1) if kind == "locking" else into.get()
+            if item is None:
+                time.sleep(0.0005)
+                continue
+            if kind == "locking" and not into.consume():
+                continue
+            count()
+            room.release()
+
+    def produce():
+        while True:
+            room.acquire()
+            out.put(ITEM)
+
+    return out, consume, produce
+
+
+def member(first):
+    own = client()
+
+    def work():
+        while True:
+            running.wait()
+            barrier = DoubleBarrier(own, path, pairs)
+            barrier.enter()
+            barrier.leave()
+            if first:
+                count()
+
+    return work
+
+
+if kind == "barrier":
+    for i in range(pairs):
+        daemon(member(i == 0))
+else:
+    crew = [pair() for _ in range(pairs)]
+    for i in range(backlog):
+        crew[i % pairs][0].put(ITEM)
+    for _, consume, produce in crew:
+        daemon(consume)
+        daemon(produce)
+    for _ in range(64 * pairs):
+        room.release()
+print("ready", flush=True)
+for line in sys.stdin:
+    cpu, begin, before = time.process_time(), time.monotonic(), taken
+    running.set()
+    time.sleep(int(line.split()[1]) / 1000)
+    done = taken - before
+    running.clear()
+    print("done", done, int((time.monotonic() - begin) * 1e6), int((time.process_time() - cpu) * 1e6), flush=True)
+os._exit(0)
