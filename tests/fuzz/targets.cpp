@@ -13,6 +13,7 @@
 #include <zkclient/path.hpp>
 #include <zkclient/reconfig.hpp>
 
+#include "recipes/detail/commit_record.hpp"
 #include "recipes/detail/leader_record.hpp"
 #include "recipes/detail/sequence.hpp"
 #include "zkclient/detail/hosts.hpp"
@@ -129,6 +130,22 @@ void check_leader_record(std::string_view input) {
   require(decode_leader_record(encode(any)) == any, "every value comes back whole");
 }
 
+void check_commit_record(std::string_view input) {
+  using namespace zkrecipes::detail;
+  if (const auto header = decode_transaction(input)) {
+    require(decode_transaction(encode(*header)) == header, "written and read, it is the same transaction");
+    require(!header->participants.empty(), "a transaction has participants");
+    for (const std::string& name : header->participants)
+      require(name_defect(name) == nullptr, "a participant's name can be the name of a node");
+  }
+  if (const auto decision = decode_decision(input)) {
+    if (decision->reason.size() <= max_reason) require(encode(*decision) == input, "a decision is what was written");
+  }
+  if (const auto logged = decode_logged(input)) {
+    require(decode_logged(encode(*logged)) == logged, "written and read, it is the same");
+  }
+}
+
 struct Scanned {
   std::vector<std::optional<std::int32_t>> xids;
   bool refused = false;
@@ -198,6 +215,10 @@ std::vector<Target> make_targets() {
        &check_hosts,
        {"a", "a:1", "a:1,b:2", "[::1]:2181", "127.0.0.1:2181 , host", "[fe80::1]", "[::\0x]:1"s, "[::1", "a:0",
         "a:65536", ",", "a/b"}},
+      {"commit_record",
+       &check_commit_record,
+       {"2pc/1 mediated 10000 0 2\na\nb\npayload", "2pc/1 all-to-all 1 7 1\nx\n", "commit", "abort why", "17 data",
+        ""}},
       {"sequence",
        &check_sequence,
        {"_c_0-lock-0000000001", "x-lock-2147483647\ny-lock--2147483648\nz-lock-0000000000", "a__lock__0000000007",
