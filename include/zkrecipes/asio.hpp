@@ -13,6 +13,7 @@
 #include <zkrecipes/revoke.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/two_phase_commit.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
 
 /// The asynchronous forms of the recipes with Boost.Asio's completion tokens; see <zkclient/asio.hpp>.
@@ -33,7 +34,9 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_ac
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_acquire_many> async_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_acquire_shared> async_acquire_shared;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_campaign> async_campaign;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_recover> async_recover;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release> async_release;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_try_acquire, &Mutex::async_try_acquire,
                                      &Semaphore::async_try_acquire, &SharedMutex::async_try_acquire,
                                      &UnfairMutex::async_try_acquire>

@@ -72,7 +72,8 @@ inline constexpr std::size_t max_commit_name = 128;  ///< Bytes of a participant
 /// commit or abort throws                        called again, after a second; until then it is in doubt
 /// the participant's log fails                   serve throws; nothing that was not logged was done
 /// the participant's log was lost                a transaction that was committed with its vote is in_doubt(): resolve()
-/// two processes of one name                     the second waits until the first one's session is over
+/// two processes of one name                     the second waits until the first one's session is over; a transaction for which
+///                                               the first has voted is aborted, or if it is committed, in_doubt(): resolve()
 /// participant that never served                 run throws no_node, which names it
 /// run: stop request, deadline                   cancelled or deadline_exceeded if nothing was begun; otherwise in_doubt,
 ///                                               and the transaction is aborted in the background, if it is still open
