@@ -4,7 +4,7 @@
 # cannot be installed next to the packages that are there is unpacked into build/deps, where the
 # build looks first.
 #
-#   scripts/setup.sh            compiler, CMake, libraries; for the tests a ZooKeeper server, Curator, kazoo
+#   scripts/setup.sh            compiler, CMake, libraries; for the tests a ZooKeeper server, Curator, kazoo, spin
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
@@ -97,6 +97,8 @@ find_missing() {
     need default-jdk-headless have_command javac
     need libcurator-recipes-java have_curator
     need python3-kazoo have_kazoo
+    # For the model of the two-phase commit, which is skipped without it.
+    need spin have_command spin
   fi
   if ((with_lint)); then
     need clang-format have_command clang-format
