@@ -245,6 +245,42 @@ TEST_F(CallbackPoolTest, HelpersGoAwayWhenTheyAreNotNeeded) {
   EXPECT_TRUE(still_works.wait());
 }
 
+TEST_F(CallbackPoolTest, AHelperStaysWhileATaskSleeps) {
+  Gate& release = gate();
+  Gate& blocked = gate();
+  post([&] {
+    blocked.open();
+    release.wait();
+  });
+  ASSERT_TRUE(blocked.wait());
+  Gate& helped = gate();
+  post([&] { helped.open(); });
+  ASSERT_TRUE(helped.wait());
+  const std::size_t with_helper = thread_count();
+  // Longer than a helper has to be idle before it goes.
+  EXPECT_FALSE(eventually([&] { return thread_count() < with_helper; }, 2500ms)) << "nobody is left for the next task";
+  Gate& later = gate();
+  post([&] { later.open(); });
+  EXPECT_TRUE(later.wait());
+  release.open();
+}
+
+TEST_F(CallbackPoolTest, AnUrgentTaskThatSleepsDelaysNobodyElse) {
+  Gate& release = gate();
+  Gate& blocked = gate();
+  post(
+      [&] {
+        blocked.open();
+        release.wait();
+      },
+      true);
+  ASSERT_TRUE(blocked.wait());
+  Gate& other = gate();
+  post([&] { other.open(); });
+  EXPECT_TRUE(other.wait());
+  release.open();
+}
+
 TEST_F(CallbackPoolTest, StopRunsWhatIsQueued) {
   Gate& release = gate();
   Gate& blocked = gate();

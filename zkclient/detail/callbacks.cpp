@@ -26,6 +26,7 @@ struct CallbackPool::Shared {
   std::list<std::thread> leaving;  // About to return; joined by whoever comes next.
   int max_threads = 1;
   int idle = 0;
+  int starting = 0;         // Will be idle in a moment.
   std::uint64_t baton = 0;  // Counts how often it was taken; a holder whose number is outdated lost it.
   bool baton_taken = false;
   std::uint64_t baton_at_relief = 0;
@@ -33,6 +34,7 @@ struct CallbackPool::Shared {
   bool stopping = false;
   std::function<void()> on_backlog;
 
+  int ready() const { return idle + starting; }
   bool may_start() const { return !urgent.empty() || (!tasks.empty() && !baton_taken); }
 };
 
@@ -51,9 +53,9 @@ bool CallbackPool::schedule(Task& task, bool urgent) {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->stopping) return false;
     (urgent ? shared_->urgent : shared_->tasks).push_back(std::move(task));
-    if (urgent && shared_->idle < static_cast<int>(shared_->urgent.size())) {
+    if (urgent && shared_->ready() < static_cast<int>(shared_->urgent.size())) {
       add_thread(shared_);
-    } else if (!urgent && shared_->baton_taken && !shared_->backlog) {
+    } else if (!urgent && (shared_->baton_taken || shared_->ready() == 0) && !shared_->backlog) {
       shared_->backlog = report = true;
       shared_->baton_at_relief = shared_->baton;
     }
@@ -70,8 +72,10 @@ bool CallbackPool::relieve() {
   if (shared_->baton_taken && shared_->baton == shared_->baton_at_relief) {
     shared_->baton_taken = false;
     ++shared_->baton;
+  }
+  if (!shared_->baton_taken) {
     const bool full = static_cast<int>(shared_->threads.size()) >= shared_->max_threads;
-    if (shared_->idle == 0 && !full) add_thread(shared_);
+    if (shared_->ready() == 0 && !full) add_thread(shared_);
     shared_->work.notify_one();
   }
   shared_->baton_at_relief = shared_->baton;
@@ -83,11 +87,13 @@ void CallbackPool::add_thread(const std::shared_ptr<Shared>& shared) {
     thread.join();  // Short: it has nothing left to do but return.
   shared->leaving.clear();
   shared->threads.emplace_back([shared] { work(shared); });
+  ++shared->starting;
 }
 
 void CallbackPool::work(const std::shared_ptr<Shared>& shared) {
   pthread_setname_np(pthread_self(), "zk-callback");
   std::unique_lock lock(shared->mutex);
+  --shared->starting;
   const auto wanted = [&] { return shared->may_start() || shared->stopping; };
   for (;;) {
     ++shared->idle;
@@ -98,7 +104,8 @@ void CallbackPool::work(const std::shared_ptr<Shared>& shared) {
       shared->work.wait(lock, wanted);  // The last thread sleeps without a timer.
     }
     --shared->idle;
-    if (!work && shared->threads.size() > 1) break;  // A helper that is not needed any more.
+    // A helper that is not needed any more, unless all others are busy: the next task may find them so still.
+    if (!work && shared->idle > 0) break;
     if (shared->stopping && shared->tasks.empty() && shared->urgent.empty()) return;
     if (!shared->may_start() && !shared->stopping) continue;
     const bool urgent = !shared->urgent.empty();
