@@ -6,10 +6,15 @@
 #include <boost/asio/async_result.hpp>
 #include <zkclient/asio.hpp>
 
+#include <zkrecipes/barrier.hpp>
+#include <zkrecipes/claim.hpp>
+#include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/priority_queue.hpp>
+#include <zkrecipes/queue.hpp>
 #include <zkrecipes/revoke.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
@@ -23,7 +28,8 @@
 ///   co_await zkrecipes::async_release(lease, asio::use_awaitable);
 ///
 /// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled release
-/// goes on in the background and accepts partial and terminal. A lease that came too late for its handler (the
+/// goes on in the background and accepts partial and terminal, as do the operations of queues, barriers and transactions
+/// that may be in doubt when they are cancelled. A lease or claim that came too late for its handler (the
 /// coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
@@ -34,6 +40,16 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_ac
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_acquire_many> async_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_acquire_shared> async_acquire_shared;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_campaign> async_campaign;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_claim> async_claim;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_commit> async_commit;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave> async_leave;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_lower> async_lower;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push, &Queue::async_push> async_push;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Queue::async_push_all> async_push_all;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_raise> async_raise;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_recover> async_recover;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release> async_release;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
@@ -44,6 +60,9 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_tr
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_try_acquire_many> async_try_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_try_acquire_shared>
     async_try_acquire_shared;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_try_claim> async_try_claim;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_try_pop> async_try_pop;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wait_for_leader> async_wait_for_leader;
 
 /// revoke() and revoke_holders() of revoke.hpp. A cancelled request may stand.

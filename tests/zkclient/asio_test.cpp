@@ -554,4 +554,50 @@ TEST_F(AsioTest, ACoroutineFollowsALeader) {
   EXPECT_TRUE(eventually([&] { return !election.leader(); }));
 }
 
+asio::awaitable<void> produce_and_consume(zkrecipes::Queue* queue, zkrecipes::PriorityQueue* urgent) {
+  using namespace asio::experimental::awaitable_operators;
+  co_await zkrecipes::async_push(*queue, "first", use_awaitable);
+  const std::vector<std::string> more = {"second", "third"};
+  co_await zkrecipes::async_push_all(*queue, more, use_awaitable);
+  zkrecipes::Claim claim = co_await zkrecipes::async_claim(*queue, use_awaitable);
+  EXPECT_EQ(claim.data(), "first");
+  co_await zkrecipes::async_give_back(claim, use_awaitable);
+  EXPECT_EQ(co_await zkrecipes::async_pop(*queue, use_awaitable), "first");
+  auto next = co_await zkrecipes::async_try_claim(*queue, use_awaitable);
+  if (!next) throw std::runtime_error("there is an item");
+  co_await zkrecipes::async_commit(*next, use_awaitable);
+  EXPECT_EQ(co_await zkrecipes::async_try_pop(*queue, use_awaitable), "third");
+  EXPECT_EQ(co_await zkrecipes::async_try_pop(*queue, use_awaitable), std::nullopt);
+  auto endless = co_await (zkrecipes::async_claim(*queue, use_awaitable) || wait_for(50ms));
+  EXPECT_EQ(endless.index(), 1u) << "a claim that waits can be cancelled";
+  co_await zkrecipes::async_push(*urgent, "late", 2, use_awaitable);
+  co_await zkrecipes::async_push(*urgent, "soon", 1, use_awaitable);
+  EXPECT_EQ(co_await zkrecipes::async_pop(*urgent, use_awaitable), "soon");
+}
+
+TEST_F(AsioTest, ACoroutineUsesQueues) {
+  zkrecipes::Queue queue(c(), "/queue");
+  zkrecipes::PriorityQueue urgent(c(), "/urgent");
+  run(produce_and_consume(&queue, &urgent));
+  EXPECT_EQ(queue.size(), 0u);
+}
+
+asio::awaitable<void> pass(zkrecipes::Barrier* barrier, zkrecipes::DoubleBarrier* member) {
+  using namespace asio::experimental::awaitable_operators;
+  EXPECT_TRUE(co_await zkrecipes::async_raise(*barrier, zkrecipes::BarrierLife::persistent, use_awaitable));
+  auto wait = co_await (zkrecipes::async_wait(*barrier, use_awaitable) || wait_for(50ms));
+  EXPECT_EQ(wait.index(), 1u);
+  co_await zkrecipes::async_lower(*barrier, use_awaitable);
+  co_await zkrecipes::async_wait(*barrier, use_awaitable);
+  const zkrecipes::Round round = co_await zkrecipes::async_enter(*member, use_awaitable);
+  EXPECT_EQ(round.members.size(), 1u);
+  co_await zkrecipes::async_leave(*member, use_awaitable);
+}
+
+TEST_F(AsioTest, ACoroutinePassesBarriers) {
+  zkrecipes::Barrier barrier(c(), "/barrier");
+  zkrecipes::DoubleBarrier member(c(), "/double", 1);
+  run(pass(&barrier, &member));
+}
+
 }  // namespace
