@@ -32,7 +32,6 @@ using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Error;
 using zkclient::Result;
-using zkclient::Session;
 using zkclient::Stat;
 using zkclient::StateChange;
 using zkclient::WatchEvent;

@@ -51,8 +51,8 @@ void Handle::open(const HandleOptions& options) {
   const int flags = ZOO_NO_LOG_CLIENTENV;
   tls_ = options.tls != nullptr;
   if (options.sasl != nullptr) sasl_ = std::make_shared<SaslLogin>(*options.sasl);
-  if (tls_) {
 #if ZKCLIENT_HAS_SSL
+  if (tls_) {
     block_broken_pipe_signal();
     // It takes no log callback: until it has one, its messages would go to standard error.
     zoo_set_debug_level(static_cast<ZooLogLevel>(0));
@@ -60,15 +60,17 @@ void Handle::open(const HandleOptions& options) {
                              flags);
     initialize_library();
     if (zh_ != nullptr) zoo_set_log_callback(zh_, &take_log_line);
+  }
 #endif
-  } else if (sasl_ != nullptr) {
 #if ZKCLIENT_HAS_SASL
+  if (sasl_ != nullptr) {
     const SaslOptions& login = sasl_->options();
     zoo_sasl_params_t parameters{login.service.c_str(), login.host.empty() ? nullptr : login.host.c_str(),
                                  login.mechanisms.c_str(), static_cast<const sasl_callback_t*>(sasl_->callbacks())};
     zh_ = zookeeper_init_sasl(addresses, &Handle::watcher, timeout, resumed, this, flags, &take_log_line, &parameters);
+  }
 #endif
-  } else {
+  if (!tls_ && sasl_ == nullptr) {
     zh_ = zookeeper_init2(addresses, &Handle::watcher, timeout, resumed, this, flags, &take_log_line);
   }
   if (zh_ == nullptr) throw Error(Errc::system_error, "connect", "", std::strerror(errno));

@@ -55,9 +55,9 @@ std::size_t Request::wire_size() const noexcept {
 std::size_t Reply::size() const noexcept {
   std::size_t size = sizeof *this + data.size();
   for (const std::string& name : names)
-    size += sizeof name + name.size();
+    size += sizeof(std::string) + name.size();
   for (const OperationResult& result : results)
-    size += sizeof result + result.path.size();
+    size += sizeof(OperationResult) + result.path.size();
   return size;
 }
 
