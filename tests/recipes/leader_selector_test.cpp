@@ -31,22 +31,20 @@ static_assert(std::is_base_of_v<Leadership, SelectedLeadership>);
 
 void wait_for(const std::stop_token& stop) { EXPECT_TRUE(stopped(stop)); }
 
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& caught) {
-    return caught.what();
+/// What on_error was given, taken apart where it was given: ThreadSanitizer does not see how the C++ library counts the
+/// owners of an exception, and reports a race when two threads have it.
+struct Caught {
+  explicit Caught(const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& caught) {
+      text = caught.what();
+      if (const auto* ours = dynamic_cast<const zkclient::Error*>(&caught)) code = ours->code();
+    }
   }
-}
-std::error_code code_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const zkclient::Error& caught) {
-    return caught.code();
-  } catch (const std::exception&) {
-    return {};
-  }
-}
+  std::string text;
+  std::error_code code;
+};
 
 /// A task that tells when it runs and with which token, and runs until it is told to stop.
 struct Runs {
@@ -189,7 +187,7 @@ TEST_F(LeaderSelectorTest, StepDown) {
 // --- The watchdog -------------------------------------------------------------------------------------------------
 
 TEST_F(LeaderSelectorTest, TaskStalls) {
-  Box<std::exception_ptr> errors;
+  Box<Caught> errors;
   std::binary_semaphore wake_up(0);
   Box<bool> told;
   Box<FencingToken> begun;
@@ -206,7 +204,7 @@ TEST_F(LeaderSelectorTest, TaskStalls) {
         EXPECT_EQ(error_of([&] { leadership.proclaim("late"); }), Errc::not_held);
         ASSERT_FALSE(leadership.valid());
       },
-      {.progress_timeout = 300ms, .on_error = [&](const std::exception_ptr& error) { errors.put(error); }});
+      {.progress_timeout = 300ms, .on_error = [&](const std::exception_ptr& error) { errors.put(Caught(error)); }});
   stalled.start();
   const FencingToken term = begun.take();
   Runs healthy;
@@ -217,7 +215,7 @@ TEST_F(LeaderSelectorTest, TaskStalls) {
   EXPECT_GT(healthy.begun.take().term, term) << "while the other task still sits there";
   EXPECT_FALSE(stalled.is_leader());
   EXPECT_TRUE(next.is_leader());
-  EXPECT_EQ(code_of(errors.take()), Errc::deadline_exceeded);
+  EXPECT_EQ(errors.take().code, Errc::deadline_exceeded);
   EXPECT_EQ(names().size(), 1u) << "not a candidate before its task has returned";
   wake_up.release();
   EXPECT_TRUE(remain(2));
@@ -273,7 +271,7 @@ TEST_F(LeaderSelectorTest, TaskThatSaysAliveIsLeftAlone) {
 // --- Tasks that go wrong ------------------------------------------------------------------------------------------
 
 TEST_F(LeaderSelectorTest, TaskThrows) {
-  Box<std::exception_ptr> errors;
+  Box<Caught> errors;
   std::atomic<int> runs{0};
   LeaderSelector selector(client(), "/selector",
                           [&](const std::stop_token& stop, SelectedLeadership&) {
@@ -281,10 +279,10 @@ TEST_F(LeaderSelectorTest, TaskThrows) {
                             if (runs == 2) throw zkclient::Error(Errc::no_node, "get", "/x");
                             wait_for(stop);
                           },
-                          {.on_error = [&](const std::exception_ptr& error) { errors.put(error); }});
+                          {.on_error = [&](const std::exception_ptr& error) { errors.put(Caught(error)); }});
   selector.start();
-  EXPECT_EQ(text_of(errors.take()), "as it happens");
-  EXPECT_EQ(code_of(errors.take()), Errc::no_node);
+  EXPECT_EQ(errors.take().text, "as it happens");
+  EXPECT_EQ(errors.take().code, Errc::no_node);
   EXPECT_TRUE(eventually([&] { return runs == 3 && selector.is_leader(); }));
   EXPECT_EQ(names().size(), 1u);
 }
@@ -416,11 +414,11 @@ TEST_F(LeaderSelectorTest, OnErrorMayCloseOrDestroyItsSelector) {
 }
 
 TEST_F(LeaderSelectorTest, ClientClosed) {
-  Box<std::exception_ptr> errors;
+  Box<Caught> errors;
   Runs runs;
   Client own = make_client();
   LeaderSelector selector(own, "/selector", runs.task(),
-                          {.on_error = [&](const std::exception_ptr& error) { errors.put(error); }});
+                          {.on_error = [&](const std::exception_ptr& error) { errors.put(Caught(error)); }});
   selector.start();
   const auto run = runs.begun.take();
   own.close();
@@ -447,13 +445,13 @@ TEST_F(LeaderSelectorTest, BadInputIsRefused) {
 
 TEST_F(LeaderSelectorTest, CampaignFails) {
   client().create("/selector", "", {.mode = zkclient::CreateMode::ephemeral});
-  Box<std::exception_ptr> errors;
+  Box<Caught> errors;
   Runs runs;
   LeaderSelector selector(client(), "/selector", runs.task(),
-                          {.on_error = [&](const std::exception_ptr& error) { errors.put(error); }});
+                          {.on_error = [&](const std::exception_ptr& error) { errors.put(Caught(error)); }});
   selector.start();
-  EXPECT_EQ(code_of(errors.take()), Errc::no_children_for_ephemerals);
-  EXPECT_EQ(code_of(errors.take()), Errc::no_children_for_ephemerals);
+  EXPECT_EQ(errors.take().code, Errc::no_children_for_ephemerals);
+  EXPECT_EQ(errors.take().code, Errc::no_children_for_ephemerals);
   client().remove("/selector");
   EXPECT_GT(runs.begun.take().term.value, 0);
 }
