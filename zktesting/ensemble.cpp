@@ -261,6 +261,9 @@ std::string Ensemble::Impl::describe() const {
                                    : role->second.follows ? "follower"
                                                           : "of unknown role";
     text += fmt::format("{}server {} ({}) is {}", i == 0 ? "" : ", ", i, servers[i].connect_string(), state);
+    if (servers[i].process_->died()) {
+      text += fmt::format(": it has ended by itself; the end of its log:\n{}", servers[i].process_->end_of_log());
+    }
   }
   return text;
 }

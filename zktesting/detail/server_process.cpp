@@ -200,6 +200,7 @@ void ServerProcess::launch() {
     write_files();
     guard_->launch();
     paused_ = false;
+    wanted_ = true;
   }
 }
 
@@ -225,11 +226,12 @@ void ServerProcess::await_ready() {
 }
 
 void ServerProcess::fail(const std::string& what) const {
-  throw Error(fmt::format("{}; the end of its log:\n{}", what, tail(log(), log_tail_lines)));
+  throw Error(fmt::format("{}; the end of its log:\n{}", what, end_of_log()));
 }
 
 void ServerProcess::stop() {
   const std::lock_guard lock(mutex_);
+  wanted_ = false;
   guard_->signal(SIGTERM);
   guard_->signal(SIGCONT);  // a paused process takes the SIGTERM only then
   if (!guard_->wait_for_exit(Clock::now() + stop_timeout)) {
@@ -242,6 +244,7 @@ void ServerProcess::stop() {
 
 void ServerProcess::kill() {
   const std::lock_guard lock(mutex_);
+  wanted_ = false;
   guard_->signal(SIGKILL);
   if (!guard_->wait_for_exit(Clock::now() + kill_timeout)) {
     throw Error(fmt::format("process {} survives a SIGKILL", guard_->pid()));
@@ -292,6 +295,13 @@ bool ServerProcess::paused() const {
   const std::lock_guard lock(mutex_);
   return paused_ && guard_->running();
 }
+
+bool ServerProcess::died() const {
+  const std::lock_guard lock(mutex_);
+  return wanted_ && !guard_->running();
+}
+
+std::string ServerProcess::end_of_log() const { return tail(log(), log_tail_lines); }
 
 int ServerProcess::pid() const {
   const std::lock_guard lock(mutex_);

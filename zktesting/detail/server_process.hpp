@@ -54,6 +54,9 @@ class ServerProcess {
   [[nodiscard]] bool paused() const;
   [[nodiscard]] int pid() const;
   [[nodiscard]] std::string log() const;
+  /// True if it ended by itself: neither stopped nor killed by us.
+  [[nodiscard]] bool died() const;
+  [[nodiscard]] std::string end_of_log() const;
   [[nodiscard]] const Endpoint& endpoint() const { return plan_.endpoint; }
   [[nodiscard]] std::uint16_t secure_port() const { return plan_.secure_port; }
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
@@ -68,6 +71,7 @@ class ServerProcess {
   mutable std::mutex mutex_;
   std::unique_ptr<Guard> guard_;
   bool paused_ = false;
+  bool wanted_ = false;  ///< It was launched, and not ended by us since.
 };
 
 }  // namespace zktesting::detail
