@@ -363,10 +363,12 @@ TEST_P(TwoPhaseCommitFaults, CoordinatorSessionLost) {
 }
 
 TEST_P(TwoPhaseCommitFaults, ParticipantSessionLost) {
-  add("p0", observer);
+  // A client that comes back in the instant in which its session is expired learns of that only when its server has been
+  // silent for two thirds of its timeout.
+  add("p0", observer, {.absence_grace = 15s});
   Client own = direct();
-  TestParticipant& losing = add("p1", own);
-  CommitCoordinator coordinator(observer, "/2pc");
+  TestParticipant& losing = add("p1", own, {.absence_grace = 15s});
+  CommitCoordinator coordinator(observer, "/2pc", {.absence_grace = 15s});
   // Before its vote.
   Gate gate;
   hold(losing, gate);
