@@ -4,6 +4,7 @@
 #   scripts/lint.sh             both, everything
 #     --format                  only formatting
 #     --fix                     only formatting, and correct it
+#     --library                 clang-tidy only for the libraries, not for tests, examples and benchmarks
 #     --changed [BASE]          only files that differ from BASE (default HEAD)
 #     --no-setup                do not look for missing packages
 set -euo pipefail
@@ -11,11 +12,12 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-tidy=1 fix=0 changed='' setup=1
+tidy=1 fix=0 library=0 changed='' setup=1
 while (($#)); do
   case $1 in
     --format) tidy=0; shift ;;
     --fix) tidy=0 fix=1; shift ;;
+    --library) library=1; shift ;;
     --changed)
       changed=HEAD; shift
       if (($#)) && [[ $1 != --* ]]; then changed=$1; shift; fi
@@ -65,6 +67,7 @@ if ((tidy)); then
   database=build/dev/compile_commands.json
   sources=()
   for file in "${files[@]}"; do
+    ((!library)) || [[ $file =~ ^(zkclient|recipes|zktesting|tools)/ ]] || continue
     if [[ $file == *.cpp ]] && grep -qF "\"file\": \"$root/$file\"" "$database"; then
       sources+=("$file")
     fi
