@@ -81,13 +81,17 @@ void LeaderSelector::State::run() {
   auto next_pause = first_pause;
   while (wait_until_wanted()) {
     bool well = false;
+    std::exception_ptr failure;  // Its last owner is who is told.
     try {
       const LeasePtr lease = election->campaign({.stop = closing.get_token()});
       well = lead(lease);
       if (options.requeue) want();
     } catch (const Error& error) {
       if (closing.stop_requested() || error.errc() == Errc::closed) break;
-      report(std::current_exception());
+      failure = std::current_exception();
+    }
+    if (failure != nullptr) {
+      report(std::move(failure));
       want();  // The wish stands.
     }
     if (well) {
@@ -137,14 +141,15 @@ bool LeaderSelector::State::lead(const LeasePtr& lease) {
     term = now;
   }
   now->begin();
-  bool well = true;
+  std::exception_ptr failure;
   try {
     SelectedLeadership leadership(now);
     task(now->stop(), leadership);
   } catch (...) {
-    well = false;
-    report(std::current_exception());
+    failure = std::current_exception();
   }
+  const bool well = failure == nullptr;
+  if (!well) report(std::move(failure));
   {
     const std::lock_guard lock(mutex);
     term = nullptr;
