@@ -109,9 +109,9 @@ class QueueBase {
 ///
 /// Invariant: an item leaves `items` in one transaction, once, by its pop() or the commit() of its newest claim.
 ///
-/// Every push, pop, claim and commit is one transaction that also writes to a slot of ours on condition of its version.
+/// Every push, pop, claim and commit is a transaction that also writes to a slot of ours on condition of its version.
 /// If its reply is lost it is sent again: the condition fails if it was applied before. So a lost reply loses nothing and
-/// doubles nothing. Items are not tied to who pushed them.
+/// doubles nothing. Calls that overlap share transactions. Items are not tied to who pushed them.
 ///
 /// Guaranteed: no item is lost or given to two pop() calls; no item is claimed by two at a time; push order, for pushes
 /// that do not overlap; one consumer takes in that order (several at a time share the first few items out among them).

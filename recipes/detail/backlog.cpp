@@ -5,13 +5,10 @@
 #include "recipes/detail/sequence.hpp"
 
 namespace zkrecipes::detail {
-namespace {
 
 bool goes_before(const ItemKey& a, const ItemKey& b) {
   return a.priority != b.priority ? a.priority < b.priority : precedes(a.sequence, b.sequence);
 }
-
-}  // namespace
 
 void Backlog::replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed) {
   const std::set<std::string_view> taken(claimed.begin(), claimed.end());

@@ -12,6 +12,9 @@
 
 namespace zkrecipes::detail {
 
+/// The order in which items are to be taken.
+bool goes_before(const ItemKey& a, const ItemKey& b);
+
 /// The items that a consumer knows of and may try to take, in the order in which they are to be taken. Pure: it decides
 /// what is tried next, and knows neither servers nor clocks.
 ///

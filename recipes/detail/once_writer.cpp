@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
 #include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/uuid.hpp"
 
@@ -20,33 +23,60 @@ using zkclient::Transaction;
 
 namespace {
 
+constexpr std::size_t most_calls = 32;
+constexpr std::size_t most_bytes = 64 * 1024;  // Sharing helps small ones only, and servers may have low limits.
+
+struct Refusal {
+  std::size_t index = 0;
+  int code = zk::rc::runtime_inconsistency;
+};
+
 // Which operation was refused, and why; the reply of a failed transaction names the first one.
-void find_refusal(Written& written) {
-  const std::vector<int>& codes = written.reply.codes;
-  written.index = 0;
+Refusal find_refusal(const std::vector<int>& codes) {
   for (std::size_t i = 0; i < codes.size(); ++i) {
-    if (codes[i] == zk::rc::ok || codes[i] == zk::rc::runtime_inconsistency) continue;
-    written.index = i;
-    written.code = codes[i];
-    return;
+    if (codes[i] != zk::rc::ok && codes[i] != zk::rc::runtime_inconsistency) return {i, codes[i]};
   }
-  written.code = zk::rc::runtime_inconsistency;
+  return {};
 }
 
 }  // namespace
 
-struct OnceWriter::Applicant {
-  Applicant(boost::asio::io_context& context, std::shared_ptr<zk::SessionState> bound)
-      : wake(context), session(std::move(bound)) {}
+struct OnceWriter::Part {
+  Part(boost::asio::io_context& context, std::vector<Transaction::Operation> what, const Call& limits)
+      : session(limits.bound), deadline(context) {
+    Request measured;
+    measured.operations = std::move(what);
+    bytes = measured.wire_size();
+    operations = std::move(measured.operations);
+  }
 
-  zk::Signal wake;
+  std::vector<Transaction::Operation> operations;
+  std::size_t bytes = 0;
   const std::shared_ptr<zk::SessionState> session;
-  SlotPtr slot;
-  std::optional<Reply> failure;
+  boost::asio::steady_timer deadline;
+  bool sent = false;  // It may have been applied.
+  bool ended = false;
+  zkclient::UniqueFunction<void(Written)> waiter;
+
+  /// The caller goes on in here: what it does next must see the same as if there were no line.
+  void end(Written with) {
+    if (std::exchange(ended, true)) return;
+    deadline.cancel();
+    auto resume = std::move(waiter);
+    resume(std::move(with));
+  }
+  void give_up(Errc why) {
+    Written written;
+    written.outcome = sent ? Written::Outcome::in_doubt : Written::Outcome::failed;
+    written.reply.error = sent ? Errc::in_doubt : why;
+    written.reply.given_up = why;
+    if (sent) written.reply.detail = "it was sent, and the answer has not come";
+    end(std::move(written));
+  }
 };
 
 OnceWriter::OnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory, zkclient::AclList acl)
-    : client_(std::move(client)), directory_(std::move(directory)), acl_(std::move(acl)) {}
+    : client_(std::move(client)), directory_(std::move(directory)), acl_(std::move(acl)), most_(most_calls) {}
 
 OnceWriter::~OnceWriter() {
   for (const SlotPtr& slot : free_)
@@ -54,156 +84,214 @@ OnceWriter::~OnceWriter() {
 }
 
 Awaitable<Written> OnceWriter::write(std::vector<Transaction::Operation> operations, Call call) {
-  Written written;
-  bool doubted = false;  // An attempt was sent whose answer never came.
-  SlotPtr slot;
-  for (;;) {
-    if (slot == nullptr) {
-      written.reply = co_await get_slot(call, slot);
-      if (!written.reply.ok()) co_return written;
+  const auto part = std::make_shared<Part>(client_->context(), std::move(operations), call);
+  const auto give_up = [this, part](Errc why) {
+    if (part->ended) return;
+    std::erase(waiting_, part);
+    part->give_up(why);
+  };
+  if (call.cancel != nullptr && call.cancel->requested()) {
+    Written cancelled;
+    cancelled.reply.error = cancelled.reply.given_up = Errc::cancelled;
+    co_return cancelled;
+  }
+  const zk::CancelScope::Guard cancelled(call.cancel, [give_up] { give_up(Errc::cancelled); });
+  auto initiation = [&](auto handler) {
+    part->waiter = std::move(handler);
+    if (call.deadline) {
+      part->deadline.expires_at(*call.deadline);
+      part->deadline.async_wait([give_up](boost::system::error_code ended) {
+        if (!ended) give_up(Errc::deadline_exceeded);
+      });
     }
-    Request request = zk::make_request(OpType::multi, slot->path);
-    request.operations.reserve(operations.size() + 1);
-    request.operations.emplace_back(Transaction::Set{Path(slot->path), std::string(), slot->version});
-    request.operations.insert(request.operations.end(), operations.begin(), operations.end());
-    written.reply = co_await client_->perform(std::move(request), call);
-    const Reply& reply = written.reply;
+    waiting_.push_back(part);
+    send_soon();
+  };
+  auto token = zk::use_awaitable;
+  Written written = co_await boost::asio::async_initiate<decltype(token), void(Written)>(std::move(initiation), token);
+  co_return written;
+}
+
+// Fewer transactions when each one carries many calls.
+bool OnceWriter::may_send() const { return !waiting_.empty() && senders_ < std::max<std::size_t>(64 / most_, 2); }
+
+// Not at once: what else the loop has to do now may want to write as well.
+void OnceWriter::send_soon() {
+  if (sending_soon_ || !may_send()) return;
+  sending_soon_ = true;
+  boost::asio::post(client_->context(), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->sending_soon_ = false;
+    if (!self->may_send()) return;
+    ++self->senders_;
+    self->client_->spawn(send(self));
+  });
+}
+
+// Calls stay in the line until the moment in which they are sent: two senders must not overtake each other.
+Awaitable<void> OnceWriter::send(std::shared_ptr<OnceWriter> self) {
+  while (!self->waiting_.empty()) {
+    Call call;
+    call.bound = self->waiting_.front()->session;
+    SlotPtr slot;
+    Reply ready = co_await self->get_slot(call, slot);
+    if (ready.ok()) ready = co_await self->client_->connected(call);
+    Batch batch = self->next_batch(call.bound);
+    if (ready.ok() && !batch.empty()) {
+      self->send_soon();  // The rest, if there is any.
+      co_await self->apply(std::move(batch), std::move(slot));
+      continue;
+    }
+    if (slot != nullptr) self->free_.push_back(std::move(slot));
+    end_all(std::move(batch), Written{Written::Outcome::failed, 0, 0, std::move(ready)});
+  }
+  --self->senders_;
+}
+
+OnceWriter::Batch OnceWriter::next_batch(const std::shared_ptr<zk::SessionState>& session) {
+  Batch batch;
+  std::size_t bytes = 0;
+  while (!waiting_.empty() && batch.size() < most_) {
+    std::shared_ptr<Part>& next = waiting_.front();
+    const bool fits = batch.empty() || bytes + next->bytes <= most_bytes;
+    if (next->session != session || !fits) break;
+    bytes += next->bytes;
+    batch.push_back(std::move(next));
+    waiting_.pop_front();
+  }
+  return batch;
+}
+
+Awaitable<void> OnceWriter::apply(Batch batch, SlotPtr slot) {
+  Call call;
+  call.bound = slot->session;
+  bool doubted = false;  // An attempt was sent whose answer never came.
+  for (;;) {
+    Reply reply;
+    if (doubted) reply = co_await client_->connected(call);
+    // Whoever was told that it is in doubt must not be surprised later. What was applied before contains all the rest.
+    std::erase_if(batch, [](const std::shared_ptr<Part>& part) { return part->ended; });
+    if (batch.empty()) break;
+    if (reply.ok()) {
+      Request request = zk::make_request(OpType::multi, slot->path);
+      request.operations.emplace_back(Transaction::Set{Path(slot->path), std::string(), slot->version});
+      for (const std::shared_ptr<Part>& part : batch) {
+        part->sent = true;
+        request.operations.insert(request.operations.end(), part->operations.begin(), part->operations.end());
+      }
+      reply = co_await client_->perform(std::move(request), call);
+    }
     if (reply.failed(Errc::in_doubt) && !reply.given_up) {
       doubted = true;  // Send it again: it is applied once at most.
       continue;
     }
-    if (reply.failed(Errc::transaction_failed)) find_refusal(written);
-    const bool of_slot = reply.failed(Errc::transaction_failed) && written.index == 0;
-    if (reply.ok() || (doubted && of_slot && written.code == zk::rc::bad_version)) {
-      written.outcome = Written::Outcome::done;
-      if (!reply.ok()) written.reply = Reply{};  // It proves nothing about when.
-      if (!written.reply.results.empty()) written.reply.results.erase(written.reply.results.begin());
+    const bool refused = reply.failed(Errc::transaction_failed);
+    const Refusal refusal = refused ? find_refusal(reply.codes) : Refusal{};
+    const bool of_slot = refused && refusal.index == 0;
+    if (reply.ok() || (doubted && of_slot && refusal.code == zk::rc::bad_version)) {
       ++slot->version;
-      put_back(std::move(slot));
-      co_return written;
+      free_.push_back(std::move(slot));
+      if (batch.size() >= most_) most_ = std::min(2 * most_, most_calls);
+      settle_success(std::move(batch), std::move(reply));
+      co_return;
     }
-    const bool spoilt = of_slot && (written.code == zk::rc::no_node || written.code == zk::rc::bad_version);
-    if (spoilt && !doubted) {  // Deleted or written by hand: take another one.
-      forget(std::exchange(slot, nullptr));
+    if (refused && !of_slot) {
+      doubted = false;  // The slot had the expected version, so nothing was applied before.
+      settle_refusal(batch, std::move(reply), refusal.index - 1, refusal.code);
       continue;
     }
-    if (of_slot) written.reply.error = zk::rc::to_errc(written.code);
-    if (reply.failed(Errc::transaction_failed)) {
-      written.outcome = Written::Outcome::refused;
-      --written.index;
-      put_back(std::move(slot));
-      co_return written;
+    const bool spoilt = of_slot && (refusal.code == zk::rc::no_node || refusal.code == zk::rc::bad_version);
+    if (spoilt && !doubted) {  // Deleted or written by hand: take another one.
+      for (const std::shared_ptr<Part>& part : batch)
+        part->sent = false;
+      slot.reset();
+      reply = co_await get_slot(call, slot);
+      if (reply.ok()) continue;
+    } else if (of_slot) {
+      reply.error = zk::rc::to_errc(refusal.code);
     }
-    const bool unknown = doubted || reply.failed(Errc::in_doubt);
-    written.outcome = unknown ? Written::Outcome::in_doubt : Written::Outcome::failed;
-    unknown ? discard(std::move(slot)) : put_back(std::move(slot));
-    co_return written;
+    if (reply.failed(Errc::in_doubt)) doubted = true;
+    const auto outcome = doubted ? Written::Outcome::in_doubt : Written::Outcome::failed;
+    end_all(std::move(batch), Written{outcome, 0, 0, std::move(reply)});
+    break;
   }
+  if (slot == nullptr) co_return;
+  doubted ? client_->janitor_remove(slot->path, slot->session) : free_.push_back(std::move(slot));
+}
+
+void OnceWriter::end_all(Batch batch, const Written& written) {
+  for (const std::shared_ptr<Part>& part : batch)
+    part->end(written);
+}
+
+// A reply that only proves that an earlier one was lost has no results: it proves nothing about when.
+void OnceWriter::settle_success(Batch batch, Reply reply) {
+  auto result = reply.results.begin();
+  if (reply.ok() && result != reply.results.end()) ++result;  // The slot's.
+  for (const std::shared_ptr<Part>& part : batch) {
+    Written written;
+    written.outcome = Written::Outcome::done;
+    if (reply.ok()) {
+      const auto end = result + static_cast<std::ptrdiff_t>(part->operations.size());
+      written.reply.sent = reply.sent;
+      written.reply.results.assign(std::make_move_iterator(result), std::make_move_iterator(end));
+      result = end;
+    }
+    part->end(std::move(written));
+  }
+}
+
+// Ends the call to which the operation belongs. The others stay in the batch, or go back to be sent later.
+void OnceWriter::settle_refusal(Batch& batch, Reply reply, std::size_t index, int code) {
+  auto concerned = batch.begin();
+  for (; index >= (*concerned)->operations.size(); ++concerned)
+    index -= (*concerned)->operations.size();
+  const std::shared_ptr<Part> part = *concerned;
+  batch.erase(concerned);
+  for (const std::shared_ptr<Part>& other : batch)
+    other->sent = false;
+  most_ = std::max<std::size_t>(most_ / 2, 1);
+  while (batch.size() > most_) {
+    if (!batch.back()->ended) waiting_.push_front(std::move(batch.back()));
+    batch.pop_back();
+  }
+  send_soon();
+  // "operation 17 of 65, create ...": of the whole transaction, which means nothing to the caller.
+  if (const std::size_t comma = reply.detail.find(", "); comma != std::string::npos) reply.detail.erase(0, comma + 2);
+  part->end(Written{Written::Outcome::refused, index, code, std::move(reply)});
 }
 
 Awaitable<Reply> OnceWriter::get_slot(Call call, SlotPtr& slot) {
-  Applicant applicant(client_->context(), call.bound);
-  const zk::CancelScope::Guard cancelled(call.cancel, [&applicant] { applicant.wake.set(); });
-  const auto observer = call.bound->observe([&applicant] { applicant.wake.set(); });
-  applicants_.push_back(&applicant);
-  make_more();
-  Reply reply;
-  for (;;) {
-    applicant.wake.clear();
-    if (applicant.slot != nullptr) {
-      slot = std::move(applicant.slot);
-      break;
-    }
-    if (applicant.failure) {
-      reply = std::move(*applicant.failure);
-      break;
-    }
-    if (call.deadline && std::chrono::steady_clock::now() >= *call.deadline) reply.error = Errc::deadline_exceeded;
-    if (call.cancel != nullptr && call.cancel->requested()) reply.error = Errc::cancelled;
-    if (call.bound->over()) reply.error = Errc::session_lost;
-    if (client_->closing()) reply.error = Errc::closed;
-    if (!reply.ok()) break;
-    co_await applicant.wake.wait(call.deadline);
+  std::erase_if(free_, [](const SlotPtr& one) { return one->session->over(); });  // They went with it.
+  const auto found =
+      std::find_if(free_.begin(), free_.end(), [&](const SlotPtr& one) { return one->session == call.bound; });
+  if (found != free_.end()) {
+    slot = std::move(*found);
+    free_.erase(found);
+    co_return Reply{};
   }
-  std::erase(applicants_, &applicant);
-  call.bound->forget(observer);
-  co_return reply;
-}
-
-// Gives free slots to those who wait for one, in their order, and makes more if that is not enough.
-void OnceWriter::make_more() {
-  while (!applicants_.empty() && !free_.empty()) {
-    SlotPtr slot = std::move(free_.front());
-    free_.pop_front();
-    Applicant& first = *applicants_.front();
-    if (slot->session != first.session) {  // It went with its session.
-      --slots_;
-      continue;
-    }
-    first.slot = std::move(slot);
-    first.wake.set();
-    applicants_.pop_front();
-  }
-  while (applicants_.size() > making_ && slots_ < max_slots) {
-    ++slots_;
-    ++making_;
-    client_->spawn(make_slot(shared_from_this(), applicants_[making_ - 1]->session));
-  }
-}
-
-Awaitable<void> OnceWriter::make_slot(std::shared_ptr<OnceWriter> self, std::shared_ptr<zk::SessionState> session) {
-  Call call;
-  call.bound = session;
-  Reply reply;
   for (;;) {
     auto made = std::make_unique<Slot>();
-    made->path = child_path(self->directory_, zk::make_uuid());
-    made->session = session;
+    made->path = child_path(directory_, zk::make_uuid());
+    made->session = call.bound;
     Request create = zk::make_request(OpType::create, made->path);
     create.data = std::string();
     create.mode = CreateMode::ephemeral;
-    create.acl = self->acl_;
-    reply = co_await self->client_->perform(std::move(create), call);
+    create.acl = acl_;
+    Reply reply = co_await client_->perform(std::move(create), call);
     if (reply.ok()) {
-      --self->making_;
-      self->put_back(std::move(made));
-      co_return;
+      slot = std::move(made);
+      co_return reply;
     }
     if (reply.failed(Errc::in_doubt)) {
-      self->client_->janitor_remove(made->path, session);
+      client_->janitor_remove(made->path, call.bound);
       continue;
     }
-    if (!reply.failed(Errc::no_node)) break;
-    reply = co_await self->client_->ensure(self->directory_, CreateMode::container, self->acl_, call);
-    if (!reply.ok()) break;
+    if (!reply.failed(Errc::no_node)) co_return reply;
+    reply = co_await client_->ensure(directory_, CreateMode::container, acl_, call);
+    if (!reply.ok()) co_return reply;
   }
-  --self->making_;
-  --self->slots_;
-  const auto concerned = std::find_if(self->applicants_.begin(), self->applicants_.end(),
-                                      [&](const Applicant* one) { return one->session == session; });
-  if (concerned != self->applicants_.end()) {
-    Applicant& first = **concerned;
-    self->applicants_.erase(concerned);
-    first.failure = std::move(reply);
-    first.wake.set();
-  }
-  self->make_more();
-}
-
-void OnceWriter::put_back(SlotPtr slot) {
-  free_.push_front(std::move(slot));
-  make_more();
-}
-
-void OnceWriter::discard(SlotPtr slot) {
-  client_->janitor_remove(slot->path, slot->session);
-  forget(std::move(slot));
-}
-
-void OnceWriter::forget(SlotPtr slot) {
-  slot.reset();
-  --slots_;
-  make_more();
 }
 
 }  // namespace zkrecipes::detail

@@ -39,18 +39,17 @@ struct Written {
 ///   slots (container)
 ///    '-- <uuid>    ephemeral, empty; its version counts the transactions
 ///
-/// A slot serves one transaction at a time; as many as are needed are made, up to a limit, which is also the limit of
-/// what is on its way. Transactions are sent in the order of the calls. The slots go with the object. Loop thread only.
+/// Few transactions are on their way at a time, each with a slot of its own; calls that come meanwhile share the next
+/// one. If an operation in it is refused, only the call that it belongs to fails; the others are sent again. Calls are
+/// sent in their order, apart from such others. The slots go with the object. Loop thread only.
 class OnceWriter : public std::enable_shared_from_this<OnceWriter> {
  public:
-  static constexpr std::size_t max_slots = 64;
-
   OnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory, zkclient::AclList acl);
   ~OnceWriter();
   OnceWriter(const OnceWriter&) = delete;
   OnceWriter& operator=(const OnceWriter&) = delete;
 
-  /// Runs `operations` on the session `call.bound`, which must be there. The object must outlive the call.
+  /// Runs `operations`, all or none, on the session `call.bound`, which must be there. The object must outlive the call.
   zk::Awaitable<Written> write(std::vector<zkclient::Transaction::Operation> operations, zk::Call call);
 
  private:
@@ -60,23 +59,28 @@ class OnceWriter : public std::enable_shared_from_this<OnceWriter> {
     std::int32_t version = 0;
   };
   using SlotPtr = std::unique_ptr<Slot>;
-  /// A transaction that waits for a slot.
-  struct Applicant;
+  /// One call's part of a transaction.
+  struct Part;
+  using Batch = std::vector<std::shared_ptr<Part>>;
 
+  bool may_send() const;
+  void send_soon();
+  static zk::Awaitable<void> send(std::shared_ptr<OnceWriter> self);
+  zk::Awaitable<void> apply(Batch batch, SlotPtr slot);
+  Batch next_batch(const std::shared_ptr<zk::SessionState>& session);
+  static void end_all(Batch batch, const Written& written);
+  static void settle_success(Batch batch, zk::Reply reply);
+  void settle_refusal(Batch& batch, zk::Reply reply, std::size_t index, int code);
   zk::Awaitable<zk::Reply> get_slot(zk::Call call, SlotPtr& slot);
-  static zk::Awaitable<void> make_slot(std::shared_ptr<OnceWriter> self, std::shared_ptr<zk::SessionState> session);
-  void make_more();
-  void put_back(SlotPtr slot);
-  void discard(SlotPtr slot);
-  void forget(SlotPtr slot);
 
   const std::shared_ptr<zk::ClientCore> client_;
   const std::string directory_;
   const zkclient::AclList acl_;
   std::deque<SlotPtr> free_;
-  std::size_t slots_ = 0;  // All there are, those that are being made included.
-  std::size_t making_ = 0;
-  std::deque<Applicant*> applicants_;
+  std::deque<std::shared_ptr<Part>> waiting_;
+  std::size_t senders_ = 0;
+  bool sending_soon_ = false;
+  std::size_t most_;  // Calls in one transaction: fewer when others are often faster.
 };
 
 }  // namespace zkrecipes::detail

@@ -39,7 +39,7 @@ Awaitable<Result<void>> QueueCore::commit(Taken claim, Call call) {
   QueueSteps steps(spec_, claim.key);
   // That version is the proof that nobody else has claimed it since.
   steps.remove(claim.version).remove_claim();
-  Written written = co_await writer_->write(steps.take(), call);
+  Written written = co_await ender_->write(steps.take(), call);
   Reply& reply = written.reply;
   switch (written.outcome) {
     case Written::Outcome::done:
@@ -143,7 +143,7 @@ Awaitable<Written> QueueCore::write_return(const Taken& claim, bool seen, Call c
     } else {
       steps.check(claim.version).remove_claim();
     }
-    Written written = co_await writer_->write(steps.take(), call);
+    Written written = co_await ender_->write(steps.take(), call);
     const bool no_folder = bury && written.refused_at(0, zk::rc::no_node);
     if (!no_folder) co_return written;
     written.reply = co_await make_folders(call);
@@ -171,7 +171,7 @@ void QueueCore::prefetch() {
   for (;;) {
     const std::size_t ahead = stash_.size() + prefetching_;
     // The others get their share of what is left.
-    if (ahead >= most || ahead >= backlog_.size() || in_flight_ >= OnceWriter::max_slots / 2) return;
+    if (ahead >= most || ahead >= backlog_.size() || in_flight_ >= window) return;
     std::optional<ItemKey> key = backlog_.next(static_cast<std::uint32_t>(random_()));
     if (!key) return;
     ++prefetching_;

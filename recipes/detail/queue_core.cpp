@@ -25,7 +25,6 @@ using zkclient::Result;
 
 namespace {
 
-constexpr std::size_t window = 32;  // Items that are being taken at a time.
 constexpr std::size_t most_ahead = 32;
 constexpr std::size_t bytes_ahead = 256 * 1024;
 // A list is read again after that many takes from it, or an eighth of it, so that items that have come back are seen.
@@ -45,7 +44,9 @@ std::shared_ptr<QueueCore> QueueCore::make(ItemQueueSpec spec) {
 
 QueueCore::QueueCore(ItemQueueSpec spec)
     : spec_(std::move(spec)),
-      writer_(std::make_shared<OnceWriter>(spec_.client, spec_.slots, spec_.acl)),
+      pusher_(std::make_shared<OnceWriter>(spec_.client, spec_.slots, spec_.acl)),
+      taker_(std::make_shared<OnceWriter>(spec_.client, spec_.slots, spec_.acl)),
+      ender_(std::make_shared<OnceWriter>(spec_.client, spec_.slots, spec_.acl)),
       wake_(spec_.client->context()),
       random_(std::random_device()()),
       idle_(spec_.client->context()) {}

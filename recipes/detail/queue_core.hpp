@@ -83,6 +83,8 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   struct Want;
   using WantPtr = std::shared_ptr<Want>;
 
+  static constexpr std::size_t window = 32;  ///< Items that are being taken at a time.
+
   explicit QueueCore(ItemQueueSpec spec);
 
   // queue_core.cpp: the dispatcher.
@@ -130,10 +132,16 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   static zk::Awaitable<void> return_unused(std::shared_ptr<QueueCore> self);
 
   // queue_push.cpp
-  zk::Awaitable<zk::Reply> see_room(std::size_t count, bool wait, zk::Call call);
+  zk::Awaitable<Written> push_once(std::vector<zkclient::Transaction::Operation> operations, bool& full, zk::Call call);
+  zk::Awaitable<zk::Reply> wait_for_room(std::size_t count, zk::Call call);
+  zk::Awaitable<zk::Reply> take_turn(zk::Call call);
 
   const ItemQueueSpec spec_;
-  const std::shared_ptr<OnceWriter> writer_;
+  // Apart, so that takes that are refused because others were faster hold up nothing else.
+  const std::shared_ptr<OnceWriter> pusher_;
+  const std::shared_ptr<OnceWriter> taker_;
+  const std::shared_ptr<OnceWriter> ender_;          // Of claims.
+  std::deque<std::shared_ptr<zk::Signal>> fillers_;  // Pushes with a limit; the first one has its turn.
   Backlog backlog_;
   std::deque<WantPtr> wants_;
   std::uint64_t wants_made_ = 0;

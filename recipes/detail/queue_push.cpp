@@ -40,16 +40,14 @@ Awaitable<Result<bool>> QueueCore::push(std::vector<std::string> items, std::int
     Reply reply = co_await spec_.client->connected(call);
     if (!reply.ok()) co_return error(reply, pushing);
     call.bound = reply.session;
-    std::vector<Transaction::Operation> operations = creations;
-    if (spec_.capacity > 0) {
-      reply = co_await see_room(creations.size(), wait, call);
-      if (reply.failed(Errc::session_lost)) continue;
-      if (!reply.ok()) co_return error(reply, pushing);
-      if (reply.path.empty()) co_return false;
-      // Everybody who pushes with a limit writes to the folder, so two cannot both find the last place free.
-      operations.emplace_back(Transaction::Set{Path(spec_.items), std::move(reply.data), reply.stat.version});
+    bool full = false;
+    Written written = co_await push_once(creations, full, call);
+    if (full && !wait) co_return false;
+    if (full) {
+      reply = co_await wait_for_room(creations.size(), call);
+      if (!reply.ok() && !reply.failed(Errc::session_lost)) co_return error(reply, pushing);
+      continue;
     }
-    Written written = co_await writer_->write(std::move(operations), call);
     switch (written.outcome) {
       case Written::Outcome::done: co_return true;
       case Written::Outcome::failed:
@@ -68,34 +66,63 @@ Awaitable<Result<bool>> QueueCore::push(std::vector<std::string> items, std::int
   }
 }
 
-// The folder of the items, as it was when there was room; with an empty path if there is none and nobody waits.
-Awaitable<Reply> QueueCore::see_room(std::size_t count, bool wait, Call call) {
-  for (;;) {
-    Request get = zk::make_request(OpType::get, spec_.items);
-    Reply folder = co_await spec_.client->perform(std::move(get), call);
-    if (folder.failed(Errc::no_node)) {
-      folder = co_await spec_.client->ensure(spec_.items, CreateMode::persistent, spec_.acl, call);
-      if (!folder.ok()) co_return folder;
-      continue;
-    }
-    if (!folder.ok()) co_return folder;
-    folder.path = spec_.items;
-    if (static_cast<std::size_t>(folder.stat.children_count) + count <= spec_.capacity) co_return folder;
-    folder.path.clear();
-    if (!wait) co_return folder;
-    Call limits = call;
-    limits.bound = nullptr;
-    const auto waiter = std::make_unique<Waiter>(spec_.client, limits);
-    Reply entered = co_await waiter->enter();
-    if (!entered.ok()) co_return entered;
-    const auto watch = waiter->make_watch(zk::WatchRegistry::Kind::children);
-    Request list = zk::make_request(OpType::children, spec_.items);
-    const Reply listed = co_await spec_.client->perform_watching(std::move(list), waiter->call(), watch->watch);
-    if (!listed.ok() && !listed.failed(Errc::no_node)) co_return listed;
-    if (!listed.ok() || listed.names.size() + count <= spec_.capacity) continue;
-    Reply waited = co_await waiter->fired(watch);
-    if (!waited.ok()) co_return waited;
+// With a limit, pushes go one after the other: each of them changes what the next one must have read.
+Awaitable<Written> QueueCore::push_once(std::vector<Transaction::Operation> operations, bool& full, Call call) {
+  if (spec_.capacity == 0) co_return co_await pusher_->write(std::move(operations), call);
+  Written written;
+  written.reply = co_await take_turn(call);
+  if (!written.reply.ok()) co_return written;
+  Request get = zk::make_request(OpType::get, spec_.items);
+  written.reply = co_await spec_.client->perform(std::move(get), call);
+  const Reply& folder = written.reply;
+  if (folder.failed(Errc::no_node)) {
+    written.outcome = Written::Outcome::refused;
+    written.code = zk::rc::no_node;
   }
+  if (folder.ok()) {
+    full = static_cast<std::size_t>(folder.stat.children_count) + operations.size() > spec_.capacity;
+    if (!full) {
+      // Everybody who pushes with a limit writes to the folder, so two cannot both find the last place free.
+      operations.emplace_back(Transaction::Set{Path(spec_.items), folder.data, folder.stat.version});
+      written = co_await pusher_->write(std::move(operations), call);
+    }
+  }
+  fillers_.pop_front();
+  if (!fillers_.empty()) fillers_.front()->set();
+  co_return written;
+}
+
+// Waits until all who came earlier have had their turn; it ends when its place in the line goes.
+Awaitable<Reply> QueueCore::take_turn(Call call) {
+  const auto turn = std::make_shared<zk::Signal>(spec_.client->context());
+  const zk::CancelScope::Guard cancelled(call.cancel, [turn] { turn->set(); });
+  fillers_.push_back(turn);
+  Reply reply;
+  while (fillers_.front() != turn) {
+    if (call.deadline && std::chrono::steady_clock::now() >= *call.deadline) reply.error = Errc::deadline_exceeded;
+    if (call.cancel != nullptr && call.cancel->requested()) reply.error = Errc::cancelled;
+    if (!reply.ok()) {
+      std::erase(fillers_, turn);
+      break;
+    }
+    co_await turn->wait(call.deadline);
+    turn->clear();
+  }
+  co_return reply;
+}
+
+Awaitable<Reply> QueueCore::wait_for_room(std::size_t count, Call call) {
+  call.bound = nullptr;
+  const auto waiter = std::make_unique<Waiter>(spec_.client, call);
+  Reply entered = co_await waiter->enter();
+  if (!entered.ok()) co_return entered;
+  const auto watch = waiter->make_watch(zk::WatchRegistry::Kind::children);
+  Request list = zk::make_request(OpType::children, spec_.items);
+  Reply listed = co_await spec_.client->perform_watching(std::move(list), waiter->call(), watch->watch);
+  if (listed.failed(Errc::no_node)) co_return Reply{};
+  if (!listed.ok() || listed.names.size() + count <= spec_.capacity) co_return listed;
+  Reply waited = co_await waiter->fired(watch);
+  co_return waited;
 }
 
 }  // namespace zkrecipes::detail

@@ -120,7 +120,7 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
       if (taken.version > 0 || spec_.foreign_claims) steps.exclude_claims();
       steps.remove_first(taken.version, taken.items);
     }
-    Written written = co_await writer_->write(steps.take(), call);
+    Written written = co_await taker_->write(steps.take(), call);
     if (written.outcome == Written::Outcome::done) {
       if (steps.excludes_claims() && call.bound == session_) own_claims_deleted_ += 2;
       if (bury) co_return Attempted::gone;
@@ -231,7 +231,9 @@ void QueueCore::deliver(const WantPtr& want, Taken taken, TakeKind kind) {
     std::erase(wants_, receiver);
     receiver->finish(std::optional<Taken>(std::move(taken)));
   } else if (kind == TakeKind::claim && want == nullptr && !retired_) {
-    stash_.push_back(std::move(taken));
+    const auto place = std::find_if(stash_.begin(), stash_.end(),
+                                    [&](const Taken& other) { return goes_before(taken.key, other.key); });
+    stash_.insert(place, std::move(taken));
     if (returning_) return;
     returning_ = true;
     spec_.client->spawn(return_unused(shared_from_this()));
@@ -257,7 +259,7 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     QueueSteps steps(self->spec_, taken.key);
     const bool rest = taken.items.size() > 1;
     rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items);
-    const Written written = co_await self->writer_->write(steps.take(), call);
+    const Written written = co_await self->ender_->write(steps.take(), call);
     if (written.outcome == Written::Outcome::refused) {
       // Its place is taken, or gone: to the end.
       taken.items.resize(1);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <thread>
 
 #include <zkclient/error.hpp>
@@ -123,6 +124,106 @@ TEST_F(QueueTest, PushesOfOneCallerKeepTheirOrder) {
   ASSERT_EQ(all.size(), static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
     EXPECT_EQ(all[static_cast<std::size_t>(i)].data, std::to_string(i));
+}
+
+// Each of them counts the transactions of one writer.
+int transactions(zkclient::Client client) {
+  int sum = 0;
+  for (const std::string& slot : client.children("/queue/slots").names)
+    sum += client.get("/queue/slots/" + slot).stat.version;
+  return sum;
+}
+
+TEST_F(QueueTest, CallsAtATimeShareTransactions) {
+  Client own = make_client();
+  Queue queue(own, "/queue");
+  constexpr int count = 64;
+  Box<std::string> done;
+  for (int i = 0; i < count; ++i)
+    queue.async_push(
+        std::to_string(i), [&](Result<void> pushed) { done.put(pushed ? "pushed" : pushed.error().what()); },
+        patient());
+  for (int i = 0; i < count; ++i)
+    ASSERT_EQ(done.take(), "pushed");
+  EXPECT_LT(transactions(client()), count / 2);
+  for (int i = 0; i < count; ++i)
+    queue.async_claim(
+        [&](Result<Claim> claim) {
+          const auto kept = std::make_shared<Claim>(std::move(claim.value()));
+          kept->async_commit([&done, kept](Result<void> over) { done.put(over ? kept->data() : "refused"); });
+        },
+        patient());
+  std::set<std::string> items;
+  for (int i = 0; i < count; ++i)
+    items.insert(done.take());
+  EXPECT_EQ(items.size(), static_cast<std::size_t>(count)) << "each of them once";
+  EXPECT_EQ(items.count("refused"), 0u);
+  EXPECT_LT(transactions(client()), 2 * count);
+}
+
+TEST_F(QueueTest, WhatIsTooLargeTogetherGoesApart) {
+  Queue queue(client(), "/queue");
+  constexpr std::size_t calls = 32;
+  constexpr std::size_t each = 300;  // Small, but each has a path and an ACL of its own.
+  Box<std::error_code> done;
+  for (std::size_t i = 0; i < calls; ++i)
+    queue.async_push_all(
+        std::vector<std::string>(each, "small"), [&](Result<void> pushed) { done.put(pushed.code()); }, patient());
+  for (std::size_t i = 0; i < calls; ++i)
+    EXPECT_FALSE(done.take());
+  EXPECT_EQ(queue.size(), calls * each);
+}
+
+TEST_F(QueueTest, PushesWithALimitAtATime) {
+  Queue queue(client(), "/queue", {.capacity = 40});
+  constexpr int count = 40;
+  Box<std::error_code> done;
+  const auto push = [&](const CallOptions& call) {
+    queue.async_push(
+        "x", [&](Result<void> pushed) { done.put(pushed.code()); }, call);
+  };
+  for (int i = 0; i < count; ++i)
+    push(patient());
+  for (int i = 0; i < count; ++i)
+    EXPECT_FALSE(done.take());
+  EXPECT_EQ(transactions(client()), count) << "none was refused because of another one";
+  std::stop_source stop;
+  for (int i = 0; i < 5; ++i)
+    push({.stop = stop.get_token()});
+  stop.request_stop();
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(done.take(), Errc::cancelled);
+  EXPECT_EQ(queue.pop(patient()), "x");
+  queue.push("last", patient());
+  EXPECT_EQ(queue.size(), 40u);
+}
+
+TEST_F(QueueTest, OneThatIsRefusedDoesNotFailThoseInItsTransaction) {
+  Queue queue(client(), "/queue");
+  constexpr std::size_t count = 12;
+  std::vector<std::string> all(count + 1);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = std::to_string(i);
+  queue.push_all(all, patient());
+  ASSERT_EQ(queue.pop(patient()), "0") << "now it knows the list";
+  Client other = make_client();
+  std::vector<std::string> nodes = items();
+  std::sort(nodes.begin(), nodes.end());
+  // Each of them would be in the middle of a transaction.
+  for (const std::size_t gone : {3u, 4u, 9u})
+    other.remove("/queue/items/" + nodes[gone]);
+  Box<std::string> popped;
+  for (std::size_t i = 0; i < count; ++i)
+    queue.async_try_pop(
+        [&](Result<std::optional<std::string>> item) {
+          popped.put(item ? item->value_or("none") : item.error().what());
+        },
+        patient());
+  std::multiset<std::string> got;
+  for (std::size_t i = 0; i < count; ++i)
+    got.insert(popped.take());
+  EXPECT_EQ(got, (std::multiset<std::string>{"1", "2", "3", "6", "7", "8", "9", "11", "12", "none", "none", "none"}));
+  EXPECT_TRUE(items().empty());
 }
 
 TEST_F(QueueTest, EveryItemToExactlyOneConsumer) {
