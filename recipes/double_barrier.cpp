@@ -1,6 +1,6 @@
 #include <zkrecipes/double_barrier.hpp>
 
-#include <atomic>
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -53,20 +53,35 @@ struct DoubleBarrier::State {
   State(zkclient::Client client, zkclient::Path where, int members, DoubleBarrierOptions options)
       : owner(std::move(client)), path(std::move(where)), spec(make_spec(owner, path, members, std::move(options))) {}
 
-  /// Throws unless it is outside, or what it was in is over.
-  void begin_entering() {
+  /// Throws unless it is outside, or what it was in is over. The limits of the call, which the object's end cancels, too.
+  CallOptions begin_entering(CallOptions call) {
     const std::lock_guard lock(mutex);
     if (busy || (inside.lease != nullptr && inside.lease->state() != LeaseState::lost)) {
       throw Error(Errc::would_deadlock, entering, path.str(), "it is inside already, or on its way");
     }
     busy = true;
     leave_behind();
+    withdrawal = std::stop_source();
+    callers_stop.emplace(std::exchange(call.stop, withdrawal.get_token()),
+                         [source = withdrawal]() mutable { source.request_stop(); });
+    return call;
   }
-  void end_entering(detail::Membership membership) {
+  /// False: the object is gone, and nobody is inside.
+  bool end_entering(detail::Membership membership) {
     const std::lock_guard lock(mutex);
     busy = false;
+    callers_stop.reset();
     if (gone && membership.lease != nullptr) membership.lease->drop();
     inside = std::move(membership);
+    return !gone;
+  }
+  void end() {
+    {
+      const std::lock_guard lock(mutex);
+      gone = true;
+      if (inside.lease != nullptr) inside.lease->drop();
+    }
+    withdrawal.request_stop();
   }
   // Ends it where it lives, on the loop, also if only the clock says that it is over.
   void leave_behind() {
@@ -85,6 +100,8 @@ struct DoubleBarrier::State {
   mutable std::mutex mutex;
   bool busy = false;  // enter() is running.
   bool gone = false;  // The object is.
+  std::stop_source withdrawal;
+  std::optional<std::stop_callback<std::function<void()>>> callers_stop;  // Becomes a withdrawal.
   detail::Membership inside;
 };
 
@@ -92,10 +109,7 @@ DoubleBarrier::DoubleBarrier(zkclient::Client client, zkclient::Path path, int m
     : state_(std::make_shared<State>(std::move(client), std::move(path), members, std::move(options))) {}
 
 DoubleBarrier::~DoubleBarrier() {
-  if (state_ == nullptr) return;
-  const std::lock_guard lock(state_->mutex);
-  state_->gone = true;
-  if (state_->inside.lease != nullptr) state_->inside.lease->drop();
+  if (state_ != nullptr) state_->end();
 }
 DoubleBarrier::DoubleBarrier(DoubleBarrier&&) noexcept = default;
 DoubleBarrier& DoubleBarrier::operator=(DoubleBarrier&& other) noexcept {
@@ -145,9 +159,9 @@ zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::Membership m
 }  // namespace
 
 Round DoubleBarrier::enter(const CallOptions& call) {
-  state_->begin_entering();
+  const CallOptions limits = state_->begin_entering(call);
   Result<detail::Membership> result = zk::wait_for_work<detail::Membership>(
-      state_->spec->client, call, enter_work(state_->spec, call), entering, state_->spec->path);
+      state_->spec->client, limits, enter_work(state_->spec, limits), entering, state_->spec->path);
   state_->end_entering(result ? *result : detail::Membership());
   return std::move(result).value().round;
 }
@@ -163,17 +177,19 @@ std::optional<Round> DoubleBarrier::try_enter_for(std::chrono::nanoseconds timeo
 
 void DoubleBarrier::async_enter(zkclient::Handler<Round> handler, const CallOptions& call) {
   zk::require_handler(handler, entering, state_->spec->path);
-  state_->begin_entering();
+  const CallOptions limits = state_->begin_entering(call);
   // The state is kept: it learns the outcome also if the object is gone by then, and leaves.
   auto wrapped = [state = state_, handler = std::move(handler)](Result<detail::Membership> result) mutable {
-    state->end_entering(result ? *result : detail::Membership());
-    if (result) {
-      handler(std::move(result->round));
-    } else {
+    const bool wanted = state->end_entering(result ? *result : detail::Membership());
+    if (!result) {
       handler(result.error());
+    } else if (!wanted) {
+      handler(Error(Errc::cancelled, entering, state->path.str(), "the object is gone"));
+    } else {
+      handler(std::move(result->round));
     }
   };
-  zk::start_work<detail::Membership>(state_->spec->client, call, enter_work(state_->spec, call), std::move(wrapped),
+  zk::start_work<detail::Membership>(state_->spec->client, limits, enter_work(state_->spec, limits), std::move(wrapped),
                                      entering, state_->spec->path);
 }
 

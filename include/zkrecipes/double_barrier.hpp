@@ -70,7 +70,7 @@ class DoubleBarrier {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (members < 1 or > 1000, the path is the root).
   DoubleBarrier(zkclient::Client client, zkclient::Path path, int members, DoubleBarrierOptions options = {});
-  /// Leaves, or withdraws, without waiting.
+  /// Leaves, or withdraws, without waiting; an async_enter() that runs ends with `cancelled`.
   ~DoubleBarrier();
   DoubleBarrier(DoubleBarrier&&) noexcept;
   DoubleBarrier& operator=(DoubleBarrier&&) noexcept;

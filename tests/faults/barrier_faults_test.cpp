@@ -1,6 +1,9 @@
 // One test for each row of the tables "What goes wrong" in <zkrecipes/barrier.hpp> and <zkrecipes/double_barrier.hpp>
 // that needs a fault; the others are in barrier_test.cpp and double_barrier_test.cpp. And rounds of processes that are
 // killed at random: the workers are this same program, started with "--worker".
+//
+// ZKRECIPES_SEED=number repeats a run of the latter (as far as threads and processes can be repeated),
+// ZKRECIPES_SOAK=<anything> makes it 1,000 rounds, ZKRECIPES_ROUNDS=number as many as one likes.
 
 #include <gtest/gtest.h>
 
@@ -353,11 +356,16 @@ class Worker {
   std::thread reader_;
 };
 
-// ZKRECIPES_SOAK: a thousand rounds, and a kill every half second on the average.
+std::size_t rounds_wanted() {
+  const char* given = std::getenv("ZKRECIPES_ROUNDS");
+  if (given != nullptr) return std::strtoul(given, nullptr, 10);
+  return std::getenv("ZKRECIPES_SOAK") != nullptr ? 1000 : 40;
+}
+
+// One of the processes is killed every dozen rounds.
 TEST_F(DoubleBarrierFaults, RoundsOfProcessesThatAreKilled) {
   constexpr int count = 8;
-  const char* soak = std::getenv("ZKRECIPES_SOAK");
-  const std::size_t wanted = soak != nullptr ? 1000 : 40;
+  const std::size_t wanted = rounds_wanted();
   const char* chosen = std::getenv("ZKRECIPES_SEED");
   const unsigned seed =
       chosen != nullptr ? static_cast<unsigned>(std::strtoul(chosen, nullptr, 10)) : std::random_device()();

@@ -269,6 +269,17 @@ TEST_F(DoubleBarrierTest, ObjectGoneLeaves) {
   EXPECT_TRUE(remain(0));
 }
 
+TEST_F(DoubleBarrierTest, ObjectGoneWithdraws) {
+  Box<Result<Round>> entered;
+  {
+    DoubleBarrier a(client(), path(), 2);
+    a.async_enter([&](Result<Round> result) { entered.put(std::move(result)); });
+    ASSERT_TRUE(remain(1));
+  }
+  EXPECT_EQ(entered.take().error().errc(), Errc::cancelled);
+  EXPECT_TRUE(remain(0)) << "nobody enters a round with it";
+}
+
 TEST_F(DoubleBarrierTest, ClientClosed) {
   Client own = make_client();
   DoubleBarrier a(own, path(), 2);
