@@ -1,5 +1,5 @@
 // Never two leaders: five processes, an ensemble of three servers, and everything that can happen to them. The
-// processes are this same program, started with "--worker". For longer than a quarter of a minute: ZKRECIPES_SOAK=seconds;
+// processes are this same program, started with "--worker". For longer than half a minute: ZKRECIPES_SOAK=seconds;
 // to repeat a run: ZKRECIPES_SEED.
 
 #include <gtest/gtest.h>
@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -65,8 +66,14 @@ Log* map_log(int descriptor) {
 
 // --- The worker ---------------------------------------------------------------------------------------------------
 
+/// Every other term outlives any fault, so that a leader who is cut off past its session has to find out by itself.
+std::chrono::milliseconds length_of_a_term(int number, std::minstd_rand& random) {
+  const std::chrono::milliseconds some(100 + random() % 1000);
+  return number % 2 == 0 ? 3 * session_timeout + some : some;
+}
+
 /// Leads for `time`, or for as long as it is valid.
-void lead(const Leadership& leadership, std::chrono::milliseconds time, Log& log) {
+void lead(const Leadership& leadership, std::chrono::milliseconds time, Log& log, const std::stop_token& stop) {
   const std::size_t slot = log.used++;
   if (slot >= Log::capacity) return;
   Term& term = log.terms[slot];
@@ -81,7 +88,7 @@ void lead(const Leadership& leadership, std::chrono::milliseconds time, Log& log
     if (!leadership.valid()) return;
     if (term.began == 0) term.began = now_ns();
     term.last_valid = now;  // Also when the time is up: maybe because this process was paused for long.
-    if (now > end) return;
+    if (now > end || stop.stop_requested()) return;
     never.wait_for(lock, 200us);
   }
 }
@@ -92,10 +99,10 @@ void campaign_until(const std::stop_token& stop, const std::string& kind, const 
   std::minstd_rand random(seed);
   const Client client(hosts, {.session_timeout = session_timeout});
   AnyElection election(client, zkclient::Path("/") / kind);
-  while (!stop.stop_requested()) {
+  for (int number = 0; !stop.stop_requested(); ++number) {
     try {
       const Leadership leadership = election.campaign({.stop = stop});
-      lead(leadership, std::chrono::milliseconds(100 + random() % 1000), log);
+      lead(leadership, length_of_a_term(number, random), log, stop);
       election.resign();
     } catch (const zkclient::Error&) {
       // Of no interest here: the directory of what can go wrong has tests of its own.
@@ -171,11 +178,19 @@ class Worker {
     for (const auto& cable : cables_)
       cable->stall(zktesting::Direction::both);
   }
-  void unplug() {
-    for (const auto& cable : cables_) {
-      cable->refuse(true);
-      cable->cut();
+  void unplug(std::optional<std::size_t> all_but = {}) {
+    for (std::size_t i = 0; i < cables_.size(); ++i) {
+      if (i == all_but) continue;
+      cables_[i]->refuse(true);
+      cables_[i]->cut();
     }
+  }
+  /// The only server that it is connected to, if it is.
+  std::optional<std::size_t> server() const {
+    for (std::size_t i = 0; i < cables_.size(); ++i) {
+      if (cables_[i]->connections() != 0) return i;
+    }
+    return std::nullopt;
   }
   void mend() {
     for (const auto& cable : cables_) {
@@ -236,11 +251,17 @@ class Stalls {
   }};
 };
 
+enum class FaultKind { killed, paused, paused_for_a_moment, silent, unplugged, stranded, server };
+
 class NeverTwoLeaders : public testing::TestWithParam<std::string> {
  protected:
   static constexpr std::size_t crew_size = 5;
 
-  static void SetUpTestSuite() { ensemble_ = new zktesting::Ensemble(); }
+  static void SetUpTestSuite() {
+    zktesting::EnsembleOptions options;
+    options.sync_limit = 8;  // Twice the session timeout: so long an isolated follower goes on serving its clients.
+    ensemble_ = new zktesting::Ensemble(options);
+  }
   static void TearDownTestSuite() {
     delete ensemble_;
     ensemble_ = nullptr;
@@ -284,7 +305,10 @@ class NeverTwoLeaders : public testing::TestWithParam<std::string> {
   bool impaired(const Worker& worker) const {
     return std::any_of(repairs_.begin(), repairs_.end(), [&](const Repair& repair) { return repair.whom == &worker; });
   }
+  void isolate(std::size_t server, std::chrono::milliseconds time);
   void break_a_server();
+  void strand(Worker& victim, std::chrono::milliseconds time);
+  FaultKind next_fault();
   void report();
 
   struct Repair {
@@ -304,16 +328,20 @@ class NeverTwoLeaders : public testing::TestWithParam<std::string> {
   Log* log_ = nullptr;
   std::vector<std::unique_ptr<Worker>> crew_;
   std::vector<Repair> repairs_;
+  std::vector<FaultKind> deck_;
   std::vector<std::int64_t> faults_;  // When.
   std::map<std::string, int> kinds_;
   std::vector<std::pair<std::int64_t, std::int64_t>> outages_;
   Stalls stalls_;
 };
 
+void NeverTwoLeaders::isolate(std::size_t server, std::chrono::milliseconds time) {
+  constexpr std::array modes{zktesting::Isolation::freeze, zktesting::Isolation::deaf, zktesting::Isolation::mute};
+  ensemble_->isolate(server, modes[random_() % modes.size()]);
+  later(time, nullptr, [server] { ensemble_->heal(server); });
+}
+
 void NeverTwoLeaders::break_a_server() {
-  const bool broken =
-      std::any_of(repairs_.begin(), repairs_.end(), [](const auto& any) { return any.whom == nullptr; });
-  if (broken) return;
   const std::size_t server = random_() % 3 != 0 ? ensemble_->leader().value_or(0) : random_() % ensemble_->size();
   const std::int64_t begin = now_ns();
   if (random_() % 2 == 0) {
@@ -322,46 +350,77 @@ void NeverTwoLeaders::break_a_server() {
     later(1500ms, nullptr, [server] { ensemble_->restart(server); });
   } else {
     ++kinds_["server isolated"];
-    ensemble_->isolate(server, zktesting::Isolation::freeze);
-    later(3000ms, nullptr, [server] { ensemble_->heal(server); });
+    isolate(server, 3000ms);
   }
   ensemble_->wait_for_quorum();
   outages_.emplace_back(begin, now_ns());
 }
 
+// With a server that is isolated, goes on answering what needs no quorum, and cannot be left for another one.
+void NeverTwoLeaders::strand(Worker& victim, std::chrono::milliseconds time) {
+  const std::optional<std::size_t> server = victim.server();
+  if (!server) return;
+  ++kinds_["stranded with its server"];
+  const std::int64_t begin = now_ns();
+  victim.unplug(server);
+  later(time, &victim, [&victim] { victim.mend(); });
+  isolate(*server, time);
+  ensemble_->wait_for_quorum();
+  outages_.emplace_back(begin, now_ns());
+}
+
+// Each kind once, in random order, before any comes again; first of all the one of which only its clock tells a leader.
+FaultKind NeverTwoLeaders::next_fault() {
+  using enum FaultKind;
+  if (deck_.empty()) {
+    deck_ = {killed, paused, paused_for_a_moment, server, unplugged, silent, stranded};
+    std::shuffle(deck_.begin(), deck_.end(), random_);
+    if (faults_.empty()) std::iter_swap(std::find(deck_.begin(), deck_.end(), silent), deck_.end() - 1);
+  }
+  const FaultKind kind = deck_.back();
+  deck_.pop_back();
+  return kind;
+}
+
 void NeverTwoLeaders::one_fault() {
-  Worker& victim = random_() % 4 != 0 ? newest_leader() : *crew_[random_() % crew_.size()];
+  const bool first = faults_.empty();
+  Worker& victim = first || random_() % 4 != 0 ? newest_leader() : *crew_[random_() % crew_.size()];
   if (impaired(victim) || repairs_.size() > 1) return;
   const auto past_session = session_timeout + std::chrono::milliseconds(600 + random_() % 1000);
-  switch (random_() % 8) {
-    case 0:
-    case 1:
+  const bool broken =
+      std::any_of(repairs_.begin(), repairs_.end(), [](const auto& any) { return any.whom == nullptr; });
+  switch (next_fault()) {
+    case FaultKind::killed:
       ++kinds_["process killed"];
       victim.kill();
       victim.start(static_cast<unsigned>(random_()));
       break;
-    case 2:
-    case 3:
+    case FaultKind::paused:
       ++kinds_["process paused past its session"];
       victim.pause();
       later(past_session, &victim, [&victim] { victim.resume(); });
       break;
-    case 4:
+    case FaultKind::paused_for_a_moment:
       ++kinds_["process paused for a moment"];
       victim.pause();
       later(std::chrono::milliseconds(random_() % 800), &victim, [&victim] { victim.resume(); });
       break;
-    case 5:
+    case FaultKind::silent:
       ++kinds_["cables silent"];
       victim.cut();
       later(past_session, &victim, [&victim] { victim.mend(); });
       break;
-    case 6:
+    case FaultKind::unplugged:
       ++kinds_["cables unplugged"];
       victim.unplug();
       later(past_session, &victim, [&victim] { victim.mend(); });
       break;
-    default: break_a_server();
+    case FaultKind::stranded:
+      if (!broken) strand(victim, past_session);
+      break;
+    case FaultKind::server:
+      if (!broken) break_a_server();
+      break;
   }
   faults_.push_back(now_ns());
 }
@@ -426,7 +485,7 @@ void NeverTwoLeaders::report() {
 TEST_P(NeverTwoLeaders, WhateverHappens) {
   std::cout << "seed " << seed_ << " (ZKRECIPES_SEED)\n";
   const char* soak = std::getenv("ZKRECIPES_SOAK");
-  const auto time = soak != nullptr ? std::chrono::seconds(std::stol(soak)) : 5s;
+  const auto time = soak != nullptr ? std::chrono::seconds(std::stol(soak)) : 8s;
   ASSERT_TRUE(eventually([&] { return somebody_leads_after(0); }));
   std::mutex mutex;
   std::condition_variable never;
