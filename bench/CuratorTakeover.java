@@ -39,7 +39,7 @@ public final class CuratorTakeover {
     while (leader.getParticipants().size() < 2) {
       Thread.sleep(1);
     }
-    Thread.sleep(20);  // Until its watch is armed.
+    Thread.sleep(100);  // Until its watch is armed, also over a network.
     long begin = System.nanoTime();
     leader.close();
     told.await();

@@ -23,6 +23,7 @@
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
+#include <zktesting/proxy.hpp>
 #include <zktesting/server.hpp>
 
 #include "statistics.hpp"
@@ -37,6 +38,7 @@ using zkrecipes::Leadership;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto long_session = 30s;
+constexpr auto one_way = std::chrono::milliseconds(10);
 constexpr auto short_session = std::chrono::milliseconds(4000);  // Of those who are killed.
 
 double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
@@ -121,13 +123,13 @@ void print(const Row& row, const Row& reference) {
              own.median / other.median, own.median, own.lower_quartile, own.upper_quartile, row.samples.size());
 }
 
-/// Microseconds of one of 20.
+/// Microseconds of one of 5.
 template <typename Operation>
 double mean_of(const Operation& operation) {
   const Clock::time_point begin = Clock::now();
-  for (int i = 0; i < 20; ++i)
+  for (int i = 0; i < 5; ++i)
     operation();
-  return microseconds(Clock::now() - begin) / 20;
+  return microseconds(Clock::now() - begin) / 5;
 }
 
 /// The next leader's handler, after the first one's resign().
@@ -202,55 +204,69 @@ double cost_of_asking(const Client& client, int questions) {
   return answer.get_future().get();
 }
 
-int run(int rounds, int kills) {
-  const zktesting::Server server;
-  const std::string hosts = server.connect_string();
+/// Those of Curator are missing if that is not installed.
+std::vector<std::string> curator_command(const std::string& mode, const std::string& hosts) {
+  const std::string classpath = curator_classpath();
+  if (classpath.empty()) return {};
+  return {"java", "-cp", classpath, CURATOR_TAKEOVER, mode, hosts, std::to_string(short_session.count())};
+}
+
+void compare_takeovers(const std::string& hosts, int rounds, const char* where) {
   const Client first(hosts, {.session_timeout = long_session});
   const Client second(hosts, {.session_timeout = long_session});
-  const std::string classpath = curator_classpath();
-  const auto java = [&](const std::string& mode) {
-    return std::vector<std::string>{
-        "java", "-cp", classpath, CURATOR_TAKEOVER, mode, hosts, std::to_string(short_session.count())};
-  };
   std::optional<Program> curator;
-  if (!classpath.empty()) {
-    curator.emplace(java("takeover"));
+  if (const auto command = curator_command("takeover", hosts); !command.empty()) {
+    curator.emplace(command);
     (void)curator->hear();
   }
-  first.create("/written", "");
+  const std::string written = first.create("/written-", "", {.mode = zkclient::CreateMode::ephemeral_sequential}).path;
   Row read{"one round trip, a read"};
   Row write{"one round trip, a write"};
   Row fair{"LeaderElection"};
   Row unfair{"UnfairLeaderElection"};
   Row latch{"Curator LeaderLatch"};
   for (int i = 0; i < rounds; ++i) {
-    read.samples.push_back(mean_of([&] { (void)first.exists("/written"); }));
-    write.samples.push_back(mean_of([&] { first.set("/written", "x", zkclient::any_version); }));
+    read.samples.push_back(mean_of([&] { (void)first.exists(written); }));
+    write.samples.push_back(mean_of([&] { first.set(written, "x", zkclient::any_version); }));
     fair.samples.push_back(takeover<zkrecipes::LeaderElection>(first, second, "/fair"));
     unfair.samples.push_back(takeover<zkrecipes::UnfairLeaderElection>(first, second, "/unfair"));
     if (!curator) continue;
     curator->tell();
     latch.samples.push_back(std::stod(curator->hear()));
   }
-  fmt::print("From resign() to the next leader's handler, in round trips of a write\n");
+  fmt::print("From resign() to the next leader's handler, in round trips of a write, {}\n", where);
   for (const Row* row : {&read, &write, &fair, &unfair, &latch})
     if (!row->samples.empty()) print(*row, write);
-  curator.reset();
+}
 
+int run(int rounds, int kills) {
+  const zktesting::Server server;
+  const std::string hosts = server.connect_string();
+  compare_takeovers(hosts, rounds, "on loopback");
+  {
+    // Long beside the changes of threads, which on loopback cost as much as the round trips that are to be counted.
+    zktesting::Proxy network(hosts);
+    network.delay(zktesting::Direction::both, one_way);
+    const std::string where = fmt::format("over {} ms of network each way", one_way.count());
+    compare_takeovers(network.connect_string(), rounds, where.c_str());
+  }
+
+  const Client first(hosts, {.session_timeout = long_session});
   Row killed{"LeaderElection"};
   Row guarded{"LeaderElection, with a guardian"};
   Row killed_latch{"Curator LeaderLatch"};
   for (int i = 0; i < kills; ++i) {
     killed.samples.push_back(after_a_kill(first, {"/proc/self/exe", "--hold", hosts}));
     guarded.samples.push_back(after_a_kill(first, {"/proc/self/exe", "--hold-guarded", hosts}));
-    if (!classpath.empty()) killed_latch.samples.push_back(after_a_kill(first, java("hold")));
+    if (const auto command = curator_command("hold", hosts); !command.empty())
+      killed_latch.samples.push_back(after_a_kill(first, command));
   }
   const Row timeout{"", {microseconds(short_session)}};
   fmt::print("From a leader's kill -9 to the next one's campaign() (a LeaderElection), in session timeouts\n");
   for (const Row* row : {&killed, &guarded, &killed_latch})
     if (!row->samples.empty()) print(*row, timeout);
   fmt::print("LeaderSelector::is_leader(): {:.0f} ns\n", cost_of_asking(first, 1'000'000));
-  if (classpath.empty()) fmt::print("Apache Curator is not installed: its rows are missing.\n");
+  if (curator_classpath().empty()) fmt::print("Apache Curator is not installed: its rows are missing.\n");
   return EXIT_SUCCESS;
 }
 
