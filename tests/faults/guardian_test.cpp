@@ -287,6 +287,19 @@ TEST_F(GuardianTest, NoServerAnswers) {
   EXPECT_GT(SteadyClock::now() - killed, 1s) << "but for a while";
 }
 
+TEST_F(GuardianTest, ServerAnswersLater) {
+  zktesting::Server own;
+  Worker worker(own.connect_string());
+  own.stop();
+  worker.kill();
+  own.start();
+  const auto up = SteadyClock::now();
+  const Client next(own.connect_string(), {.session_timeout = 30s});
+  LeaderElection election(next, "/election");
+  EXPECT_TRUE(election.campaign({.deadline = soon()}).valid());
+  EXPECT_LT(SteadyClock::now() - up, 15s) << "the helper has tried again: the session's timeout is 30 s";
+}
+
 TEST_F(GuardianTest, ClientClosed) {
   Client own(hosts(), {.session_timeout = 30s});
   own.connect({.deadline = soon()});

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/unfair_leader_election.hpp>
 
 #include "tests/support/recipe_test.hpp"
 
@@ -581,6 +582,19 @@ TEST_F(LeaderElectionFaults, ForeignChildIgnored) {
 }
 
 // --- The server itself --------------------------------------------------------------------------------------------
+
+TEST_F(LeaderElectionFaults, CampaignBeforeTheServerIsUp) {
+  zktesting::Server own;
+  own.stop();
+  const Client client(own.connect_string(), {.session_timeout = calm});
+  LeaderElection fair = candidate(client, "a");
+  UnfairLeaderElection unfair(client, "/unfair");
+  auto first = in_thread([&] { return fair.campaign({.deadline = soon()}); });
+  auto second = in_thread([&] { return unfair.campaign({.deadline = soon()}); });
+  own.start();
+  EXPECT_TRUE(result_of(first).valid());
+  EXPECT_TRUE(result_of(second).valid());
+}
 
 TEST_F(LeaderElectionFaults, ServerRestartWhileLeadingCampaigningAndObserving) {
   Client client = calm_direct();
