@@ -80,6 +80,8 @@ Awaitable<Result<bool>> raise_on_loop(BarrierPtr spec, BarrierLife life, Call ca
       reply = co_await spec->client->ensure(std::move(parent), CreateMode::container, spec->acl, call);
       if (reply.ok()) continue;
     }
+    // A failure of this attempt says nothing about those before it, unless what they created is gone with its session.
+    if (doubted && !reply.failed(Errc::session_lost)) reply.error = Errc::in_doubt;
     co_return zk::to_error(reply, raising, spec->path);
   }
 }

@@ -47,7 +47,9 @@ struct BarrierState {
 /// session lost while raising ephemerally   session_lost: it is not up, or falls at once
 /// raiser's process dies                    BarrierLife: it stays, or falls when the session ends
 /// deadline, stop request while waiting     deadline_exceeded (or false), cancelled
-/// client closed                            closed; what was raised ephemerally falls
+/// the same while raising or lowering       in_doubt if an attempt was sent and not answered; else the same, and nothing
+///                                          was done
+/// client closed                            closed (raise, lower: or in_doubt); what was raised ephemerally falls
 ///
 /// A barrier that is lowered and raised again at once may let a waiter through, or not.
 ///
@@ -60,8 +62,7 @@ class Barrier {
   Barrier(Barrier&&) noexcept;
   Barrier& operator=(Barrier&&) noexcept;
 
-  /// Puts it up; false if it was up before. Errors: see the table, in_doubt (the deadline or a stop request came before
-  /// the answer), and those common to all operations of Client.
+  /// Puts it up; false if it was up before. Errors: see the table, and those common to all operations of Client.
   bool raise(BarrierLife life = BarrierLife::persistent, const zkclient::CallOptions& call = {});
   void async_raise(BarrierLife life, zkclient::Handler<bool> handler, const zkclient::CallOptions& call = {});
   /// Takes it down, whoever raised it. Nothing happens if it is down. Errors: as raise(); not_empty (there are nodes

@@ -42,7 +42,8 @@ struct Round {
 ///
 /// Guaranteed: exactly the N members of the record are in a round, each in one at a time; enter() returns the same Round
 /// to all of them; leave() returns when every other one has left, crashed, or lost its session; first come, first in.
-/// Not guaranteed: that all N are alive when enter() returns (one may crash right after).
+/// Not guaranteed: that all N are alive when enter() returns (one may crash right after); anything about the rounds, if
+/// somebody else writes the record while one goes on.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
@@ -52,6 +53,8 @@ struct Round {
 /// connection breaks while waiting          nothing: the place is kept
 /// session lost while entering              enter throws session_lost; the others wait for somebody else
 /// session lost while inside                lost() fires; the others leave without us; leave throws session_lost
+/// leave: request or reply lost             nothing: it is out
+/// session lost while leaving               nothing: it is out, and goes on waiting with the next session
 /// member crashes while entering            its place is free again when its session ends
 /// member crashes inside                    the others leave when its session ends
 /// own node deleted by hand while entering  nothing: queued again, at the end
@@ -62,7 +65,9 @@ struct Round {
 /// the same, and no connection              the same; the others may find us in their round, as if we had crashed there
 /// deadline, stop request while leaving     deadline_exceeded (or false), cancelled: we are out, others are in still
 /// foreign data or children at the path     overwritten, ignored (also a node `ready`)
-/// client closed                            closed; the node vanishes
+/// record overwritten while a round goes on those inside notice nothing; one of them may be counted into the next round as
+///                                          well, which sees it leave. Nobody waits for ever
+/// client closed                            closed; the node vanishes, as if we had crashed
 ///
 /// Thread safety: all members; a second enter() while the first one runs, or inside, is an error (would_deadlock). The
 /// object keeps its client open.

@@ -65,9 +65,26 @@ TEST_F(BarrierTest, AsynchronousForms) {
   EXPECT_FALSE(barrier.state());
 }
 
+TEST_F(BarrierTest, ParentMissing) {
+  Barrier barrier(client(), path());
+  for (const BarrierLife life : {BarrierLife::persistent, BarrierLife::ephemeral}) {
+    EXPECT_FALSE(client().exists(path().parent()));
+    EXPECT_FALSE(barrier.state());
+    barrier.lower(patient());
+    barrier.wait(patient());
+    EXPECT_TRUE(barrier.raise(life, patient()));
+    EXPECT_TRUE(barrier.state());
+    auto waiting = in_thread([&] { barrier.wait(patient()); });
+    EXPECT_EQ(waiting.wait_for(20ms), std::future_status::timeout);
+    client().remove_tree(path().parent());
+    result_of(waiting);
+  }
+}
+
 TEST_F(BarrierTest, DeadlineOrStopWhileWaiting) {
   Barrier barrier(client(), path());
   barrier.raise();
+  EXPECT_FALSE(barrier.wait_for(30ms));
   EXPECT_EQ(error_of([&] { barrier.wait({.deadline = SteadyClock::now() + 30ms}); }), Errc::deadline_exceeded);
   std::stop_source stop;
   auto waiting = in_thread([&] { return error_of([&] { barrier.wait({.stop = stop.get_token()}); }); });
@@ -92,10 +109,15 @@ TEST_F(BarrierTest, ClientClosed) {
   other.raise();
   Client own = make_client();
   Barrier barrier(own, path());
+  Barrier another(own, path().parent() / "another");
+  EXPECT_TRUE(another.raise(BarrierLife::ephemeral));
   auto waiting = in_thread([&] { return error_of([&] { barrier.wait(patient()); }); });
   own.close();
   EXPECT_EQ(result_of(waiting), Errc::closed);
   EXPECT_EQ(error_of([&] { barrier.raise(); }), Errc::closed);
+  EXPECT_EQ(error_of([&] { barrier.lower(); }), Errc::closed);
+  EXPECT_FALSE(Barrier(client(), another.path()).state()) << "it falls with its raiser's session";
+  EXPECT_TRUE(other.state());
 }
 
 TEST_F(BarrierTest, RefusesBadInput) {

@@ -141,7 +141,7 @@ TEST_F(DoubleBarrierTest, DeadlineInTheMomentOfTheBegin) {
   EXPECT_TRUE(remain(0));
 }
 
-TEST_F(DoubleBarrierTest, DeadlineWhileLeaving) {
+TEST_F(DoubleBarrierTest, DeadlineOrStopWhileLeaving) {
   DoubleBarrier a(client(), path(), 2);
   DoubleBarrier b(client(), path(), 2);
   auto entering = in_thread([&] { return a.enter(patient()); });
@@ -150,6 +150,36 @@ TEST_F(DoubleBarrierTest, DeadlineWhileLeaving) {
   EXPECT_FALSE(a.try_leave_for(30ms)) << "the other one is in still";
   EXPECT_FALSE(a.inside()) << "but this one is out";
   EXPECT_TRUE(remain(1));
+  b.leave(patient());
+  EXPECT_TRUE(remain(0));
+
+  auto again = in_thread([&] { return a.enter(patient()); });
+  (void)b.enter(patient());
+  result_of(again);
+  std::stop_source stop;
+  const CallOptions stoppable{.deadline = soon(), .stop = stop.get_token()};
+  auto leaving = in_thread([&] { return error_of([&] { a.leave(stoppable); }); });
+  ASSERT_TRUE(remain(1));
+  stop.request_stop();
+  EXPECT_EQ(result_of(leaving), Errc::cancelled);
+  EXPECT_FALSE(a.inside());
+  EXPECT_TRUE(b.inside());
+  EXPECT_EQ(error_of([&] { a.leave(patient()); }), Errc::not_held) << "it is out";
+  b.leave(patient());
+  EXPECT_TRUE(remain(0));
+}
+
+// The stop came before leave() did: it is out all the same.
+TEST_F(DoubleBarrierTest, StoppedBeforeLeaving) {
+  DoubleBarrier a(client(), path(), 2);
+  DoubleBarrier b(client(), path(), 2);
+  auto entering = in_thread([&] { return a.enter(patient()); });
+  (void)b.enter(patient());
+  result_of(entering);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(error_of([&] { a.leave({.stop = stop.get_token()}); }), Errc::cancelled);
+  EXPECT_FALSE(a.inside());
   b.leave(patient());
   EXPECT_TRUE(remain(0));
 }
@@ -176,6 +206,28 @@ TEST_F(DoubleBarrierTest, ExtraMembersWaitForTheNextRound) {
   EXPECT_GT(next.number, round.number);
 }
 
+// The place of one who crashes inside stays empty until the round is over.
+TEST_F(DoubleBarrierTest, MemberBeyondNTakesNoPlaceInARound) {
+  Client dying = make_client();
+  DoubleBarrier a(dying, path(), 2);
+  DoubleBarrier b(client(), path(), 2);
+  DoubleBarrier c(client(), path(), 2);
+  auto first = in_thread([&] { return a.enter(patient()); });
+  (void)b.enter(patient());
+  const Round round = result_of(first);
+  auto beyond = in_thread([&] { return c.enter(patient()); });
+  ASSERT_TRUE(remain(3));
+  dying.close();
+  ASSERT_TRUE(remain(2));
+  EXPECT_EQ(beyond.wait_for(30ms), std::future_status::timeout) << "the round goes on";
+  b.leave(patient());
+  EXPECT_TRUE(remain(1));
+  EXPECT_EQ(beyond.wait_for(30ms), std::future_status::timeout) << "it is alone";
+  const Round next = b.enter(patient());
+  EXPECT_EQ(result_of(beyond), next);
+  EXPECT_GT(next.number, round.number);
+}
+
 TEST_F(DoubleBarrierTest, ExtraMembersAreRefused) {
   DoubleBarrier a(client(), path(), 2);
   DoubleBarrier b(client(), path(), 2);
@@ -185,6 +237,14 @@ TEST_F(DoubleBarrierTest, ExtraMembersAreRefused) {
   result_of(first);
   EXPECT_EQ(error_of([&] { (void)c.enter(patient()); }), Errc::overloaded);
   EXPECT_TRUE(remain(2)) << "it left nothing";
+  EXPECT_FALSE(a.try_leave_for(0ms));
+  EXPECT_TRUE(remain(1));
+  EXPECT_FALSE(c.try_enter_for(50ms)) << "a place is free in the next round";
+  auto third = in_thread([&] { return c.enter(patient()); });
+  ASSERT_TRUE(remain(2));
+  b.leave(patient());
+  const Round next = a.enter(patient());
+  EXPECT_EQ(result_of(third), next);
 }
 
 TEST_F(DoubleBarrierTest, OwnNodeDeletedByHandWhileEntering) {
@@ -225,6 +285,73 @@ TEST_F(DoubleBarrierTest, ForeignDataAndChildren) {
   auto first = in_thread([&] { return a.enter(patient()); });
   const Round round = b.enter(patient());
   EXPECT_EQ(result_of(first), round);
+}
+
+// K3, where it blocks others for ever: of three, round after round.
+TEST_F(DoubleBarrierTest, ReadyOfOthersWithThreeMembers) {
+  client().ensure(path() / "ready", zkclient::CreateMode::persistent);
+  DoubleBarrier a(client(), path(), 3);
+  DoubleBarrier b(client(), path(), 3);
+  DoubleBarrier c(client(), path(), 3);
+  for (int i = 0; i < 2; ++i) {
+    auto first = in_thread([&] { return a.enter(patient()); });
+    auto second = in_thread([&] { return b.enter(patient()); });
+    ASSERT_TRUE(remain(3)) << "with `ready`";
+    EXPECT_EQ(first.wait_for(30ms), std::future_status::timeout);
+    EXPECT_EQ(second.wait_for(0ms), std::future_status::timeout);
+    const Round round = c.enter(patient());
+    EXPECT_EQ(result_of(first), round);
+    EXPECT_EQ(result_of(second), round);
+    auto leaving = in_thread([&] { a.leave(patient()); });
+    auto leaving_too = in_thread([&] { b.leave(patient()); });
+    ASSERT_TRUE(remain(2));
+    EXPECT_EQ(leaving.wait_for(30ms), std::future_status::timeout);
+    EXPECT_EQ(leaving_too.wait_for(0ms), std::future_status::timeout);
+    c.leave(patient());
+    result_of(leaving);
+    result_of(leaving_too);
+    EXPECT_EQ(names(), std::vector<std::string>{"ready"});
+  }
+}
+
+// What the table says: one who is inside may be counted into the next round, where it is seen to leave. Nobody waits
+// for ever, and all agree again afterwards.
+TEST_F(DoubleBarrierTest, RecordOverwrittenByHand) {
+  DoubleBarrier a(client(), path(), 2);
+  DoubleBarrier b(client(), path(), 2);
+  DoubleBarrier c(client(), path(), 2);
+  auto first = in_thread([&] { return a.enter(patient()); });
+  ASSERT_TRUE(remain(1));
+  (void)b.enter(patient());
+  const Round round = result_of(first);
+  client().set(path(), "overwritten by hand");
+  EXPECT_TRUE(a.inside() && b.inside());
+  auto third = in_thread([&] { return c.enter(patient()); });
+  ASSERT_TRUE(remain(3));
+  EXPECT_EQ(third.wait_for(30ms), std::future_status::timeout) << "two are before it";
+  auto leaving = in_thread([&] { a.leave(patient()); });
+  EXPECT_EQ(result_of(third).members.front(), round.members.back()) << "it counted one who is inside";
+  b.leave(patient());
+  result_of(leaving);
+  c.leave(patient());
+  EXPECT_TRUE(remain(0));
+  auto again = in_thread([&] { return a.enter(patient()); });
+  const Round next = b.enter(patient());
+  EXPECT_EQ(result_of(again), next);
+}
+
+TEST_F(DoubleBarrierTest, ParentRemovedWhileLeaving) {
+  DoubleBarrier a(client(), path(), 2);
+  DoubleBarrier b(client(), path(), 2);
+  auto first = in_thread([&] { return a.enter(patient()); });
+  (void)b.enter(patient());
+  result_of(first);
+  auto leaving = in_thread([&] { a.leave(patient()); });
+  ASSERT_TRUE(remain(1));
+  client().remove_tree(path());
+  result_of(leaving);
+  EXPECT_TRUE(testkit::stopped(b.lost()));
+  EXPECT_EQ(error_of([&] { b.leave(patient()); }), Errc::not_held);
 }
 
 TEST_F(DoubleBarrierTest, ParentRemoved) {
