@@ -2,9 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <stdexcept>
 
 #include <zkclient/error.hpp>
 
@@ -267,6 +274,94 @@ TEST_F(ParticipantLogTest, InterruptedCheckpoint) {
   const FileLog log(file);
   EXPECT_EQ(contents(log), "a:begun: ");
   EXPECT_FALSE(std::filesystem::exists(folder / "log.new"));
+}
+
+/// No file of this process can grow beyond that, while it lives: what a write finds on a disk that is full.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(std::uint64_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) throw std::runtime_error("the size of files cannot be limited");
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+// Wherever in the frame the disk is full: what was synced before is there, and nothing else.
+TEST_F(ParticipantLogTest, DiskIsFullAtEveryByte) {
+  std::size_t frame = 1;
+  for (std::size_t room = 0; room < frame; ++room) {
+    std::filesystem::remove(file);
+    std::string before;
+    {
+      FileLog log(file);
+      log.append(Entry::begin, "a", "payload");
+      log.sync();
+      before = contents(log);
+      const auto size = log.size();
+      log.append(Entry::ready, "a");
+      log.append(Entry::begin, "b", "another payload");
+      std::optional<Errc> failure;
+      {
+        const FileSizeLimit limit(size + room);
+        failure = error_of([&] { log.sync(); });
+      }
+      ASSERT_EQ(failure, Errc::system_error) << "room for " << room;
+      ASSERT_EQ(error_of([&] { log.sync(); }), Errc::system_error) << "for ever, although there is room again";
+      ASSERT_EQ(error_of([&] { log.append(Entry::commit, "a"); }), Errc::system_error);
+      ASSERT_EQ(error_of([&] { log.checkpoint(); }), Errc::system_error);
+    }
+    FileLog log(file);
+    ASSERT_EQ(contents(log), before) << "room for " << room;
+    log.append(Entry::ready, "a");
+    log.append(Entry::begin, "b", "another payload");
+    const auto size = log.size();
+    log.sync();
+    frame = static_cast<std::size_t>(log.size() - size);
+  }
+  EXPECT_GT(frame, 20U);
+}
+
+/// The descriptor that this process has of a file.
+int descriptor_of(const std::filesystem::path& file) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code ignored;
+    if (std::filesystem::read_symlink(entry, ignored) == file) return std::stoi(entry.path().filename().string());
+  }
+  throw std::runtime_error("the file is not open");
+}
+
+// A descriptor that cannot be written to, and one that can be written to but not synced.
+TEST_F(ParticipantLogTest, WriteOrSyncFails) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  for (const bool writable : {false, true}) {
+    std::filesystem::remove(file);
+    {
+      FileLog log(file);
+      log.append(Entry::begin, "a");
+      log.sync();
+      log.append(Entry::ready, "a");
+      ASSERT_NE(::dup2(pipe[writable ? 1 : 0], descriptor_of(file)), -1);
+      EXPECT_EQ(error_of([&] { log.sync(); }), Errc::system_error);
+      EXPECT_EQ(error_of([&] { log.sync(); }), Errc::system_error) << "the second one would find nothing to write";
+      EXPECT_EQ(error_of([&] { log.append(Entry::commit, "a"); }), Errc::system_error);
+    }
+    const FileLog log(file);
+    EXPECT_EQ(contents(log), "a:begun: ");
+  }
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 // A log on a full disk: nothing is taken for durable any more.
