@@ -372,6 +372,30 @@ TEST_P(TwoPhaseCommit, RunStopRequestOrDeadline) {
   }
 }
 
+// It cannot be taken back any more: it goes on in the background.
+TEST_P(TwoPhaseCommit, RunStopRequestAfterDecision) {
+  add_all(2);
+  testkit::Box<std::string> committing;
+  testkit::Box<int> go_on;
+  participants[1]->on_commit = [&](const CommitTransaction& transaction) {
+    committing.put(transaction.id);
+    go_on.take();
+  };
+  CommitCoordinator coordinator(*client, "/2pc");
+  std::stop_source stop;
+  auto running = in_thread(
+      [&] { return error_of([&] { (void)coordinator.run(names(), "", applied(), {.stop = stop.get_token()}); }); });
+  const std::string id = committing.take();
+  stop.request_stop();
+  EXPECT_EQ(result_of(running), Errc::in_doubt);
+  EXPECT_EQ(coordinator.status(id).outcome, (CommitOutcome{id, true, ""}));
+  EXPECT_TRUE(coordinator.status(id).coordinated) << "it is not left to others";
+  go_on.put(1);
+  expect_nothing_left();
+  for (const auto& participant : participants)
+    EXPECT_EQ(participant->calls(id), (Calls{"prepare", "commit"})) << participant->name();
+}
+
 TEST_P(TwoPhaseCommit, TreeRemovedByHand) {
   add_all(1);
   add("p1").start(*client);
@@ -433,6 +457,75 @@ TEST_P(TwoPhaseCommit, ForeignNode) {
   EXPECT_TRUE(client->exists("/2pc/transactions/foreign/vote-p0"));
   EXPECT_TRUE(eventually([&] { return !client->exists("/2pc/inbox/p0/nothing"); })) << "an entry without a transaction";
   EXPECT_TRUE(participants[0]->calls("foreign").empty());
+}
+
+// It is nobody's vote, and goes with the transaction; what has nodes below it stays, until it is emptied by hand.
+TEST_P(TwoPhaseCommit, ForeignNodeInATransaction) {
+  add_all(2);
+  testkit::Box<std::string> preparing;
+  testkit::Box<int> go_on;
+  participants[1]->on_prepare = [&](const CommitTransaction& transaction) {
+    preparing.put(transaction.id);
+    go_on.take();
+    return CommitVote::yes();
+  };
+  CommitCoordinator coordinator(*client, "/2pc");
+  for (const bool nested : {false, true}) {
+    auto running = in_thread([&] { return coordinator.run(names(), "", applied(), {.deadline = soon()}); });
+    const std::string id = preparing.take();
+    const Path transaction = Path("/2pc/transactions") / id;
+    for (const char* name : {"foreign", "vote-foreign", "ack-foreign", "vote-", "decision-"})
+      client->create(transaction / name);
+    if (nested) client->create(transaction / "foreign" / "below");
+    go_on.put(1);
+    EXPECT_EQ(result_of(running), (CommitOutcome{id, true, ""}));
+    if (nested) {
+      EXPECT_TRUE(eventually([&] { return !client->exists(transaction / "coordinator"); })) << "left to the next one";
+      EXPECT_TRUE(client->exists(transaction / "foreign" / "below"));
+      client->remove(transaction / "foreign" / "below");
+      EXPECT_EQ(coordinator.recover({.deadline = soon()}), (std::vector<CommitOutcome>{{id, true, ""}}));
+    }
+    expect_nothing_left();
+  }
+}
+
+// Nobody acts on a decision that cannot be read; the transaction waits until somebody has put it right.
+TEST_P(TwoPhaseCommit, ForeignDecision) {
+  add_all(2);
+  testkit::Box<std::string> preparing;
+  testkit::Box<int> go_on;
+  participants[1]->on_prepare = [&](const CommitTransaction& transaction) {
+    preparing.put(transaction.id);
+    go_on.take();
+    return CommitVote::yes();
+  };
+  CommitCoordinator coordinator(*client, "/2pc");
+  auto running = in_thread([&] { return error_of([&] { (void)coordinator.run(names(), "x", how()); }); });
+  const std::string id = preparing.take();
+  const Path transaction = Path("/2pc/transactions") / id;
+  ASSERT_TRUE(eventually([&] { return client->exists(transaction / "vote-p0").has_value(); }));
+  client->create(transaction / "decision", "perhaps");
+  EXPECT_EQ(result_of(running), Errc::in_doubt);
+  go_on.put(1);
+  for (const auto& participant : participants) {
+    EXPECT_TRUE(eventually([&] { return participant->calls(id) == Calls{"prepare"}; })) << participant->name();
+    EXPECT_TRUE(eventually([&] {
+      const auto doubts = participant->participant().in_doubt();
+      return doubts.size() == 1 && doubts[0].id == id && doubts[0].state == LogState::ready;
+    })) << participant->name();
+  }
+  client->set(transaction / "decision", "commit");
+  for (const auto& participant : participants) {
+    participant->stop();
+    participant->start(*client);
+  }
+  for (const auto& participant : participants) {
+    EXPECT_TRUE(eventually([&] {
+      return participant->calls(id) == Calls{"prepare", "commit"};
+    })) << participant->name();
+  }
+  EXPECT_EQ(coordinator.recover({.deadline = soon()}), (std::vector<CommitOutcome>{{id, true, ""}}));
+  expect_nothing_left();
 }
 
 // A vote that somebody has written to is none.
