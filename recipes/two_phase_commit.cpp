@@ -87,7 +87,10 @@ Awaitable<Result<CommitOutcome>> run_one(DriverPtr driver, TransactionHeader hea
     wake.clear();
     const bool known = drive->decision && (wait == CommitOptions::Wait::decided || drive->applied);
     if (known) co_return CommitOutcome{id, drive->decision->committed, drive->decision->reason};
-    if (drive->failure) co_return Error(Errc::in_doubt, run_operation, tree->shown(id), drive->failure->what());
+    if (drive->failure) {
+      if (drive->failure->errc() == Errc::in_doubt) co_return *drive->failure;
+      co_return Error(Errc::in_doubt, run_operation, tree->shown(id), drive->failure->what());
+    }
     if (const auto why = ended_by(call, *tree->client)) {
       if (drive->unwanted.empty()) drive->unwanted = "run() was given up";
       drive->wake->set();

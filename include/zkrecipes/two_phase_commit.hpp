@@ -64,7 +64,8 @@ inline constexpr std::size_t max_commit_name = 128;  ///< Bytes of a participant
 /// begin: request or reply lost                  nothing: looked for, and begun again in the same session only
 /// begin in doubt and the session lost           run throws in_doubt if it is not found; it is not begun a second time
 /// vote, decision, acknowledgement lost          nothing: written again; what is there already is as good
-/// session of the coordinator lost               nothing: it goes on in the next one
+/// session of the coordinator lost               nothing: it goes on in the next one; in_doubt, if others have finished and
+///                                               removed the transaction in the meantime
 /// session of a participant lost                 nothing: it is present again and goes on; its log is intact
 /// time is up                                    aborted, by whoever notices first; counted from when each of them saw
 ///                                               the transaction first, so that no two clocks are compared

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <set>
 
 #include <zktesting/expire.hpp>
+
+#include "recipes/detail/commit_record.hpp"
 
 #include "tests/support/commit_test.hpp"
 #include "tests/support/recipe_test.hpp"
@@ -33,10 +37,14 @@ class TwoPhaseCommitFaults : public testkit::FaultTest, public ::testing::WithPa
     participants.clear();
     FaultTest::TearDown();
   }
-  TestParticipant& add(const std::string& name, const Client& client, CommitParticipantOptions options = {}) {
+  TestParticipant& add_stopped(const std::string& name, const Client& client, CommitParticipantOptions options = {}) {
     participants.push_back(std::make_unique<TestParticipant>(client, "/2pc", name, options));
-    participants.back()->start(observer);
     return *participants.back();
+  }
+  TestParticipant& add(const std::string& name, const Client& client, CommitParticipantOptions options = {}) {
+    TestParticipant& added = add_stopped(name, client, std::move(options));
+    added.start(observer);
+    return added;
   }
   void add_all(int count, CommitParticipantOptions options = {}) {
     for (int i = 0; i < count; ++i)
@@ -53,13 +61,26 @@ class TwoPhaseCommitFaults : public testkit::FaultTest, public ::testing::WithPa
     testkit::Box<std::string> reached;
     testkit::Box<int> open;
   };
-  static void hold(TestParticipant& participant, Gate& gate) {
-    participant.on_prepare = [&gate](const CommitTransaction& transaction) {
+  static void hold(TestParticipant& participant, Gate& gate, bool agrees = true) {
+    participant.on_prepare = [&gate, agrees](const CommitTransaction& transaction) {
       gate.reached.put(transaction.id);
       gate.open.take();
-      return CommitVote::yes();
+      return agrees ? CommitVote::yes() : CommitVote::no("no");
     };
   }
+  /// The same in commit() or abort(), but only the first time. What is done there is recognised by its id.
+  struct Applying : Gate {
+    std::atomic<int> calls{0};
+    std::set<std::string> done;  // Of ids.
+    std::atomic<int> repeated{0};
+
+    void operator()(const CommitTransaction& transaction) {
+      if (!done.insert(transaction.id).second) ++repeated;
+      if (calls++ > 0) return;
+      reached.put(transaction.id);
+      open.take();
+    }
+  };
   // A busy machine must not end sessions by itself.
   zkclient::Client direct() { return Client(server.connect_string(), {.session_timeout = 10s}); }
   zkclient::Client proxied() { return Client(proxy.connect_string(), {.session_timeout = 10s}); }
@@ -74,6 +95,13 @@ class TwoPhaseCommitFaults : public testkit::FaultTest, public ::testing::WithPa
   }
   CommitOptions applied() const {
     return {.timeout = 20s, .variant = GetParam(), .wait = CommitOptions::Wait::applied};
+  }
+  static Path transaction(const std::string& id) { return Path("/2pc/transactions") / id; }
+  bool appears(const Path& path) {
+    return eventually([&] { return observer.exists(path).has_value(); });
+  }
+  static bool has_called(const TestParticipant& participant, const std::string& id, const Calls& calls) {
+    return eventually([&] { return participant.calls(id) == calls; });
   }
   std::size_t count(const Path& path) {
     std::error_code error;
@@ -257,6 +285,105 @@ TEST_P(TwoPhaseCommitFaults, ParticipantDiesAfterItsVote) {
   expect_nothing_left();
 }
 
+// Its log knows of the transaction from before prepare() was called: what that has begun is undone, or prepared again.
+TEST_P(TwoPhaseCommitFaults, ParticipantDiesInPrepare) {
+  for (const bool aborted : {true, false}) {
+    participants.clear();
+    const auto grace = aborted ? 300ms : 20'000ms;
+    add_all(1, {.absence_grace = grace});
+    Client own = direct();
+    TestParticipant& dying = add("p1", own);
+    Gate gate;
+    std::atomic<int> calls{0};
+    dying.on_prepare = [&](const CommitTransaction& transaction) {
+      if (calls++ == 0) {
+        gate.reached.put(transaction.id);
+        gate.open.take();
+      }
+      return CommitVote::yes();
+    };
+    CommitCoordinator coordinator(observer, "/2pc", {.absence_grace = grace});
+    auto running = in_thread([&] { return coordinator.run(names(), "", how(), {.deadline = soon()}); });
+    const std::string id = gate.reached.take();
+    dying.die();
+    ASSERT_EQ(dying.log().open().size(), 1U);
+    EXPECT_EQ(dying.log().open().front().state, LogState::begun);
+    if (aborted) {
+      EXPECT_EQ(result_of(running), (CommitOutcome{id, false, "participant p1 is gone"}));
+    }
+    dying.use(observer);
+    dying.start(observer);
+    if (aborted) {
+      EXPECT_TRUE(has_called(dying, id, {"abort"}));
+    } else {
+      EXPECT_TRUE(result_of(running).committed);
+      EXPECT_TRUE(has_called(dying, id, {"prepare", "commit"}));
+    }
+    gate.open.put(1);
+    dying.bury();
+    expect_nothing_left();
+  }
+}
+
+// commit() or abort() is called again, with the same id, by which what was done is recognised.
+TEST_P(TwoPhaseCommitFaults, ParticipantDiesWhileItApplies) {
+  for (const bool commits : {true, false}) {
+    participants.clear();
+    Gate voting;
+    hold(add("p0", observer), voting, commits);
+    Client own = direct();
+    TestParticipant& dying = add("p1", own);
+    Applying applying;
+    (commits ? dying.on_commit : dying.on_abort) = std::ref(applying);
+    CommitCoordinator coordinator(observer, "/2pc");
+    auto running = in_thread([&] { return coordinator.run(names(), "", how(), {.deadline = soon()}); });
+    const std::string id = voting.reached.take();
+    EXPECT_TRUE(appears(transaction(id) / "vote-p1"));
+    voting.open.put(1);
+    EXPECT_EQ(result_of(running).committed, commits);
+    EXPECT_EQ(applying.reached.take(), id);
+    dying.die();
+    dying.use(observer);
+    dying.start(observer);
+    EXPECT_TRUE(has_called(dying, id, {"prepare", commits ? "commit" : "abort"}));
+    EXPECT_EQ(applying.calls, 2);
+    EXPECT_EQ(applying.repeated, 1) << "with the same id";
+    applying.open.put(1);
+    dying.bury();
+    expect_nothing_left();
+  }
+}
+
+// The timeout has passed once more: nobody waits for it. When it is back, it finds nothing, and takes that for an abort.
+TEST_P(TwoPhaseCommitFaults, ParticipantStaysAwayPastAnAbort) {
+  for (const bool voted : {true, false}) {
+    participants.clear();
+    Gate gate;
+    TestParticipant& refusing = add("p0", observer);
+    Client own = direct();
+    TestParticipant& away = add("p1", own);
+    hold(voted ? refusing : away, gate, false);
+    CommitCoordinator coordinator(observer, "/2pc");
+    auto running = in_thread([&] { return coordinator.run(names(), "", how(4s), {.deadline = soon()}); });
+    const std::string id = gate.reached.take();
+    if (voted) {
+      EXPECT_TRUE(appears(transaction(id) / "vote-p1"));
+    }
+    away.die();
+    gate.open.put(1);
+    away.bury();
+    EXPECT_FALSE(result_of(running).committed);
+    EXPECT_TRUE(eventually([&] { return count("/2pc/transactions") == 0; }));
+    EXPECT_EQ(count("/2pc/inbox/p1"), 0U) << "it has not acknowledged it";
+    EXPECT_EQ(away.log().open().size(), 1U);
+    away.on_prepare = [](const auto&) { return CommitVote::yes(); };
+    away.use(observer);
+    away.start(observer);
+    EXPECT_TRUE(has_called(away, id, voted ? Calls{"prepare", "abort"} : Calls{"abort"}));
+    expect_nothing_left();
+  }
+}
+
 TEST_P(TwoPhaseCommitFaults, BeginLost) {
   add_all(2);
   Client client = proxied();
@@ -297,17 +424,66 @@ TEST_P(TwoPhaseCommitFaults, BeginInDoubtAndSessionLost) {
   held.release();
   EXPECT_TRUE(eventually([&] { return participants[0]->ids().size() == 1; })) << "it was begun";
   proxy.refuse(false);
-  // Found, or gone already; never begun a second time.
+  // Found: nobody has removed it.
   const auto outcome = result_of(running);
-  EXPECT_TRUE(outcome || error == Errc::in_doubt);
+  ASSERT_TRUE(outcome) << "the error " << (error ? static_cast<int>(*error) : -1);
   for (const auto& participant : participants)
     EXPECT_TRUE(eventually([&] { return participant->log().empty(); }));
-  EXPECT_EQ(participants[0]->ids().size(), 1U);
+  EXPECT_EQ(participants[0]->ids(), std::vector<std::string>{outcome->id}) << "it was not begun a second time";
   CommitCoordinator successor(observer, "/2pc");
   EXPECT_TRUE(eventually([&] {
     (void)successor.recover({.deadline = soon()});
     return count("/2pc/transactions") == 0;
   }));
+}
+
+TEST_P(TwoPhaseCommitFaults, BeginInDoubtAndNotFound) {
+  add_all(2);
+  Client client = proxied();
+  const auto session = client.connect({.deadline = soon()});
+  CommitCoordinator coordinator(client, "/2pc");
+  proxy.refuse(true);  // It keeps its connection until the request is dropped, and gets no other one in this session.
+  auto dropped = proxy.drop_next_request(RequestType::multi);
+  std::string what;
+  auto running = in_thread([&]() -> std::optional<Errc> {
+    try {
+      (void)coordinator.run(names(), "", how(), {.deadline = soon()});
+    } catch (const zkclient::Error& thrown) {
+      what = thrown.what();
+      return thrown.errc();
+    }
+    return std::nullopt;
+  });
+  EXPECT_TRUE(dropped.wait(patience));
+  zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
+  proxy.refuse(false);
+  EXPECT_EQ(result_of(running), Errc::in_doubt);
+  EXPECT_NE(what.find("/2pc/transactions/"), std::string::npos) << "it names the transaction: " << what;
+  // It was not begun, and is not begun a second time.
+  EXPECT_TRUE(coordinator.run(names(), "", applied(), {.deadline = soon()}).committed);
+  for (const auto& participant : participants)
+    EXPECT_EQ(participant->ids().size(), 1U);
+  expect_nothing_left();
+}
+
+TEST_P(TwoPhaseCommitFaults, RunEndsBeforeItHasBegun) {
+  add_all(1);
+  proxy.refuse(true);
+  Client client = proxied();
+  CommitCoordinator coordinator(client, "/2pc");
+  EXPECT_EQ(
+      error_of([&] { (void)coordinator.run(names(), "", how(), {.deadline = testkit::SteadyClock::now() + 200ms}); }),
+      Errc::deadline_exceeded);
+  std::stop_source stop;
+  auto running = in_thread(
+      [&] { return error_of([&] { (void)coordinator.run(names(), "", how(), {.stop = stop.get_token()}); }); });
+  stop.request_stop();
+  EXPECT_EQ(result_of(running), Errc::cancelled);
+  proxy.refuse(false);
+  const CommitOutcome outcome = coordinator.run(names(), "", applied(), {.deadline = soon()});
+  EXPECT_TRUE(outcome.committed);
+  EXPECT_EQ(participants[0]->ids(), std::vector<std::string>{outcome.id}) << "of the others nothing was begun";
+  expect_nothing_left();
 }
 
 // Every write of every party, one after the other: with the request lost, and with the reply lost.
@@ -362,6 +538,170 @@ TEST_P(TwoPhaseCommitFaults, CoordinatorSessionLost) {
   expire(client);
   gate.open.put(1);
   EXPECT_TRUE(result_of(running).committed);
+  expect_nothing_left();
+}
+
+// Its node goes with its session: others may finish the transaction, while it goes on itself.
+TEST_P(TwoPhaseCommitFaults, CoordinatorSessionLostAfterDecision) {
+  for (const bool recovered : {false, true}) {
+    participants.clear();
+    add_all(2);
+    Applying applying;
+    participants[1]->on_commit = std::ref(applying);
+    Client client = direct();
+    CommitCoordinator coordinator(client, "/2pc");
+    auto running = in_thread([&] { return coordinator.run(names(), "", applied(), {.deadline = soon()}); });
+    const std::string id = applying.reached.take();
+    EXPECT_TRUE(appears(transaction(id) / "ack-p0"));
+    // It waits for the other one, so it knows the decision.
+    EXPECT_TRUE(testkit::watch_appears(server, client.session().id(), transaction(id) / "ack-p1"));
+    expire(client);
+    EXPECT_TRUE(eventually([&] { return !observer.exists(transaction(id) / "coordinator"); }));
+    Client successors = direct();
+    CommitCoordinator successor(successors, "/2pc");
+    std::future<std::vector<CommitOutcome>> recovering;
+    if (recovered) {
+      recovering = in_thread([&] { return successor.recover({.deadline = soon()}); });
+      const auto session = successors.connect({.deadline = soon()});
+      EXPECT_TRUE(testkit::watch_appears(server, session.id(), transaction(id) / "ack-p1"));
+    }
+    applying.open.put(1);
+    const CommitOutcome outcome = result_of(running);
+    EXPECT_EQ(outcome, (CommitOutcome{id, true, ""}));
+    if (recovered) {
+      EXPECT_EQ(result_of(recovering), std::vector<CommitOutcome>{outcome});
+    }
+    for (const auto& participant : participants)
+      EXPECT_EQ(participant->calls(id), (Calls{"prepare", "commit"})) << participant->name();
+    expect_nothing_left();
+  }
+}
+
+TEST_P(TwoPhaseCommitFaults, CoordinatorSessionLostAndFinishedByOthers) {
+  add_all(2);
+  Gate gate;
+  hold(*participants[1], gate);
+  Client client = proxied();
+  CommitCoordinator coordinator(client, "/2pc");
+  auto running = in_thread([&] { return error_of([&] { (void)coordinator.run(names(), "", how()); }); });
+  const std::string id = gate.reached.take();
+  const auto session = client.session();
+  proxy.refuse(true);
+  proxy.cut();
+  zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
+  gate.open.put(1);
+  CommitCoordinator successor(observer, "/2pc");
+  EXPECT_EQ(successor.recover({.deadline = soon()}), (std::vector<CommitOutcome>{{id, true, ""}}));
+  EXPECT_EQ(count("/2pc/transactions"), 0U);
+  proxy.refuse(false);
+  EXPECT_EQ(result_of(running), Errc::in_doubt);
+  expect_nothing_left();
+}
+
+TEST_P(TwoPhaseCommitFaults, ParticipantSessionLostWhileItApplies) {
+  add_all(1);
+  Client own = direct();
+  TestParticipant& losing = add("p1", own);
+  Applying applying;
+  losing.on_commit = std::ref(applying);
+  CommitCoordinator coordinator(observer, "/2pc");
+  auto running = in_thread([&] { return coordinator.run(names(), "", applied(), {.deadline = soon()}); });
+  const std::string id = applying.reached.take();
+  const auto before = own.session().id();
+  expire(own);
+  EXPECT_TRUE(eventually([&] {
+    const auto node = observer.exists("/2pc/participants/p1");
+    return node && node->ephemeral_owner != before;
+  })) << "it is present again";
+  applying.open.put(1);
+  EXPECT_TRUE(result_of(running).committed);
+  EXPECT_EQ(losing.calls(id), (Calls{"prepare", "commit"}));
+  expect_nothing_left();
+}
+
+// serve() ends although nothing can be heard of ZooKeeper.
+TEST_P(TwoPhaseCommitFaults, LogFailsWithoutAConnection) {
+  add_all(1);
+  Client own = proxied();
+  TestParticipant& weak = add("p1", own);
+  Applying applying;
+  weak.on_commit = std::ref(applying);
+  CommitCoordinator coordinator(observer, "/2pc");
+  const CommitOutcome outcome = coordinator.run(names(), "", how(), {.deadline = soon()});
+  EXPECT_TRUE(outcome.committed);
+  applying.reached.take();
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(eventually([&] { return own.session().state() != zkclient::ConnectionState::connected; }));
+  weak.log().fail_at(LogEntry::applied);
+  applying.open.put(1);
+  const auto ended = weak.end();
+  ASSERT_FALSE(ended.has_value());
+  EXPECT_NE(ended.error().detail().find("the log has failed"), std::string::npos) << ended.error().what();
+  weak.log().fail_at(std::nullopt);
+  proxy.refuse(false);
+  weak.start(observer);
+  EXPECT_TRUE(has_called(weak, outcome.id, {"prepare", "commit", "commit"}));
+  EXPECT_EQ(applying.repeated, 1);
+  expect_nothing_left();
+}
+
+// What was applied and acknowledged is over. Whoever has voted and knows no more cannot tell what became of it.
+TEST_P(TwoPhaseCommitFaults, TreeRemovedByHandAfterDecision) {
+  Gate gate;
+  hold(add("p0", observer), gate);
+  Client own = direct();
+  TestParticipant& away = add("p1", own);
+  CommitCoordinator coordinator(observer, "/2pc");
+  auto running = in_thread([&] { return coordinator.run(names(), "x", applied(), {.deadline = soon()}); });
+  const std::string id = gate.reached.take();
+  EXPECT_TRUE(appears(transaction(id) / "vote-p1"));
+  away.die();
+  away.bury();
+  gate.open.put(1);
+  EXPECT_TRUE(appears(transaction(id) / "ack-p0"));
+  observer.remove_tree("/2pc", {.deadline = soon()});
+  EXPECT_EQ(result_of(running), (CommitOutcome{id, true, ""})) << "nobody is waited for any more";
+  away.use(observer);
+  away.start(observer);
+  EXPECT_TRUE(eventually([&] {
+    const auto doubts = away.participant().in_doubt();
+    return doubts.size() == 1 && doubts[0].id == id && doubts[0].payload == "x" && !doubts[0].problem.empty();
+  }));
+  EXPECT_EQ(away.calls(id), Calls{"prepare"});
+  away.participant().resolve(id, true);
+  EXPECT_TRUE(has_called(away, id, {"prepare", "commit"}));
+  EXPECT_EQ(participants[0]->calls(id), (Calls{"prepare", "commit"}));
+  expect_nothing_left();
+}
+
+// The vote of the second one has committed what the first one had prepared. Whose part was it?
+TEST_P(TwoPhaseCommitFaults, TwoProcessesOfOneNameAndCommitted) {
+  add_all(1);
+  Client own = direct();
+  TestParticipant second(own, "/2pc", "p1", {}, "another log");
+  Applying applying;
+  second.on_commit = std::ref(applying);
+  second.start(observer);
+  CommitCoordinator coordinator(observer, "/2pc");
+  const CommitOutcome outcome = coordinator.run({"p0", "p1"}, "x", how(), {.deadline = soon()});
+  EXPECT_TRUE(outcome.committed);
+  applying.reached.take();
+  second.die();
+  TestParticipant& first = add_stopped("p1", observer);
+  const detail::LoggedData data{observer.exists("/2pc/transactions")->czxid, "x"};
+  first.log().append(LogEntry::begin, outcome.id, detail::encode(data));
+  first.log().append(LogEntry::ready, outcome.id, {});
+  first.start(observer);
+  EXPECT_TRUE(eventually([&] {
+    const auto doubts = first.participant().in_doubt();
+    return doubts.size() == 1 && doubts[0].problem == "it was committed with the vote of another process of our name";
+  }));
+  EXPECT_EQ(first.calls(outcome.id), Calls{});
+  first.participant().resolve(outcome.id, true);
+  EXPECT_TRUE(has_called(first, outcome.id, {"commit"}));
+  applying.open.put(1);
+  second.bury();
   expect_nothing_left();
 }
 

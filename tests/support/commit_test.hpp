@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +46,16 @@ class MemoryLog final : public zkrecipes::ParticipantLog {
   void sync() override {
     const std::lock_guard lock(mutex_);
     entries_.emplace_back("sync");
+    synced_ = live_;
+  }
+
+  /// What is on the disk when the process dies: the entries that were not synced are lost.
+  std::shared_ptr<MemoryLog> after_a_crash() const {
+    auto left = std::make_shared<MemoryLog>(identity_);
+    const std::lock_guard lock(mutex_);
+    left->live_ = synced_;
+    left->synced_ = synced_;
+    return left;
   }
 
   void fail_at(std::optional<zkrecipes::LogEntry> entry) {
@@ -53,6 +65,7 @@ class MemoryLog final : public zkrecipes::ParticipantLog {
   void forget_all() {
     const std::lock_guard lock(mutex_);
     live_.clear();
+    synced_.clear();
   }
   std::vector<std::string> entries() const {
     const std::lock_guard lock(mutex_);
@@ -64,6 +77,7 @@ class MemoryLog final : public zkrecipes::ParticipantLog {
   const std::string identity_;
   mutable std::mutex mutex_;
   std::vector<zkrecipes::LoggedTransaction> live_;
+  std::vector<zkrecipes::LoggedTransaction> synced_;
   std::vector<std::string> entries_;
   std::optional<zkrecipes::LogEntry> fail_at_;
 };
@@ -78,7 +92,10 @@ class TestParticipant {
         name_(std::move(name)),
         options_(std::move(options)),
         log_(std::make_shared<MemoryLog>(log.empty() ? "log of " + name_ : log)) {}
-  ~TestParticipant() { stop(); }
+  ~TestParticipant() {
+    stop();
+    bury();
+  }
   TestParticipant(const TestParticipant&) = delete;
   TestParticipant& operator=(const TestParticipant&) = delete;
 
@@ -95,22 +112,24 @@ class TestParticipant {
     stop_ = std::stop_source();
     participant_ = std::make_unique<zkrecipes::CommitParticipant>(client_, path_, name_, log_, options_);
     zkrecipes::CommitHandlers handlers;
-    handlers.prepare = [this](const zkrecipes::CommitTransaction& transaction) {
+    alive_ = std::make_shared<std::atomic<bool>>(true);
+    handlers.prepare = [this, alive = alive_](const zkrecipes::CommitTransaction& transaction) {
       auto vote = on_prepare(transaction);
-      note(transaction, "prepare");
+      if (*alive) note(transaction, "prepare");
       return vote;
     };
-    handlers.commit = [this](const zkrecipes::CommitTransaction& transaction) {
+    handlers.commit = [this, alive = alive_](const zkrecipes::CommitTransaction& transaction) {
       on_commit(transaction);
-      note(transaction, "commit");
+      if (*alive) note(transaction, "commit");
     };
-    handlers.abort = [this](const zkrecipes::CommitTransaction& transaction) {
+    handlers.abort = [this, alive = alive_](const zkrecipes::CommitTransaction& transaction) {
       on_abort(transaction);
-      note(transaction, "abort");
+      if (*alive) note(transaction, "abort");
     };
     serving_ = true;
+    ended_ = std::make_shared<Box<zkclient::Result<void>>>();
     participant_->async_serve(std::move(handlers),
-                              [this](zkclient::Result<void> result) { ended_.put(std::move(result)); },
+                              [ended = ended_](zkclient::Result<void> result) { ended->put(std::move(result)); },
                               {.stop = stop_.get_token()});
   }
   /// Waits until it is there.
@@ -124,11 +143,26 @@ class TestParticipant {
   std::optional<zkclient::Result<void>> stop() {
     if (!std::exchange(serving_, false)) return std::nullopt;
     stop_.request_stop();
-    return ended_.take();
+    return ended_->take();
   }
   zkclient::Result<void> end() {
     serving_ = false;
-    return ended_.take();
+    return ended_->take();
+  }
+  /// As after a kill -9 of its process, which its client stands for: its session ends, its log loses what was not synced, and
+  /// the function that it is in goes on, but nobody hears of that any more. To be started again with another client.
+  void die() {
+    serving_ = false;
+    *alive_ = false;
+    log_ = log_->after_a_crash();
+    auto closed = std::async(std::launch::async, [client = client_]() mutable { client.close(); });
+    dead_.push_back({std::move(participant_), std::move(closed)});
+  }
+  /// Waits until the functions of those that have died have returned.
+  void bury() {
+    for (const Life& life : dead_)
+      life.closed.wait();
+    dead_.clear();
   }
 
   zkrecipes::CommitParticipant& participant() { return *participant_; }
@@ -152,6 +186,11 @@ class TestParticipant {
   }
 
  private:
+  struct Life {
+    std::unique_ptr<zkrecipes::CommitParticipant> participant;
+    std::future<void> closed;
+  };
+
   void note(const zkrecipes::CommitTransaction& transaction, const char* what) {
     const std::lock_guard lock(mutex_);
     calls_[transaction.id].emplace_back(what);
@@ -162,10 +201,12 @@ class TestParticipant {
   const zkclient::Path path_;
   const std::string name_;
   const zkrecipes::CommitParticipantOptions options_;
-  const std::shared_ptr<MemoryLog> log_;
+  std::shared_ptr<MemoryLog> log_;
   std::unique_ptr<zkrecipes::CommitParticipant> participant_;
+  std::shared_ptr<std::atomic<bool>> alive_;
+  std::vector<Life> dead_;
   std::stop_source stop_;
-  Box<zkclient::Result<void>> ended_;
+  std::shared_ptr<Box<zkclient::Result<void>>> ended_;
   bool serving_ = false;
   mutable std::mutex mutex_;
   std::map<std::string, std::vector<std::string>> calls_;
