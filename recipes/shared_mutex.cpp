@@ -106,18 +106,32 @@ void SharedMutex::async_try_acquire_shared(zkclient::Handler<std::optional<Lease
   state_->reader.async_try_acquire(std::move(handler), call);
 }
 
-void SharedMutex::downgrade(Lease& lease, const CallOptions& call) {
-  const std::string& path = state_->path.str();
+namespace {
+
+zk::Work<LeasePtr> downgrade_work(const SpecPtr& readers, const Lease& lease) {
   const LeasePtr& held = lease.impl();
-  if (held == nullptr) throw Error(Errc::not_held, downgrading, path, "the lease is empty");
-  if (held->client() != state_->read_spec->client || !detail::is_writer_of(*state_->read_spec, *held)) {
-    throw Error(Errc::invalid_argument, downgrading, path, lease.node() + " is not a lease to write of this path");
+  if (held == nullptr) throw Error(Errc::not_held, downgrading, readers->path, "the lease is empty");
+  if (held->client() != readers->client || !detail::is_writer_of(*readers, *held)) {
+    throw Error(Errc::invalid_argument, downgrading, readers->path,
+                lease.node() + " is not a lease to write of this path");
   }
-  zk::Work<LeasePtr> work = [spec = state_->read_spec, held](zk::Call limits) {
-    return detail::downgrade(spec, held, downgrading, std::move(limits));
-  };
-  lease =
-      Lease(zk::wait_for_work<LeasePtr>(state_->read_spec->client, call, std::move(work), downgrading, path).value());
+  return [readers, held](zk::Call limits) { return detail::downgrade(readers, held, downgrading, std::move(limits)); };
+}
+
+}  // namespace
+
+void SharedMutex::downgrade(Lease& lease, const CallOptions& call) {
+  const SpecPtr& readers = state_->read_spec;
+  lease = Lease(
+      zk::wait_for_work<LeasePtr>(readers->client, call, downgrade_work(readers, lease), downgrading, readers->path)
+          .value());
+}
+
+void SharedMutex::async_downgrade(const Lease& lease, zkclient::Handler<Lease> handler, const CallOptions& call) {
+  const SpecPtr& readers = state_->read_spec;
+  zk::require_handler(handler, downgrading, readers->path);
+  zk::start_work<LeasePtr>(readers->client, call, downgrade_work(readers, lease),
+                           detail::to_lease_handler(std::move(handler)), downgrading, readers->path);
 }
 
 std::vector<Contender> SharedMutex::contenders(const CallOptions& call) const {

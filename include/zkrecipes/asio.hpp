@@ -28,8 +28,8 @@
 ///   co_await zkrecipes::async_release(lease, asio::use_awaitable);
 ///
 /// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled release
-/// goes on in the background and accepts partial and terminal, as do the operations of queues, barriers and transactions
-/// that may be in doubt when they are cancelled. A lease or claim that came too late for its handler (the
+/// goes on in the background and accepts partial and terminal, as do a downgrade and the operations of queues, barriers and
+/// transactions that may be in doubt when they are cancelled. A lease or claim that came too late for its handler (the
 /// coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
@@ -42,6 +42,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_campaign> async_campaign;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_claim> async_claim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_commit> async_commit;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave> async_leave;

@@ -54,7 +54,10 @@ struct SharedMutexOptions {
 /// own node deleted by hand while holding   Lease::lost() fires as soon as that is seen, state() is lost
 /// connection breaks while holding          state() is uncertain, then held again, or lost at valid_until()
 /// downgrade: request or reply lost         nothing: one of the two nodes is there, and tells what happened
+/// downgrade: refused by the server         its error; the lease is unchanged
 /// session lost while downgrading           downgrade throws not_held; Lease::lost() fires
+/// client closed while downgrading          downgrade throws closed or in_doubt; Lease::lost() fires
+/// given back while downgrading             async_downgrade ends with not_held; neither node stays
 /// release: request or reply lost           nothing: the deletion is repeated until the node is gone
 /// deadline, stop request while waiting     deadline_exceeded, cancelled; the node is removed in the background
 /// client closed                            acquire throws closed; leases are lost; the nodes vanish
@@ -98,6 +101,9 @@ class SharedMutex {
   /// request after it was sent: `lease` is then either unchanged or about to be lost), and those common to all
   /// operations of Client, after which `lease` is unchanged.
   void downgrade(Lease& lease, const zkclient::CallOptions& call = {});
+  /// The same; `handler` gets the lease that goes on, and `lease` is released by then. It may be moved meanwhile; if it is
+  /// given back, nothing stays, and `handler` gets not_held.
+  void async_downgrade(const Lease& lease, zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
 
   /// Everybody in the queue, first to last, without disturbing anybody. Blocks for two round trips. Errors: those
   /// common to all operations of Client.

@@ -20,6 +20,16 @@ std::optional<Lease> to_optional(LeasePtr lease) {
 
 }  // namespace
 
+zkclient::Handler<LeasePtr> to_lease_handler(zkclient::Handler<Lease> handler) {
+  return [handler = std::move(handler)](Result<LeasePtr> result) mutable {
+    if (result) {
+      handler(Lease(std::move(*result)));
+    } else {
+      handler(result.error());
+    }
+  };
+}
+
 Acquirer::Acquirer(std::shared_ptr<zk::ClientCore> client, std::string path, const char* operation, Contend contend)
     : client_(std::move(client)), path_(std::move(path)), operation_(operation), contend_(std::move(contend)) {}
 
@@ -61,14 +71,8 @@ std::optional<Lease> Acquirer::try_acquire_until(std::chrono::steady_clock::time
 
 void Acquirer::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) const {
   zk::require_handler(handler, operation_, path_);
-  auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
-    if (result) {
-      handler(Lease(std::move(*result)));
-    } else {
-      handler(result.error());
-    }
-  };
-  zk::start_work<LeasePtr>(client_, call, work(Patience::wait, call), std::move(wrapped), operation_, path_);
+  zk::start_work<LeasePtr>(client_, call, work(Patience::wait, call), to_lease_handler(std::move(handler)), operation_,
+                           path_);
 }
 
 void Acquirer::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) const {

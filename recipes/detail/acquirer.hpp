@@ -16,6 +16,9 @@
 
 namespace zkrecipes::detail {
 
+/// Hands on the outcome of a coroutine that returns a lease in any case.
+zkclient::Handler<LeasePtr> to_lease_handler(zkclient::Handler<Lease> handler);
+
 /// The forms in which a lock can be asked for, over whatever coroutine gets it.
 class Acquirer {
  public:

@@ -117,8 +117,8 @@ Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::strin
       node.given_up.reset();
     }
   }
-  if (node.ok() && held->state() != LeaseState::lost) {
-    held->replaced();
+  // Whoever has given it back, or lost it, meanwhile: then not even the new node may stay.
+  if (node.ok() && held->state() != LeaseState::lost && held->replaced()) {
     co_return make_lease(*held, *waiter, exchange, node);
   }
   if (node.ok() || node_was_gone(node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;

@@ -130,9 +130,11 @@ void LeaseCore::resume() {
   if (grant_.session->over()) lose();  // That is not told again.
 }
 
-void LeaseCore::replaced() noexcept {
+bool LeaseCore::replaced() noexcept {
+  Status held = Status::held;
+  if (!status_.compare_exchange_strong(held, Status::released)) return false;
   gone_ = true;
-  status_.store(Status::released, std::memory_order_release);
+  return true;
 }
 
 bool LeaseCore::begin_release() noexcept {

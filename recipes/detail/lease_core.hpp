@@ -65,10 +65,11 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   /// Loses what is held, unless it was given back.
   void lose();
   /// Before the node is replaced by another one: false when nothing is held. Then either resume(), if it was not, or
-  /// replaced(): the lease goes on with the other node, and this one is over without a word.
+  /// replaced(): the lease goes on with the other node, and this one is over without a word; false when it was given back
+  /// or lost meanwhile.
   bool pause() noexcept;
   void resume();
-  void replaced() noexcept;
+  bool replaced() noexcept;
   const Grant& grant() const noexcept { return grant_; }
 
  private:

@@ -479,5 +479,65 @@ TEST_P(DowngradeFaults, StopWhileDowngrading) {
   expect_nothing_left();
 }
 
+// The server says no: the lease is unchanged, and looked after as before.
+TEST_P(DowngradeFaults, RefusedWhileDowngrading) {
+  Client client = proxied();
+  SharedMutex mutex(client, lock_path);
+  Lease lease = mutex.acquire({.deadline = soon()});
+  const std::string node = lease.node();
+  the_operator().set_acl(lock_path, {{.permissions = zkclient::Acl::read | zkclient::Acl::admin}});
+  const std::optional<Errc> error = error_of([&] { mutex.downgrade(lease, {.deadline = soon()}); });
+  EXPECT_TRUE(error == Errc::no_auth || error == Errc::transaction_failed) << static_cast<int>(*error);
+  the_operator().set_acl(lock_path, zkclient::open_acl());
+  EXPECT_EQ(lease.state(), LeaseState::held);
+  EXPECT_EQ(lease.node(), node);
+  ASSERT_TRUE(watches(client, lease.node()));
+  the_operator().remove(lease.node());
+  EXPECT_TRUE(stopped(lease.lost()));
+  expect_nothing_left();
+}
+
+TEST_P(DowngradeFaults, ClientClosedWhileDowngrading) {
+  Client client = proxied();
+  SharedMutex mutex(client, lock_path);
+  Lease lease = mutex.acquire({.deadline = soon()});
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.deadline = soon()}); }); });
+  ASSERT_TRUE(held.wait(patience));
+  auto closing = in_thread([&] { client.close(); });
+  ASSERT_TRUE(eventually([&] { return client.session().state() == ConnectionState::closed; }));
+  held.release();
+  const std::optional<Errc> error = result_of(downgrading);
+  EXPECT_TRUE(error == Errc::closed || error == Errc::in_doubt || error == Errc::not_held) << static_cast<int>(*error);
+  result_of(closing);
+  EXPECT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  expect_nothing_left();
+}
+
+TEST_P(DowngradeFaults, GivenBackWhileDowngrading) {
+  Client client = proxied();
+  SharedMutex mutex(client, lock_path);
+  for (const bool waits : {false, true}) {
+    Lease lease = mutex.acquire({.deadline = soon()});
+    const std::stop_token lost = lease.lost();
+    auto held = proxy.hold_next_reply(RequestType::multi);
+    testkit::Box<zkclient::Result<Lease>> outcome;
+    mutex.async_downgrade(lease, [&](zkclient::Result<Lease> result) { outcome.put(std::move(result)); });
+    ASSERT_TRUE(held.wait(patience));
+    const std::size_t removals = proxy.request_count(RequestType::remove);
+    auto releasing = in_thread([&] {
+      Lease mine = std::move(lease);
+      if (waits) mine.release();
+    });
+    ASSERT_TRUE(proxy.wait_for_requests(RequestType::remove, removals + 1, patience));
+    held.release();
+    EXPECT_EQ(outcome.take().code(), Errc::not_held);
+    result_of(releasing);
+    EXPECT_FALSE(lost.stop_requested());
+    expect_nothing_left();
+  }
+}
+
 }  // namespace
 }  // namespace zkrecipes

@@ -208,7 +208,6 @@ TEST_F(SharedMutexTest, DowngradeKeepsThePlace) {
   EXPECT_FALSE(lost.stop_requested());
 }
 
-// A writer right behind: the node that it waits for goes, and yet it is not its turn.
 // Who was asked before, or keeps the token of before, is asked all the same.
 TEST_F(SharedMutexTest, DowngradeKeepsTheRevocation) {
   SharedMutex mutex(client(), "/lock");
@@ -221,6 +220,7 @@ TEST_F(SharedMutexTest, DowngradeKeepsTheRevocation) {
   EXPECT_TRUE(lease.revoke_requested().stop_requested());
 }
 
+// A writer right behind: the node that it waits for goes, and yet it is not its turn.
 TEST_F(SharedMutexTest, DowngradeInFrontOfAWriter) {
   SharedMutex mutex = make_mutex();
   Lease lease = mutex.acquire();
@@ -262,6 +262,64 @@ TEST_F(SharedMutexTest, DowngradeCancelledBeforeItIsSent) {
   EXPECT_EQ(lease.state(), LeaseState::held);
   client().remove(lease.node());
   EXPECT_TRUE(stopped(lease.lost())) << "it is looked after as before";
+}
+
+TEST_F(SharedMutexTest, DowngradeAsynchronously) {
+  SharedMutex mutex = make_mutex();
+  Lease writer = mutex.acquire();
+  const std::string digits = writer.node().substr(writer.node().size() - 10);
+  const std::stop_token lost = writer.lost();
+  auto reading = in_thread([&] { return mutex.acquire_shared({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2));
+  auto writing = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(3));
+  Box<Result<Lease>> outcome;
+  mutex.async_downgrade(writer, [&](Result<Lease> result) { outcome.put(std::move(result)); });
+  Lease moved = std::move(writer);  // It was needed for the call only.
+  Lease lease = outcome.take().value();
+  EXPECT_EQ(moved.state(), LeaseState::released);
+  EXPECT_EQ(lease.state(), LeaseState::held);
+  EXPECT_TRUE(lease.node().ends_with("__READ__" + digits)) << lease.node();
+  result_of(reading).release();
+  moved = Lease();
+  EXPECT_EQ(writing.wait_for(50ms), std::future_status::timeout) << "the former writer still reads";
+  lease.release();
+  EXPECT_TRUE(result_of(writing).valid());
+  EXPECT_FALSE(lost.stop_requested());
+}
+
+TEST_F(SharedMutexTest, DowngradeAsynchronouslyFails) {
+  SharedMutex mutex = make_mutex();
+  Box<Result<Lease>> outcome;
+  const auto put = [&](Result<Lease> result) { outcome.put(std::move(result)); };
+  Lease reader = mutex.acquire_shared();
+  EXPECT_EQ(error_of([&] { mutex.async_downgrade(reader, put); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { mutex.async_downgrade(Lease(), put); }), Errc::not_held);
+  reader.release();
+  const Lease writer = mutex.acquire();
+  EXPECT_EQ(error_of([&] { mutex.async_downgrade(writer, {}); }), Errc::invalid_argument);
+  std::stop_source stop;
+  stop.request_stop();
+  mutex.async_downgrade(writer, put, {.stop = stop.get_token()});
+  EXPECT_EQ(outcome.take().code(), Errc::cancelled);
+  mutex.async_downgrade(writer, put, {.deadline = testkit::SteadyClock::now() - 1s});
+  EXPECT_EQ(outcome.take().code(), Errc::deadline_exceeded);
+  EXPECT_EQ(writer.state(), LeaseState::held);
+  client().remove(writer.node());
+  EXPECT_TRUE(stopped(writer.lost())) << "it is looked after as before";
+  mutex.async_downgrade(writer, put);
+  EXPECT_EQ(outcome.take().code(), Errc::not_held);
+  EXPECT_TRUE(outcome.empty());
+  EXPECT_TRUE(remain(0));
+}
+
+TEST_F(SharedMutexTest, ADowngradedLeaseThatNobodyTakesIsGivenBack) {
+  SharedMutex mutex = make_mutex();
+  const Lease writer = mutex.acquire();
+  Box<bool> done;
+  mutex.async_downgrade(writer, [&](const Result<Lease>& result) { done.put(result.has_value()); });
+  EXPECT_TRUE(done.take());
+  EXPECT_TRUE(remain(0));
 }
 
 // --- Lockable, layouts, input -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@
 #include <zkrecipes/asio.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
 
-#include "tests/support/testkit.hpp"
+#include "tests/support/contention.hpp"
 
 namespace {
 
@@ -502,6 +502,38 @@ asio::awaitable<void> lock_everything(Client client) {
 }
 
 TEST_F(AsioTest, ACoroutineTakesLocksOfEveryKind) { run(lock_everything(c())); }
+
+asio::awaitable<void> downgrade(zkrecipes::SharedMutex* mutex) {
+  Lease lease = co_await zkrecipes::async_acquire(*mutex, use_awaitable);
+  lease = co_await zkrecipes::async_downgrade(*mutex, lease, use_awaitable);
+  EXPECT_TRUE(lease.valid());
+  const auto reader = co_await zkrecipes::async_try_acquire_shared(*mutex, use_awaitable);
+  EXPECT_TRUE(reader);
+  const auto writer = co_await zkrecipes::async_try_acquire(*mutex, use_awaitable);
+  EXPECT_FALSE(writer);
+  const Error refused = co_await error_in(zkrecipes::async_downgrade(*mutex, lease, use_awaitable));
+  EXPECT_EQ(refused.errc(), Errc::invalid_argument);
+}
+
+TEST_F(AsioTest, ACoroutineDowngradesALock) {
+  zkrecipes::SharedMutex mutex(c(), "/lock");
+  run(downgrade(&mutex));
+  EXPECT_TRUE(eventually([&] { return mutex.contenders().empty(); }));
+}
+
+TEST_F(AsioTest, ADowngradeHasItsDeadlineAndStopToken) {
+  zkrecipes::SharedMutex mutex(c(), "/lock");
+  const Lease lease = mutex.acquire();
+  const auto outcome_with = [&](const CallOptions& call) {
+    auto future = zkrecipes::async_downgrade(mutex, lease, call, asio::use_future);
+    return error_of([&] { (void)testkit::result_of(future); });
+  };
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(outcome_with({.stop = stop.get_token()}), Errc::cancelled);
+  EXPECT_EQ(outcome_with({.deadline = SteadyClock::now() - 1s}), Errc::deadline_exceeded);
+  EXPECT_EQ(lease.state(), zkrecipes::LeaseState::held);
+}
 
 asio::awaitable<void> lock_both(zkrecipes::MultiLock* both) {
   zkrecipes::MultiLease leases = co_await zkrecipes::async_acquire(*both, use_awaitable);

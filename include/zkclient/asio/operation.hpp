@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,10 +19,12 @@ namespace zkclient {
 
 namespace detail {
 
-/// How an argument is kept until the operation starts: views become what they look at.
+/// How an argument is kept until the operation starts: views become what they look at, and what cannot be copied (a Lease)
+/// must stay.
 template <typename Argument>
 struct Kept {
-  using type = std::decay_t<Argument>;
+  using type = std::conditional_t<std::is_copy_constructible_v<std::decay_t<Argument>>, std::decay_t<Argument>,
+                                  std::reference_wrapper<const Argument>>;
 };
 template <>
 struct Kept<DataView> {
