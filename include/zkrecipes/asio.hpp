@@ -69,19 +69,29 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wai
 /// revoke() and revoke_holders() of revoke.hpp. A cancelled request may stand.
 template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>
 auto async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
-                  Token&& token) {
-  auto start = [client, node, options](zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call) {
-    async_revoke(client, node, options, std::move(handler), call);
+                  const zkclient::CallOptions& call, Token&& token) {
+  auto start = [client, node, options](zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& limits) {
+    async_revoke(client, node, options, std::move(handler), limits);
   };
-  return zkclient::initiate<RevokeOutcome>(std::move(start), {}, std::forward<Token>(token), zkclient::cancel_write);
+  return zkclient::initiate<RevokeOutcome>(std::move(start), call, std::forward<Token>(token), zkclient::cancel_write);
+}
+template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>
+auto async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
+                  Token&& token) {
+  return async_revoke(client, node, options, zkclient::CallOptions(), std::forward<Token>(token));
+}
+template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>
+auto async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
+                          const zkclient::CallOptions& call, Token&& token) {
+  auto start = [client, path, options](zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& limits) {
+    async_revoke_holders(client, path, options, std::move(handler), limits);
+  };
+  return zkclient::initiate<RevokeOutcome>(std::move(start), call, std::forward<Token>(token), zkclient::cancel_write);
 }
 template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>
 auto async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
                           Token&& token) {
-  auto start = [client, path, options](zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call) {
-    async_revoke_holders(client, path, options, std::move(handler), call);
-  };
-  return zkclient::initiate<RevokeOutcome>(std::move(start), {}, std::forward<Token>(token), zkclient::cancel_write);
+  return async_revoke_holders(client, path, options, zkclient::CallOptions(), std::forward<Token>(token));
 }
 
 }  // namespace zkrecipes

@@ -535,6 +535,28 @@ TEST_F(AsioTest, ADowngradeHasItsDeadlineAndStopToken) {
   EXPECT_EQ(lease.state(), zkrecipes::LeaseState::held);
 }
 
+TEST_F(AsioTest, ARevocationHasItsDeadlineAndStopToken) {
+  zkrecipes::Mutex mutex(c(), "/lock");
+  const Lease lease = mutex.acquire();
+  const Path path = "/lock";
+  const Path node = lease.node();
+  const zkrecipes::RevokeOptions late{.break_after = 1h};
+  for (const bool holders : {false, true}) {
+    const auto start = [&](const CallOptions& call) {
+      return holders ? zkrecipes::async_revoke_holders(c(), path, late, call, asio::use_future)
+                     : zkrecipes::async_revoke(c(), node, late, call, asio::use_future);
+    };
+    auto in_time = start({.deadline = SteadyClock::now() + 50ms});
+    EXPECT_EQ(error_of([&] { (void)testkit::result_of(in_time); }), Errc::deadline_exceeded);
+    std::stop_source stop;
+    auto stopped = start({.stop = stop.get_token()});
+    EXPECT_EQ(stopped.wait_for(50ms), std::future_status::timeout);
+    stop.request_stop();
+    EXPECT_EQ(error_of([&] { (void)testkit::result_of(stopped); }), Errc::cancelled);
+  }
+  EXPECT_TRUE(lease.valid());
+}
+
 asio::awaitable<void> lock_both(zkrecipes::MultiLock* both) {
   zkrecipes::MultiLease leases = co_await zkrecipes::async_acquire(*both, use_awaitable);
   EXPECT_TRUE(leases.valid());
