@@ -99,7 +99,12 @@ void LeaseCore::watch_own_node() {
     const zk::Reply reply = co_await grant.client->perform_watching(std::move(request), limits, watch);
     const bool replaced = reply.ok() && reply.stat.czxid != grant.czxid;
     if (reply.ok() && !replaced && self->attached_) self->look_at(reply);
-    if ((replaced || reply.failed(Errc::no_node)) && self->attached_) self->lose_watched_node();
+    if (reply.failed(Errc::no_node) && self->attached_) self->lose_watched_node();
+    if (!replaced || !self->attached_) co_return;
+    // Somebody has made another node of that name. It stays; only what is still ours goes.
+    self->lose();
+    HeldNodes left{grant.path};
+    if (!grant.companion.empty()) remove_in_background(grant.client, grant.session, std::move(left));
   }(shared_from_this(), own_watch_, call));
 }
 

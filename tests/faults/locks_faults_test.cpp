@@ -423,6 +423,28 @@ TEST_P(QueueFaults, OwnNodeDeletedWhileWaiting) {
   expect_nothing_left();
 }
 
+// --- One node that everybody wants --------------------------------------------------------------------------------------
+
+class SingleNodeFaults : public LocksFaults {};
+INSTANTIATE_TEST_SUITE_P(Unfair, SingleNodeFaults, ::testing::Values(&unfair));
+
+// The node of that name is there, and the holder's second one as well; and yet it is not the holder's any more.
+TEST_P(SingleNodeFaults, NodeReplacedWhileDisconnected) {
+  Client client = proxied();
+  Lease lease = acquire(client);
+  const Path node = watched(lease);
+  ASSERT_TRUE(watches(client, node));
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return client.session().state() == ConnectionState::suspended; }));
+  the_operator().commit(Transaction().remove(node).create(node, "foreign"));
+  proxy.refuse(false);
+  ASSERT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  EXPECT_TRUE(remain(1)) << "the other one goes";
+  EXPECT_EQ(the_operator().get(node).data, "foreign");
+}
+
 // --- Downgrade ----------------------------------------------------------------------------------------------------
 
 class DowngradeFaults : public LocksFaults {};
