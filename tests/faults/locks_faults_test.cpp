@@ -445,6 +445,29 @@ TEST_P(SingleNodeFaults, NodeReplacedWhileDisconnected) {
   EXPECT_EQ(the_operator().get(node).data, "foreign");
 }
 
+// What is left of a predecessor goes before anybody else has the lock, however often that gets lost.
+TEST_P(SingleNodeFaults, ClearingUpLost) {
+  for (const bool request : {true, false}) {
+    Client former_client = proxied();
+    Lease former = acquire(former_client);
+    proxy.refuse(true);
+    proxy.cut();  // It cannot clear up itself.
+    the_operator().remove(watched(former));
+    zktesting::Proxy other(server().connect_string());
+    Client client(other.connect_string(), {.session_timeout = calm});
+    auto fault = request ? other.drop_next_request(RequestType::remove) : other.drop_next_reply(RequestType::remove);
+    Lease lease = acquire(client);
+    EXPECT_TRUE(fault.happened());
+    EXPECT_EQ(names().size(), kind().nodes);
+    EXPECT_TRUE(lease.valid());
+    proxy.refuse(false);
+    EXPECT_TRUE(stopped(former.lost()));
+    EXPECT_TRUE(lease.valid());
+    lease.release();
+    expect_nothing_left();
+  }
+}
+
 // --- Downgrade ----------------------------------------------------------------------------------------------------
 
 class DowngradeFaults : public LocksFaults {};

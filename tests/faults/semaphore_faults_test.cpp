@@ -15,6 +15,7 @@
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/revoke.hpp>
 #include <zkrecipes/semaphore.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
 #include <zktesting/expire.hpp>
 
 #include "tests/support/contention.hpp"
@@ -77,17 +78,17 @@ class SemaphoreFaults : public ::testing::Test {
 TEST_F(SemaphoreFaults, CreateLost) {
   Client client = proxied();
   Semaphore semaphore(client, "/semaphore", 3);
-  for (const bool request : {true, false}) {
-    auto of_turn =
-        request ? proxy.drop_next_request(RequestType::create2) : proxy.drop_next_reply(RequestType::create2);
-    auto of_leases = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
-    std::vector<Lease> leases = semaphore.acquire_many(3, {.deadline = soon()});
-    EXPECT_TRUE(of_turn.wait(patience));
-    EXPECT_TRUE(of_leases.wait(patience));
-    EXPECT_TRUE(remain(3, 0)) << "neither less nor more";
-    for (Lease& lease : leases) {
-      EXPECT_TRUE(lease.valid());
-      lease.release();
+  // One at a time: after a lost create of its turn's node, the first transaction is a proof.
+  for (const RequestType type : {RequestType::create2, RequestType::multi}) {
+    for (const bool request : {true, false}) {
+      auto fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      std::vector<Lease> leases = semaphore.acquire_many(3, {.deadline = soon()});
+      EXPECT_TRUE(fault.happened());
+      EXPECT_TRUE(remain(3, 0)) << "neither less nor more";
+      for (Lease& lease : leases) {
+        EXPECT_TRUE(lease.valid());
+        lease.release();
+      }
     }
   }
   expect_nothing_left();
@@ -315,12 +316,70 @@ TEST_F(RevokeFaults, RequestLost) {
   }
 }
 
+TEST_F(RevokeFaults, EndedWhileTheRequestIsInFlight) {
+  Client client = proxied();
+  Mutex mutex(the_operator(), "/semaphore/lock");
+  const Lease lease = mutex.acquire();
+  for (const bool by_stop : {false, true}) {
+    auto held = proxy.hold_next_reply(RequestType::set_data);
+    std::stop_source stop;
+    const auto deadline = by_stop ? soon() : testkit::SteadyClock::now() + 1s;
+    auto asking = in_thread([&] {
+      return error_of([&] { revoke(client, lease.node(), {}, {.deadline = deadline, .stop = stop.get_token()}); });
+    });
+    ASSERT_TRUE(held.wait(patience));
+    if (by_stop) stop.request_stop();
+    EXPECT_EQ(result_of(asking), by_stop ? Errc::cancelled : Errc::deadline_exceeded);
+    held.release();
+  }
+  EXPECT_TRUE(stopped(lease.revoke_requested())) << "the request stands";
+  EXPECT_TRUE(lease.valid());
+}
+
+// The holder has gone when the request is written, and somebody else has the node that all want.
+TEST_F(RevokeFaults, TheSuccessorIsNotAsked) {
+  Client client = proxied();
+  UnfairMutex mutex(the_operator(), "/semaphore/lock");
+  Lease lease = mutex.acquire();
+  auto wanted = proxy.hold_next_reply(RequestType::exists);
+  auto asking = in_thread([&] { return revoke_holders(client, mutex.path(), {}, {.deadline = soon()}); });
+  ASSERT_TRUE(wanted.wait(patience));
+  auto holding = proxy.hold_next_reply(RequestType::exists);
+  wanted.release();
+  ASSERT_TRUE(holding.wait(patience));
+  lease.release();
+  const Lease next = mutex.acquire();
+  holding.release();
+  EXPECT_EQ(result_of(asking), RevokeOutcome::released);
+  EXPECT_NE(mutex.holder()->data, "__REVOKE__");
+  EXPECT_FALSE(stopped(next.revoke_requested(), 50ms));
+}
+
 TEST_F(RevokeFaults, NoAccess) {
   Mutex mutex(the_operator(), "/semaphore/lock", {.acl = zkclient::read_only_acl()});
   the_operator().ensure("/semaphore/lock");
   Client client = direct();
   const Lease lease = mutex.acquire();
   EXPECT_EQ(error_of([&] { revoke_holders(client, mutex.path()); }), Errc::no_auth);
+  EXPECT_TRUE(lease.valid());
+}
+
+// The holder's own words come back in the place of the request only, and of nothing that was written since.
+TEST_F(RevokeFaults, WordsWrittenMeanwhileStay) {
+  Client client = proxied();
+  Mutex mutex(client, "/semaphore/lock");
+  const Lease lease = mutex.acquire({.deadline = soon()});
+  ASSERT_TRUE(testkit::watch_appears(server(), client.session().id(), lease.node()));
+  client.sync("/", {.deadline = soon()});  // The reply to the read that armed it is not held.
+  auto held = proxy.hold_next_reply(RequestType::get_data);
+  the_operator().set(lease.node(), "unlock");
+  ASSERT_TRUE(held.wait(patience));
+  the_operator().set(lease.node(), "other words");
+  held.release();
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::set_data, 1, patience));
+  client.sync("/", {.deadline = soon()});
+  EXPECT_EQ(the_operator().get(lease.node()).data, "other words");
   EXPECT_TRUE(lease.valid());
 }
 

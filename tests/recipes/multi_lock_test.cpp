@@ -117,20 +117,20 @@ TEST_F(MultiLockTest, OneDeadlineForAll) {
   std::optional<Lease> second = b().acquire();
   std::optional<Lease> third = c().acquire();
   holders.emplace_back([&] {
-    std::this_thread::sleep_for(200ms);  // Each is freed just before the time for one would be over.
+    std::this_thread::sleep_for(600ms);  // Each is freed well before the time for one would be over.
     first.reset();
-    std::this_thread::sleep_for(200ms);
+    std::this_thread::sleep_for(600ms);
     second.reset();
-    std::this_thread::sleep_for(200ms);
+    std::this_thread::sleep_for(600ms);
     third.reset();
   });
   MultiLock lock = all();
   const auto start = SteadyClock::now();
-  const std::optional<MultiLease> leases = lock.try_acquire_for(300ms);
+  const std::optional<MultiLease> leases = lock.try_acquire_for(900ms);
   const auto taken = SteadyClock::now() - start;
   EXPECT_FALSE(leases);
-  EXPECT_GE(taken, 300ms);
-  EXPECT_LT(taken, 550ms);
+  EXPECT_GE(taken, 900ms);
+  EXPECT_LT(taken, 1700ms);
   holders.clear();
   EXPECT_TRUE(free());
 }
@@ -167,6 +167,21 @@ TEST_F(MultiLockTest, OneIsLostWhileAllAreHeld) {
   EXPECT_FALSE(leases.valid());
   EXPECT_EQ(error_of([&] { leases.release(); }), Errc::not_held);
   EXPECT_TRUE(free()) << "the others are given back all the same";
+}
+
+TEST_F(MultiLockTest, ValidUntilTheFirstOfThemEnds) {
+  Client brief = make_client({.session_timeout = 10s});
+  Client calm = make_client({.session_timeout = 40s});
+  Mutex first(brief, "/a");
+  Mutex second(calm, "/b");
+  for (const bool brief_first : {true, false}) {
+    MultiLock lock;
+    lock.add(brief_first ? first : second).add(brief_first ? second : first);
+    const MultiLease leases = lock.acquire({.deadline = soon()});
+    const auto until = leases.valid_until();
+    for (const Lease& lease : leases.leases())
+      EXPECT_LE(until, lease.valid_until());
+  }
 }
 
 TEST_F(MultiLockTest, OneIsLostWhileOthersAreWaitedFor) {

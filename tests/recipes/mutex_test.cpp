@@ -242,6 +242,21 @@ TEST_F(MutexTest, TryAcquireForGetsItInTime) {
   EXPECT_TRUE(lease->valid());
 }
 
+// The operation's default deadline is not one for the wait.
+TEST_F(MutexTest, AWaitWithoutADeadlineHasNone) {
+  Client hasty = make_client({.operation_timeout = 300ms});
+  Mutex mutex(client(), "/lock");
+  Mutex other(hasty, "/lock");
+  Lease held = mutex.acquire();
+  auto waiting = in_thread([&] { return other.acquire(); });
+  auto for_ever = in_thread([&] { return other.try_acquire_for(std::chrono::nanoseconds::max()).has_value(); });
+  EXPECT_EQ(waiting.wait_for(600ms), std::future_status::timeout);
+  EXPECT_EQ(for_ever.wait_for(0ms), std::future_status::timeout);
+  held.release();
+  result_of(waiting).release();
+  EXPECT_TRUE(result_of(for_ever));
+}
+
 TEST_F(MutexTest, DeadlineInThePast) {
   Mutex mutex = make_mutex();
   EXPECT_EQ(error_of([&] { (void)mutex.acquire({.deadline = testkit::SteadyClock::now() - 1s}); }),

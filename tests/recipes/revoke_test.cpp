@@ -152,6 +152,15 @@ TEST_F(RevokeTest, DeadlineBeforeTheGraceIsOver) {
   EXPECT_TRUE(lease.valid());
 }
 
+// Without a deadline of the caller's, the grace time comes on top of what an operation may take.
+TEST_F(RevokeTest, TheGraceMayBeLongerThanAnOperation) {
+  Client hasty = make_client({.operation_timeout = 500ms});
+  Mutex mutex(client(), "/lock");
+  const Lease lease = mutex.acquire();
+  EXPECT_EQ(revoke(hasty, lease.node(), {.break_after = 1s}), RevokeOutcome::broken);
+  EXPECT_TRUE(stopped(lease.lost()));
+}
+
 // A contender that waits is asked as well; it sees it when it holds.
 TEST_F(RevokeTest, AWaiterIsAsked) {
   Mutex mutex(client(), "/lock");
@@ -191,6 +200,22 @@ TEST_F(RevokeTest, UnfairMutexToo) {
   EXPECT_EQ(revoke(client(), lease.node(), {.break_after = 0ms}), RevokeOutcome::released)
       << "that holding is over; the next one is not meant";
   EXPECT_TRUE(next.valid());
+}
+
+// What looks like a holding, but was not made together with the node that all want, is nobody's any more.
+TEST_F(RevokeTest, AFormerHoldingIsNotMeant) {
+  UnfairMutex mutex(client(), "/lock");
+  const Lease lease = mutex.acquire();
+  for (const char digit : std::string("02468ace")) {
+    const std::string uuid = std::string(8, digit) + "-0000-0000-0000-000000000000";
+    const Path former = Path("/lock") / ("_c_" + uuid + "-lock");
+    client().create(former, "");
+    EXPECT_EQ(revoke(other(), former), RevokeOutcome::released);
+  }
+  EXPECT_FALSE(stopped(lease.revoke_requested(), 50ms));
+  EXPECT_EQ(revoke_holders(other(), "/lock", {.break_after = 0ms}), RevokeOutcome::broken);
+  EXPECT_TRUE(stopped(lease.lost()));
+  EXPECT_FALSE(mutex.holder());
 }
 
 // A broken holder that does not know it yet: its guard fails, and its release harms nobody.

@@ -89,6 +89,7 @@ TEST_F(SemaphoreTest, NAtATime) {
   const std::vector<Contender> contenders = semaphore.contenders();
   ASSERT_EQ(contenders.size(), 4u);
   EXPECT_TRUE(contenders[0].holds && contenders[1].holds);
+  EXPECT_FALSE(contenders[2].holds) << "its node is not granted yet";
   EXPECT_FALSE(contenders[3].holds);
   EXPECT_TRUE(contenders[0].data.starts_with("id=me host="));
   second.release();
@@ -170,12 +171,79 @@ TEST_F(SemaphoreTest, LoweredLimitIsHonouredAsLeasesReturn) {
   EXPECT_TRUE(semaphore.try_acquire_for(testkit::patience));
 }
 
+// Also for who waits already: the lower one is what counts when a lease returns.
+TEST_F(SemaphoreTest, LoweredLimitHoldsBackWhoWaits) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  semaphore.set_limit(2);
+  std::vector<Lease> held = semaphore.acquire_many(2);
+  auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(3, 1));
+  semaphore.set_limit(1);
+  held[0].release();
+  EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+  EXPECT_TRUE(held[1].valid());
+  held[1].release();
+  EXPECT_TRUE(result_of(waiting).valid());
+}
+
+TEST_F(SemaphoreTest, RaisedLimitWakesEveryWaiter) {
+  constexpr std::size_t waiters = 3;
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  semaphore.set_limit(0);
+  std::vector<std::future<Lease>> waiting;
+  for (std::size_t i = 1; i <= waiters; ++i) {
+    waiting.push_back(in_thread([&] { return semaphore.acquire({.deadline = soon()}); }));
+    ASSERT_TRUE(remain(1, i));
+  }
+  semaphore.set_limit(waiters);
+  std::vector<Lease> leases;
+  for (auto& one : waiting)
+    leases.push_back(result_of(one));
+  EXPECT_GT(leases[1].token(), leases[0].token()) << "in the order of arrival";
+  EXPECT_GT(leases[2].token(), leases[1].token());
+  EXPECT_TRUE(leases[0].valid() && leases[1].valid() && leases[2].valid());
+}
+
+// The operation's default deadline is not one for the wait.
+TEST_F(SemaphoreTest, AWaitWithoutADeadlineHasNone) {
+  Client hasty = make_client({.operation_timeout = 300ms});
+  Semaphore semaphore(client(), "/semaphore", 2);
+  Semaphore other(hasty, "/semaphore", 2);
+  std::vector<Lease> held = semaphore.acquire_many(2);
+  auto one = in_thread([&] { return other.acquire(); });
+  ASSERT_TRUE(remain(3, 1));
+  auto two = in_thread([&] { return other.acquire_many(2); });
+  ASSERT_TRUE(remain(3, 2));
+  EXPECT_EQ(one.wait_for(600ms), std::future_status::timeout);
+  EXPECT_EQ(two.wait_for(0ms), std::future_status::timeout);
+  held.clear();
+  result_of(one).release();
+  EXPECT_EQ(result_of(two).size(), 2u);
+}
+
 TEST_F(SemaphoreTest, NodeWithTheLimitIsForeign) {
   Semaphore semaphore(client(), "/semaphore", Path("/limit"));
-  client().create("/limit", "three");
-  EXPECT_EQ(error_of([&] { (void)semaphore.acquire({.deadline = soon()}); }), Errc::foreign_node);
-  EXPECT_EQ(error_of([&] { (void)semaphore.limit(); }), Errc::foreign_node);
-  EXPECT_TRUE(remain(0));
+  client().create("/limit", "");
+  for (const std::string& data : {std::string("three"), std::string(), std::string("\xff\xff\xff\xff")}) {
+    client().set("/limit", data);
+    EXPECT_EQ(error_of([&] { (void)semaphore.acquire({.deadline = soon()}); }), Errc::foreign_node);
+    ASSERT_TRUE(remain(0)) << "or the next one would find that it is not its turn";
+    EXPECT_EQ(error_of([&] { (void)semaphore.try_acquire(); }), Errc::foreign_node);
+    EXPECT_EQ(error_of([&] { (void)semaphore.limit(); }), Errc::foreign_node);
+    EXPECT_TRUE(remain(0));
+  }
+}
+
+TEST_F(SemaphoreTest, NodeWithTheLimitBecomesForeignWhileWaiting) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  semaphore.set_limit(1);
+  const Lease held = semaphore.acquire();
+  auto waiting = in_thread([&] { return error_of([&] { (void)semaphore.acquire({.deadline = soon()}); }); });
+  ASSERT_TRUE(remain(2, 1));
+  client().set("/limit", "three");
+  EXPECT_EQ(result_of(waiting), Errc::foreign_node);
+  EXPECT_TRUE(remain(1));
+  EXPECT_TRUE(held.valid());
 }
 
 TEST_F(SemaphoreTest, NodeWithTheLimitIsMissing) {

@@ -141,6 +141,25 @@ TEST_F(SharedMutexTest, WaitingWriterGivesUp) {
   EXPECT_TRUE(result_of(reading).valid());
 }
 
+// Readers of one session watch one writer: whoever leaves takes only its own watch along.
+TEST_F(SharedMutexTest, StopRequestEndsOneWaitAndNoOther) {
+  SharedMutex mutex = make_mutex();
+  Lease writer = mutex.acquire();
+  auto staying = in_thread([&] { return mutex.acquire_shared({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2));
+  for (int i = 0; i < 5; ++i) {
+    std::stop_source stop;
+    auto leaving = in_thread([&] { return error_of([&] { (void)mutex.acquire_shared({.stop = stop.get_token()}); }); });
+    ASSERT_TRUE(remain(3));
+    EXPECT_EQ(leaving.wait_for(20ms), std::future_status::timeout);
+    stop.request_stop();
+    EXPECT_EQ(result_of(leaving), Errc::cancelled);
+    ASSERT_TRUE(remain(2));
+  }
+  writer.release();
+  EXPECT_TRUE(result_of(staying).valid());
+}
+
 TEST_F(SharedMutexTest, NoOverlapUnderLoad) {
   const auto seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";

@@ -155,6 +155,36 @@ TEST_F(UnfairMutexTest, ReleaseAfterTheNodeWasDeleted) {
   }
 }
 
+// Whoever made the node that all want has it, whatever it is.
+TEST_F(UnfairMutexTest, ForeignNodeOfTheWantedName) {
+  UnfairMutex mutex(client(), "/lock");
+  client().ensure("/lock");
+  client().create("/lock/lock", "foreign");
+  EXPECT_FALSE(mutex.try_acquire());
+  EXPECT_EQ(mutex.holder()->data, "foreign");
+  auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  EXPECT_EQ(waiting.wait_for(50ms), std::future_status::timeout);
+  EXPECT_EQ(client().get("/lock/lock").data, "foreign");
+  client().remove("/lock/lock");
+  EXPECT_TRUE(result_of(waiting).valid());
+}
+
+// Both watch one node, for one session: whoever leaves takes only its own watch along.
+TEST_F(UnfairMutexTest, StopRequestEndsOneWaitAndNoOther) {
+  UnfairMutex mutex(client(), "/lock");
+  Lease held = mutex.acquire();
+  auto staying = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  for (int i = 0; i < 5; ++i) {
+    std::stop_source stop;
+    auto leaving = in_thread([&] { return error_of([&] { (void)mutex.acquire({.stop = stop.get_token()}); }); });
+    EXPECT_EQ(leaving.wait_for(20ms), std::future_status::timeout);
+    stop.request_stop();
+    EXPECT_EQ(result_of(leaving), Errc::cancelled);
+  }
+  held.release();
+  EXPECT_TRUE(result_of(staying).valid());
+}
+
 TEST_F(UnfairMutexTest, DeadlineOrStopWhileWaiting) {
   UnfairMutex mutex(client(), "/lock");
   Lease held = mutex.acquire();
