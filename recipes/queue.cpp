@@ -257,9 +257,10 @@ zk::Work<bool> push_work(const CorePtr& core, std::vector<std::string> items, st
     throw Error(Errc::invalid_argument, pushing, spec.path, "more items than the queue may ever hold");
   }
   const bool endless = !call.deadline && wait && spec.capacity > 0;
-  return [core, items = std::move(items), number, wait, endless](zk::Call limits) mutable {
+  const auto when_full = wait ? detail::WhenFull::wait : detail::WhenFull::refuse;
+  return [core, items = std::move(items), number, when_full, endless](zk::Call limits) mutable {
     if (endless) limits.deadline.reset();
-    return core->push(std::move(items), number, wait, std::move(limits));
+    return core->push(std::move(items), number, when_full, std::move(limits));
   };
 }
 

@@ -22,7 +22,8 @@ struct QueueOptions {
   std::optional<QueueLayout> layout = {};
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
   std::string id = {};                           ///< Shown to operators in the data of claims.
-  /// At most that many items, claimed ones included; 0: any number. Kept exactly among those who push with a limit.
+  /// At most that many items, claimed ones included; 0: any number. Kept exactly among those who push with a limit. Only
+  /// what a pop() in doubt puts back needs no room: there may be more for a while, rather than one item that is lost.
   std::size_t capacity = 0;
   /// Claims per item: one that came back that often (given back, or its claimer's session ended) is not claimed again
   /// but moved to `dead_letters`. 0: no limit.
@@ -124,20 +125,24 @@ class QueueBase {
 /// pop, claim, commit: reply lost           nothing: it is done once
 /// folder missing or removed                nothing: created again; the items in it are gone
 /// connection breaks while waiting          nothing: it goes on waiting, also on the next session
-/// session lost while push, pop, commit     in_doubt: it may have been done. If pop took an item, that is gone
-///   wait for the answer
+/// session lost while push, pop, commit     in_doubt: it may have been done. If pop took an item, which the error names,
+///   wait for the answer                    that is gone
 /// session lost while claimed               Claim::lost() fires; the item returns; commit() throws not_held
-/// claim deleted by hand                    Claim::lost() fires as soon as that is seen; commit() throws not_held if
-///                                          somebody else has claimed the item since
+/// claim deleted by hand                    Claim::lost() fires as soon as that is seen; commit() throws not_held
 /// claimer's process dies                   its items return when its session ends
 /// item deleted by hand                     nothing if it was not claimed; else commit() throws not_held
+/// commit refused for another reason        that error; nothing has happened, and the claim goes on
 /// item comes back max_deliveries times     nothing: it is moved to dead_letters, the next one is taken
 /// deadline, stop request while waiting     deadline_exceeded, cancelled (or nullopt); nothing was taken
-/// the same while pop waits for the answer  the item, if the answer comes within 0.5 s. Otherwise in_doubt: if the item
-///                                          turns out to be taken, it is put back into its place
+/// the same while pop waits for the answer  the item, if the answer comes within 0.5 s. Otherwise in_doubt: if the item,
+///                                          which the error names, turns out to be taken, it is put back into its
+///                                          place, or to the end if that was taken meanwhile
+/// the same while claim waits for it        the claim, if the answer comes within 0.5 s. Otherwise the same as above:
+///                                          the item goes back
+/// the same while push, commit wait for it  in_doubt: it may have been done; a claim is over
 /// queue full                               push waits (deadline_exceeded); try_push returns false
 /// item is not in the layout's format       pop, claim throw foreign_node, which names it; it stays
-/// client closed                            closed (in_doubt for a push or pop that was sent); claims are lost
+/// client closed                            closed (in_doubt for a push, pop, commit that was sent); claims are lost
 /// foreign child in the folder              ignored
 ///
 /// A path belongs to one recipe. ZooKeeper is not made for large queues; docs/queues.md says when to use another one.

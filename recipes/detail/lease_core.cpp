@@ -73,7 +73,7 @@ void LeaseCore::lose() {
 // Somebody deleted a node of ours by hand. What is left goes too.
 void LeaseCore::lose_node() {
   lose();
-  remove_in_background(grant_.client, grant_.session, nodes());
+  if (!grant_.shares_name) remove_in_background(grant_.client, grant_.session, nodes());
 }
 
 void LeaseCore::lose_watched_node() { grant_.companion.empty() ? lose() : lose_node(); }

@@ -29,6 +29,8 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     /// A second node, made in the same transaction, whose name others use as well: what single_node.hpp contends for.
     /// It is watched instead of the first one, and removed together with that.
     std::string companion = {};
+    /// `path` is not this holding's alone: when it is lost, on_lost sees to what is left of it.
+    bool shares_name = false;
     std::string data = {};  ///< What was written into the watched node.
     std::stop_source lost = {};
     std::stop_source revoke = {};

@@ -1,5 +1,6 @@
 // How claims end: committed, given back, claimed ahead for nothing.
 
+#include <algorithm>
 #include <utility>
 
 #include "recipes/detail/queue_core.hpp"
@@ -19,6 +20,8 @@ using zkclient::Result;
 namespace {
 
 constexpr auto longest_unused = std::chrono::seconds(1);
+constexpr auto first_pause = std::chrono::milliseconds(50);
+constexpr auto last_pause = std::chrono::milliseconds(10'000);
 constexpr const char* committing = "queue commit";
 constexpr const char* returning = "queue give_back";
 
@@ -44,7 +47,7 @@ Awaitable<Result<void>> QueueCore::commit(Taken claim, Call call) {
   switch (written.outcome) {
     case Written::Outcome::done:
       claim.lease->replaced();
-      claim_gone(claim);
+      claim_removed(claim);
       co_return Result<void>();
     case Written::Outcome::failed:
       if (reply.failed(Errc::session_lost)) break;
@@ -57,15 +60,9 @@ Awaitable<Result<void>> QueueCore::commit(Taken claim, Call call) {
       co_return error(reply, committing);
     case Written::Outcome::in_doubt: break;
   }
-  claim.lease->lose();
-  const bool doubt = written.outcome == Written::Outcome::in_doubt;
-  // Who knows that nobody else can have it now takes the claim away.
-  if (doubt || written.refused_at(0, zk::rc::no_node)) {
-    spec_.client->janitor_remove(claim_path(claim.key), call.bound);
-  }
-  claim_gone(claim);
-  changed_ = true;
-  if (doubt) co_return Error(Errc::in_doubt, committing, spec_.path, reply.detail);
+  claim.lease->lose();  // And what is left of the claim goes.
+  if (written.outcome == Written::Outcome::in_doubt)
+    co_return Error(Errc::in_doubt, committing, spec_.path, reply.detail);
   co_return Error(Errc::not_held, committing, spec_.path, "the claim was lost");
 }
 
@@ -79,11 +76,40 @@ Awaitable<void> QueueCore::give_back_abandoned(std::shared_ptr<QueueCore> self, 
   (void)co_await self->give_back(std::move(claim), true, unlimited);
 }
 
-// Of this session, and not ours any more.
-void QueueCore::claim_gone(const Taken& claim) {
-  if (claim.lease->session() != session_) return;
-  own_claims_deleted_ += 2;
-  backlog_.let_go(claim.key.name);
+// By ourselves, so that the list is none the older for it.
+void QueueCore::claim_removed(const Taken& claim) {
+  if (claim.lease->session() == session_) own_claims_deleted_ += 2;
+  claim_over(claim);
+}
+
+void QueueCore::claim_over(const Taken& claim) {
+  if (claim.lease->session() == session_) backlog_.let_go(claim.key.name);
+}
+
+// A claim that has to go, if it is there still; but not that of somebody else, which has the same name. Whoever claims
+// the item changes its version.
+Awaitable<void> QueueCore::remove_claim(std::shared_ptr<QueueCore> self, ItemKey key, std::int32_t version,
+                                        std::shared_ptr<zk::SessionState> session) {
+  Call call;
+  call.bound = session;
+  for (auto pause = first_pause;; pause = std::min(2 * pause, last_pause)) {
+    if (session->over()) co_return;
+    QueueSteps steps(self->spec_, key);
+    steps.check(version).remove_claim();
+    const Written written = co_await self->ender_->write(steps.take(), call);
+    if (written.outcome == Written::Outcome::done) break;
+    if (written.refused_at(0, zk::rc::no_node)) {  // There is nothing that anybody could claim.
+      self->spec_.client->janitor_remove(self->claim_path(key), session);
+      break;
+    }
+    const bool refused = written.outcome == Written::Outcome::refused;
+    const bool over = session->over() || self->spec_.client->closing();
+    if (over || (refused && tells_of_loss(written))) co_return;
+    co_await pause_before_retry(self->spec_.client, session, pause);  // The server does not let us for now.
+  }
+  if (session != self->session_) co_return;
+  self->listed_ = false;
+  self->wake_.set();
 }
 
 // --- Give back ----------------------------------------------------------------------------------------------------
@@ -105,15 +131,12 @@ Awaitable<Result<void>> QueueCore::give_back(Taken claim, bool seen, Call call) 
     returned(claim, to_be_buried(claim, seen));
     co_return Result<void>();
   }
-  claim_gone(claim);
+  claim_over(claim);
   // When its session is over, it goes back without us.
   if (written.outcome == Written::Outcome::in_doubt || reply.failed(Errc::session_lost)) co_return Result<void>();
   const bool unclear = written.outcome == Written::Outcome::failed || !tells_of_loss(written);
   // It goes back, if not to where it should.
-  if (unclear || written.refused_at(0, zk::rc::no_node)) {
-    spec_.client->janitor_remove(claim_path(claim.key), call.bound);
-    changed_ = true;
-  }
+  spec_.client->spawn(remove_claim(shared_from_this(), claim.key, claim.version, call.bound));
   if (written.outcome == Written::Outcome::refused && unclear) written.reply.error = zk::rc::to_errc(written.code);
   if (unclear) co_return error(written.reply, returning);
   co_return Error(Errc::not_held, returning, spec_.path, "the claim was lost");
@@ -124,8 +147,15 @@ Awaitable<void> QueueCore::return_in_background(std::shared_ptr<QueueCore> self,
   call.bound = claim.lease->session();
   const Written written = co_await self->write_return(claim, seen, call);
   claim.lease->replaced();
-  // Refused: the first attempt has done it.
-  self->returned(claim, written.outcome == Written::Outcome::done && self->to_be_buried(claim, seen));
+  if (written.outcome == Written::Outcome::done) {
+    self->returned(claim, self->to_be_buried(claim, seen));
+    co_return;
+  }
+  // Refused: mostly because the first attempt has done it.
+  self->claim_over(claim);
+  self->listed_ = false;
+  self->wake_.set();
+  self->spec_.client->spawn(remove_claim(self, claim.key, claim.version, call.bound));
 }
 
 bool QueueCore::to_be_buried(const Taken& claim, bool seen) const {
@@ -155,7 +185,7 @@ Awaitable<Written> QueueCore::write_return(const Taken& claim, bool seen, Call c
 }
 
 void QueueCore::returned(const Taken& claim, bool buried) {
-  claim_gone(claim);
+  claim_removed(claim);
   if (claim.lease->session() != session_) return;
   if (!buried && listed_) backlog_.insert(claim.key);
   changed_ = true;

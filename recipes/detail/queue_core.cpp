@@ -84,9 +84,9 @@ Awaitable<Result<std::optional<Taken>>> QueueCore::take(TakeKind kind, Patience 
     const bool sent = want->state == Want::State::writing;
     if (why != Errc{} && (!sent || now >= *deadline)) {
       drop(want);
-      const bool doubt = sent && kind == TakeKind::pop;
-      co_return Error(doubt ? Errc::in_doubt : why, operation, spec_.path,
-                      doubt ? "an item was being taken; if it was, it will be put back" : "");
+      if (!sent || kind != TakeKind::pop) co_return Error(why, operation, spec_.path);
+      const std::string item = spec_.client->stripped(child_path(spec_.items, want->item));
+      co_return Error(Errc::in_doubt, operation, spec_.path, item + " was being taken; if it was, it will be put back");
     }
     co_await want->wake.wait(deadline);
   }
@@ -245,7 +245,8 @@ Awaitable<Reply> QueueCore::check() {
   if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
   const FolderChanges now = folder_changes(seen.stat.children_version, seen.stat.children_count);
   const FolderChanges of_claims = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
-  const bool same = seen.ok() && now.created == items_seen_.created &&
+  // A folder that was made again counts from 0 again. (That of the items is watched.)
+  const bool same = seen.ok() && now.created == items_seen_.created && claimed.stat.czxid == claims_czxid_ &&
                     of_claims.deleted == claims_seen_.deleted + own_claims_deleted_;
   if (!same) listed_ = false;
   co_return Reply{};
@@ -285,6 +286,7 @@ Awaitable<Reply> QueueCore::read_lists() {
     if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
     items_seen_ = folder_changes(listed.stat.children_version, listed.stat.children_count);
     claims_seen_ = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
+    claims_czxid_ = claimed.stat.czxid;
     backlog_.replace(in_take_order(listed.names, spec_.format), claimed.names);
     read_.clear();
     listed_ = true;

@@ -49,6 +49,9 @@ struct Taken {
 
 enum class TakeKind { pop, claim };
 
+/// What a push does when there is no room.
+enum class WhenFull { wait, refuse, ignore };
+
 /// One queue as one object of the user's knows it. All calls that want an item share one list of items, one watch on
 /// each folder, and what was read ahead; a dispatcher hands out what may be tried, in the order of the calls, and many
 /// are tried at a time. Loop thread only, apart from the constructor.
@@ -66,8 +69,8 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   static zk::Awaitable<void> give_back_abandoned(std::shared_ptr<QueueCore> self, Taken claim);
   /// nullopt: `patience` is try_once, and there is nothing to take.
   zk::Awaitable<zkclient::Result<std::optional<Taken>>> take(TakeKind kind, Patience patience, zk::Call call);
-  /// All or none. False: `wait` is not set, and there is no room.
-  zk::Awaitable<zkclient::Result<bool>> push(std::vector<std::string> items, std::int32_t priority, bool wait,
+  /// All or none. False: there is no room, and it is refused then.
+  zk::Awaitable<zkclient::Result<bool>> push(std::vector<std::string> items, std::int32_t priority, WhenFull when_full,
                                              zk::Call call);
   /// Errors: not_held; after in_doubt the claim is over as well.
   zk::Awaitable<zkclient::Result<void>> commit(Taken claim, zk::Call call);
@@ -108,7 +111,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   // queue_take.cpp: one item.
   enum class Attempted { done, gone, again, failed };
   static zk::Awaitable<void> attempt(std::shared_ptr<QueueCore> self, WantPtr want, ItemKey key, TakeKind kind);
-  zk::Awaitable<Attempted> try_take(WantPtr want, ItemKey key, TakeKind kind, zk::Reply& failure);
+  zk::Awaitable<Attempted> try_take(WantPtr& want, ItemKey key, TakeKind kind, zk::Reply& failure);
   zk::Awaitable<Attempted> write_take(WantPtr want, Taken taken, std::string data, TakeKind kind, zk::Reply& failure);
   zk::Awaitable<zk::Reply> make_folders(zk::Call call);
   zk::Awaitable<bool> grant(Taken& taken, zk::Reply written, std::string text, std::shared_ptr<zk::LeaseKeeper> keeper,
@@ -124,7 +127,10 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   zk::Awaitable<Written> write_return(const Taken& claim, bool seen, zk::Call call);
   static zk::Awaitable<void> return_in_background(std::shared_ptr<QueueCore> self, Taken claim, bool seen);
   void returned(const Taken& claim, bool buried);
-  void claim_gone(const Taken& claim);
+  void claim_removed(const Taken& claim);
+  void claim_over(const Taken& claim);
+  static zk::Awaitable<void> remove_claim(std::shared_ptr<QueueCore> self, ItemKey key, std::int32_t version,
+                                          std::shared_ptr<zk::SessionState> session);
   void keep(const Taken& claim);
   bool to_be_buried(const Taken& claim, bool seen) const;
   void prefetch();
@@ -132,7 +138,8 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   static zk::Awaitable<void> return_unused(std::shared_ptr<QueueCore> self);
 
   // queue_push.cpp
-  zk::Awaitable<Written> push_once(std::vector<zkclient::Transaction::Operation> operations, bool& full, zk::Call call);
+  zk::Awaitable<Written> push_in_turn(std::vector<zkclient::Transaction::Operation> operations, bool& full,
+                                      zk::Call call);
   zk::Awaitable<zk::Reply> wait_for_room(std::size_t count, zk::Call call);
   zk::Awaitable<zk::Reply> take_turn(zk::Call call);
 
@@ -162,6 +169,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   std::size_t refresh_after_ = 0;
   FolderChanges items_seen_;
   FolderChanges claims_seen_;
+  std::int64_t claims_czxid_ = 0;
   std::uint32_t own_claims_deleted_ = 0;  // As FolderChanges::deleted.
   std::shared_ptr<zk::LoopWatch> items_watch_;
   std::shared_ptr<zk::LoopWatch> claims_watch_;

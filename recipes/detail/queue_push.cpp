@@ -26,7 +26,8 @@ constexpr const char* pushing = "queue push";
 
 }  // namespace
 
-Awaitable<Result<bool>> QueueCore::push(std::vector<std::string> items, std::int32_t priority, bool wait, Call call) {
+Awaitable<Result<bool>> QueueCore::push(std::vector<std::string> items, std::int32_t priority, WhenFull when_full,
+                                        Call call) {
   const std::string node = child_path(spec_.items, spec_.format.name(priority));
   std::vector<Transaction::Operation> creations;
   for (std::string& item : items) {
@@ -41,8 +42,14 @@ Awaitable<Result<bool>> QueueCore::push(std::vector<std::string> items, std::int
     if (!reply.ok()) co_return error(reply, pushing);
     call.bound = reply.session;
     bool full = false;
-    Written written = co_await push_once(creations, full, call);
-    if (full && !wait) co_return false;
+    const bool limited = spec_.capacity > 0 && when_full != WhenFull::ignore;
+    Written written;
+    if (limited) {
+      written = co_await push_in_turn(creations, full, call);
+    } else {
+      written = co_await pusher_->write(creations, call);
+    }
+    if (full && when_full == WhenFull::refuse) co_return false;
     if (full) {
       reply = co_await wait_for_room(creations.size(), call);
       if (!reply.ok() && !reply.failed(Errc::session_lost)) co_return error(reply, pushing);
@@ -67,8 +74,7 @@ Awaitable<Result<bool>> QueueCore::push(std::vector<std::string> items, std::int
 }
 
 // With a limit, pushes go one after the other: each of them changes what the next one must have read.
-Awaitable<Written> QueueCore::push_once(std::vector<Transaction::Operation> operations, bool& full, Call call) {
-  if (spec_.capacity == 0) co_return co_await pusher_->write(std::move(operations), call);
+Awaitable<Written> QueueCore::push_in_turn(std::vector<Transaction::Operation> operations, bool& full, Call call) {
   Written written;
   written.reply = co_await take_turn(call);
   if (!written.reply.ok()) co_return written;

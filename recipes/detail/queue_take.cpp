@@ -54,7 +54,8 @@ Awaitable<void> QueueCore::attempt(std::shared_ptr<QueueCore> self, WantPtr want
   if (outcome == Attempted::done && self->session_ == session) self->serve();
 }
 
-Awaitable<QueueCore::Attempted> QueueCore::try_take(WantPtr want, ItemKey key, TakeKind kind, Reply& failure) {
+// `want` may be another one afterwards.
+Awaitable<QueueCore::Attempted> QueueCore::try_take(WantPtr& want, ItemKey key, TakeKind kind, Reply& failure) {
   Call call;
   call.bound = session_;
   for (;;) {
@@ -77,9 +78,15 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(WantPtr want, ItemKey key, T
       co_return Attempted::failed;
     }
     usual_size_ = item.data.size();
-    // Those who came later may have to get what has a higher priority.
+    // If its caller has given up, it is the next one's, who then also learns what becomes of it. But those who came
+    // later may have to get what has a higher priority.
     const bool orphaned = want != nullptr && want->state == Want::State::done;
-    const bool useless = orphaned && (spec_.prioritized || first_waiting(kind) == nullptr);
+    const WantPtr next = orphaned && !spec_.prioritized ? first_waiting(kind) : nullptr;
+    if (next != nullptr) {
+      want = next;
+      want->state = Want::State::reading;
+    }
+    const bool useless = orphaned && next == nullptr;
     if (useless || call.bound != session_) co_return Attempted::again;
     std::optional<std::vector<std::string>> items = spec_.format.decode(item.data);
     if (!items) {
@@ -106,7 +113,10 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
   Call call;
   call.bound = session_;
   const auto keeper = keeper_;  // Of that session.
-  if (want != nullptr && want->state != Want::State::done) want->state = Want::State::writing;
+  if (want != nullptr && want->state != Want::State::done) {
+    want->state = Want::State::writing;
+    want->item = taken.key.name;
+  }
   const bool bury = kind == TakeKind::claim && spec_.max_deliveries > 0 && taken.version >= spec_.max_deliveries;
   const std::string text = kind == TakeKind::claim ? describe_process(spec_.id) : std::string();
   for (;;) {
@@ -128,7 +138,7 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
         ++taken.version;
         const bool granted = co_await grant(taken, std::move(written.reply), text, keeper, call.bound);
         if (!granted) {
-          if (!call.bound->over()) spec_.client->janitor_remove(claim_path(taken.key), call.bound);
+          spec_.client->spawn(remove_claim(shared_from_this(), taken.key, taken.version, call.bound));
           if (call.bound == session_) changed_ = true;
           co_return Attempted::gone;
         }
@@ -186,11 +196,14 @@ Awaitable<bool> QueueCore::grant(Taken& taken, Reply written, std::string text, 
   grant.keeper = std::move(keeper);
   grant.path = claim_path(taken.key);
   grant.data = std::move(text);
+  grant.shares_name = true;
   // It is anybody's then, also ours.
-  grant.on_lost = [weak = weak_from_this(), name = taken.key.name, mine = grant.session] {
+  grant.on_lost = [weak = weak_from_this(), key = taken.key, version = taken.version, mine = grant.session] {
     const auto self = weak.lock();
-    if (self == nullptr || self->session_ != mine) return;
-    self->backlog_.let_go(name);
+    if (self == nullptr) return;
+    if (!mine->over()) self->spec_.client->spawn(remove_claim(self, key, version, mine));
+    if (self->session_ != mine) return;
+    self->backlog_.let_go(key.name);
     self->changed_ = true;
     self->wake_.set();
   };
@@ -261,10 +274,10 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items);
     const Written written = co_await self->ender_->write(steps.take(), call);
     if (written.outcome == Written::Outcome::refused) {
-      // Its place is taken, or gone: to the end.
+      // Its place is taken, or gone: to the end. There it needs no room either: it is not lost for want of that.
       taken.items.resize(1);
       Call limits;
-      (void)co_await self->push(std::move(taken.items), taken.key.priority, true, limits);
+      (void)co_await self->push(std::move(taken.items), taken.key.priority, WhenFull::ignore, limits);
       co_return;
     }
     const bool again = written.outcome == Written::Outcome::failed && !written.reply.failed(Errc::too_large);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "recipes/detail/queue_core.hpp"
 
@@ -22,6 +23,7 @@ struct QueueCore::Want {
   const bool once;  ///< Does not wait for an item.
   const std::uint64_t serial;
   State state = State::waiting;
+  std::string item;  ///< The name of the one that is being taken.
   zk::Signal wake;
   std::optional<zkclient::Result<std::optional<Taken>>> outcome;
 

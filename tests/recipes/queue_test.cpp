@@ -77,15 +77,22 @@ TEST_F(QueueTest, WaitsForAnItem) {
   Queue producer(other, "/queue");
   producer.push("late", patient());
   EXPECT_EQ(result_of(waiting), "late");
+}
+
+TEST_F(QueueTest, DeadlineOrStopRequestWhileWaiting) {
+  Queue queue(client(), "/queue");
   EXPECT_EQ(error_of([&] { (void)queue.pop(within(50ms)); }), Errc::deadline_exceeded);
+  EXPECT_EQ(error_of([&] { (void)queue.claim(within(50ms)); }), Errc::deadline_exceeded);
   EXPECT_FALSE(queue.try_pop_for(50ms));
+  EXPECT_FALSE(queue.try_claim_for(50ms));
   std::stop_source stop;
   auto stopped = in_thread([&] { return error_of([&] { (void)queue.pop({.stop = stop.get_token()}); }); });
   auto claiming = in_thread([&] { return error_of([&] { (void)queue.claim({.stop = stop.get_token()}); }); });
   stop.request_stop();
   EXPECT_EQ(result_of(stopped), Errc::cancelled);
   EXPECT_EQ(result_of(claiming), Errc::cancelled);
-  producer.push("more", patient());
+  Client other = make_client();
+  Queue(other, "/queue").push("more", patient());
   EXPECT_EQ(queue.try_pop_for(testkit::patience), "more") << "those who gave up took nothing";
 }
 
@@ -405,7 +412,7 @@ TEST_F(QueueTest, ObjectGoneReturnsWhatWasClaimedAhead) {
   EXPECT_TRUE(remain(0, "/queue/slots")) << "what made its writes repeatable";
 }
 
-TEST_F(QueueTest, ItemComesBackTooOften) {
+TEST_F(QueueTest, ItemComesBackMaxDeliveriesTimes) {
   Queue queue(client(), "/queue", {.max_deliveries = 2});
   queue.push("poison", patient());
   queue.push("good", patient());
@@ -420,7 +427,7 @@ TEST_F(QueueTest, ItemComesBackTooOften) {
   EXPECT_EQ(dead.pop(patient()), "poison");
 }
 
-TEST_F(QueueTest, ItemComesBackTooOftenByCrashes) {
+TEST_F(QueueTest, ItemComesBackMaxDeliveriesTimesByCrashes) {
   Queue queue(client(), "/queue", {.max_deliveries = 2, .dead_letters = Path("/rejects")});
   queue.push("poison", patient());
   for (int i = 0; i < 2; ++i) {
@@ -440,7 +447,7 @@ TEST_F(QueueTest, ItemComesBackTooOftenByCrashes) {
 
 // --- Capacity -----------------------------------------------------------------------------------------------------
 
-TEST_F(QueueTest, FullQueueRefusesOrWaits) {
+TEST_F(QueueTest, QueueFull) {
   Queue queue(client(), "/queue", {.capacity = 2});
   EXPECT_TRUE(queue.try_push("a", patient()));
   queue.push("b", patient());
@@ -484,7 +491,7 @@ TEST_F(QueueTest, NeverMoreThanItsCapacity) {
 
 // --- Surroundings -------------------------------------------------------------------------------------------------
 
-TEST_F(QueueTest, ForeignChildrenAreIgnored) {
+TEST_F(QueueTest, ForeignChildInTheFolder) {
   Queue queue(client(), "/queue");
   client().ensure("/queue/items", zkclient::CreateMode::persistent);
   for (const char* name : {"item-", "item-1", "other", "item-00000000000", "qn-0000000001"})
@@ -547,6 +554,27 @@ TEST_F(QueueTest, ItemDeletedByHand) {
   EXPECT_EQ(error_of([&] { claim.commit(patient()); }), Errc::not_held);
   EXPECT_TRUE(claims(0));
   EXPECT_EQ(queue.pop(patient()), "b");
+}
+
+TEST_F(QueueTest, ItemDeletedByHandThatNobodyHasClaimed) {
+  Queue queue(client(), "/queue");
+  queue.push_all({"a", "b", "c"}, patient());
+  EXPECT_EQ(queue.pop(patient()), "a");
+  const std::string listed = queue.list().front().node;  // It may have been read ahead.
+  client().remove(Path("/queue/items") / listed);
+  EXPECT_EQ(queue.pop(patient()), "c");
+  EXPECT_EQ(queue.size(), 0u);
+}
+
+// The last time, when it would be moved to the dead letters.
+TEST_F(QueueTest, ItemDeletedByHandLeavesNoClaim) {
+  Queue queue(client(), "/queue", {.max_deliveries = 1});
+  queue.push("a", patient());
+  Claim claim = queue.claim(patient());
+  client().remove(Path("/queue/items") / claim.node());
+  EXPECT_EQ(error_of([&] { claim.give_back(patient()); }), Errc::not_held);
+  EXPECT_TRUE(claims(0));
+  EXPECT_EQ(Queue(client(), "/queue/dead").size(), 0u);
 }
 
 TEST_F(QueueTest, AFailureDoesNotHideTheItem) {
@@ -677,7 +705,7 @@ TEST_F(QueueTest, RefusesBadInput) {
   EXPECT_EQ(error_of([&] { none.give_back(); }), Errc::not_held);
 }
 
-TEST_F(QueueTest, ClosedClient) {
+TEST_F(QueueTest, ClientClosed) {
   Client own = make_client();
   Queue queue(own, "/queue");
   queue.push("x", patient());
