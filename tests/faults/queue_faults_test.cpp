@@ -91,6 +91,8 @@ class QueueFaults : public testkit::RecipeFaultTest {
     const char* soak = std::getenv("ZKRECIPES_SOAK");
     return SteadyClock::now() + (soak != nullptr ? std::chrono::seconds(std::atoi(soak)) : 3s);
   }
+  /// So many connections broke that it was not tried any longer: nothing was done.
+  static bool has_given_up(const Error& error) { return error.errc() == Errc::connection_loss; }
   /// It was in doubt with its session, so that nobody can put the item back.
   static bool is_lost(const Error& error) {
     return std::string_view(error.what()).find(" may have been taken") != std::string_view::npos;
@@ -287,7 +289,7 @@ TEST_F(QueueFaults, CommitRefusedForAnotherReason) {
 TEST_F(QueueFaults, ClaimDroppedWhileCommitting) {
   Client client = calm_proxied();
   Queue queue(client, "/queue");
-  queue.push_all({"a", "b"}, patient());
+  queue.push("a", patient());
   for (const bool refused : {true, false}) {
     std::optional<Claim> claim = queue.claim(patient());
     EXPECT_EQ(claim->data(), "a");
@@ -307,7 +309,6 @@ TEST_F(QueueFaults, ClaimDroppedWhileCommitting) {
     EXPECT_TRUE(claims(0)) << "given back, or gone";
     forbid_removal(false);
   }
-  EXPECT_EQ(queue.pop(patient()), "b");
   EXPECT_FALSE(queue.try_pop(patient()));
 }
 
@@ -1093,7 +1094,8 @@ void QueueFaults::expect_every_item_once(const std::function<void(AnyQueue&, std
           if (code == Errc::in_doubt) {
             doubt(claimed.empty() ? item_in_doubt(error) : std::stoi(claimed));
           } else {
-            EXPECT_TRUE(code == Errc::not_held || code == Errc::cancelled) << error.what();
+            const bool nothing_done = code == Errc::not_held || code == Errc::cancelled || has_given_up(error);
+            EXPECT_TRUE(nothing_done) << error.what();
           }
         }
       }
@@ -1162,6 +1164,7 @@ TEST_F(QueueFaults, EveryItemOnceWhateverGetsLost) {
     ++popped[item];
   };
   const auto doubt = [&](const Error& error, const std::string& committed) {
+    if (has_given_up(error)) return;
     EXPECT_EQ(error.errc(), Errc::in_doubt) << error.what();
     const std::lock_guard lock(mutex);
     ++doubtful_pops;
@@ -1195,7 +1198,7 @@ TEST_F(QueueFaults, EveryItemOnceWhateverGetsLost) {
             if (error.errc() == Errc::in_doubt) {
               doubtful_pushes.insert(item);
             } else {
-              EXPECT_EQ(error.errc(), Errc::deadline_exceeded) << error.what();
+              EXPECT_TRUE(error.errc() == Errc::deadline_exceeded || has_given_up(error)) << error.what();
             }
           }
         }
