@@ -7,10 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -30,8 +25,7 @@
 #include <zkrecipes/double_barrier.hpp>
 
 #include "tests/support/recipe_test.hpp"
-
-extern char** environ;
+#include "tests/support/self_process.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -42,6 +36,7 @@ using testkit::eventually;
 using testkit::in_thread;
 using testkit::patience;
 using testkit::result_of;
+using testkit::SelfProcess;
 using testkit::soon;
 using testkit::SteadyClock;
 using testkit::stopped;
@@ -606,48 +601,6 @@ int run_worker(const std::string& hosts, int count, std::chrono::milliseconds se
   }
 }
 
-class Worker {
- public:
-  using Listener = std::function<void(int worker, const std::vector<std::string>& words)>;
-  Worker(int number, std::vector<std::string> arguments, Listener listener) {
-    std::array<int, 2> pipe{};
-    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    std::string self = "/proc/self/exe";
-    std::string flag = "--worker";
-    std::vector<char*> argv{self.data(), flag.data()};
-    for (std::string& argument : arguments)
-      argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
-    const int error = ::posix_spawn(&pid_, self.c_str(), &actions, nullptr, argv.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(pipe[1]);
-    if (error != 0) throw std::runtime_error("the worker does not start");
-    reader_ = std::thread([number, listener = std::move(listener), descriptor = pipe[0]] {
-      FILE* input = ::fdopen(descriptor, "r");
-      std::array<char, 8192> line{};
-      while (std::fgets(line.data(), line.size(), input) != nullptr) {
-        std::istringstream words(line.data());
-        listener(number, {std::istream_iterator<std::string>(words), {}});
-      }
-      std::fclose(input);
-    });
-  }
-  ~Worker() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    reader_.join();
-  }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-
- private:
-  pid_t pid_ = 0;
-  std::thread reader_;
-};
-
 std::size_t rounds_wanted() {
   const char* given = std::getenv("ZKRECIPES_ROUNDS");
   if (given != nullptr) return std::strtoul(given, nullptr, 10);
@@ -657,8 +610,9 @@ std::size_t rounds_wanted() {
 std::vector<std::string> worker_arguments(const zktesting::Server& server, int count,
                                           std::chrono::milliseconds session_timeout, unsigned seed,
                                           std::chrono::microseconds stay) {
-  return {server.connect_string(), std::to_string(count), std::to_string(session_timeout.count()), std::to_string(seed),
-          std::to_string(stay.count())};
+  return {
+      "--worker",           server.connect_string(),     std::to_string(count), std::to_string(session_timeout.count()),
+      std::to_string(seed), std::to_string(stay.count())};
 }
 
 TEST_F(DoubleBarrierFaults, MemberCrashesWhileEntering) {
@@ -666,8 +620,7 @@ TEST_F(DoubleBarrierFaults, MemberCrashesWhileEntering) {
   DoubleBarrier a(the_operator(), "/barrier", 3);
   DoubleBarrier b(the_operator(), "/barrier", 3);
   DoubleBarrier c(third, "/barrier", 3);
-  auto dying =
-      std::make_unique<Worker>(0, worker_arguments(server, 3, brief, 1, 0us), Worker::Listener([](auto&&...) {}));
+  auto dying = std::make_unique<SelfProcess>(worker_arguments(server, 3, brief, 1, 0us));
   ASSERT_TRUE(remain(1));
   const std::string dead = names().front();
   auto first = enter(a);
@@ -686,8 +639,8 @@ TEST_F(DoubleBarrierFaults, MemberCrashesWhileEntering) {
 TEST_F(DoubleBarrierFaults, MemberCrashesInside) {
   DoubleBarrier a(the_operator(), "/barrier", 2);
   testkit::Box<std::string> steps;
-  const auto note = [&](int, const std::vector<std::string>& words) { steps.put(words.front()); };
-  auto dying = std::make_unique<Worker>(0, worker_arguments(server, 2, brief, 1, 0us), Worker::Listener(note));
+  const auto note = [&](const std::vector<std::string>& words) { steps.put(words.front()); };
+  auto dying = std::make_unique<SelfProcess>(worker_arguments(server, 2, brief, 1, 0us), note);
   (void)a.enter(patient());
   EXPECT_EQ(steps.take(), "in");
   auto leaving = in_thread([&] { a.leave(patient()); });
@@ -735,12 +688,12 @@ TEST_F(DoubleBarrierFaults, RoundsOfProcessesThatAreKilled) {
     if (seen.first_in == 0 || time < seen.first_in) seen.first_in = time;
   };
   int started = 0;
-  std::map<int, std::unique_ptr<Worker>> crew;
+  std::map<int, std::unique_ptr<SelfProcess>> crew;
   const auto start = [&] {
     const int number = started++;
-    crew.emplace(
-        number, std::make_unique<Worker>(
-                    number, worker_arguments(server, count, 2s, seed + static_cast<unsigned>(number), 2000us), listen));
+    crew.emplace(number, std::make_unique<SelfProcess>(
+                             worker_arguments(server, count, 2s, seed + static_cast<unsigned>(number), 2000us),
+                             [&listen, number](const std::vector<std::string>& words) { listen(number, words); }));
   };
   for (int i = 0; i < count; ++i)
     start();

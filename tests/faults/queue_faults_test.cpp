@@ -5,15 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -27,6 +23,7 @@
 #include <zkrecipes/queue.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/self_process.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -424,31 +421,26 @@ TEST_F(QueueFaults, SessionLostWhilePushWaitsForTheAnswer) {
   EXPECT_EQ(items(), 3u);
 }
 
-// Not a test, but what the next one runs in a process of its own.
-TEST(QueueWorker, DISABLED_ClaimsAndWaitsToBeKilled) {
-  const char* hosts = std::getenv("ZKRECIPES_WORKER");
-  if (hosts == nullptr) GTEST_SKIP() << "for ClaimersProcessDies only";
+// What a process does that is killed.
+[[noreturn]] void claim_for_ever(const std::string& hosts) {
   const Client client(hosts, {.session_timeout = 4s});
   Queue queue(client, "/queue", {.prefetch = 1});
   const Claim claim = queue.claim({.deadline = soon()});
-  std::cout << "\nclaimed by " << ::getpid() << std::endl;
-  std::this_thread::sleep_for(patience);  // No longer, in case nobody kills it.
+  std::cout << "claimed" << std::endl;
+  for (;;)
+    ::pause();
 }
 
 TEST_F(QueueFaults, ClaimersProcessDies) {
   Queue queue(the_operator(), "/queue");
   queue.push_all({"a", "b", "c", "d"}, patient());
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string command = "ZKRECIPES_WORKER=" + server.connect_string() + " exec '" + self +
-                              "' --gtest_also_run_disabled_tests --gtest_filter=QueueWorker.*";
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> worker(::popen(command.c_str(), "r"), &::pclose);
-  ASSERT_TRUE(worker);
-  int pid = 0;
-  for (std::array<char, 512> line{}; pid == 0 && std::fgets(line.data(), line.size(), worker.get()) != nullptr;)
-    if (std::string_view(line.data()).starts_with("claimed by ")) pid = std::atoi(line.data() + 11);
-  ASSERT_NE(pid, 0);
+  testkit::Box<std::string> steps;
+  auto worker =
+      std::make_unique<testkit::SelfProcess>(std::vector<std::string>{"--claim", server.connect_string()},
+                                             [&](const std::vector<std::string>& words) { steps.put(words.front()); });
+  ASSERT_EQ(steps.take(), "claimed");
   ASSERT_TRUE(claims(2)) << "one was claimed ahead";
-  ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  worker.reset();
   EXPECT_TRUE(claims(0));
   EXPECT_EQ(items(), 4u);
   Claim again = queue.claim(patient());
@@ -1282,3 +1274,10 @@ TEST_F(PriorityQueueFaults, EveryItemOnceAlthoughSessionsEnd) {
 
 }  // namespace
 }  // namespace zkrecipes
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 2 && arguments[0] == "--claim") zkrecipes::claim_for_ever(arguments[1]);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
