@@ -6,13 +6,13 @@
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
-#     --jobs N                         tests at the same time (default: twice the number of processors: they mostly wait)
+#     --jobs N                         tests at the same time (default: three times the number of processors: they mostly wait)
 #     --no-setup                       do not look for missing packages
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-preset=dev labels='' tests='' repeat='' jobs=$((2 * $(nproc))) setup=1
+preset=dev labels='' tests='' repeat='' jobs=$((3 * $(nproc))) setup=1
 usage() { sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
 while (($#)); do
   case $1 in
