@@ -19,7 +19,7 @@ std::string beside_this_program(std::string_view name) {
 }
 
 Comparison::Comparison(const RunOptions& options)
-    : options_(options), folder_(fmt::format("/zkrecipes-bench-{}", ::getpid())) {
+    : options_(options), folder_(fmt::format("/zkrecipes-bench-{}", ::getpid())), peers_(options.alone) {
   const auto external = zktesting::external_server();
   if (!external) own_server_.emplace();
   server_ = external ? *external : own_server_->connect_string();

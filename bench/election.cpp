@@ -1,6 +1,5 @@
 // How long it takes until the next one leads, as ratios, beside Apache Curator's LeaderLatch; and what it costs to ask
 // "do I lead?". See README.md.
-//   election [--quick] [--rounds N] [--kills N]
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -17,6 +17,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 #include <zkrecipes/guardian.hpp>
@@ -36,6 +37,17 @@ using namespace std::chrono_literals;
 using zkclient::Client;
 using zkrecipes::Leadership;
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* usage =
+    R"(election: how long until the next one leads, ours beside Curator's LeaderLatch
+
+  --rounds N      resignations to measure, for each contender (30)
+  --kills N       kills to measure, for each contender (3)
+  --quick         one of each, whose figures mean nothing: does it work?
+  --help
+
+Starts a ZooKeeper server of its own, without fsync.
+)";
 
 constexpr auto long_session = 30s;
 constexpr auto one_way = std::chrono::milliseconds(10);
@@ -279,14 +291,30 @@ int main(int argc, char** argv) try {
   int kills = 3;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    const auto value = [&] { return arguments.at(++i); };
+    const auto value = [&] {
+      if (++i == arguments.size()) throw std::invalid_argument(argument + " wants a value");
+      return arguments[i];
+    };
+    // Not for people: what runs in the processes that are killed.
     if (argument == "--hold") return hold(value(), false);
     if (argument == "--hold-guarded") return hold(value(), true);
-    if (argument == "--rounds") rounds = std::stoi(value());
-    if (argument == "--kills") kills = std::stoi(value());
-    if (argument == "--quick") rounds = kills = 1;
+    if (argument == "--rounds") {
+      rounds = std::max(1, std::stoi(value()));
+    } else if (argument == "--kills") {
+      kills = std::max(1, std::stoi(value()));
+    } else if (argument == "--quick") {
+      rounds = kills = 1;
+    } else if (argument == "--help") {
+      std::cout << usage;
+      return EXIT_SUCCESS;
+    } else {
+      throw std::invalid_argument("unknown option " + argument);
+    }
   }
   return run(rounds, kills);
+} catch (const std::invalid_argument& error) {
+  std::cerr << "election: " << error.what() << "\n" << usage;
+  return 2;
 } catch (const std::exception& error) {
   std::cerr << "election: " << error.what() << "\n";
   return EXIT_FAILURE;

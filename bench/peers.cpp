@@ -45,10 +45,11 @@ double parse_number(const std::string& option, const std::string& text, double l
 
 }  // namespace
 
-Peers::Peers() {
+Peers::Peers(bool none) {
   std::string pattern = (fs::temp_directory_path() / "zkrecipes-bench-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
   folder_ = pattern;
+  if (none) return;
   if (const std::string jars = find_jars(); !jars.empty()) {
     const std::string path = folder_ + jars;
     if (succeeds(fmt::format("javac -d '{}' -cp '{}' '{}/CuratorBench.java'", folder_, path, ZKR_BENCH_PEERS))) {
@@ -84,6 +85,7 @@ std::unique_ptr<Contender> Peers::kazoo(const std::vector<std::string>& argument
 const char* const run_options_usage = R"(  --rounds N      rounds to measure, each with one slice of every contender (7)
   --seconds S     length of a slice (2)
   --warmup S      of every contender, before the first round (4)
+  --alone         without the other libraries
   --json FILE     write the result there as well
   --quick         a run of a few seconds whose figures mean nothing: does it work?
   --help
@@ -97,6 +99,10 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
     const std::string& option = arguments[i];
     if (option == "--help" || option == "-h") {
       options.help = true;
+      continue;
+    }
+    if (option == "--alone") {
+      options.alone = true;
       continue;
     }
     if (option == "--quick") {

@@ -12,7 +12,8 @@ namespace bench {
 /// Starts the programs in bench/peers, which use other libraries.
 class Peers {
  public:
-  Peers();
+  /// `none`: as if none of them was installed.
+  explicit Peers(bool none = false);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
@@ -35,6 +36,7 @@ struct RunOptions {
   std::chrono::milliseconds warmup{4000};
   int pairs = 1;
   int backlog = 10;
+  bool alone = false;  ///< Without the other libraries.
   std::string json_file;
   bool help = false;
 };

@@ -48,8 +48,8 @@ struct QueueItem {
 /// What Queue and PriorityQueue have in common: everything but push.
 class QueueBase {
  public:
-  /// Takes the first item out of the queue; waits for one, for ever unless `call` has a deadline or a stop token. At most
-  /// once: if this process dies before it has worked on the item, the item is gone (use claim() otherwise).
+  /// Takes the first item out of the queue (beside other consumers: one of the first, so that they do not meet at one);
+  /// waits for one, for ever unless `call` has a deadline or a stop token. At most once: if this process dies before it has worked on the item, the item is gone (use claim() otherwise).
   /// Errors: see the table in Queue, and those common to all operations of Client.
   std::string pop(const zkclient::CallOptions& call = {});
   /// The same if there is an item now.

@@ -6,6 +6,17 @@
 
 namespace zkrecipes::detail {
 
+namespace {
+
+// A list is read again after that many takes from it, or an eighth of it, so that items that have come back are seen.
+constexpr std::size_t least_refresh = 256;
+// Others take from it as well, and what they took is tried in vain: after that many, or a quarter of those among which it
+// chooses, but not so often that reading a long one takes longer than what is saved.
+constexpr std::size_t least_contended = 32;
+constexpr double memory = 32;  // The attempts that luck_ remembers.
+
+}  // namespace
+
 bool goes_before(const ItemKey& a, const ItemKey& b) {
   return a.priority != b.priority ? a.priority < b.priority : precedes(a.sequence, b.sequence);
 }
@@ -22,6 +33,7 @@ void Backlog::clear() {
   items_.clear();
   held_.clear();
   spread_ = 1;
+  luck_ = 1;
 }
 
 void Backlog::insert(ItemKey key) {
@@ -31,10 +43,31 @@ void Backlog::insert(ItemKey key) {
   items_.insert(place, std::move(key));
 }
 
+void Backlog::won() noexcept {
+  spread_ -= spread_ > 1 ? (spread_ + 7) / 8 : 0;
+  luck_ += (1 - luck_) / memory;
+}
+
+void Backlog::beaten() noexcept {
+  spread_ = std::min(2 * spread_, std::max(widest, items_.size() / 16));
+  luck_ -= luck_ / memory;
+}
+
+std::size_t Backlog::at_once(std::size_t count) const noexcept {
+  // Four that try everything get a quarter each, four that try a third of it three fifths of what they try: squared, so
+  // that fewer are tried in vain.
+  const double share = luck_ * luck_ * static_cast<double>(count);
+  return std::max<std::size_t>(static_cast<std::size_t>(share + 0.5), 1);
+}
+
+std::size_t Backlog::takes_until_old() const noexcept {
+  const std::size_t alone = std::max(least_refresh, items_.size() / 8);
+  return spread_ == 1 ? alone : std::max({least_contended, reach() / 4, items_.size() / 64});
+}
+
 std::optional<ItemKey> Backlog::next(std::uint32_t random) {
   if (items_.empty()) return std::nullopt;
-  const std::size_t reach = std::min(spread_, items_.size());
-  std::size_t chosen = random % reach;
+  std::size_t chosen = random % reach();
   while (items_[chosen].priority != items_.front().priority)
     --chosen;
   ItemKey key = std::move(items_[chosen]);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -18,12 +19,12 @@ bool goes_before(const ItemKey& a, const ItemKey& b);
 /// The items that a consumer knows of and may try to take, in the order in which they are to be taken. Pure: it decides
 /// what is tried next, and knows neither servers nor clocks.
 ///
-/// Consumers that all try the first item get in each other's way. So one that was beaten tries one of the next few
-/// instead, the more often it was beaten the further away; one that was not comes back to the first. What it passed over
-/// stays in the list. It never passes over another priority.
+/// Consumers that all try the first items get in each other's way. So one that was beaten tries one of the next ones
+/// instead, the more often it was beaten the further away, tries fewer at a time, and wants newer lists; one that was not
+/// comes back to the first. What it passed over stays in the list. It never passes over another priority.
 class Backlog {
  public:
-  static constexpr std::size_t widest = 64;
+  static constexpr std::size_t widest = 512;  ///< Or a sixteenth of the list.
 
   /// Replaces the list by a new one; `claimed` (by anybody) and held() ones are left out.
   void replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed);
@@ -33,8 +34,14 @@ class Backlog {
 
   /// What to try next; it is removed from the list. `random` is any number.
   std::optional<ItemKey> next(std::uint32_t random);
-  void won() noexcept { spread_ = spread_ > 1 ? spread_ / 2 : 1; }
-  void beaten() noexcept { spread_ = spread_ < widest ? spread_ * 2 : widest; }
+  void won() noexcept;
+  void beaten() noexcept;
+  /// How many of `count` items may be tried at a time: all, or a share like the one that it got of late.
+  std::size_t at_once(std::size_t count) const noexcept;
+  /// Of a list that was just read: after so many takes from it it is too old.
+  std::size_t takes_until_old() const noexcept;
+  /// Among how many of the first items it chooses. 1: there is no need to pass over any.
+  std::size_t reach() const noexcept { return std::min(spread_, items_.size()); }
 
   /// An item that is being taken, or is claimed, by ourselves: not to be tried whatever a list says.
   void hold(const std::string& name) { held_.insert(name); }
@@ -48,6 +55,7 @@ class Backlog {
   std::deque<ItemKey> items_;
   std::set<std::string> held_;
   std::size_t spread_ = 1;
+  double luck_ = 1;  // The part of the latest attempts that succeeded.
 };
 
 /// What a folder's Stat says about how it changed. The server counts creations and deletions of children together.

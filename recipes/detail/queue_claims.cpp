@@ -201,7 +201,7 @@ void QueueCore::prefetch() {
   for (;;) {
     const std::size_t ahead = stash_.size() + prefetching_;
     // The others get their share of what is left.
-    if (ahead >= most || ahead >= backlog_.size() || in_flight_ >= window) return;
+    if (ahead >= most || ahead >= backlog_.size() || !may_try()) return;
     std::optional<ItemKey> key = backlog_.next(static_cast<std::uint32_t>(random_()));
     if (!key) return;
     ++prefetching_;

@@ -27,8 +27,6 @@ namespace {
 
 constexpr std::size_t most_ahead = 32;
 constexpr std::size_t bytes_ahead = 256 * 1024;
-// A list is read again after that many takes from it, or an eighth of it, so that items that have come back are seen.
-constexpr std::size_t least_refresh = 256;
 // A folder that was deleted and made again counts from 0 again, so a name in an old list may mean another item.
 constexpr auto longest_trust = std::chrono::seconds(5);
 // How long a call whose time is over waits for the answer of what was sent for it.
@@ -146,6 +144,10 @@ bool QueueCore::begin_session(const std::shared_ptr<zk::SessionState>& session) 
   return keeper_->prepare();
 }
 
+bool QueueCore::may_try() const {
+  return in_flight_ < std::min(window, backlog_.at_once(in_flight_ + backlog_.size()));
+}
+
 QueueCore::WantPtr QueueCore::first_waiting(std::optional<TakeKind> kind) const {
   const auto found = std::find_if(wants_.begin(), wants_.end(), [&](const WantPtr& want) {
     return want->state == Want::State::waiting && (!kind || want->kind == *kind);
@@ -165,7 +167,7 @@ void QueueCore::serve() {
     std::erase(wants_, claim);
     claim->finish(std::move(ready));
   }
-  while (in_flight_ < window && !is_stale()) {
+  while (may_try() && !is_stale()) {
     const WantPtr want = first_waiting();
     if (want == nullptr || (spec_.prioritized && want->serial > looked_for_)) break;
     std::optional<ItemKey> key = backlog_.next(static_cast<std::uint32_t>(random_()));
@@ -191,7 +193,7 @@ void QueueCore::answer_tries() {
 bool QueueCore::must_look() const {
   if (in_flight_ >= window || first_waiting() == nullptr) return false;
   if (is_stale()) return true;
-  if (!backlog_.empty()) return spec_.prioritized;  // Those who wait came after the last look.
+  if (!backlog_.empty()) return spec_.prioritized && may_try();  // Those who wait came after the last look.
   return changed_ || std::any_of(wants_.begin(), wants_.end(), [&](const WantPtr& want) {
            return want->once && want->state == Want::State::waiting && want->serial > looked_for_;
          });
@@ -296,7 +298,7 @@ Awaitable<Reply> QueueCore::read_lists() {
     }
     listed_at_ = steady_clock::now();
     taken_since_ = 0;
-    refresh_after_ = std::max(least_refresh, backlog_.size() / 8);
+    refresh_after_ = backlog_.takes_until_old();
     if (backlog_.empty()) ahead_ = 0;
     co_return listed;
   }
@@ -331,9 +333,10 @@ void QueueCore::folder_replaced() {
   wake_.set();
 }
 
-// Reads the next items before they are taken. Their versions tell whether they were changed since.
+// Reads the next items before they are taken. Their versions tell whether they were changed since. Beside others nobody
+// knows which ones are next.
 void QueueCore::read_ahead() {
-  if (is_stale() || backlog_.empty()) return;
+  if (is_stale() || backlog_.empty() || backlog_.reach() > 1) return;
   const std::size_t count = std::min({ahead_, most_ahead, bytes_ahead / (usual_size_ + 1), backlog_.size()});
   Call call;
   call.bound = session_;

@@ -98,6 +98,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   void answer_tries();
   bool must_look() const;
   bool is_stale() const;
+  bool may_try() const;
   zk::Awaitable<zk::Reply> look();
   zk::Awaitable<zk::Reply> check();
   zk::Awaitable<zk::Reply> read_lists();

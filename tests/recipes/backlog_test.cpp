@@ -36,19 +36,67 @@ TEST(Backlog, LeavesOutWhatIsClaimedOrHeld) {
   EXPECT_EQ(backlog.size(), 2u);
 }
 
+std::vector<ItemKey> many(int count) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> pairs;
+  for (int i = 0; i < count; ++i)
+    pairs.emplace_back(0, i);
+  return keys(pairs);
+}
+
+constexpr auto widest = static_cast<std::int32_t>(Backlog::widest);
+
 TEST(Backlog, SpreadsWhenBeatenAndComesBack) {
   Backlog backlog;
-  std::vector<std::pair<std::int32_t, std::int32_t>> many;
-  for (int i = 0; i < 1000; ++i)
-    many.emplace_back(0, i);
-  backlog.replace(keys(many), {});
+  backlog.replace(many(1000), {});
   for (int i = 0; i < 20; ++i)
     backlog.beaten();
-  EXPECT_EQ(backlog.next(63)->sequence, 63);
-  EXPECT_EQ(backlog.next(64)->sequence, 0) << "never further than the widest spread";
-  for (int i = 0; i < 20; ++i)
+  EXPECT_EQ(backlog.next(widest - 1)->sequence, widest - 1);
+  EXPECT_EQ(backlog.next(widest)->sequence, 0) << "never further than the widest spread";
+  for (int i = 0; i < 60; ++i)
     backlog.won();
-  EXPECT_EQ(backlog.next(63)->sequence, 1) << "what was passed over comes first";
+  EXPECT_EQ(backlog.reach(), 1u);
+  EXPECT_EQ(backlog.next(widest - 1)->sequence, 1) << "what was passed over comes first";
+}
+
+TEST(Backlog, SpreadsFurtherInALongList) {
+  Backlog backlog;
+  backlog.replace(many(32'000), {});
+  for (int i = 0; i < 20; ++i)
+    backlog.beaten();
+  EXPECT_EQ(backlog.next(1999)->sequence, 1999);
+  backlog.replace(many(100), {});
+  EXPECT_EQ(backlog.reach(), 100u);
+}
+
+TEST(Backlog, OneThatIsBeatenOftenTriesFewerAtATime) {
+  Backlog backlog;
+  EXPECT_EQ(backlog.at_once(1000), 1000u);
+  for (int i = 0; i < 1000; ++i)
+    i % 4 == 0 ? backlog.won() : backlog.beaten();
+  EXPECT_GT(backlog.at_once(1000), 30u);
+  EXPECT_LT(backlog.at_once(1000), 100u);
+  for (int i = 0; i < 1000; ++i)
+    backlog.beaten();
+  EXPECT_EQ(backlog.at_once(1000), 1u) << "it never stops";
+  EXPECT_EQ(backlog.at_once(0), 1u);
+  for (int i = 0; i < 400; ++i)
+    backlog.won();
+  EXPECT_EQ(backlog.at_once(1000), 1000u);
+}
+
+TEST(Backlog, OneThatIsBeatenWantsNewerLists) {
+  Backlog backlog;
+  backlog.replace(many(10), {});
+  EXPECT_EQ(backlog.takes_until_old(), 256u);
+  backlog.replace(many(8000), {});
+  EXPECT_EQ(backlog.takes_until_old(), 1000u);
+  backlog.beaten();
+  EXPECT_EQ(backlog.takes_until_old(), 125u) << "to read such a list costs something";
+  for (int i = 0; i < 20; ++i)
+    backlog.beaten();
+  EXPECT_EQ(backlog.takes_until_old(), 128u);
+  backlog.replace(many(10), {});
+  EXPECT_EQ(backlog.takes_until_old(), 32u);
 }
 
 TEST(Backlog, NeverPassesOverAPriority) {
