@@ -14,14 +14,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <random>
-#include <thread>
 
 #include <zkclient/error.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/revoke.hpp>
-#include <zkrecipes/semaphore.hpp>
-#include <zkrecipes/shared_mutex.hpp>
 #include <zktesting/server.hpp>
 
 #include "tests/support/contention.hpp"
@@ -36,7 +32,6 @@ namespace fs = std::filesystem;
 
 constexpr int peers = 3;  // Processes of each library.
 constexpr int semaphore_size = 2;
-constexpr auto long_patience = 60s;
 
 /// What a command printed, and how it ended.
 struct Output {
@@ -59,7 +54,7 @@ std::string in_quotes(const std::string& text) { return "'" + text + "'"; }
 
 int rounds() {
   const char* soak = std::getenv("ZKRECIPES_SOAK");
-  return soak == nullptr ? 14 : 14 * std::max(1, std::atoi(soak));
+  return soak == nullptr ? 120 : 120 * std::max(1, std::atoi(soak));
 }
 
 class Interop : public ::testing::Test {
@@ -133,112 +128,27 @@ class Interop : public ::testing::Test {
     return command;
   }
   static std::string contend_with(const std::string& program) {
-    return program + in_quotes(server().connect_string()) + " " + std::to_string(rounds());
+    return program + " " + in_quotes(server().connect_string()) + " " + std::to_string(rounds());
   }
+  static std::string ours() { return in_quotes(ZKR_INTEROP_PEER); }
 
-  std::atomic<int> overlaps{0};
-
-  void exclusive(const std::string& where) {
-    const std::string writer = where + "/writer";
-    FILE* file = std::fopen(writer.c_str(), "wx");
-    if (file == nullptr) {
-      ++overlaps;
-    } else {
-      std::fclose(file);
+  /// Runs `peers` processes of each command at once.
+  static void expect_no_overlap(const std::vector<std::string>& commands) {
+    std::vector<std::future<Output>> processes;
+    for (int i = 0; i < peers; ++i) {
+      for (const std::string& command : commands)
+        processes.push_back(in_thread([=] { return run(command); }));
     }
-    for (const auto& entry : fs::directory_iterator(where)) {
-      if (entry.path().filename().string().starts_with("reader-")) ++overlaps;
+    for (auto& process : processes) {
+      const Output output = process.get();
+      EXPECT_EQ(output.status, 0) << output.text;
+      EXPECT_NE(output.text.find("overlaps 0\n"), std::string::npos) << output.text;
     }
-    int value = -1;
-    std::ifstream(where + "/counter") >> value;
-    std::ofstream(where + "/counter") << value + 1;
-    fs::remove(writer);
-  }
-  void shared(const std::string& where) {
-    const std::string reader = where + "/reader-" + std::to_string(next_id_++);
-    std::ofstream(reader) << "";
-    if (fs::exists(where + "/writer")) ++overlaps;
-    fs::remove(reader);
-  }
-  void one_of(const std::string& where) {
-    const std::string holder = where + "/holder-" + std::to_string(next_id_++);
-    std::ofstream(holder) << "";
-    int holders = 0;
-    for (const auto& entry : fs::directory_iterator(where))
-      holders += entry.path().filename().string().starts_with("holder-") ? 1 : 0;
-    if (holders > semaphore_size) ++overlaps;
-    fs::remove(holder);
-  }
-
-  /// A moment between two critical sections, so that who meets whom differs from run to run.
-  class Pauses {
-   public:
-    Pauses() : random_(seed() + ++made_) {}
-    void next() { std::this_thread::sleep_for(std::chrono::microseconds(random_() % 2000)); }
-
-   private:
-    static unsigned seed() {
-      static const unsigned value = [] {
-        const char* chosen = std::getenv("ZKRECIPES_SEED");
-        const unsigned made = chosen != nullptr ? static_cast<unsigned>(std::atoi(chosen)) : std::random_device()();
-        std::cout << "seed " << made << " (ZKRECIPES_SEED)\n";
-        return made;
-      }();
-      return value;
-    }
-    static inline std::atomic<unsigned> made_{0};
-    std::mt19937 random_;
-  };
-
-  /// Our part for one mutex.
-  void contend_for_mutex(const std::string& name, Layout layout) {
-    const Client client = make_client();
-    Mutex mutex(client, "/" + name, {.layout = layout});
-    Pauses pauses;
-    for (int i = 0; i < rounds(); ++i) {
-      Lease lease = mutex.acquire({.deadline = testkit::SteadyClock::now() + long_patience});
-      exclusive(folder(name));
-      if (i % 2 == 0) lease.release();
-      pauses.next();
-    }
-  }
-  void contend_for_shared_mutex(const std::string& name, Layout layout) {
-    const Client client = make_client();
-    SharedMutex mutex(client, "/" + name, {.layout = layout});
-    Pauses pauses;
-    for (int i = 0; i < rounds(); ++i) {
-      pauses.next();
-      const zkclient::CallOptions call{.deadline = testkit::SteadyClock::now() + long_patience};
-      if (i % 2 == 0) {
-        Lease lease = mutex.acquire(call);
-        exclusive(folder(name));
-      } else {
-        Lease lease = mutex.acquire_shared(call);
-        shared(folder(name));
-      }
-    }
-  }
-  void contend_for_semaphore(const std::string& name) {
-    const Client client = make_client();
-    Semaphore semaphore(client, "/" + name, semaphore_size);
-    Pauses pauses;
-    for (int i = 0; i < rounds(); ++i) {
-      pauses.next();
-      Lease lease = semaphore.acquire({.deadline = testkit::SteadyClock::now() + long_patience});
-      one_of(folder(name));
-    }
-  }
-
-  static void expect_no_overlap(std::future<Output>& peer) {
-    const Output output = peer.get();
-    EXPECT_EQ(output.status, 0) << output.text;
-    EXPECT_NE(output.text.find("overlaps 0\n"), std::string::npos) << output.text;
   }
 
  private:
   static inline fs::path scratch_;
   static inline std::unique_ptr<zktesting::Server> server_;
-  std::atomic<int> next_id_{0};
 };
 
 // The names of Curator: all three libraries on one mutex (kazoo with a subclass of two lines), Curator and we on a shared
@@ -246,25 +156,10 @@ class Interop : public ::testing::Test {
 TEST_F(Interop, CuratorsLayout) {
   if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
   if (kazoo().empty()) GTEST_SKIP() << "not installed: python3-kazoo";
-  std::vector<std::future<Output>> others;
-  std::vector<std::future<void>> ours;
   const std::string jobs =
       job("mutex", "mutex") + job("rw", "shared") + job("semaphore-" + std::to_string(semaphore_size), "semaphore");
-  const std::string java =
-      curator() + "contend " + in_quotes(server().connect_string()) + " " + std::to_string(rounds()) + jobs;
-  const std::string python = contend_with(kazoo()) + job("curator", "mutex");
-  for (int i = 0; i < peers; ++i) {
-    others.push_back(in_thread([=] { return run(java); }));
-    others.push_back(in_thread([=] { return run(python); }));
-    ours.push_back(in_thread([this] { contend_for_mutex("mutex", Layout::curator()); }));
-    ours.push_back(in_thread([this] { contend_for_shared_mutex("shared", Layout::curator()); }));
-    ours.push_back(in_thread([this] { contend_for_semaphore("semaphore"); }));
-  }
-  for (auto& one : ours)
-    one.get();
-  for (auto& one : others)
-    expect_no_overlap(one);
-  EXPECT_EQ(overlaps, 0);
+  expect_no_overlap({contend_with(ours()) + jobs, contend_with(curator() + "contend") + jobs,
+                     contend_with(kazoo()) + job("curator", "mutex")});
   EXPECT_EQ(counted("mutex"), 3 * peers * rounds());
   EXPECT_EQ(counted("shared"), 2 * peers * rounds() / 2);
 }
@@ -272,19 +167,8 @@ TEST_F(Interop, CuratorsLayout) {
 // The names of kazoo: kazoo as it is, and we.
 TEST_F(Interop, KazoosLayout) {
   if (kazoo().empty()) GTEST_SKIP() << "not installed: python3-kazoo";
-  std::vector<std::future<Output>> others;
-  std::vector<std::future<void>> ours;
-  const std::string python = contend_with(kazoo()) + job("lock", "kazoo") + job("rw", "kazoo-shared");
-  for (int i = 0; i < peers; ++i) {
-    others.push_back(in_thread([=] { return run(python); }));
-    ours.push_back(in_thread([this] { contend_for_mutex("kazoo", Layout::kazoo()); }));
-    ours.push_back(in_thread([this] { contend_for_shared_mutex("kazoo-shared", Layout::kazoo()); }));
-  }
-  for (auto& one : ours)
-    one.get();
-  for (auto& one : others)
-    expect_no_overlap(one);
-  EXPECT_EQ(overlaps, 0);
+  expect_no_overlap({contend_with(ours()) + job("kazoo-mutex", "kazoo") + job("kazoo-rw", "kazoo-shared"),
+                     contend_with(kazoo()) + job("lock", "kazoo") + job("rw", "kazoo-shared")});
   EXPECT_EQ(counted("kazoo"), 2 * peers * rounds());
   EXPECT_EQ(counted("kazoo-shared"), 2 * peers * rounds() / 2);
 }
