@@ -42,7 +42,7 @@ public class CuratorLocks {
   static CuratorFramework client(int i) throws Exception {
     while (clients.size() <= i) {
       CuratorFramework client =
-          CuratorFrameworkFactory.newClient(hosts, 10000, 10000, new ExponentialBackoffRetry(100, 10));
+          CuratorFrameworkFactory.newClient(hosts, 30000, 30000, new ExponentialBackoffRetry(100, 10));
       client.start();
       client.blockUntilConnected();
       clients.add(client);

@@ -8,7 +8,7 @@
 namespace bench {
 
 /// What is the same for all contenders of `lock_cycle`, in whichever program they run.
-inline constexpr std::chrono::milliseconds session_timeout{10'000};
+inline constexpr std::chrono::milliseconds session_timeout{30'000};
 /// The name of a contender's node before its sequence number: as long as ours.
 inline constexpr std::string_view node_name = "_c_00000000-0000-4000-8000-000000000000-lock-";
 /// The data of a raw contender's node: about what ours says about its holder.

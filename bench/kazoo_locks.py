@@ -17,7 +17,7 @@ threading.stack_size(256 * 1024)
 
 def client(i):
     while len(clients) <= i:
-        one = KazooClient(hosts=hosts, timeout=10)
+        one = KazooClient(hosts=hosts, timeout=30)
         one.start(timeout=30)
         clients.append(one)
     return clients[i]

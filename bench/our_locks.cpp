@@ -6,6 +6,7 @@
 #include <deque>
 #include <latch>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <zkclient/client.hpp>
@@ -31,20 +32,23 @@ class Drain {
       ++left_;
     }
     mutex.async_acquire([this](zkclient::Result<Lease> result) {
-      { const Lease lease = std::move(result).value(); }
+      { const std::optional<Lease> lease = result ? std::optional<Lease>(std::move(*result)) : std::nullopt; }
       const std::lock_guard lock(mutex_);
+      if (!result && !failure_) failure_ = result.error();
       if (--left_ == 0) done_.notify_all();
     });
   }
   void join() {
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return left_ == 0; });
+    if (failure_) throw zkclient::Error(*failure_);
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable done_;
   int left_ = 0;
+  std::optional<zkclient::Error> failure_;
 };
 
 class OurLocks final : public LockPeer {
@@ -72,10 +76,16 @@ class OurLocks final : public LockPeer {
       mutexes_.emplace_back(client(static_cast<int>(i)), folder_ / "drain",
                             zkrecipes::MutexOptions{.look_ahead = look_ahead_});
     held_ = mutexes_.front().acquire();
-    for (int i = 0; i < waiters; ++i)
-      drain_.wait_for(mutexes_[static_cast<std::size_t>(i) % drain_sessions]);
-    while (client(0).exists(folder_ / "drain")->children_count <= waiters)
-      std::this_thread::sleep_for(20ms);
+    // Each of them lists all before it, and replies to those who come at once would hold up everything else.
+    constexpr int at_once = 200;
+    for (int queued = 0; queued < waiters;) {
+      const int more = std::min(at_once, waiters - queued);
+      for (int i = 0; i < more; ++i)
+        drain_.wait_for(mutexes_[static_cast<std::size_t>(i) % drain_sessions]);
+      queued += more;
+      while (client(0).exists(folder_ / "drain")->children_count <= queued)
+        std::this_thread::sleep_for(1ms);
+    }
     std::this_thread::sleep_for(300ms);  // Until the last ones have set their watches.
     waiters_ = waiters;
   }
