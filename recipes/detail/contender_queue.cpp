@@ -175,16 +175,21 @@ class Attempt {
     near_ = nullptr;
     Reply gone = co_await waiter_.wait_until_gone(child_path(spec_.directory, step.node), std::move(armed));
     if (!gone.ok()) co_return gone;
-    // In one flight: whether our own node is still there, and the rest of the queue, unless nobody else was before us.
-    // A read will do for that while there is a young proof; a lease on an old one would begin just before it ends.
     const std::shared_ptr<zk::SessionState>& session = waiter_.session();
     const bool proven = zkclient::BootClock::now() + session->timeout() / 6 < session->valid_until();
+    const bool by_record = spec_.hands_over && (long_queue_ || std::chrono::steady_clock::now() - entered_ > long_wait);
+    if (proven && !step.last_obstacle && !by_record) {
+      Reply listed = co_await list_again();  // It also tells whether our own node is still there.
+      co_return listed;
+    }
+    // In one flight: whether our own node is still there, and the rest of the queue, unless nobody else was before us.
+    // A read will do for that while there is a young proof; a lease on an old one would begin just before it ends.
     const Request own_node = proven ? zk::make_request(OpType::exists, node_.path) : existence_check(node_.path);
     const PendingReply looking = spec_.client->launch(own_node, waiter_.call());
     Reply learned;
     if (step.last_obstacle) {
       children_ = {std::string(name())};
-    } else if (spec_.hands_over && (long_queue_ || std::chrono::steady_clock::now() - entered_ > long_wait)) {
+    } else if (by_record) {
       learned = co_await read_record(step.node);
     } else {
       learned = co_await list_again();
