@@ -39,8 +39,14 @@ class Drain {
     });
   }
   void join() {
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return left_ == 0; });
+    {
+      std::unique_lock lock(mutex_);
+      done_.wait(lock, [this] { return left_ == 0; });
+    }
+    rethrow();
+  }
+  void rethrow() {
+    const std::lock_guard lock(mutex_);
     if (failure_) throw zkclient::Error(*failure_);
   }
 
@@ -83,8 +89,10 @@ class OurLocks final : public LockPeer {
       for (int i = 0; i < more; ++i)
         drain_.wait_for(mutexes_[static_cast<std::size_t>(i) % drain_sessions]);
       queued += more;
-      while (client(0).exists(folder_ / "drain")->children_count <= queued)
+      while (client(0).exists(folder_ / "drain")->children_count <= queued) {
+        drain_.rethrow();
         std::this_thread::sleep_for(1ms);
+      }
     }
     std::this_thread::sleep_for(300ms);  // Until the last ones have set their watches.
     waiters_ = waiters;

@@ -48,8 +48,9 @@ struct QueueItem {
 /// What Queue and PriorityQueue have in common: everything but push.
 class QueueBase {
  public:
-  /// Takes the first item out of the queue (beside other consumers: one of the first, so that they do not meet at one);
-  /// waits for one, for ever unless `call` has a deadline or a stop token. At most once: if this process dies before it has worked on the item, the item is gone (use claim() otherwise).
+  /// Takes the first item out of the queue (beside other consumers: one of the first ones, so that they do not all meet
+  /// at one); waits for one, for ever unless `call` has a deadline or a stop token. At most once: if this process dies
+  /// before it has worked on the item, the item is gone (use claim() otherwise).
   /// Errors: see the table in Queue, and those common to all operations of Client.
   std::string pop(const zkclient::CallOptions& call = {});
   /// The same if there is an item now.
@@ -115,7 +116,8 @@ class QueueBase {
 /// doubles nothing. Calls that overlap share transactions. Items are not tied to who pushed them.
 ///
 /// Guaranteed: no item is lost or given to two pop() calls; no item is claimed by two at a time; push order, for pushes
-/// that do not overlap; one consumer takes in that order (several at a time share the first few items out among them).
+/// that do not overlap; one consumer takes in that order (several at a time share the first ones out among them:
+/// at most 512, or a sixteenth of what waits).
 /// Not guaranteed: that a claimed item is worked on only once (a process that was paused past its session goes on with
 /// it, but its commit() fails); that an item popped by a process that died was worked on.
 ///

@@ -32,8 +32,7 @@ void Backlog::replace(std::vector<ItemKey> in_order, const std::vector<std::stri
 void Backlog::clear() {
   items_.clear();
   held_.clear();
-  spread_ = 1;
-  luck_ = 1;
+  calm();
 }
 
 void Backlog::insert(ItemKey key) {
@@ -60,16 +59,27 @@ std::size_t Backlog::at_once(std::size_t count) const noexcept {
   return std::max<std::size_t>(static_cast<std::size_t>(share + 0.5), 1);
 }
 
-std::size_t Backlog::takes_until_old() const noexcept {
-  const std::size_t alone = std::max(least_refresh, items_.size() / 8);
-  return spread_ == 1 ? alone : std::max({least_contended, reach() / 4, items_.size() / 64});
+std::size_t Backlog::takes_until_old(std::size_t length) const noexcept {
+  const std::size_t alone = std::max(least_refresh, length / 8);
+  return spread_ == 1 ? alone : std::max({least_contended, std::min(spread_, length) / 4, length / 64});
+}
+
+std::size_t Backlog::reach() const noexcept {
+  const std::size_t reach = std::min(spread_, items_.size());
+  if (reach <= 1) return reach;
+  const auto other = std::partition_point(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(reach),
+                                          [&](const ItemKey& key) { return key.priority == items_.front().priority; });
+  return static_cast<std::size_t>(other - items_.begin());
+}
+
+void Backlog::calm() noexcept {
+  spread_ = 1;
+  luck_ = 1;
 }
 
 std::optional<ItemKey> Backlog::next(std::uint32_t random) {
   if (items_.empty()) return std::nullopt;
-  std::size_t chosen = random % reach();
-  while (items_[chosen].priority != items_.front().priority)
-    --chosen;
+  const std::size_t chosen = random % reach();
   ItemKey key = std::move(items_[chosen]);
   items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(chosen));
   return key;

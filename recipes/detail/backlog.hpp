@@ -38,10 +38,12 @@ class Backlog {
   void beaten() noexcept;
   /// How many of `count` items may be tried at a time: all, or a share like the one that it got of late.
   std::size_t at_once(std::size_t count) const noexcept;
-  /// Of a list that was just read: after so many takes from it it is too old.
-  std::size_t takes_until_old() const noexcept;
-  /// Among how many of the first items it chooses. 1: there is no need to pass over any.
-  std::size_t reach() const noexcept { return std::min(spread_, items_.size()); }
+  /// Of a list of `length`: after so many takes from it it is too old.
+  std::size_t takes_until_old(std::size_t length) const noexcept;
+  /// Among how many of the first items, all of one priority, it chooses. 1: there is no need to pass over any.
+  std::size_t reach() const noexcept;
+  /// Nobody was faster for long: in order again.
+  void calm() noexcept;
 
   /// An item that is being taken, or is claimed, by ourselves: not to be tried whatever a list says.
   void hold(const std::string& name) { held_.insert(name); }

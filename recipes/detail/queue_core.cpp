@@ -29,6 +29,8 @@ constexpr std::size_t most_ahead = 32;
 constexpr std::size_t bytes_ahead = 256 * 1024;
 // A folder that was deleted and made again counts from 0 again, so a name in an old list may mean another item.
 constexpr auto longest_trust = std::chrono::seconds(5);
+// A consumer that nobody beat for so long takes in order again.
+constexpr auto calm_after = std::chrono::seconds(1);
 // How long a call whose time is over waits for the answer of what was sent for it.
 constexpr auto last_word = std::chrono::milliseconds(500);
 
@@ -144,8 +146,14 @@ bool QueueCore::begin_session(const std::shared_ptr<zk::SessionState>& session) 
   return keeper_->prepare();
 }
 
+// Of a queue with priorities, all calls that one look was for try at once: what comes later might have to go first.
 bool QueueCore::may_try() const {
-  return in_flight_ < std::min(window, backlog_.at_once(in_flight_ + backlog_.size()));
+  return in_flight_ < window && (spec_.prioritized || in_flight_ < backlog_.at_once(in_flight_ + backlog_.size()));
+}
+
+void QueueCore::beaten() {
+  backlog_.beaten();
+  beaten_at_ = steady_clock::now();
 }
 
 QueueCore::WantPtr QueueCore::first_waiting(std::optional<TakeKind> kind) const {
@@ -156,7 +164,7 @@ QueueCore::WantPtr QueueCore::first_waiting(std::optional<TakeKind> kind) const 
 }
 
 bool QueueCore::is_stale() const {
-  return !listed_ || taken_since_ > refresh_after_ ||
+  return !listed_ || taken_since_ > backlog_.takes_until_old(length_) ||
          (!backlog_.empty() && steady_clock::now() - listed_at_ > longest_trust);
 }
 
@@ -193,7 +201,7 @@ void QueueCore::answer_tries() {
 bool QueueCore::must_look() const {
   if (in_flight_ >= window || first_waiting() == nullptr) return false;
   if (is_stale()) return true;
-  if (!backlog_.empty()) return spec_.prioritized && may_try();  // Those who wait came after the last look.
+  if (!backlog_.empty()) return spec_.prioritized;  // Those who wait came after the last look.
   return changed_ || std::any_of(wants_.begin(), wants_.end(), [&](const WantPtr& want) {
            return want->once && want->state == Want::State::waiting && want->serial > looked_for_;
          });
@@ -298,7 +306,8 @@ Awaitable<Reply> QueueCore::read_lists() {
     }
     listed_at_ = steady_clock::now();
     taken_since_ = 0;
-    refresh_after_ = backlog_.takes_until_old();
+    length_ = backlog_.size();
+    if (listed_at_ - beaten_at_ > calm_after) backlog_.calm();
     if (backlog_.empty()) ahead_ = 0;
     co_return listed;
   }

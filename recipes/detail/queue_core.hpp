@@ -99,6 +99,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   bool must_look() const;
   bool is_stale() const;
   bool may_try() const;
+  void beaten();
   zk::Awaitable<zk::Reply> look();
   zk::Awaitable<zk::Reply> check();
   zk::Awaitable<zk::Reply> read_lists();
@@ -151,6 +152,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   const std::shared_ptr<OnceWriter> ender_;          // Of claims.
   std::deque<std::shared_ptr<zk::Signal>> fillers_;  // Pushes with a limit; the first one has its turn.
   Backlog backlog_;
+  std::chrono::steady_clock::time_point beaten_at_{};
   std::deque<WantPtr> wants_;
   std::uint64_t wants_made_ = 0;
   std::uint64_t looked_for_ = 0;  // Wants up to this one were there when we looked last.
@@ -167,7 +169,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   bool changed_ = true;  // Since the list was read, or it may have.
   std::chrono::steady_clock::time_point listed_at_{};
   std::size_t taken_since_ = 0;
-  std::size_t refresh_after_ = 0;
+  std::size_t length_ = 0;  // Of the list when it was read.
   FolderChanges items_seen_;
   FolderChanges claims_seen_;
   std::int64_t claims_czxid_ = 0;

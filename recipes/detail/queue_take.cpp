@@ -69,7 +69,7 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(WantPtr& want, ItemKey key, 
     }
     Reply item = co_await reading.get();
     if (item.failed(Errc::no_node)) {
-      backlog_.beaten();
+      beaten();
       co_return Attempted::gone;
     }
     if (item.failed(Errc::session_lost)) co_return Attempted::gone;  // The next session lists anew.
@@ -102,7 +102,7 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(WantPtr& want, ItemKey key, 
     if (outcome != Attempted::again) co_return outcome;
     // It was written since it was read. If that was long ago, whoever claimed it may have given it back.
     if (!read_before) {
-      backlog_.beaten();
+      beaten();
       co_return Attempted::gone;
     }
   }
@@ -158,7 +158,7 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
         // Somebody else was faster, or has claimed it: it may come back.
         if (code != zk::rc::no_node && call.bound == session_) changed_ = true;
         if (code == zk::rc::bad_version) co_return Attempted::again;
-        backlog_.beaten();
+        beaten();
         co_return Attempted::gone;
       } else {
         written.reply.error = zk::rc::to_errc(code);

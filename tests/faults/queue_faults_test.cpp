@@ -427,6 +427,7 @@ TEST_F(QueueFaults, SessionLostWhilePushWaitsForTheAnswer) {
   Queue queue(client, "/queue", {.prefetch = 1});
   const Claim claim = queue.claim({.deadline = soon()});
   std::cout << "claimed" << std::endl;
+  ::alarm(300);  // Ends it if nobody kills it.
   for (;;)
     ::pause();
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 namespace zkrecipes::detail {
@@ -86,17 +87,38 @@ TEST(Backlog, OneThatIsBeatenOftenTriesFewerAtATime) {
 
 TEST(Backlog, OneThatIsBeatenWantsNewerLists) {
   Backlog backlog;
-  backlog.replace(many(10), {});
-  EXPECT_EQ(backlog.takes_until_old(), 256u);
-  backlog.replace(many(8000), {});
-  EXPECT_EQ(backlog.takes_until_old(), 1000u);
+  EXPECT_EQ(backlog.takes_until_old(10), 256u);
+  EXPECT_EQ(backlog.takes_until_old(8000), 1000u);
   backlog.beaten();
-  EXPECT_EQ(backlog.takes_until_old(), 125u) << "to read such a list costs something";
+  EXPECT_EQ(backlog.takes_until_old(8000), 125u) << "to read such a list costs something";
   for (int i = 0; i < 20; ++i)
     backlog.beaten();
-  EXPECT_EQ(backlog.takes_until_old(), 128u);
-  backlog.replace(many(10), {});
-  EXPECT_EQ(backlog.takes_until_old(), 32u);
+  EXPECT_EQ(backlog.takes_until_old(8000), 128u);
+  EXPECT_EQ(backlog.takes_until_old(10), 32u);
+}
+
+TEST(Backlog, CalmAgainItTakesAllInOrder) {
+  Backlog backlog;
+  for (int i = 0; i < 100; ++i)
+    backlog.beaten();
+  backlog.replace(many(1000), {});
+  backlog.calm();
+  EXPECT_EQ(backlog.next(12345)->sequence, 0);
+  EXPECT_EQ(backlog.at_once(1000), 1000u);
+}
+
+// Those who compete for a few urgent items must not all meet at the last one of them.
+TEST(Backlog, SpreadsEvenlyOverItsPriority) {
+  std::map<std::int32_t, int> chosen;
+  for (std::uint32_t random = 0; random < 1000; ++random) {
+    Backlog backlog;
+    backlog.replace(keys({{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 4}, {1, 5}, {2, 6}, {2, 7}}), {});
+    for (int i = 0; i < 20; ++i)
+      backlog.beaten();
+    EXPECT_EQ(backlog.reach(), 4u);
+    ++chosen[backlog.next(random)->sequence];
+  }
+  EXPECT_EQ(chosen, (std::map<std::int32_t, int>{{0, 250}, {1, 250}, {2, 250}, {3, 250}}));
 }
 
 TEST(Backlog, NeverPassesOverAPriority) {
