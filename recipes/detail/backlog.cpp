@@ -1,6 +1,7 @@
 #include "recipes/detail/backlog.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "recipes/detail/sequence.hpp"
 
@@ -56,7 +57,7 @@ std::size_t Backlog::at_once(std::size_t count) const noexcept {
   // Four that try everything get a quarter each, four that try a third of it three fifths of what they try: squared, so
   // that fewer are tried in vain.
   const double share = luck_ * luck_ * static_cast<double>(count);
-  return std::max<std::size_t>(static_cast<std::size_t>(share + 0.5), 1);
+  return std::max<std::size_t>(static_cast<std::size_t>(std::llround(share)), 1);
 }
 
 std::size_t Backlog::takes_until_old(std::size_t length) const noexcept {

@@ -209,12 +209,16 @@ class Attempt {
 
   // The time is over. The node goes on condition that no round has begun meanwhile; if one has, with us, we are in.
   Awaitable<Outcome> withdraw(Reply why) {
-    const bool there =
-        may_exist_ && !node_.path.empty() && waiter_.session()->raw_state() == zkclient::ConnectionState::connected;
+    const bool reachable = may_exist_ && waiter_.session()->raw_state() == zkclient::ConnectionState::connected;
     Call limits;
     limits.bound = waiter_.session();
     limits.deadline = steady_clock::now() + last_word;
-    while (there) {
+    if (reachable &&
+        node_.path.empty()) {  // The reply of the create did not come in time; the others may have seen it.
+      Reply found = co_await client_->find_marked(spec_->directory, marker_, limits);
+      if (found.ok() && found.stat.ephemeral_owner == waiter_.session()->id()) node_ = std::move(found);
+    }
+    while (reachable && !node_.path.empty()) {
       Request read = zk::make_request(OpType::get, spec_->directory);
       Reply seen = co_await client_->perform(std::move(read), limits);
       if (!seen.ok()) break;

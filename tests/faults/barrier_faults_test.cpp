@@ -502,6 +502,24 @@ TEST_F(DoubleBarrierFaults, StopAfterTheBegin) {
   expect_one_view(result_of(first), round, begin);
 }
 
+// The others know its node before it does.
+TEST_F(DoubleBarrierFaults, StopBeforeTheReplyOfTheCreate) {
+  Client client = calm_proxied();
+  DoubleBarrier a(client, "/barrier", 2);
+  DoubleBarrier b(the_operator(), "/barrier", 2);
+  std::stop_source stop;
+  auto held = proxy.hold_next_reply(RequestType::create2);
+  auto first = enter_or_give_up(a, stop);
+  ASSERT_TRUE(held.wait(patience));
+  const Round round = b.enter(patient());
+  const std::size_t before = proxy.request_count(RequestType::sync);
+  const auto begin = SteadyClock::now();
+  stop.request_stop();
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::sync, before + 1, patience));
+  held.release();
+  expect_one_view(result_of(first), round, begin);
+}
+
 // It has been told to stop, looks, and the round begins before its node is gone.
 TEST_F(DoubleBarrierFaults, BeginAfterTheStop) {
   Client client = calm_proxied();
