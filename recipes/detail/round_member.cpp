@@ -213,8 +213,8 @@ class Attempt {
     Call limits;
     limits.bound = waiter_.session();
     limits.deadline = steady_clock::now() + last_word;
-    if (reachable &&
-        node_.path.empty()) {  // The reply of the create did not come in time; the others may have seen it.
+    // The reply of the create did not come in time; the others may have seen what it made.
+    if (reachable && node_.path.empty()) {
       Reply found = co_await client_->find_marked(spec_->directory, marker_, limits);
       if (found.ok() && found.stat.ephemeral_owner == waiter_.session()->id()) node_ = std::move(found);
     }
