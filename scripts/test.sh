@@ -6,7 +6,7 @@
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
-#     --jobs N                         tests at the same time (default: three times the number of processors: they mostly wait)
+#     --jobs N                         tests at the same time (default: 3 per processor: they mostly wait)
 #     --no-setup                       do not look for missing packages
 set -euo pipefail
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -687,6 +688,7 @@ TEST_F(DoubleBarrierFaults, RoundsOfProcessesThatAreKilled) {
   };
   std::mutex mutex;
   std::map<std::int64_t, Seen> rounds;
+  std::atomic<std::size_t> steps{0};  // Into a round, or out of it.
   const auto listen = [&](int worker, const std::vector<std::string>& words) {
     if (words.size() < 3) return;  // Cut off by its death.
     const std::lock_guard lock(mutex);
@@ -694,6 +696,7 @@ TEST_F(DoubleBarrierFaults, RoundsOfProcessesThatAreKilled) {
     const std::int64_t number = std::stoll(words[1]);
     const std::int64_t time = std::stoll(words[2]);
     Seen& seen = rounds[number];
+    ++steps;
     if (words[0] == "out") {
       seen.last_out = std::max(seen.last_out, time);
       return;
@@ -727,7 +730,9 @@ TEST_F(DoubleBarrierFaults, RoundsOfProcessesThatAreKilled) {
     ASSERT_TRUE(eventually([&] { return done() >= std::min(milestone, wanted) || done() > before + 12; }, 60s))
         << "stuck in round " << done();
     if (done() >= wanted) break;
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+    // In the middle of a round: some of them are in it, or out of it, already.
+    const std::size_t step = steps + random() % (2 * count);
+    ASSERT_TRUE(eventually([&] { return steps >= step; }, 60s)) << "stuck in round " << done();
     auto victim = crew.begin();
     std::advance(victim, random() % crew.size());
     crew.erase(victim);
