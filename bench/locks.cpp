@@ -310,9 +310,12 @@ class Run {
       ratio(what, ours, kazoo);
       ratio(what, ours, raw);
       ratio(what, ahead, ours);
+      ratio(what, raw, curator);  // What is possible at all here.
     }
     ratio("8 readers", ours, curator, 2.0);
     ratio("8 readers", ours, kazoo);
+    ratio("8 readers", ours, raw);
+    ratio("8 readers", raw, curator);
     for (int waiters = 10; waiters <= options_.waiters; waiters *= 10) {
       const std::string what = fmt::format("drain of {}", waiters);
       ratio(what, ours, curator, waiters == 1'000 ? std::optional(3.0) : std::nullopt);

@@ -64,7 +64,8 @@ class Server {
   /// Starts the server and returns when it serves. Blocks for about 0.5 s. Throws `Error`, with the
   /// end of the server's log in it, if it does not serve; nothing is left behind then.
   explicit Server(ServerOptions options = {});
-  /// Kills the server and removes its folder.
+  /// Kills the server and removes its folder. When an exception ends its life (a test that threw), the end of the log
+  /// of a server that was still wanted is written to the standard error.
   ~Server();
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;

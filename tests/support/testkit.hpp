@@ -24,8 +24,9 @@ namespace testkit {
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
-/// How long a test waits for what must happen; never how long it waits for what should not.
-inline constexpr auto patience = 30s;
+/// How long a test waits for what must happen; never how long it waits for what should not. Longer than the half minute
+/// for which the leader of a new ensemble has been seen to sit on a request.
+inline constexpr auto patience = 60s;
 
 inline SteadyClock::time_point soon() { return SteadyClock::now() + patience; }
 

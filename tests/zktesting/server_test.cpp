@@ -5,10 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <stdexcept>
 
 #include "testing_support.hpp"
 #include "zktesting/detail/server_process.hpp"
@@ -249,6 +251,22 @@ TEST(Server, FindsJavaInThePathOnly) {
   const auto text = error_of([] { Server{}; });
   ::setenv("PATH", before.c_str(), 1);
   EXPECT_NE(text.find("install default-jre-headless"), std::string::npos) << text;
+}
+
+TEST(Server, ShowsItsLogWhenAnExceptionEndsItsLife) {
+  const auto shown_when = [](bool throws) {
+    ::testing::internal::CaptureStderr();
+    try {
+      const Server server;
+      if (throws) throw std::runtime_error("a test went wrong");
+    } catch (const std::runtime_error&) {
+    }
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string shown = shown_when(true);
+  EXPECT_NE(shown.find("the end of the log of the server on 127."), std::string::npos) << shown;
+  EXPECT_GT(std::count(shown.begin(), shown.end(), '\n'), 5) << shown;
+  EXPECT_EQ(shown_when(false), "");
 }
 
 TEST(Server, AFailedStartTellsTheLogAndLeavesNothing) {

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -22,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr auto stop_timeout = std::chrono::seconds(10);
 constexpr auto kill_timeout = std::chrono::seconds(30);
 constexpr auto pause_timeout = std::chrono::seconds(10);
-constexpr std::size_t log_tail_lines = 25;
+constexpr std::size_t log_tail_lines = 40;
 
 bool is_tmpfs(const char* path) {
   constexpr long tmpfs_magic = 0x01021994;
@@ -191,6 +193,20 @@ void ServerProcess::write_files() {
   }
   if (!file.flush()) {
     throw Error("cannot write " + (directory_ / "zoo.cfg").string());
+  }
+}
+
+ServerProcess::~ServerProcess() {
+  if (std::uncaught_exceptions() > exceptions_ && wanted_) show_log();
+}
+
+void ServerProcess::show_log() const noexcept {
+  try {
+    const std::string text =
+        fmt::format("zktesting: the end of the log of the server on {}:\n{}\n", plan_.endpoint.text(), end_of_log());
+    (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  } catch (const std::exception&) {
+    // The exception that is on its way matters more.
   }
 }
 

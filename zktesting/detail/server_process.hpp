@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,6 +38,11 @@ class ServerProcess {
  public:
   /// Makes the folder; starts nothing.
   explicit ServerProcess(ServerPlan plan);
+  /// Ends the process and removes the folder. If an exception is the reason, and the server still runs, the end of its
+  /// log goes to the standard error: nobody can read it later.
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
 
   /// Starts the process if it is not running.
   void launch();
@@ -66,7 +72,10 @@ class ServerProcess {
   [[nodiscard]] std::map<std::string, std::string> configuration() const;
   [[noreturn]] void fail(const std::string& what) const;
 
+  void show_log() const noexcept;
+
   const ServerPlan plan_;
+  const int exceptions_ = std::uncaught_exceptions();
   std::filesystem::path directory_;
   mutable std::mutex mutex_;
   std::unique_ptr<Guard> guard_;
