@@ -20,6 +20,9 @@ constexpr auto descriptor_pause = std::chrono::milliseconds(50);   // Before the
 constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect.
 constexpr int not_connected_state = 999;  // The C client closed its socket after a failed send, without an event.
 
+// Its socket's connection does not stand yet.
+bool connects(zhandle_t* zh) { return zoo_state(zh) == ZOO_CONNECTING_STATE; }
+
 }  // namespace
 
 Handle::Handle(asio::io_context& context, HandleOwner& owner)
@@ -159,7 +162,7 @@ void Handle::drive() {
     if (fd != -1 && listens_for_write_ && !wants_write) stop_listening();
     const bool ready = fd != -1 && (descriptor_.is_open() || take_descriptor(fd));
     // Before the handshake there is nothing to read, but the C client would.
-    if (ready && (interest & ZOOKEEPER_READ) != 0 && !shakes_hands()) arm_read();
+    if (ready && (interest & ZOOKEEPER_READ) != 0 && !connects(zh_) && !shakes_hands()) arm_read();
     if (ready && wants_write) arm_write();
     arm_timer(std::chrono::seconds(wait.tv_sec) + std::chrono::microseconds(wait.tv_usec));
     if (ready && !connected_) arm_timer(give_up_on_silence());
@@ -275,6 +278,11 @@ void Handle::process(int events) {
   if (aside_ || (phase_ != Phase::open && phase_ != Phase::draining)) return;
   if (shakes_hands()) {
     shake_hands();
+    return;
+  }
+  // What the C client begins to read now it forgets, with its memory, as soon as the connection stands.
+  if (connects(zh_) && (events & ZOOKEEPER_WRITE) == 0) {
+    drive();
     return;
   }
   // One call takes one reply. The bound keeps one busy session from starving the others.
