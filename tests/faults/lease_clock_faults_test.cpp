@@ -113,19 +113,19 @@ TEST_F(LeaseClockFaultsTest, HeartbeatsEndWithTheLastLease) {
 }
 
 TEST_F(LeaseClockFaultsTest, AShortLeaseSendsNoHeartbeat) {
-  const Client client = proxied();
-  client.connect();
-  Mutex mutex(client, "/lock");
   const auto short_and_silent = [&] {
+    const Client client = proxied();
+    client.connect();
+    Mutex mutex(client, "/lock");
     const std::size_t before = proxy.request_count(zktesting::RequestType::multi);
     const auto begin = BootClock::now();
     mutex.acquire().release();
-    if (BootClock::now() - begin > session_timeout / 12) return false;  // Not short: the machine is too busy.
+    mutex.acquire().release();
+    if (BootClock::now() - begin > session_timeout / 8) return false;  // Not short: the machine is too busy.
     EXPECT_EQ(proxy.request_count(zktesting::RequestType::multi), before);
     return true;
   };
-  for (int i = 0; i < 5; ++i)
-    ASSERT_TRUE(eventually(short_and_silent));
+  EXPECT_TRUE(eventually(short_and_silent));
 }
 
 TEST_F(LeaseClockFaultsTest, LostFiresBeforeAPausedServerCanDeleteTheNode) {
