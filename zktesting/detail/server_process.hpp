@@ -38,8 +38,8 @@ class ServerProcess {
  public:
   /// Makes the folder; starts nothing.
   explicit ServerProcess(ServerPlan plan);
-  /// Ends the process and removes the folder. If an exception is the reason, and the server still runs, the end of its
-  /// log goes to the standard error: nobody can read it later.
+  /// Ends the process and removes the folder. If an exception is the reason, and nobody had ended the server, the end of
+  /// its log goes to the standard error: nobody can read it later.
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
