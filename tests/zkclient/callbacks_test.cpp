@@ -1,5 +1,7 @@
 #include "zkclient/detail/callbacks.hpp"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -12,6 +14,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include <zkclient/error.hpp>
 
 #include "tests/support/eventually.hpp"
 
@@ -96,6 +100,28 @@ class Reliever {
   bool backlog_ = false;
   bool ended_ = false;
   std::thread thread_;
+};
+
+// While it lives the system starts no thread: its stack would be larger than the address space.
+class NoThreads {
+ public:
+  NoThreads() {
+    EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t huge{};
+    EXPECT_EQ(::pthread_attr_init(&huge), 0);
+    EXPECT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 52), 0);
+    EXPECT_EQ(::pthread_setattr_default_np(&huge), 0);
+    ::pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    EXPECT_EQ(::pthread_setattr_default_np(&before_), 0);
+    ::pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
 };
 
 class CallbackPoolTest : public ::testing::Test {
@@ -224,6 +250,41 @@ TEST_F(CallbackPoolTest, SeveralUrgentTasksDoNotWaitForEachOther) {
   }
   EXPECT_TRUE(eventually([&] { return running == max_threads; }));
   release.open();
+}
+
+TEST_F(CallbackPoolTest, TasksWaitWhileThereIsNoThreadToBeHad) {
+  Gate& release = gate();
+  Gate& blocked = gate();
+  Gate& ordinary = gate();
+  Gate& urgent = gate();
+  std::atomic<int> done{0};
+  post([&] {
+    blocked.open();
+    release.wait();
+  });
+  ASSERT_TRUE(blocked.wait());
+  {
+    const NoThreads scarcity;
+    post(
+        [&] {
+          ++done;
+          urgent.open();
+        },
+        true);
+    post([&] {
+      ++done;
+      ordinary.open();
+    });
+    EXPECT_FALSE(eventually([&] { return done > 0; }, 100ms)) << "the scarcity is none";
+  }
+  EXPECT_TRUE(urgent.wait());
+  EXPECT_TRUE(ordinary.wait());
+  release.open();
+}
+
+TEST_F(CallbackPoolTest, WithoutAThreadThereIsNoPool) {
+  const NoThreads scarcity;
+  EXPECT_THROW(CallbackPool(1, [] {}), zkclient::Error);
 }
 
 TEST_F(CallbackPoolTest, HelpersGoAwayWhenTheyAreNotNeeded) {

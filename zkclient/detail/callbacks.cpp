@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <list>
+#include <system_error>
 #include <vector>
+
+#include <zkclient/error.hpp>
 
 namespace zkclient::detail {
 namespace {
@@ -35,6 +38,7 @@ struct CallbackPool::Shared {
   std::function<void()> on_backlog;
 
   int ready() const { return idle + starting; }
+  bool lacks_threads() const { return ready() < static_cast<int>(urgent.size()); }
   bool may_start() const { return !urgent.empty() || (!tasks.empty() && !baton_taken); }
 };
 
@@ -42,7 +46,7 @@ CallbackPool::CallbackPool(int max_threads, std::function<void()> on_backlog) : 
   shared_->max_threads = max_threads;
   shared_->on_backlog = std::move(on_backlog);
   const std::lock_guard lock(shared_->mutex);
-  add_thread(shared_);
+  if (!add_thread(shared_)) throw Error(Errc::system_error, "runtime", "", "there is no thread for callbacks");
 }
 
 CallbackPool::~CallbackPool() { stop(); }
@@ -53,9 +57,10 @@ bool CallbackPool::schedule(Task& task, bool urgent) {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->stopping) return false;
     (urgent ? shared_->urgent : shared_->tasks).push_back(std::move(task));
-    if (urgent && shared_->ready() < static_cast<int>(shared_->urgent.size())) {
-      add_thread(shared_);
-    } else if (!urgent && (shared_->baton_taken || shared_->ready() == 0) && !shared_->backlog) {
+    // Urgent ones have to wait only if there is no thread to be had.
+    const bool waits =
+        urgent ? shared_->lacks_threads() && !add_thread(shared_) : shared_->baton_taken || shared_->ready() == 0;
+    if (waits && !shared_->backlog) {
       shared_->backlog = report = true;
       shared_->baton_at_relief = shared_->baton;
     }
@@ -67,13 +72,16 @@ bool CallbackPool::schedule(Task& task, bool urgent) {
 
 bool CallbackPool::relieve() {
   const std::lock_guard lock(shared_->mutex);
-  shared_->backlog = !shared_->tasks.empty() && !shared_->stopping;
+  const bool urgent = shared_->lacks_threads();
+  const bool ordinary = !shared_->tasks.empty();
+  shared_->backlog = (urgent || ordinary) && !shared_->stopping;
   if (!shared_->backlog) return false;
-  if (shared_->baton_taken && shared_->baton == shared_->baton_at_relief) {
+  if (urgent) add_thread(shared_);
+  if (ordinary && shared_->baton_taken && shared_->baton == shared_->baton_at_relief) {
     shared_->baton_taken = false;
     ++shared_->baton;
   }
-  if (!shared_->baton_taken) {
+  if (ordinary && !shared_->baton_taken) {
     const bool full = static_cast<int>(shared_->threads.size()) >= shared_->max_threads;
     if (shared_->ready() == 0 && !full) add_thread(shared_);
     shared_->work.notify_one();
@@ -82,12 +90,17 @@ bool CallbackPool::relieve() {
   return true;
 }
 
-void CallbackPool::add_thread(const std::shared_ptr<Shared>& shared) {
+bool CallbackPool::add_thread(const std::shared_ptr<Shared>& shared) {
   for (std::thread& thread : shared->leaving)
     thread.join();  // Short: it has nothing left to do but return.
   shared->leaving.clear();
-  shared->threads.emplace_back([shared] { work(shared); });
+  try {
+    shared->threads.emplace_back([shared] { work(shared); });
+  } catch (const std::system_error&) {
+    return false;
+  }
   ++shared->starting;
+  return true;
 }
 
 void CallbackPool::work(const std::shared_ptr<Shared>& shared) {

@@ -22,6 +22,8 @@ using Task = UniqueFunction<void()>;
 /// milliseconds for as long as that returns true.
 class CallbackPool {
  public:
+  /// Throws Error (system_error) when not even one thread is to be had. Later on tasks wait for those that exist, and
+  /// for a better time.
   CallbackPool(int max_threads, std::function<void()> on_backlog);
   ~CallbackPool();
 
@@ -35,7 +37,8 @@ class CallbackPool {
  private:
   struct Shared;
   static void work(const std::shared_ptr<Shared>& shared);
-  static void add_thread(const std::shared_ptr<Shared>& shared);  // Requires the lock.
+  // Requires the lock. False when no thread is to be had.
+  static bool add_thread(const std::shared_ptr<Shared>& shared);
 
   std::shared_ptr<Shared> shared_;
 };

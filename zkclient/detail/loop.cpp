@@ -150,7 +150,8 @@ void Loop::stop() {
     resolver_.abandon();
   });
   work_.reset();
-  thread_.join();
+  // Unless it could not be started.
+  if (thread_.joinable()) thread_.join();
   log_group_->wait();  // The last messages.
   if (pool_) pool_->stop();
 }
