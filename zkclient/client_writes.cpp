@@ -38,6 +38,7 @@ void check_create(const Path& path, const CreateOptions& options) {
     refuse("parents are containers or persistent nodes");
   }
   detail::check_acl("create", path, options.acl);
+  if (options.parents) detail::check_acl("create parents of", path, options.parent_acl);
 }
 
 Plan<Created> plan_create(const CorePtr& core, const Path& path, DataView data, const CreateOptions& options) {
@@ -81,7 +82,7 @@ Awaitable<Result<Created>> create_with_care(CorePtr core, Plan<Created> plan, Cr
       reply = co_await core->perform(std::move(request), call);
     }
     if (options.parents && reply.failed(Errc::no_node) && parent != "/") {
-      Reply above = co_await core->ensure(parent, options.parent_mode, options.acl, call);
+      Reply above = co_await core->ensure(parent, options.parent_mode, options.parent_acl, call);
       if (!above.ok()) co_return detail::to_error(above, "create parents of", plan.path);
       continue;
     }

@@ -85,6 +85,7 @@ struct CreateOptions {
   /// Create missing parents first. Those stay when the create itself fails or is given up.
   bool parents = false;
   CreateMode parent_mode = CreateMode::container;  ///< What they are made as; or CreateMode::persistent.
+  AclList parent_acl = open_acl();                 ///< Theirs; `acl` is of the node alone.
   /// Put a unique id before the node's name ("_c_<uuid>-", Curator's protected create), so that a create whose
   /// reply was lost is found again instead of being in doubt. Where it stays in doubt all the same (the deadline, a stop
   /// request, a lost session), the node that may have been made is being removed in the background.

@@ -138,6 +138,31 @@ TEST_F(AclTest, ARefusedIdentityIsAnErrorThatDoesNotShowIt) {
   EXPECT_EQ(next.state(), ConnectionState::connected);
 }
 
+TEST_F(AclTest, EnsureNeedsNoRightsWhereNothingIsMissing) {
+  const Client client = make_client();
+  client.create("/closed");
+  client.create("/closed/there");
+  client.set_acl("/closed", {{Acl::all & ~Acl::create, "world", "anyone"}});
+  EXPECT_NO_THROW(client.ensure("/closed/there"));
+  EXPECT_NO_THROW(client.ensure("/closed/there/below"));
+  EXPECT_EQ(error_of([&] { client.ensure("/closed/missing"); }), Errc::no_auth);
+  EXPECT_EQ(error_of([&] { client.ensure("/closed/missing/below"); }), Errc::no_auth);
+  EXPECT_FALSE(client.exists("/closed/missing"));
+}
+
+TEST_F(AclTest, ParentsHaveRightsOfTheirOwn) {
+  const Client client = make_client();
+  const AclList no_admin = {{Acl::all & ~Acl::admin, "world", "anyone"}};
+  client.create("/a/b/c", "", {.acl = zkclient::read_only_acl(), .parents = true});
+  EXPECT_EQ(client.get_acl("/a").acl, zkclient::open_acl());
+  EXPECT_EQ(client.get_acl("/a/b").acl, zkclient::open_acl());
+  EXPECT_EQ(client.get_acl("/a/b/c").acl, zkclient::read_only_acl());
+  client.create("/p/q", "", {.parents = true, .parent_acl = no_admin});
+  EXPECT_EQ(client.get_acl("/p").acl, no_admin);
+  EXPECT_EQ(client.get_acl("/p/q").acl, zkclient::open_acl());
+  EXPECT_EQ(error_of([&] { client.create("/x/y", "", {.parents = true, .parent_acl = {}}); }), Errc::invalid_acl);
+}
+
 class AuthSessionTest : public testkit::FaultTest {};
 
 TEST_F(AuthSessionTest, IdentitiesAreProvenAgainOnEachNewSession) {
@@ -198,6 +223,24 @@ TEST_F(AuthSessionTest, AddingBeforeTheServerIsReachableWaitsForIt) {
   proxy.refuse(false);
   EXPECT_FALSE(added.take());
   client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
+}
+
+TEST_F(AuthSessionTest, ACallThatIsGivenUpCostsAnotherOneNothing) {
+  proxy.refuse(true);
+  const Client client = proxied();
+  Box<std::error_code> added;
+  client.async_add_auth("digest", "alice:secret", [&](const Result<void>& result) { added.put(result.code()); },
+                        {.deadline = testkit::soon()});
+  const auto soon = testkit::SteadyClock::now() + 50ms;
+  EXPECT_EQ(error_of([&] { client.add_auth("digest", "alice:secret", {.deadline = soon}); }), Errc::deadline_exceeded);
+  proxy.refuse(false);
+  EXPECT_FALSE(added.take());
+  client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
+  const Session first = client.session();
+  const auto secret = first.credentials();
+  zktesting::expire(server.connect_string(), secret.id, secret.password);
+  ASSERT_TRUE(testkit::stopped(first.lost()));
+  EXPECT_EQ(client.get("/private", {.deadline = testkit::soon()}).data, "x") << "not proven on the next session";
 }
 
 TEST_F(AuthSessionTest, ALostAnswerIsAskedForAgain) {

@@ -33,11 +33,15 @@ Awaitable<Reply> ClientCore::add_auth(Credential credential, Call call) {
   const std::shared_ptr<Credential> known = remember(std::move(credential));
   Request request = make_request(OpType::authenticate, "/");
   request.credential = known;
+  ++known->calls;
   Reply sent = co_await perform(std::move(request), call);
+  --known->calls;
   if (!sent.ok()) {
-    if (!known->confirmed) forget(known);
+    // Not what another call has proven, or is about to prove.
+    if (known->calls == 0 && !known->sent) forget(known);
     co_return sent;
   }
+  known->sent = true;
   // There is no telling whose answer an answer to an authentication is. But a server that refuses one closes the
   // connection and reads no further: what was sent behind it is answered only if it was accepted.
   Reply answer = co_await perform(make_request(OpType::exists, "/"), call);

@@ -80,6 +80,11 @@ Awaitable<Reply> ClientCore::ensure(std::string path, CreateMode mode, AclList a
       if (!above.ok()) co_return above;
       continue;
     }
+    if (reply.failed(Errc::no_auth)) {
+      // The server asks for the right to create before it looks whether there is anything to be created.
+      Reply seen = co_await perform(make_request(OpType::exists, path), call);
+      if (!seen.failed(Errc::no_node)) co_return seen;
+    }
     // Whoever created it, what counts is that it exists: a lost reply is resolved by trying again.
     if (reply.failed(Errc::in_doubt) && !reply.given_up) continue;
     co_return reply;

@@ -49,6 +49,8 @@ struct Credential {
   std::string secret;
   bool confirmed = false;  ///< A server has accepted it.
   bool refused = false;
+  bool sent = false;  ///< Handed to the C client by a call that asked for it.
+  int calls = 0;      ///< That have not sent it yet.
 };
 
 /// One request to the server. Paths are full: the client's prefix is already in front.
