@@ -19,14 +19,13 @@ Work<void> ensuring(const CorePtr& core, const Path& path, CreateMode mode) {
   if (mode != CreateMode::container && mode != CreateMode::persistent) {
     throw Error(Errc::invalid_argument, "ensure", path.str(), "only container and persistent nodes can be parents");
   }
-  return [core, path, mode](Call limits) {
-    return [](CorePtr owner, Path target, CreateMode kind, Call call) -> Awaitable<Result<void>> {
-      std::string full = owner->full(target);
+  return [core, path, full = core->full(path), mode](Call limits) {
+    return [](CorePtr owner, Path target, std::string node, CreateMode kind, Call call) -> Awaitable<Result<void>> {
       AclList acl = open_acl();
-      Reply reply = co_await owner->ensure(std::move(full), kind, std::move(acl), std::move(call));
+      Reply reply = co_await owner->ensure(std::move(node), kind, std::move(acl), std::move(call));
       if (!reply.ok()) co_return detail::to_error(reply, "ensure", target.str());
       co_return Result<void>();
-    }(core, path, mode, std::move(limits));
+    }(core, path, full, mode, std::move(limits));
   };
 }
 

@@ -8,10 +8,14 @@
 #include <fstream>
 #include <future>
 #include <map>
+#include <new>
 #include <set>
 #include <thread>
 
+#include <zkrecipes/mutex.hpp>
+
 #include "tests/support/testkit.hpp"
+#include "zkclient/detail/calls.hpp"
 
 namespace {
 
@@ -297,6 +301,12 @@ TEST_F(ClientTest, ContainersAndTtlNodes) {
     EXPECT_TRUE(eventually([&] { return !c().exists("/short"); }));
   }
   EXPECT_TRUE(c().exists("/ttl"));
+}
+
+TEST_F(ClientTest, TheLongestOperationTimeoutIsNoTimeout) {
+  const Client patient = make_client({.operation_timeout = std::chrono::milliseconds::max()});
+  EXPECT_FALSE(patient.exists("/a"));
+  EXPECT_NO_THROW(patient.ensure("/a"));
 }
 
 TEST_F(ClientTest, CreateMakesMissingParents) {
@@ -799,6 +809,50 @@ TEST(ClientWithoutServerTest, OperationTimeoutIsTheDefaultDeadline) {
   Box<Result<void>> removed;
   client.async_remove("/a", any_version, into(removed));
   EXPECT_EQ(removed.take().code(), Errc::deadline_exceeded);
+}
+
+TEST(ClientWithoutServerTest, PathsThatThePrefixMakesTooLongAreRefused) {
+  const Client client(nowhere, {.prefix = Path("/" + std::string(60'000, 'p'))});
+  const Path path("/" + std::string(5'535, 'q'));
+  const CallOptions soon{.deadline = SteadyClock::now() + 1s};
+  const auto refused = [](const std::function<void()>& call) { EXPECT_EQ(error_of(call), Errc::invalid_path); };
+  refused([&] { client.create(path, "", {}, soon); });
+  refused([&] { client.create(path, "", {.parents = true, .protection = true}, soon); });
+  refused([&] { client.get(path, soon); });
+  refused([&] { client.ensure(path, CreateMode::container, soon); });
+  refused([&] { client.remove_tree(path, soon); });
+  refused([&] { client.remove_in_background(path); });
+  refused([&] {
+    client.async_get(
+        path, [](const Result<NodeData>&) {}, soon);
+  });
+  refused([&] {
+    client.async_ensure(
+        path, CreateMode::container, [](const Result<void>&) {}, soon);
+  });
+  refused([&] {
+    zkrecipes::Mutex mutex(client, path);
+    (void)mutex.acquire(soon);
+  });
+  const Path longest("/" + std::string(5'534, 'q'));
+  EXPECT_EQ(error_of([&] { client.get(longest, {.deadline = SteadyClock::now() + 50ms}); }), Errc::deadline_exceeded);
+}
+
+TEST(ClientWithoutServerTest, AnExceptionInTheMiddleOfACallIsItsResult) {
+  using zkclient::detail::Awaitable;
+  using zkclient::detail::Call;
+  using zkclient::detail::Work;
+  const Client client(nowhere);
+  const auto result_of = [&client](const std::function<void()>& step) {
+    Work<void> work = [&step](Call) -> Awaitable<Result<void>> {
+      step();
+      co_return Result<void>();
+    };
+    return zkclient::detail::wait_for_work<void>(client.impl(), CallOptions{}, std::move(work), "test", "/n");
+  };
+  EXPECT_TRUE(result_of([] {}));
+  EXPECT_EQ(result_of([] { throw Error(Errc::foreign_node, "test", "/n"); }).code(), Errc::foreign_node);
+  EXPECT_EQ(result_of([] { throw std::bad_alloc(); }).code(), Errc::in_doubt);
 }
 
 TEST(ClientWithoutServerTest, StopTokensEndEveryCall) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -44,22 +45,26 @@ void require_handler(const Function& handler, const char* operation, std::string
 template <typename T>
 using Work = UniqueFunction<Awaitable<Result<T>>(Call)>;
 
-/// Runs `work` on the loop, with the caller's deadline and stop token; `done` gets its result once, on the loop.
+/// Runs `work` on the loop, with the caller's deadline and stop token; `done` gets its result once, on the loop. An Error
+/// that `work` throws is its result; any other exception leaves open how far it came.
 /// `payload`: the bytes of data that it carries; only such work is refused when the client is overloaded.
 template <typename T>
 void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work,
               UniqueFunction<void(Result<T>)> done, const char* operation, const std::string& path,
               std::size_t payload = 0) {
   struct Job {
-    Job(const std::shared_ptr<ClientCore>& owner, std::size_t bytes) : core(owner), admission(owner, bytes) {}
+    Job(const std::shared_ptr<ClientCore>& owner, std::size_t bytes, const char* name, const std::string& where)
+        : core(owner), admission(owner, bytes), operation(name), path(where) {}
     std::shared_ptr<ClientCore> core;
     Admission admission;
+    const std::string operation;
+    const std::string path;
     std::shared_ptr<CancelScope> cancel = std::make_shared<CancelScope>();
     Work<T> work;
     UniqueFunction<void(Result<T>)> done;
     std::optional<std::stop_callback<std::function<void()>>> stop;
   };
-  const auto job = std::make_shared<Job>(core, payload);
+  const auto job = std::make_shared<Job>(core, payload, operation, path);
   job->work = std::move(work);
   job->done = std::move(done);
   if (payload != 0 && core->overloaded()) {
@@ -82,11 +87,19 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
       if (stop.stop_requested()) job->cancel->request();
     }
     auto body = [](std::shared_ptr<Job> owned, Call limits) -> Awaitable<void> {
-      Awaitable<Result<T>> running = owned->work(limits);
-      Result<T> result = co_await std::move(running);
+      std::optional<Result<T>> outcome;
+      try {
+        Awaitable<Result<T>> running = owned->work(limits);
+        Result<T> result = co_await std::move(running);
+        outcome.emplace(std::move(result));
+      } catch (const Error& error) {
+        outcome.emplace(error);
+      } catch (const std::exception& error) {
+        outcome.emplace(Error(Errc::in_doubt, owned->operation, owned->path, error.what()));
+      }
       owned->stop.reset();
       UniqueFunction<void(Result<T>)> finish = std::move(owned->done);
-      finish(std::move(result));
+      finish(std::move(*outcome));
     };
     job->core->spawn(body(job, std::move(call)));
   });

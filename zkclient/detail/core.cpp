@@ -2,6 +2,8 @@
 
 #include "zkclient/detail/core.hpp"
 
+#include <algorithm>
+
 #include <boost/asio/post.hpp>
 
 #include "zkclient/detail/security.hpp"
@@ -23,6 +25,9 @@ void check_options(const ClientOptions& options) {
   }
 }
 
+// "For ever", which is beyond what the clock can count when it is added to the time it is.
+constexpr std::chrono::milliseconds longest_operation_timeout = std::chrono::hours(24 * 365 * 100);
+
 // Never an unencrypted connection in place of an encrypted one, or an anonymous one in place of one with a login.
 void check_security(ClientOptions& options) {
   if (options.tls) options.tls = checked(std::move(*options.tls));
@@ -38,6 +43,7 @@ std::shared_ptr<ClientCore> ClientCore::start(std::shared_ptr<Loop> loop, std::s
                                               ClientOptions options) {
   check_options(options);
   check_security(options);
+  options.operation_timeout = std::min(options.operation_timeout, longest_operation_timeout);
   std::shared_ptr<ClientCore> core(new ClientCore(std::move(loop), parse_hosts(hosts), std::move(options)));
   core->loop_->add(core);
   core->shared_session_ = std::make_shared<SessionState>(core->options_.session_timeout);
@@ -78,8 +84,15 @@ void ClientCore::set_server(std::optional<std::string> address) {
 }
 
 std::string ClientCore::full(const Path& path) const {
+  const std::string& prefix = options_.prefix.str();
   if (options_.prefix.is_root()) return path.str();
-  return path.is_root() ? options_.prefix.str() : options_.prefix.str() + path.str();
+  if (path.is_root()) return prefix;
+  if (prefix.size() + path.str().size() > Path::max_size) {
+    constexpr std::size_t shown = 200;
+    const std::string start = path.str().substr(0, shown) + (path.str().size() > shown ? "..." : "");
+    throw Error(Errc::invalid_path, "path", start, "is longer than 64 KiB with the client's prefix in front");
+  }
+  return prefix + path.str();
 }
 
 std::string ClientCore::stripped(const std::string& path) const {

@@ -101,7 +101,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   /// Waits for what begin_close() began.
   void finish_close();
 
-  std::string full(const Path& path) const;             ///< With the prefix.
+  std::string full(const Path& path) const;             ///< With the prefix. Throws Error (invalid_path: too long).
   std::string stripped(const std::string& path) const;  ///< Without it.
 
   // --- On the loop thread ---
