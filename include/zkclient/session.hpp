@@ -19,13 +19,13 @@ class SessionState;
 ///   from        to          when
 ///   ----------  ----------  ---------------------------------------------------------------------------
 ///   connecting  connected   the server granted the session
-///   connecting  lost        the session that was to be resumed is not there any more
+///   connecting  lost        the session that was to be resumed is not there any more, or the SASL login failed
 ///   connected   suspended   the connection broke, or moves to new servers (Client::update_servers); the session
 ///                           may still be alive at the server
 ///   suspended   connected   reconnected within the session's time: same id, nodes and watches are there
-///   connected   lost        the lease clock ran out, or the server ended the session
-///   suspended   lost        the same, or nothing was heard for a whole session timeout
-///   any         closed      Client::close(); the last state of every session that was not lost before
+///   connected   lost        the lease clock ran out, or the server ended the session or refused the credentials
+///   suspended   lost        the same, or the SASL login failed, or nothing was heard for a whole session timeout
+///   these three closed      Client::close(); the last state of every session that was not lost before
 ///
 /// `lost` and `closed` are final for a session. After `lost` the Client opens a new session, whose states
 /// start again at `connecting`.

@@ -53,6 +53,12 @@ const std::vector<Operation>& operations() {
       {"get_and_watch", false,
        [](const Client& c, const CallOptions& call) { (void)c.get_and_watch("/n", ignore, call); }},
       {"set", true, [](const Client& c, const CallOptions& call) { c.set("/n", "new", any_version, call); }},
+      {"set_resolving", true,
+       [](const Client& c, const CallOptions& call) {
+         zkclient::Stat seen;
+         seen.czxid = 1;
+         c.set_resolving("/n", "unique", seen, call);
+       }},
       {"exists", false, [](const Client& c, const CallOptions& call) { c.exists("/n", call); }},
       {"exists_and_watch", false,
        [](const Client& c, const CallOptions& call) { (void)c.exists_and_watch("/n", ignore, call); }},
@@ -60,6 +66,15 @@ const std::vector<Operation>& operations() {
       {"children_and_watch", false,
        [](const Client& c, const CallOptions& call) { (void)c.children_and_watch("/n", ignore, call); }},
       {"remove", true, [](const Client& c, const CallOptions& call) { c.remove("/n/child", any_version, call); }},
+      {"remove_tree", true, [](const Client& c, const CallOptions& call) { c.remove_tree("/n/child", call); }},
+      {"get_acl", false, [](const Client& c, const CallOptions& call) { c.get_acl("/n", call); }},
+      {"set_acl", true,
+       [](const Client& c, const CallOptions& call) { c.set_acl("/n", zkclient::open_acl(), any_version, call); }},
+      {"add_auth", false, [](const Client& c, const CallOptions& call) { c.add_auth("digest", "a:b", call); }},
+      {"get_config", false, [](const Client& c, const CallOptions& call) { c.get_config(call); }},
+      {"get_config_and_watch", false,
+       [](const Client& c, const CallOptions& call) { (void)c.get_config_and_watch(ignore, call); }},
+      {"reconfig", true, [](const Client& c, const CallOptions& call) { c.reconfig({.leaving = {"99"}}, call); }},
       {"commit", true,
        [](const Client& c, const CallOptions& call) { c.commit(Transaction().check("/n").set("/n", "multi"), call); }},
       {"sync", false, [](const Client& c, const CallOptions& call) { c.sync("/n", call); }},
@@ -142,8 +157,9 @@ class CallLimitsTest : public testkit::ServerTest, public ::testing::WithParamIn
   /// How many requests that change something reached the proxy.
   std::size_t writes() const {
     std::size_t count = 0;
-    for (const RequestType type : {RequestType::create, RequestType::create2, RequestType::create_container,
-                                   RequestType::remove, RequestType::set_data, RequestType::multi})
+    for (const RequestType type :
+         {RequestType::create, RequestType::create2, RequestType::create_container, RequestType::remove,
+          RequestType::set_data, RequestType::multi, RequestType::set_acl, RequestType::reconfig})
       count += proxy.request_count(type);
     return count;
   }

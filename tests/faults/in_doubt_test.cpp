@@ -83,10 +83,26 @@ std::vector<Write> changes() {
        [](const Client& c, const CallOptions& call) { c.set("/w/node", "new", 0, call); }, version},
       {"set_null", RequestType::set_data, false,
        [](const Client& c, const CallOptions& call) { c.set("/w/node", std::nullopt, 0, call); }, version},
+      {"set_resolving", RequestType::set_data, true,
+       [](const Client& c, const CallOptions& call) {
+         c.set_resolving("/w/node", "unique", c.exists("/w/node", call).value(), call);
+       },
+       version},
+      {"set_acl", RequestType::set_acl, false,
+       [](const Client& c, const CallOptions& call) { c.set_acl("/w/node", zkclient::open_acl(), any_version, call); },
+       [](const Client& c) { return c.exists("/w/node")->acl_version; }},
       {"remove", RequestType::remove, false,
        [](const Client& c, const CallOptions& call) { c.remove("/w/node", any_version, call); }, gone},
       {"remove_version", RequestType::remove, false,
        [](const Client& c, const CallOptions& call) { c.remove("/w/node", 0, call); }, gone},
+      {"remove_tree", RequestType::remove, true,
+       [](const Client& c, const CallOptions& call) { c.remove_tree("/w/node", call); }, gone},
+      {"remove_in_background", RequestType::remove, true,
+       [](const Client& c, const CallOptions& call) {
+         c.remove_in_background("/w/node");
+         EXPECT_TRUE(eventually([&] { return !c.exists("/w/node", call); }));
+       },
+       gone},
       {"commit_set", RequestType::multi, false,
        [](const Client& c, const CallOptions& call) {
          c.commit(Transaction().check("/w").set("/w/node", "new"), call);
