@@ -46,8 +46,8 @@ struct ServerOptions {
 /// - The address is a random 127.a.b.c, the port is chosen by the kernel; both stay the same for
 ///   the life of the object. Two servers never share an address, since ZooKeeper's C client
 ///   compares servers by address only.
-/// - The folder is under $TMPDIR if that is set, else under /dev/shm if that is a tmpfs, else
-///   under /tmp, and is called zktesting-XXXXXX.
+/// - The folder is under $TMPDIR if that is set, else under /dev/shm if that is a tmpfs with 512 MB
+///   free, else under /tmp, and is called zktesting-XXXXXX.
 /// - Neither the process nor the folder outlives this object, or this process: a small shell in a
 ///   session of its own kills and removes them as soon as our end of a socket is closed, whether
 ///   by the destructor, by _exit or by a SIGKILL. (A child that this process forks without exec

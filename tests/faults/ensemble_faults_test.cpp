@@ -44,11 +44,22 @@ class EnsembleFaults : public testing::Test {
   }
   // Whatever the test did, the next one finds three healthy servers.
   void TearDown() override {
+    if (HasFailure()) show_logs();
     for (std::size_t i = 0; i < ensemble().size(); ++i) {
       ensemble().heal(i);
       if (!ensemble().server(i).running()) ensemble().restart(i);
     }
     ensemble().wait_for_all(long_patience);
+  }
+
+  static void show_logs() noexcept {
+    for (std::size_t i = 0; i < ensemble().size(); ++i) {
+      try {
+        std::cerr << "--- log of server " << i << " ---\n" << ensemble().server(i).log() << "\n";
+      } catch (const std::exception& error) {
+        std::cerr << "no log of server " << i << ": " << error.what() << "\n";
+      }
+    }
   }
 
   static zktesting::Ensemble& ensemble() { return *ensemble_; }

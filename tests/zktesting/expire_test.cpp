@@ -6,14 +6,13 @@
 #include <thread>
 
 #include "testing_support.hpp"
-#include "zktesting/environment.hpp"
 
 namespace zktesting {
 namespace {
 
 class Expire : public testing::Test {
  protected:
-  const std::string address_ = SharedServer::instance().connect_string();
+  const std::string address_ = one_server();
 };
 
 TEST_F(Expire, EphemeralsAreGoneOnReturn) {

@@ -33,7 +33,7 @@ class ProxyTest : public testing::Test {
 
   WireClient connect() { return connect_to(proxy_.connect_string()); }
 
-  const std::string address_ = SharedServer::instance().connect_string();
+  const std::string address_ = one_server();
   WireClient direct_ = connect_to(address_);
   Proxy proxy_{address_};
 };

@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
 #include "testing_support.hpp"
 #include "zktesting/detail/server_process.hpp"
+#include "zktesting/ensemble.hpp"
 
 namespace zktesting {
 namespace {
@@ -23,11 +25,15 @@ namespace fs = std::filesystem;
 /// Sets an environment variable for as long as it lives.
 class Environment {
  public:
-  Environment(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
-  ~Environment() { ::unsetenv(name_); }
+  Environment(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Environment() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
 
  private:
   const char* name_;
+  std::optional<std::string> before_;
 };
 
 class Scratch {
@@ -227,6 +233,8 @@ TEST(Server, RefusesBadOptions) {
 
 TEST(Server, NamesThePackageOfWhatIsMissing) {
   const Scratch scratch;
+  const char* chosen = std::getenv("ZKRECIPES_JARS");
+  const fs::path jars = chosen != nullptr ? chosen : "/usr/share/java";
   {
     const Environment java("ZKRECIPES_JAVA", "/nowhere/java");
     EXPECT_NE(error_of([] { Server{}; }).find("default-jre-headless"), std::string::npos);
@@ -235,21 +243,19 @@ TEST(Server, NamesThePackageOfWhatIsMissing) {
     const Environment path("ZKRECIPES_JARS", scratch.path);
     EXPECT_NE(error_of([] { Server{}; }).find("zookeeper.jar not found: install libzookeeper-java"), std::string::npos);
     for (const char* jar : {"zookeeper.jar", "zookeeper-jute.jar", "slf4j-api.jar"}) {
-      fs::create_symlink(fs::path("/usr/share/java") / jar, scratch.path / jar);
+      fs::create_symlink(jars / jar, scratch.path / jar);
     }
     EXPECT_NE(error_of([] { Server{}; }).find("install libdropwizard-metrics-java"), std::string::npos);
-    fs::create_symlink("/usr/share/java/metrics-core.jar", scratch.path / "metrics-core.jar");
+    fs::create_symlink(jars / "metrics-core.jar", scratch.path / "metrics-core.jar");
     EXPECT_NE(error_of([] { Server{}; }).find("install libsnappy-java"), std::string::npos);
-    fs::create_symlink("/usr/share/java/snappy-java.jar", scratch.path / "snappy-java.jar");
+    fs::create_symlink(jars / "snappy-java.jar", scratch.path / "snappy-java.jar");
     EXPECT_TRUE(serves(Server())) << "slf4j-simple.jar is optional";
   }
 }
 
 TEST(Server, FindsJavaInThePathOnly) {
-  const std::string before = std::getenv("PATH");
-  ::setenv("PATH", "/nowhere:relative", 1);
+  const Environment path("PATH", "/nowhere:relative");
   const auto text = error_of([] { Server{}; });
-  ::setenv("PATH", before.c_str(), 1);
   EXPECT_NE(text.find("install default-jre-headless"), std::string::npos) << text;
 }
 
@@ -302,18 +308,10 @@ TEST(Server, CanBeKilledTheMomentItIsLaunched) {
   EXPECT_LT(Clock::now() - begin, 25s) << "its end was missed, and waited for";
 }
 
-/// How a process that owns a server may end without running a destructor.
+/// How a process that owns servers may end without running a destructor; "ensemble" is "killed" with an ensemble.
 class Crash : public testing::TestWithParam<const char*> {};
 
-[[noreturn]] void own_a_server_and_crash(int report, const std::string& how) {
-  Server server;
-  const Server another;
-  if (how == "paused") {
-    server.pause();
-  }
-  if (how == "stopped") {
-    server.stop();
-  }
+[[noreturn]] void report_and_crash(int report, const Server& server, const Server& another, const std::string& how) {
   const std::string text = std::to_string(server.pid()) + " " + std::to_string(another.pid()) + " " +
                            server.directory().string() + " " + another.directory().string() + "\n";
   if (::write(report, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
@@ -331,13 +329,29 @@ class Crash : public testing::TestWithParam<const char*> {};
   }
 }
 
+[[noreturn]] void own_servers_and_crash(int report, const std::string& how) {
+  if (how == "ensemble") {
+    Ensemble ensemble;
+    report_and_crash(report, ensemble.server(0), ensemble.server(1), how);
+  }
+  Server server;
+  const Server another;
+  if (how == "paused") {
+    server.pause();
+  }
+  if (how == "stopped") {
+    server.stop();
+  }
+  report_and_crash(report, server, another, how);
+}
+
 TEST_P(Crash, LeavesNeitherProcessNorFolder) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
-    own_a_server_and_crash(ends[1], GetParam());
+    own_servers_and_crash(ends[1], GetParam());
   }
   ::close(ends[1]);
   std::string text;
@@ -358,7 +372,7 @@ TEST_P(Crash, LeavesNeitherProcessNorFolder) {
   EXPECT_TRUE(eventually([&] { return !fs::exists(folder1) && !fs::exists(folder2); }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Server, Crash, testing::Values("killed", "abort", "exit", "paused", "stopped"),
+INSTANTIATE_TEST_SUITE_P(Server, Crash, testing::Values("killed", "abort", "exit", "paused", "stopped", "ensemble"),
                          [](const auto& crash) { return std::string(crash.param); });
 
 }  // namespace

@@ -26,17 +26,20 @@ constexpr auto kill_timeout = std::chrono::seconds(30);
 constexpr auto pause_timeout = std::chrono::seconds(10);
 constexpr std::size_t log_tail_lines = 40;
 
-bool is_tmpfs(const char* path) {
+// In memory, and with room for some servers: containers often have 64 MB there.
+bool is_spacious_tmpfs(const char* path) {
   constexpr long tmpfs_magic = 0x01021994;
+  constexpr unsigned long long room = 512ULL << 20;
   struct statfs info {};
-  return ::statfs(path, &info) == 0 && static_cast<long>(info.f_type) == tmpfs_magic;
+  return ::statfs(path, &info) == 0 && static_cast<long>(info.f_type) == tmpfs_magic &&
+         info.f_bavail * static_cast<unsigned long long>(info.f_bsize) >= room;
 }
 
 fs::path base_directory() {
   if (const char* chosen = std::getenv("TMPDIR"); chosen != nullptr && *chosen != '\0') {
     return fs::absolute(chosen);
   }
-  if (is_tmpfs("/dev/shm") && ::access("/dev/shm", W_OK | X_OK) == 0) {
+  if (is_spacious_tmpfs("/dev/shm") && ::access("/dev/shm", W_OK | X_OK) == 0) {
     return "/dev/shm";
   }
   return "/tmp";
