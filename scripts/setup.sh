@@ -4,7 +4,9 @@
 # cannot be installed next to the packages that are there is unpacked into build/deps, where the
 # build looks first.
 #
-#   scripts/setup.sh            compiler, CMake, libraries; for the tests a ZooKeeper server, Curator, kazoo, spin
+#   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
+#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, docker-compose: where one of them cannot be installed,
+#                               the tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
@@ -15,15 +17,15 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=$root/build/deps
 
-with_lint=0 with_clang=0 with_bench=0 with_tls=0
+with_tests=0 with_lint=0 with_clang=0 with_bench=0 with_tls=0
 for argument in "$@"; do
   case $argument in
+    --tests) with_tests=1 ;;
     --lint) with_lint=1 ;;
     --clang) with_clang=1 ;;
     --bench) with_bench=1 ;;
     --tls) with_tls=1 ;;
-    --interop) ;;  # Part of the tests now.
-    --all) with_lint=1 with_clang=1 with_bench=1 with_tls=1 ;;
+    --all) with_tests=1 with_lint=1 with_clang=1 with_bench=1 with_tls=1 ;;
     -h | --help) sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) echo "setup: unknown option $argument (see --help)" >&2; exit 2 ;;
   esac
@@ -77,11 +79,14 @@ have_kazoo() {
   have_file lib/python3/dist-packages/kazoo/__init__.py || python3 -c 'import kazoo' 2>/dev/null
 }
 
-missing=()
+have_docker_compose() { have_command docker-compose || docker compose version >/dev/null 2>&1; }
+
+missing=() optional=()
 need() { local package=$1; shift; "$@" || missing+=("$package"); }
+want() { local package=$1; shift; "$@" || optional+=("$package"); }  # the setup does not fail without it
 
 find_missing() {
-  missing=()
+  missing=() optional=()
   need g++ have_command g++
   need cmake have_command cmake
   need ninja-build have_command ninja
@@ -92,13 +97,15 @@ find_missing() {
   need libgtest-dev have_library gtest_main
   need libzookeeper-java have_server
   need default-jre-headless have_java
-  # For the tests beside other libraries, which are skipped without them: not asked of those who may not install.
-  if ((EUID == 0)) || { have_command sudo && sudo -n true 2>/dev/null; }; then
-    need default-jdk-headless have_command javac
-    need libcurator-recipes-java have_curator
-    need python3-kazoo have_kazoo
-    # For the model of the two-phase commit, which is skipped without it.
-    need spin have_command spin
+  if ((with_tests)); then
+    # For the tests beside other libraries.
+    want default-jdk-headless have_command javac
+    want libcurator-recipes-java have_curator
+    want python3-kazoo have_kazoo
+    # For the model of the two-phase commit.
+    want spin have_command spin
+    # For docker-compose.yml.
+    want docker-compose have_docker_compose
   fi
   if ((with_lint)); then
     need clang-format have_command clang-format
@@ -119,16 +126,26 @@ find_missing() {
   fi
 }
 
+skip() { say "skipping $1: the tests that need it are skipped ($2)"; }  # $1: an optional package, $2: why
+
+skip_all() {  # $1: why
+  local package
+  for package in "${optional[@]+"${optional[@]}"}"; do skip "$package" "$1"; done
+}
+
 find_missing
-if ((${#missing[@]} == 0)); then
+if ((${#missing[@]} + ${#optional[@]} == 0)); then
   say "nothing is missing"
   exit 0
 fi
-say "missing: ${missing[*]}"
+((${#missing[@]} == 0)) || say "missing: ${missing[*]}"
+((${#optional[@]} == 0)) || say "missing, for some tests: ${optional[*]}"
 
 # --- How may we install? ---
 
 if ! have_command apt-get || ! have_command dpkg-deb; then
+  skip_all "this is not Debian"
+  ((${#missing[@]})) || exit 0
   die "this is not Debian (no apt-get). Install by hand what these Debian packages contain:" \
     "  ${missing[*]}"
 fi
@@ -136,10 +153,13 @@ fi
 as_root=()
 may_install=1
 if ((EUID != 0)); then
-  if have_command sudo && { sudo -n true 2>/dev/null || [[ -t 0 && -t 1 ]]; }; then
+  # Nobody is asked for a password because of optional packages alone.
+  if have_command sudo && { sudo -n true 2>/dev/null || [[ ${#missing[@]} -gt 0 && -t 0 && -t 1 ]]; }; then
     as_root=(sudo)
   else
     may_install=0
+    skip_all "it takes root to install it"
+    ((${#missing[@]})) || exit 0
     say "neither root nor sudo: unpacking what can be used without being installed"
   fi
 fi
@@ -202,6 +222,21 @@ sort_packages() {
   fi
 }
 
+sort_optional() {  # to install: those that go with what is there and with what is going to be there
+  extra=()
+  local package gone
+  for package in "${optional[@]+"${optional[@]}"}"; do
+    gone=$(would_remove "${install[@]+"${install[@]}"}" "${extra[@]+"${extra[@]}"}" "$package")
+    if [[ -z $gone ]]; then
+      extra+=("$package")
+    elif [[ $gone == '?' ]]; then
+      skip "$package" "apt-get cannot install it"
+    else
+      skip "$package" "installing it would remove: ${gone% }"
+    fi
+  done
+}
+
 unpack_into_deps() {  # $@: packages
   local work package archive
   work=$(mktemp -d)
@@ -236,14 +271,24 @@ else
 fi
 
 sort_packages
-if ((${#install[@]})); then
-  say "step 2 of 3: installing ${install[*]}"
-  "${apt[@]}" install -y --no-install-recommends --no-remove "${install[@]}" ||
-    die "apt-get could not install: ${install[*]}" \
-        "Is there a network? Its own message is above this line."
+extra=()
+((!may_install)) || sort_optional
+if ((${#install[@]} + ${#extra[@]})); then
+  all=("${install[@]+"${install[@]}"}" "${extra[@]+"${extra[@]}"}")
+  say "step 2 of 3: installing ${all[*]}"
 else
   say "step 2 of 3: nothing to install"
 fi
+if ((${#install[@]})); then
+  "${apt[@]}" install -y --no-install-recommends --no-remove "${install[@]}" ||
+    die "apt-get could not install: ${install[*]}" \
+        "Is there a network? Its own message is above this line."
+fi
+# One by one, so that one that fails takes no other with it.
+for package in "${extra[@]+"${extra[@]}"}"; do
+  "${apt[@]}" install -y --no-install-recommends --no-remove "$package" ||
+    skip "$package" "apt-get could not install it, its own message is above this line"
+done
 
 wanted=() by_hand=()
 for package in "${unpack[@]+"${unpack[@]}"}"; do

@@ -45,10 +45,10 @@ step() { printf '%s== %s%s (%d s)\n' "$bold" "$*" "$plain" $((SECONDS - started)
 cd "$root"
 step "setup"
 if ((setup)); then
-  options=()
+  options=(--tests)
   [[ $preset != clang ]] || options+=(--clang)
   [[ $preset != tls ]] || options+=(--tls)
-  scripts/setup.sh "${options[@]+"${options[@]}"}"
+  scripts/setup.sh "${options[@]}"
 fi
 
 if [[ $preset == tls ]]; then

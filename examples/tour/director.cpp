@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 constexpr auto reading_time = 1500ms;  // Before an act, for people to read what it is about.
 constexpr auto step_limit = 20s;       // Plus some session timeouts: a server may grant long ones.
-constexpr auto total_limit = 55s;
+constexpr auto total_limit = 40s;
 
 std::vector<std::string> crew_names() { return {"ann", "bob", "cat", "dan", "eve"}; }
 
