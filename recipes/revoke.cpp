@@ -1,6 +1,7 @@
 #include <zkrecipes/revoke.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "recipes/detail/queue_decider.hpp"
 #include "recipes/detail/revocation.hpp"
@@ -61,6 +62,13 @@ Awaitable<Reply> insist(ClientPtr client, Request request, Call call) {
   } while (reply.failed(Errc::in_doubt) && !reply.given_up);
   if (reply.failed(Errc::in_doubt)) reply.error = reply.given_up;
   co_return reply;
+}
+
+// Ephemeral. Persistent nodes have no owner, containers the lowest number, nodes with a time to live 0xff on top of it.
+bool is_sessions(const Reply& node) {
+  constexpr std::uint64_t container = std::uint64_t{1} << 63U;
+  const auto owner = static_cast<std::uint64_t>(node.stat.ephemeral_owner);
+  return owner != 0 && owner != container && (owner >> 56U) != 0xffU;
 }
 
 bool was_gone(const Reply& reply) {
@@ -125,13 +133,15 @@ Awaitable<Result<RevokeOutcome>> revoke_all(ClientPtr client, std::vector<Target
   co_return outcome;
 }
 
-// Which of `names` goes with the single node at `node`, if that is one: the one made by the same transaction.
-Awaitable<Result<Target>> find_single(ClientPtr client, std::string directory, std::vector<std::string> names,
-                                      Call call) {
+// The single node, and which of `names` goes with it: the one made by the same transaction. nullopt: what has its name
+// is no contender's, the directory of another lock for example.
+Awaitable<Result<std::optional<Target>>> find_single(ClientPtr client, std::string directory,
+                                                     std::vector<std::string> names, Call call) {
   Target target{detail::child_path(directory, single_name)};
   Request look = zk::make_request(OpType::exists, target.node);
   Reply node = co_await client->perform(std::move(look), call);
   if (!node.ok() && !node.failed(Errc::no_node)) co_return zk::to_error(node, operation, client->stripped(target.node));
+  if (node.ok() && !is_sessions(node)) co_return std::optional<Target>();
   for (const std::string& name : names) {
     if (!node.ok() || !detail::is_holding(name, single_name)) continue;
     std::string path = detail::child_path(directory, name);
@@ -139,7 +149,11 @@ Awaitable<Result<Target>> find_single(ClientPtr client, std::string directory, s
     Reply holding = co_await client->perform(std::move(request), call);
     if (holding.ok() && holding.stat.czxid == node.stat.czxid) target.holding = std::move(path);
   }
-  co_return target;
+  co_return std::optional<Target>(std::move(target));
+}
+
+Error refusal(const zk::ClientCore& client, const std::string& path) {
+  return Error(Errc::invalid_argument, operation, client.stripped(path), "it is not the node of a contender");
 }
 
 Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, RevokeOptions options, Call call) {
@@ -149,12 +163,22 @@ Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, 
   if (name == single_name || detail::is_holding(name, single_name)) {
     Request list = zk::make_request(OpType::children, directory);
     Reply listed = co_await client->perform(std::move(list), call);
-    if (!listed.ok() && !listed.failed(Errc::no_node)) co_return zk::to_error(listed, operation, path);
-    Result<Target> single = co_await find_single(client, directory, std::move(listed.names), call);
+    if (!listed.ok() && !listed.failed(Errc::no_node)) {
+      co_return zk::to_error(listed, operation, client->stripped(path));
+    }
+    Result<std::optional<Target>> single = co_await find_single(client, directory, std::move(listed.names), call);
     if (!single) co_return single.error();
-    const bool asked_for = name == single_name || single->holding == path;
+    const std::optional<Target>& found = *single;
+    const bool asked_for = name == single_name || (found && found->holding == path);
     if (!asked_for) co_return RevokeOutcome::released;  // That holding is over.
-    targets = {*single};
+    if (!found) co_return refusal(*client, path);
+    targets = {*found};
+  } else {
+    Request look = zk::make_request(OpType::exists, path);
+    Reply node = co_await client->perform(std::move(look), call);
+    if (node.failed(Errc::no_node)) co_return RevokeOutcome::released;
+    if (!node.ok()) co_return zk::to_error(node, operation, client->stripped(path));
+    if (!is_sessions(node)) co_return refusal(*client, path);
   }
   Result<RevokeOutcome> outcome = co_await revoke_all(client, std::move(targets), options, call);
   co_return outcome;
@@ -166,14 +190,14 @@ Awaitable<Result<RevokeOutcome>> revoke_in(ClientPtr client, std::string directo
   if (listed.failed(Errc::no_node)) co_return RevokeOutcome::released;
   if (!listed.ok()) co_return zk::to_error(listed, operation, client->stripped(directory));
   std::vector<Target> targets;
-  for (const std::string& name : listed.names) {
-    const auto step = detail::decide_queue(listed.names, name, known_names());
-    if (step.kind == detail::QueueStep::Kind::acquired) targets.push_back({detail::child_path(directory, name)});
-  }
+  const std::vector<std::string> holding = detail::holders(listed.names, known_names());
+  for (const std::string& name : holding)
+    targets.push_back({detail::child_path(directory, name)});
   if (std::find(listed.names.begin(), listed.names.end(), single_name) != listed.names.end()) {
-    Result<Target> single = co_await find_single(client, directory, listed.names, call);
+    Result<std::optional<Target>> single = co_await find_single(client, directory, listed.names, call);
     if (!single) co_return single.error();
-    targets.push_back(*single);
+    const std::optional<Target>& found = *single;
+    if (found) targets.push_back(*found);
   }
   Result<RevokeOutcome> outcome = co_await revoke_all(client, std::move(targets), options, call);
   co_return outcome;

@@ -19,6 +19,7 @@
 /// holder releases while it is broken       released or broken; its successor is untouched in any case
 /// deadline, stop request                   deadline_exceeded, cancelled; the request may stand
 /// no access to the node                    no_auth
+/// node is not ephemeral                    revoke: invalid_argument, the node is unchanged
 namespace zkrecipes {
 
 enum class RevokeOutcome {
@@ -36,8 +37,9 @@ struct RevokeOptions {
 };
 
 /// Asks the contender with this node (Contender::node below the recipe's path, Lease::node()), whether it holds or waits.
-/// Blocks for a round trip, and for up to break_after. Any client may ask. Errors: see the table, invalid_argument (a
-/// negative time), and those common to all operations of Client.
+/// A contender's node is ephemeral; no other one, such as the directory of a lock, is written to or deleted.
+/// Blocks for a few round trips, and for up to break_after. Any client may ask. Errors: see the table, invalid_argument
+/// (a negative time, not a contender's node), and those common to all operations of Client.
 RevokeOutcome revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options = {},
                      const zkclient::CallOptions& call = {});
 /// The same; `handler` is called exactly once, on the callback executor.
@@ -45,7 +47,8 @@ void async_revoke(const zkclient::Client& client, const zkclient::Path& node, co
                   zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call = {});
 
 /// Asks all who hold at the path of a Mutex, UnfairMutex, RecursiveMutex or SharedMutex now (of a Semaphore: at its path
-/// followed by "/leases"). The mildest outcome that is true of all of them; `released` when nobody holds.
+/// followed by "/leases"). The mildest outcome that is true of all of them; `released` when nobody holds. A child
+/// `lock` that is not ephemeral is passed over: it may be the directory of another lock.
 RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path,
                              const RevokeOptions& options = {}, const zkclient::CallOptions& call = {});
 void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 #include <iterator>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,8 @@ Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec,
   for (const std::string& name : names) {
     pending.push_back(spec.client->launch(zk::make_request(OpType::get, child_path(spec.directory, name)), call));
   }
+  const std::vector<std::string> first = holders(names, spec.names);
+  const std::unordered_set<std::string> holding(first.begin(), first.end());
   std::vector<Contender> contenders;
   for (std::size_t i = 0; i < names.size(); ++i) {
     Reply reply = co_await pending[i].get();
@@ -46,7 +49,7 @@ Awaitable<Result<std::vector<Contender>>> read_contenders(const QueueSpec& spec,
     contender.token = {reply.stat.czxid};
     contender.shared = spec.names.is_shared(names[i]);
     contender.foreign = !sequence_of(names[i], spec.names.all());
-    contender.holds = decide_queue(names, names[i], spec.names).kind == QueueStep::Kind::acquired;
+    contender.holds = holding.count(names[i]) != 0;
     contenders.push_back(std::move(contender));
   }
   co_return contenders;

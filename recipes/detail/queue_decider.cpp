@@ -1,10 +1,39 @@
 #include "recipes/detail/queue_decider.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "recipes/detail/sequence.hpp"
 
 namespace zkrecipes::detail {
+namespace {
+
+/// Tells whether any of its numbers precedes another one, without a look at all of them. It agrees with precedes() also
+/// where that goes round in a circle.
+class SequenceSet {
+ public:
+  SequenceSet(const std::vector<std::string>& children, const std::vector<std::string_view>& infixes) {
+    for (const std::string& child : children) {
+      if (const auto sequence = sequence_of(child, infixes)) sorted_.push_back(static_cast<std::uint32_t>(*sequence));
+    }
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+
+  bool any_precedes(std::int32_t sequence) const {
+    if (sorted_.empty()) return false;
+    // The numbers make a circle. Those that precede one are the half of it that ends right before that one.
+    constexpr std::uint32_t half = std::uint32_t{1} << 31U;
+    const std::uint32_t start = static_cast<std::uint32_t>(sequence) + half;
+    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), start);
+    const std::uint32_t next = found != sorted_.end() ? *found : sorted_.front();
+    return next - start < half;
+  }
+
+ private:
+  std::vector<std::uint32_t> sorted_;
+};
+
+}  // namespace
 
 std::vector<std::string_view> QueueNames::all() const {
   std::vector<std::string_view> both = exclusive;
@@ -37,6 +66,20 @@ QueueStep decide_queue(const std::vector<std::string>& children, std::string_vie
   if (nearest == nullptr) return {QueueStep::Kind::acquired};
   const bool replaceable = !shares && !names.shared.empty() && !names.is_shared(*nearest);
   return {QueueStep::Kind::watch, *nearest, lower == 1 && !replaceable};
+}
+
+std::vector<std::string> holders(const std::vector<std::string>& children, const QueueNames& names) {
+  const std::vector<std::string_view> everybody = names.all();
+  const SequenceSet all(children, everybody);
+  const SequenceSet exclusive(children, names.exclusive);
+  std::vector<std::string> found;
+  for (const std::string& child : children) {
+    const auto own = sequence_of(child, everybody);
+    if (!own) continue;
+    const SequenceSet& blocking = names.is_shared(child) ? exclusive : all;
+    if (!blocking.any_precedes(*own)) found.push_back(child);
+  }
+  return found;
 }
 
 }  // namespace zkrecipes::detail

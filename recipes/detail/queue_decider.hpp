@@ -39,4 +39,8 @@ struct QueueNames {
 /// node goes that an exclusive contender waits for, there may be another one before it that was not in the list.
 QueueStep decide_queue(const std::vector<std::string>& children, std::string_view self, const QueueNames& names);
 
+/// All of `children` for whom decide_queue() says acquired, as they stand there. For long lists: it takes n log n steps
+/// in the place of n * n.
+std::vector<std::string> holders(const std::vector<std::string>& children, const QueueNames& names);
+
 }  // namespace zkrecipes::detail

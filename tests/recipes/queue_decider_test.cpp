@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <limits>
 #include <optional>
+#include <random>
 
 namespace zkrecipes::detail {
 namespace {
@@ -190,6 +191,60 @@ TEST(QueueDecider, DowngradedWriter) {
   EXPECT_EQ(decide_queue(listed, listed[3], shared_names), (QueueStep{Kind::watch, listed[2], false}));
   const Names downgraded = {"_c_a-__READ__0000000001", "_c_c-__WRIT__0000000003"};
   EXPECT_EQ(decide_queue(downgraded, downgraded[1], shared_names), (QueueStep{Kind::watch, downgraded[0], true}));
+}
+
+// --- All who hold, at once ----------------------------------------------------------------------------------------
+
+// What decide_queue() says of each.
+Names one_by_one(const Names& children, const QueueNames& names) {
+  Names found;
+  for (const std::string& child : children) {
+    if (decide_queue(children, child, names).kind == Kind::acquired) found.push_back(child);
+  }
+  return found;
+}
+
+TEST(QueueHolders, ReadersInFrontOrOneWriter) {
+  const Names listed = {"_c_d-__READ__0000000004", "_c_b-__READ__0000000002", "_c_c-__WRIT__0000000003", "ready",
+                        "_c_a-__READ__0000000001"};
+  EXPECT_EQ(holders(listed, shared_names), (Names{listed[1], listed[4]})) << "in the order of the list";
+  EXPECT_EQ(holders({listed[0], listed[2]}, shared_names), Names{listed[2]});
+  EXPECT_EQ(holders({}, shared_names), Names{});
+  EXPECT_EQ(holders(foreign, infixes), Names{});
+}
+
+// Lists of all kinds: of equal numbers, of queues on both sides of each turn of the counter, and of numbers so far
+// apart that "precedes" goes round in a circle.
+TEST(QueueHolders, AgreeWithTheDecisionOfEach) {
+  const Names kinds = {"-__WRIT__", "-__READ__", "__lock__", "__rlock__", "-lock-", "-other-"};
+  std::mt19937 random(1);
+  const auto below = [&](std::uint32_t limit) { return static_cast<std::uint32_t>(random()) % limit; };
+  for (const std::uint32_t width : {1U, 3U, 20U, 0x80000002U, 0xffffffffU}) {
+    for (const std::int32_t first : {0, -3, highest - 2, lowest, 1'000'000'000}) {
+      for (int round = 0; round < 200; ++round) {
+        Names listed;
+        const std::uint32_t size = below(10);
+        for (std::uint32_t i = 0; i < size; ++i) {
+          const std::uint32_t sequence = static_cast<std::uint32_t>(first) + below(width);
+          const std::string& kind = kinds[below(static_cast<std::uint32_t>(kinds.size()))];
+          listed.push_back(std::to_string(i) + kind + printed(static_cast<std::int32_t>(sequence)));
+        }
+        ASSERT_EQ(holders(listed, shared_names), one_by_one(listed, shared_names)) << ::testing::PrintToString(listed);
+        ASSERT_EQ(holders(listed, infixes), one_by_one(listed, infixes)) << ::testing::PrintToString(listed);
+      }
+    }
+  }
+}
+
+// Half the circle apart, each precedes the other one.
+TEST(QueueHolders, AgreeAtTheEdges) {
+  for (const std::uint32_t distance : {0U, 1U, 0x7fffffffU, 0x80000000U, 0x80000001U, 0xffffffffU}) {
+    for (const std::int32_t first : {0, -1, 1, highest, lowest}) {
+      const auto other = static_cast<std::int32_t>(static_cast<std::uint32_t>(first) + distance);
+      const Names listed = {"a-lock-" + printed(first), "b-lock-" + printed(other)};
+      EXPECT_EQ(holders(listed, infixes), one_by_one(listed, infixes)) << first << " and " << other;
+    }
+  }
 }
 
 }  // namespace

@@ -237,6 +237,47 @@ TEST_F(RevokeTest, BrokenHolderIsFenced) {
   }
 }
 
+// Persistent nodes and containers are nobody's: neither their words nor they themselves are touched.
+TEST_F(RevokeTest, RefusesWhatIsNotAContendersNode) {
+  for (const char* directory : {"/lock", "/other"}) {  // The former has the name of an UnfairMutex's node.
+    Mutex mutex(client(), directory);
+    const Lease lease = mutex.acquire();
+    client().set(directory, "words");
+    for (const RevokeOptions& options : {RevokeOptions(), RevokeOptions{.break_after = 0ms}}) {
+      try {
+        revoke(other(), directory, options);
+        ADD_FAILURE() << "no error was thrown";
+      } catch (const zkclient::Error& error) {
+        EXPECT_EQ(error.errc(), Errc::invalid_argument);
+        EXPECT_EQ(error.operation(), "revoke");
+        EXPECT_EQ(error.path(), directory);
+        EXPECT_NE(error.detail().find("not the node of a contender"), std::string::npos) << error.detail();
+      }
+    }
+    EXPECT_EQ(client().get(directory).data, "words");
+    EXPECT_TRUE(lease.valid());
+  }
+  client().create("/persistent", "words");
+  EXPECT_EQ(error_of([&] { revoke(other(), "/persistent", {.break_after = 0ms}); }), Errc::invalid_argument);
+  EXPECT_EQ(client().get("/persistent").data, "words");
+  EXPECT_EQ(error_of([&] { revoke(other(), "/"); }), Errc::invalid_argument);
+  EXPECT_EQ(revoke(other(), "/missing"), RevokeOutcome::released);
+  EXPECT_EQ(revoke(other(), "/missing/lock"), RevokeOutcome::released);
+}
+
+// A lock within the directory of another one, called like an UnfairMutex's node.
+TEST_F(RevokeTest, ALockBelowIsNotMeant) {
+  Mutex above(client(), "/lock");
+  Mutex below(client(), "/lock/lock");
+  const Lease held = above.acquire();
+  const Lease inner = below.acquire();
+  client().set("/lock/lock", "words");
+  EXPECT_EQ(revoke_holders(other(), "/lock"), RevokeOutcome::requested);
+  EXPECT_TRUE(stopped(held.revoke_requested()));
+  EXPECT_FALSE(inner.revoke_requested().stop_requested());
+  EXPECT_EQ(client().get("/lock/lock").data, "words");
+}
+
 TEST_F(RevokeTest, Asynchronously) {
   Mutex mutex(client(), "/lock");
   Lease lease = mutex.acquire();
