@@ -103,6 +103,7 @@ void Lease::release(const zkclient::CallOptions& call, std::error_code& error) {
 
 void Lease::async_release(zkclient::Handler<void> handler, const zkclient::CallOptions& call) {
   if (core_ == nullptr) throw nothing_to_release();
+  zk::require_handler(handler, "release", core_->node());
   zk::start_work<void>(core_->client(), call, release_work(core_), std::move(handler), "release", core_->node());
 }
 

@@ -62,26 +62,32 @@ Awaitable<Result<LeasePtr>> take_one(PoolPtr pool, std::string data, Patience pa
   co_return taken->empty() ? LeasePtr() : taken->front();
 }
 
-zk::Work<LeasePtrs> take_many(const PoolPtr& pool, const std::string& id, int count, Patience patience,
-                              const CallOptions& call) {
-  const bool too_many = pool->fixed_limit != 0 && count > pool->fixed_limit;
-  if (count < 1 || too_many) {
-    throw Error(Errc::invalid_argument, operation, pool->queue->path,
-                too_many ? "more leases than there are" : "the number of leases must be positive");
-  }
+// What nobody takes, because an executor drops its tasks, is given back: so leases travel as such.
+Awaitable<Result<std::vector<Lease>>> own_leases(PoolPtr pool, std::string data, int count, Patience patience,
+                                                 Call call) {
+  Result<LeasePtrs> taken =
+      co_await detail::take_leases(std::move(pool), std::move(data), count, patience, std::move(call));
+  if (!taken) co_return taken.error();
+  std::vector<Lease> leases;
+  leases.reserve(taken->size());
+  for (LeasePtr& core : *taken)
+    leases.emplace_back(std::move(core));
+  co_return leases;
+}
+
+zk::Work<std::vector<Lease>> take_many(const PoolPtr& pool, const std::string& id, int count, Patience patience,
+                                       const CallOptions& call) {
+  constexpr int most_at_once = 1'000;  // They are created in one transaction.
+  const char* wrong = nullptr;
+  if (count < 1) wrong = "the number of leases must be positive";
+  if (count > most_at_once) wrong = "more than 1,000 leases at once";
+  if (pool->fixed_limit != 0 && count > pool->fixed_limit) wrong = "more leases than there are";
+  if (wrong != nullptr) throw Error(Errc::invalid_argument, operation, pool->queue->path, wrong);
   const bool endless = !call.deadline && patience == Patience::wait;
   return [pool, id, count, patience, endless](Call limits) {
     if (endless) limits.deadline.reset();
-    return detail::take_leases(pool, detail::describe_process(id), count, patience, std::move(limits));
+    return own_leases(pool, detail::describe_process(id), count, patience, std::move(limits));
   };
-}
-
-std::vector<Lease> to_leases(LeasePtrs cores) {
-  std::vector<Lease> leases;
-  leases.reserve(cores.size());
-  for (LeasePtr& core : cores)
-    leases.emplace_back(std::move(core));
-  return leases;
 }
 
 }  // namespace
@@ -137,46 +143,30 @@ void Semaphore::async_try_acquire(zkclient::Handler<std::optional<Lease>> handle
 }
 
 std::vector<Lease> Semaphore::acquire_many(int count, const CallOptions& call) {
-  return to_leases(zk::wait_for_work<LeasePtrs>(state_->owner.impl(), call,
-                                                take_many(state_->pool, state_->id, count, Patience::wait, call),
-                                                operation, state_->path.str())
-                       .value());
+  return zk::wait_for_work<std::vector<Lease>>(state_->owner.impl(), call,
+                                               take_many(state_->pool, state_->id, count, Patience::wait, call),
+                                               operation, state_->path.str())
+      .value();
 }
 
 std::vector<Lease> Semaphore::try_acquire_many(int count, const CallOptions& call) {
-  return to_leases(zk::wait_for_work<LeasePtrs>(state_->owner.impl(), call,
-                                                take_many(state_->pool, state_->id, count, Patience::try_once, call),
-                                                operation, state_->path.str())
-                       .value());
+  return zk::wait_for_work<std::vector<Lease>>(state_->owner.impl(), call,
+                                               take_many(state_->pool, state_->id, count, Patience::try_once, call),
+                                               operation, state_->path.str())
+      .value();
 }
-
-namespace {
-
-zkclient::Handler<LeasePtrs> to_handler(zkclient::Handler<std::vector<Lease>> handler) {
-  return [handler = std::move(handler)](Result<LeasePtrs> result) mutable {
-    if (result) {
-      handler(to_leases(std::move(*result)));
-    } else {
-      handler(result.error());
-    }
-  };
-}
-
-}  // namespace
 
 void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler, const CallOptions& call) {
-  zk::require_handler(handler, operation, state_->path.str());
-  zk::start_work<LeasePtrs>(state_->owner.impl(), call,
-                            take_many(state_->pool, state_->id, count, Patience::wait, call),
-                            to_handler(std::move(handler)), operation, state_->path.str());
+  zk::start_work<std::vector<Lease>>(state_->owner.impl(), call,
+                                     take_many(state_->pool, state_->id, count, Patience::wait, call),
+                                     std::move(handler), operation, state_->path.str());
 }
 
 void Semaphore::async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
                                        const CallOptions& call) {
-  zk::require_handler(handler, operation, state_->path.str());
-  zk::start_work<LeasePtrs>(state_->owner.impl(), call,
-                            take_many(state_->pool, state_->id, count, Patience::try_once, call),
-                            to_handler(std::move(handler)), operation, state_->path.str());
+  zk::start_work<std::vector<Lease>>(state_->owner.impl(), call,
+                                     take_many(state_->pool, state_->id, count, Patience::try_once, call),
+                                     std::move(handler), operation, state_->path.str());
 }
 
 namespace {
@@ -231,7 +221,7 @@ void Semaphore::set_limit(int leases, const CallOptions& call) {
     if (error != Errc::no_node) {
       throw Error(static_cast<Errc>(error.value()), "semaphore set_limit", state_->limit_node->str());
     }
-    const zkclient::CreateOptions options{.acl = state_->acl, .parents = true};
+    const zkclient::CreateOptions options{.acl = state_->acl, .parents = true, .parent_acl = state_->acl};
     state_->owner.create(*state_->limit_node, data, options, call, error);
     if (!error) return;
     if (error != Errc::node_exists) {

@@ -71,6 +71,7 @@ SharedMutex::SharedMutex(SharedMutex&&) noexcept = default;
 SharedMutex& SharedMutex::operator=(SharedMutex&&) noexcept = default;
 
 const zkclient::Path& SharedMutex::path() const noexcept { return state_->path; }
+const std::string& SharedMutex::full_path() const noexcept { return state_->read_spec->directory; }
 
 Lease SharedMutex::acquire(const CallOptions& call) { return state_->writer.acquire(call); }
 std::optional<Lease> SharedMutex::try_acquire(const CallOptions& call) { return state_->writer.try_acquire(call); }
@@ -108,30 +109,38 @@ void SharedMutex::async_try_acquire_shared(zkclient::Handler<std::optional<Lease
 
 namespace {
 
-zk::Work<LeasePtr> downgrade_work(const SpecPtr& readers, const Lease& lease) {
+// What nobody takes, because an executor drops its tasks, is given back: so a lease travels as one.
+zk::Awaitable<zkclient::Result<Lease>> own_downgrade(SpecPtr readers, LeasePtr held, zk::Call call) {
+  std::string operation = downgrading;
+  auto changing = detail::downgrade(std::move(readers), std::move(held), std::move(operation), std::move(call));
+  zkclient::Result<LeasePtr> lease = co_await std::move(changing);
+  if (!lease) co_return lease.error();
+  co_return Lease(std::move(*lease));
+}
+
+zk::Work<Lease> downgrade_work(const SpecPtr& readers, const Lease& lease) {
   const LeasePtr& held = lease.impl();
   if (held == nullptr) throw Error(Errc::not_held, downgrading, readers->path, "the lease is empty");
   if (held->client() != readers->client || !detail::is_writer_of(*readers, *held)) {
     throw Error(Errc::invalid_argument, downgrading, readers->path,
                 lease.node() + " is not a lease to write of this path");
   }
-  return [readers, held](zk::Call limits) { return detail::downgrade(readers, held, downgrading, std::move(limits)); };
+  return [readers, held](zk::Call limits) { return own_downgrade(readers, held, std::move(limits)); };
 }
 
 }  // namespace
 
 void SharedMutex::downgrade(Lease& lease, const CallOptions& call) {
   const SpecPtr& readers = state_->read_spec;
-  lease = Lease(
-      zk::wait_for_work<LeasePtr>(readers->client, call, downgrade_work(readers, lease), downgrading, readers->path)
-          .value());
+  lease = zk::wait_for_work<Lease>(readers->client, call, downgrade_work(readers, lease), downgrading, readers->path)
+              .value();
 }
 
 void SharedMutex::async_downgrade(const Lease& lease, zkclient::Handler<Lease> handler, const CallOptions& call) {
   const SpecPtr& readers = state_->read_spec;
   zk::require_handler(handler, downgrading, readers->path);
-  zk::start_work<LeasePtr>(readers->client, call, downgrade_work(readers, lease),
-                           detail::to_lease_handler(std::move(handler)), downgrading, readers->path);
+  zk::start_work<Lease>(readers->client, call, downgrade_work(readers, lease), std::move(handler), downgrading,
+                        readers->path);
 }
 
 std::vector<Contender> SharedMutex::contenders(const CallOptions& call) const {
@@ -166,7 +175,9 @@ bool SharedMutex::lock_within(bool shared, std::chrono::nanoseconds timeout) {
 }
 
 const Lease& SharedMutex::lease() const {
-  const detail::ThreadLeases& own = state_->locked_shared.holds() ? state_->locked_shared : state_->locked;
+  // A lost one stays until it is unlocked, but after it the thread may have locked the other way.
+  const bool shared = state_->locked_shared.has() && !state_->locked.holds();
+  const detail::ThreadLeases& own = shared ? state_->locked_shared : state_->locked;
   return own.own("shared mutex lease", state_->path.str());
 }
 

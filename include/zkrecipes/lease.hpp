@@ -22,7 +22,7 @@ class LeaseCore;
 
 /// Grows from holder to holder of one path, also after the path was removed and made again. Hand it to the resource
 /// that the lock protects, and let that refuse every token lower than the highest it has seen: the only protection
-/// against a process that was paused past its lease and does not know it yet. (It is the czxid of the holder's node.)
+/// against a process that was paused past its lease and does not know it yet. (The czxid of the node it began with.)
 struct FencingToken {
   std::int64_t value = 0;
   friend auto operator<=>(const FencingToken&, const FencingToken&) = default;

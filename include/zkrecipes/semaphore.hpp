@@ -73,7 +73,9 @@ class Semaphore {
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
 
-  /// `count` leases, all or none. Errors: as acquire(), and invalid_argument (less than one, or more than a constant N).
+  /// `count` leases, all or none; at most 1,000 at once. With N in a node, a `count` above the present N waits until N
+  /// is raised, and everybody behind it waits as well. Errors: as acquire(), and invalid_argument (less than one, more
+  /// than 1,000, or more than a constant N).
   std::vector<Lease> acquire_many(int count, const zkclient::CallOptions& call = {});
   /// The same if they are free now; none when they are not.
   std::vector<Lease> try_acquire_many(int count, const zkclient::CallOptions& call = {});

@@ -49,7 +49,8 @@ struct SharedMutexOptions {
 /// connection breaks while waiting          nothing: the place is kept
 /// a read lost too often (RetryPolicy)      acquire throws connection_loss; the node is removed in the background
 /// session lost while waiting               acquire throws session_lost
-/// own node deleted by hand while waiting   nothing: queued again, at the end
+/// own node deleted by hand while waiting   nothing: queued again, at the end; if that was within milliseconds of the
+///                                          grant: as while holding
 /// session lost while holding               Lease::lost() fires, state() is lost
 /// own node deleted by hand while holding   Lease::lost() fires as soon as that is seen, state() is lost
 /// connection breaks while holding          state() is uncertain, then held again, or lost at valid_until()
@@ -96,7 +97,7 @@ class SharedMutex {
                                 const zkclient::CallOptions& call = {});
 
   /// Turns a lease to write into one to read, in its place and without a gap: the readers behind it come in, nobody
-  /// overtakes. `lease` has a new node, token and guard() afterwards; its lost() and revoke_requested() go on. Blocks for a
+  /// overtakes. `lease` has a new node and guard() afterwards; token(), lost() and revoke_requested() go on. Blocks for a
   /// round trip. Errors: not_held, invalid_argument (not a lease to write of this path), in_doubt (ended by deadline or stop
   /// request after it was sent: `lease` is then either unchanged or about to be lost), and those common to all
   /// operations of Client, after which `lease` is unchanged.
@@ -134,13 +135,16 @@ class SharedMutex {
   bool try_lock_shared_until(const Time& deadline) {
     return lock_within(true, detail::to_timeout(deadline));
   }
-  /// The lease behind the calling thread's lock() or lock_shared(), until it unlocks. Errors: not_held.
+  /// The lease behind the calling thread's lock() or lock_shared(), until it unlocks, also when it was lost. Errors:
+  /// not_held.
   const Lease& lease() const;
 
   const zkclient::Path& path() const noexcept;
 
  private:
+  friend class MultiLock;
   struct State;
+  const std::string& full_path() const noexcept;  // With the client's prefix.
   bool lock_within(bool shared, std::chrono::nanoseconds timeout);
   std::unique_ptr<State> state_;
 };

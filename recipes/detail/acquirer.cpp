@@ -13,43 +13,37 @@ namespace {
 
 constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
 
-std::optional<Lease> to_optional(LeasePtr lease) {
-  if (lease == nullptr) return std::nullopt;
-  return Lease(std::move(lease));
+// What nobody takes, because an executor drops its tasks, is given back: so a lease travels as one.
+zk::Awaitable<Result<std::optional<Lease>>> own(Acquirer::Contend contend, Patience patience, zk::Call call) {
+  Result<LeasePtr> result = co_await contend(patience, std::move(call));
+  if (!result) co_return result.error();
+  std::optional<Lease> lease;
+  if (*result != nullptr) lease.emplace(std::move(*result));
+  co_return lease;
 }
 
 }  // namespace
 
-zkclient::Handler<LeasePtr> to_lease_handler(zkclient::Handler<Lease> handler) {
-  return [handler = std::move(handler)](Result<LeasePtr> result) mutable {
-    if (result) {
-      handler(Lease(std::move(*result)));
-    } else {
-      handler(result.error());
-    }
-  };
-}
-
 Acquirer::Acquirer(std::shared_ptr<zk::ClientCore> client, std::string path, const char* operation, Contend contend)
     : client_(std::move(client)), path_(std::move(path)), operation_(operation), contend_(std::move(contend)) {}
 
-zk::Work<LeasePtr> Acquirer::work(Patience patience, const CallOptions& call) const {
+zk::Work<std::optional<Lease>> Acquirer::work(Patience patience, const CallOptions& call) const {
   // Without a deadline of the caller's, a wait has none; the default is meant for single operations.
   const bool endless = !call.deadline && patience == Patience::wait;
   return [contend = contend_, patience, endless](zk::Call limits) {
     if (endless) limits.deadline.reset();
-    return contend(patience, std::move(limits));
+    return own(contend, patience, std::move(limits));
   };
 }
 
-Result<LeasePtr> Acquirer::run(Patience patience, const CallOptions& call) const {
-  return zk::wait_for_work<LeasePtr>(client_, call, work(patience, call), operation_, path_);
+Result<std::optional<Lease>> Acquirer::run(Patience patience, const CallOptions& call) const {
+  return zk::wait_for_work<std::optional<Lease>>(client_, call, work(patience, call), operation_, path_);
 }
 
-Lease Acquirer::acquire(const CallOptions& call) const { return Lease(run(Patience::wait, call).value()); }
+Lease Acquirer::acquire(const CallOptions& call) const { return std::move(*run(Patience::wait, call).value()); }
 
 std::optional<Lease> Acquirer::try_acquire(const CallOptions& call) const {
-  return to_optional(run(Patience::try_once, call).value());
+  return run(Patience::try_once, call).value();
 }
 
 std::optional<Lease> Acquirer::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) const {
@@ -64,27 +58,27 @@ std::optional<Lease> Acquirer::try_acquire_until(std::chrono::steady_clock::time
   call.stop = std::move(stop);
   const bool once = deadline <= std::chrono::steady_clock::now();
   if (!once && deadline != for_ever) call.deadline = deadline;
-  Result<LeasePtr> result = run(once ? Patience::try_once : Patience::wait, call);
+  Result<std::optional<Lease>> result = run(once ? Patience::try_once : Patience::wait, call);
   if (result.code() == Errc::deadline_exceeded) return std::nullopt;
-  return to_optional(std::move(result).value());
+  return std::move(result).value();
 }
 
 void Acquirer::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) const {
   zk::require_handler(handler, operation_, path_);
-  zk::start_work<LeasePtr>(client_, call, work(Patience::wait, call), to_lease_handler(std::move(handler)), operation_,
-                           path_);
-}
-
-void Acquirer::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) const {
-  zk::require_handler(handler, operation_, path_);
-  auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
+  auto wrapped = [handler = std::move(handler)](Result<std::optional<Lease>> result) mutable {
     if (result) {
-      handler(to_optional(std::move(*result)));
+      handler(std::move(**result));
     } else {
       handler(result.error());
     }
   };
-  zk::start_work<LeasePtr>(client_, call, work(Patience::try_once, call), std::move(wrapped), operation_, path_);
+  zk::start_work<std::optional<Lease>>(client_, call, work(Patience::wait, call), std::move(wrapped), operation_,
+                                       path_);
+}
+
+void Acquirer::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) const {
+  zk::start_work<std::optional<Lease>>(client_, call, work(Patience::try_once, call), std::move(handler), operation_,
+                                       path_);
 }
 
 // --- ThreadLeases -------------------------------------------------------------------------------------------------
@@ -93,6 +87,11 @@ bool ThreadLeases::holds() const {
   const std::lock_guard guard(mutex_);
   const auto found = locked_.find(std::this_thread::get_id());
   return found != locked_.end() && found->second.valid();
+}
+
+bool ThreadLeases::has() const {
+  const std::lock_guard guard(mutex_);
+  return locked_.find(std::this_thread::get_id()) != locked_.end();
 }
 
 bool ThreadLeases::lock_within(const Acquirer& acquirer, std::chrono::nanoseconds timeout, const char* operation) {

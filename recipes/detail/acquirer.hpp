@@ -16,9 +16,6 @@
 
 namespace zkrecipes::detail {
 
-/// Hands on the outcome of a coroutine that returns a lease in any case.
-zkclient::Handler<LeasePtr> to_lease_handler(zkclient::Handler<Lease> handler);
-
 /// The forms in which a lock can be asked for, over whatever coroutine gets it.
 class Acquirer {
  public:
@@ -37,8 +34,8 @@ class Acquirer {
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call) const;
 
  private:
-  zk::Work<LeasePtr> work(Patience patience, const zkclient::CallOptions& call) const;
-  zkclient::Result<LeasePtr> run(Patience patience, const zkclient::CallOptions& call) const;
+  zk::Work<std::optional<Lease>> work(Patience patience, const zkclient::CallOptions& call) const;
+  zkclient::Result<std::optional<Lease>> run(Patience patience, const zkclient::CallOptions& call) const;
 
   std::shared_ptr<zk::ClientCore> client_;
   std::string path_;
@@ -56,7 +53,10 @@ class ThreadLeases {
   void unlock();
   /// Errors: not_held.
   const Lease& own(const char* operation, const std::string& path) const;
+  /// True while the calling thread's lease is valid.
   bool holds() const;
+  /// True until the calling thread unlocks, also when its lease was lost.
+  bool has() const;
 
  private:
   mutable std::mutex mutex_;

@@ -87,6 +87,7 @@ LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchang
   grant.keeper = waiter.keeper();
   grant.path = exchange.reader;
   grant.czxid = node.stat.czxid;
+  grant.token = writer.token();  // Lower than that of any writer who waits.
   auto lease = std::make_shared<LeaseCore>(std::move(grant));
   lease->begin();
   return lease;
@@ -105,7 +106,8 @@ Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::strin
   const auto waiter = std::make_unique<Waiter>(readers->client, call);
   Reply entered = co_await waiter->enter();
   if (!entered.ok()) co_return zk::to_error(entered, operation, readers->path);
-  if (held->state() == LeaseState::lost || entered.session != held->session() || !held->pause()) co_return not_held();
+  if (held->state() == LeaseState::lost || entered.session != held->session() || !held->pause_node())
+    co_return not_held();
 
   const Exchange exchange = make_exchange(*readers, held->grant());
   Reply node = co_await run_exchange(readers, exchange, *waiter);
@@ -118,8 +120,10 @@ Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::strin
     }
   }
   // Whoever has given it back, or lost it, meanwhile: then not even the new node may stay.
-  if (node.ok() && held->state() != LeaseState::lost && held->replaced()) {
-    co_return make_lease(*held, *waiter, exchange, node);
+  if (node.ok() && held->state() != LeaseState::lost) {
+    LeasePtr reader = make_lease(*held, *waiter, exchange, node);  // Somebody keeps the clock going at any time.
+    if (held->replaced()) co_return reader;
+    reader->replaced();
   }
   if (node.ok() || node_was_gone(node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;
   if (node.failed(Errc::in_doubt) || node.failed(Errc::not_held)) {

@@ -1,11 +1,20 @@
 #include "recipes/detail/lease_core.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 #include "recipes/detail/revocation.hpp"
 
 namespace zkrecipes::detail {
 
 using zkclient::ConnectionState;
 using zkclient::Errc;
+
+namespace {
+
+constexpr auto retry_pause = std::chrono::milliseconds(100);
+
+}  // namespace
 
 LeaseCore::LeaseCore(Grant grant) : grant_(std::move(grant)) {}
 
@@ -30,6 +39,7 @@ LeaseState LeaseCore::state() const noexcept {
 
 void LeaseCore::begin() {
   attached_ = true;
+  node_paused_ = false;
   if (ended_->requested()) ended_ = std::make_shared<zk::CancelScope>();
   const auto gone = [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -78,10 +88,18 @@ void LeaseCore::lose_node() {
 
 void LeaseCore::lose_watched_node() { grant_.companion.empty() ? lose() : lose_node(); }
 
+zk::Call LeaseCore::bound_call() const {
+  zk::Call call;
+  call.bound = grant_.session;
+  call.cancel = ended_;
+  return call;
+}
+
 void LeaseCore::watch_own_node() {
-  const auto on_event = [weak = weak_from_this()](zkclient::WatchEventType type) {
+  const auto current = std::make_shared<std::weak_ptr<zk::LoopWatch>>();
+  const auto on_event = [weak = weak_from_this(), current](zkclient::WatchEventType type) {
     const auto self = weak.lock();
-    if (self == nullptr || !self->attached_) return;
+    if (self == nullptr || !self->watching(current->lock())) return;
     if (type == zkclient::WatchEventType::deleted) {
       self->lose_watched_node();
     } else if (type == zkclient::WatchEventType::data_changed) {
@@ -89,56 +107,86 @@ void LeaseCore::watch_own_node() {
     }
   };
   own_watch_ = std::make_shared<zk::LoopWatch>(grant_.client, zk::WatchRegistry::Kind::data, on_event);
-  zk::Call call;
-  call.bound = grant_.session;
-  call.cancel = ended_;
-  grant_.client->spawn([](std::shared_ptr<LeaseCore> self, std::shared_ptr<zk::LoopWatch> watch,
-                          zk::Call limits) -> zk::Awaitable<void> {
-    const Grant& grant = self->grant_;
-    zk::Request request = zk::make_request(zk::OpType::get, grant.companion.empty() ? grant.path : grant.companion);
-    const zk::Reply reply = co_await grant.client->perform_watching(std::move(request), limits, watch);
-    const bool replaced = reply.ok() && reply.stat.czxid != grant.czxid;
-    if (reply.ok() && !replaced && self->attached_) self->look_at(reply);
-    if (reply.failed(Errc::no_node) && self->attached_) self->lose_watched_node();
-    if (!replaced || !self->attached_) co_return;
+  *current = own_watch_;
+  grant_.client->spawn(
+      [](std::shared_ptr<LeaseCore> self, std::shared_ptr<zk::LoopWatch> watch, zk::Call call) -> zk::Awaitable<void> {
+        co_await self->look_at_own_node(std::move(watch), std::move(call));
+      }(shared_from_this(), own_watch_, bound_call()));
+}
+
+zk::Awaitable<void> LeaseCore::look_at_own_node(std::shared_ptr<zk::LoopWatch> watch, zk::Call call) {
+  zk::Request request = zk::make_request(zk::OpType::get, grant_.companion.empty() ? grant_.path : grant_.companion);
+  const zk::Reply reply = co_await grant_.client->perform_watching(std::move(request), call, watch);
+  if (!watching(watch)) co_return;
+  if (reply.failed(Errc::no_node)) {
+    lose_watched_node();
+  } else if (reply.ok() && reply.stat.czxid == grant_.czxid) {
+    look_at(reply);
+  } else if (reply.ok()) {
     // Somebody has made another node of that name. It stays; only what is still ours goes.
-    self->lose();
-    HeldNodes left{grant.path};
-    if (!grant.companion.empty()) remove_in_background(grant.client, grant.session, std::move(left));
-  }(shared_from_this(), own_watch_, call));
+    lose();
+    HeldNodes left{grant_.path};
+    if (!grant_.companion.empty()) remove_in_background(grant_.client, grant_.session, std::move(left));
+  } else if (reply.failed(Errc::connection_loss) || reply.failed(Errc::overloaded)) {
+    // Not armed, and without it nobody would hear of a revocation.
+    co_await pause_before_retry(grant_.client, grant_.session, retry_pause);
+    if (watching(watch) && !grant_.session->over()) watch_own_node();
+  }
 }
 
 // Somebody has asked for the lease by writing into the node. Its own words go back there, so that operators can read
 // again whose it is.
 void LeaseCore::look_at(const zk::Reply& own_node) {
   if (!is_revocation(own_node.data)) return;
-  const auto self = shared_from_this();
-  grant_.client->callbacks()->post([self] { self->grant_.revoke.request_stop(); }, true);
-  zk::Request restore = zk::make_request(zk::OpType::set, grant_.companion.empty() ? grant_.path : grant_.companion);
-  restore.data = grant_.data;
-  restore.version = own_node.stat.version;
-  zk::Call call;
-  call.bound = grant_.session;
-  call.cancel = ended_;
-  grant_.client->launch(std::move(restore), call);  // If it gets lost, it is only a text.
+  grant_.client->callbacks()->post([self = shared_from_this()] { self->grant_.revoke.request_stop(); }, true);
+  grant_.client->spawn([](std::shared_ptr<LeaseCore> self, std::int32_t version, zk::Call call) -> zk::Awaitable<void> {
+    co_await self->restore_words(version, std::move(call));
+  }(shared_from_this(), own_node.stat.version, bound_call()));
 }
 
-bool LeaseCore::pause() noexcept {
-  if (status_.load(std::memory_order_acquire) != Status::held || !attached_) return false;
+// With the version it may be sent as often as it takes: it has an effect once.
+zk::Awaitable<void> LeaseCore::restore_words(std::int32_t version, zk::Call call) {
+  for (;;) {
+    zk::Request restore = zk::make_request(zk::OpType::set, grant_.companion.empty() ? grant_.path : grant_.companion);
+    restore.data = grant_.data;
+    restore.version = version;
+    const zk::Reply reply = co_await grant_.client->perform(std::move(restore), call);
+    const bool lost = reply.failed(Errc::in_doubt) || reply.failed(Errc::connection_loss);
+    if (!lost || !attached_) co_return;
+    co_await pause_before_retry(grant_.client, grant_.session, retry_pause);
+    if (!attached_ || grant_.session->over()) co_return;
+  }
+}
+
+bool LeaseCore::pause() {
+  if (status_.load(std::memory_order_acquire) != Status::held || !attached_ || node_paused_) return false;
   detach();
   return true;
 }
 
+bool LeaseCore::pause_node() {
+  if (status_.load(std::memory_order_acquire) != Status::held || !attached_ || node_paused_) return false;
+  // Heartbeats go on; they check what is there in any case.
+  const zk::LeaseKeeper::HoldId former = hold_;
+  hold_ = grant_.keeper->hold(grant_.path.substr(0, std::max<std::size_t>(grant_.path.rfind('/'), 1)), [] {}, {});
+  grant_.keeper->drop(former);
+  own_watch_ = nullptr;
+  node_paused_ = true;
+  return status_.load(std::memory_order_acquire) == Status::held;
+}
+
 void LeaseCore::resume() {
   if (status_.load(std::memory_order_acquire) != Status::held) return;
+  detach();
   begin();
   if (grant_.session->over()) lose();  // That is not told again.
 }
 
-bool LeaseCore::replaced() noexcept {
+bool LeaseCore::replaced() {
   Status held = Status::held;
   if (!status_.compare_exchange_strong(held, Status::released)) return false;
   gone_ = true;
+  detach();
   return true;
 }
 

@@ -26,6 +26,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     std::shared_ptr<zk::LeaseKeeper> keeper;
     std::string path;  ///< Full. The name of this node is this holding's alone.
     std::int64_t czxid = 0;
+    FencingToken token = {};  ///< Of the lease, if that began with another node; default: czxid.
     /// A second node, made in the same transaction, whose name others use as well: what single_node.hpp contends for.
     /// It is watched instead of the first one, and removed together with that.
     std::string companion = {};
@@ -45,7 +46,9 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   explicit LeaseCore(Grant grant);
 
   // --- From any thread ---
-  FencingToken token() const noexcept { return {grant_.czxid}; }
+  FencingToken token() const noexcept {
+    return grant_.token != FencingToken() ? grant_.token : FencingToken{grant_.czxid};
+  }
   LeaseState state() const noexcept;
   std::stop_token lost() const noexcept { return grant_.lost.get_token(); }
   std::stop_token revoke_requested() const noexcept { return grant_.revoke.get_token(); }
@@ -66,12 +69,13 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   bool node_gone() const noexcept { return gone_; }
   /// Loses what is held, unless it was given back.
   void lose();
-  /// Before the node is replaced by another one: false when nothing is held. Then either resume(), if it was not, or
-  /// replaced(): the lease goes on with the other node, and this one is over without a word; false when it was given back
-  /// or lost meanwhile.
-  bool pause() noexcept;
+  /// Before the node is replaced by another one, or removed: false when nothing is held. Then either resume(), if it was
+  /// not, or replaced(): this one is over without a word; false when it was given back or lost meanwhile. After pause()
+  /// nothing is looked after; after pause_node() the session is, and its end is a loss as ever.
+  bool pause();
+  bool pause_node();
   void resume();
-  bool replaced() noexcept;
+  bool replaced();
   const Grant& grant() const noexcept { return grant_; }
 
  private:
@@ -85,13 +89,18 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   void lose_watched_node();
   void detach();
   void watch_own_node();
+  zk::Awaitable<void> look_at_own_node(std::shared_ptr<zk::LoopWatch> watch, zk::Call call);
   void look_at(const zk::Reply& own_node);
+  zk::Awaitable<void> restore_words(std::int32_t version, zk::Call call);
+  bool watching(const std::shared_ptr<zk::LoopWatch>& watch) const { return attached_ && own_watch_ == watch; }
+  zk::Call bound_call() const;
 
   Grant grant_;
   std::atomic<Status> status_{Status::held};
 
   // Loop thread only.
   bool attached_ = false;
+  bool node_paused_ = false;
   bool removing_ = false;
   bool gone_ = false;
   zk::LeaseKeeper::HoldId hold_ = 0;

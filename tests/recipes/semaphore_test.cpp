@@ -310,5 +310,36 @@ TEST_F(SemaphoreTest, RefusesBadInput) {
   EXPECT_EQ(error_of([&] { semaphore.set_limit(3); }), Errc::invalid_argument);
 }
 
+// Whatever the node with N says.
+TEST_F(SemaphoreTest, RefusesTooManyAtOnce) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  const auto ignore = [](const Result<std::vector<Lease>>&) {};
+  const auto late = testkit::SteadyClock::now() - 1s;
+  for (const int count : {1'001, 0x7fffffff}) {
+    EXPECT_EQ(error_of([&] { (void)semaphore.acquire_many(count, {.deadline = late}); }), Errc::invalid_argument);
+    EXPECT_EQ(error_of([&] { (void)semaphore.try_acquire_many(count, {.deadline = late}); }), Errc::invalid_argument);
+    EXPECT_EQ(error_of([&] { semaphore.async_acquire_many(count, ignore, {.deadline = late}); }),
+              Errc::invalid_argument);
+    EXPECT_EQ(error_of([&] { semaphore.async_try_acquire_many(count, ignore, {.deadline = late}); }),
+              Errc::invalid_argument);
+  }
+  EXPECT_TRUE(semaphore.try_acquire_many(1'000).empty()) << "there are none, but so many may be asked for";
+  EXPECT_TRUE(remain(0));
+}
+
+// More than there are now: everybody behind waits as well, also for what is free.
+TEST_F(SemaphoreTest, MoreThanThereAreWaitInFront) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  semaphore.set_limit(1);
+  auto many = in_thread([&] { return semaphore.acquire_many(2, {.deadline = soon()}); });
+  ASSERT_TRUE(remain(2, 1));
+  auto one = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2, 2));
+  EXPECT_EQ(one.wait_for(50ms), std::future_status::timeout);
+  semaphore.set_limit(3);
+  EXPECT_EQ(result_of(many).size(), 2u);
+  EXPECT_TRUE(result_of(one).valid());
+}
+
 }  // namespace
 }  // namespace zkrecipes

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <zkclient/error.hpp>
+#include <zktesting/expire.hpp>
 
 #include "tests/support/contention.hpp"
 
@@ -215,7 +216,7 @@ TEST_F(SharedMutexTest, DowngradeKeepsThePlace) {
   ASSERT_TRUE(remain(3));
   mutex.downgrade(lease);
   EXPECT_TRUE(lease.node().ends_with("__READ__" + digits)) << lease.node();
-  EXPECT_GT(lease.token(), token);
+  EXPECT_EQ(lease.token(), token);
   EXPECT_EQ(lease.state(), LeaseState::held);
   client().commit(zkclient::Transaction().check(lease.guard()).create("/written", ""));
   Lease reader = result_of(reading);
@@ -223,7 +224,7 @@ TEST_F(SharedMutexTest, DowngradeKeepsThePlace) {
   reader.release();
   EXPECT_EQ(writing.wait_for(50ms), std::future_status::timeout) << "the former writer still reads";
   lease.release();
-  EXPECT_TRUE(result_of(writing).valid());
+  EXPECT_GT(result_of(writing).token(), token) << "grows from writer to writer";
   EXPECT_FALSE(lost.stop_requested());
 }
 
@@ -373,6 +374,27 @@ TEST_F(SharedMutexTest, UpgradeIsRefused) {
   EXPECT_EQ(error_of([&] { mutex.lock_shared(); }), Errc::would_deadlock);
   EXPECT_EQ(error_of([&] { mutex.lock(); }), Errc::would_deadlock);
   mutex.unlock();
+  EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
+}
+
+TEST_F(SharedMutexTest, ALostLeaseStaysUntilItIsUnlocked) {
+  Client own = make_client();
+  SharedMutex mutex(own, "/lock");
+  mutex.lock_shared();
+  const std::stop_token lost = mutex.lease().lost();
+  const auto session = own.connect({.deadline = soon()});
+  zktesting::expire(hosts(), session.id(), session.credentials().password);
+  ASSERT_TRUE(stopped(lost));
+  EXPECT_FALSE(mutex.lease().valid());
+  EXPECT_EQ(mutex.lease().state(), LeaseState::lost);
+  // The thread may lock again, also the other way; what it holds goes before what it has lost.
+  own.connect({.deadline = soon()});
+  mutex.lock();
+  EXPECT_TRUE(mutex.lease().valid());
+  EXPECT_NE(mutex.lease().node().find("__WRIT__"), std::string::npos);
+  mutex.unlock();
+  EXPECT_EQ(mutex.lease().state(), LeaseState::lost);
+  mutex.unlock_shared();
   EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
 }
 
