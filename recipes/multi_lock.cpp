@@ -86,7 +86,7 @@ void MultiLease::release(const CallOptions& call) {
 // --- MultiLock ----------------------------------------------------------------------------------------------------
 
 MultiLock& MultiLock::add_member(Member member) {
-  const auto same = [&](const Member& other) { return other.path == member.path; };
+  const auto same = [&](const Member& other) { return other.full_path == member.full_path; };
   if (std::any_of(members_.begin(), members_.end(), same)) {
     throw Error(Errc::invalid_argument, "multi lock add", member.path.str(), "it was added already");
   }
@@ -125,23 +125,26 @@ auto start_with(Lock& lock, Acquire acquire, TryAcquire try_acquire, AsyncAcquir
 }  // namespace
 
 MultiLock& MultiLock::add(Mutex& mutex) {
-  return add_member({mutex.path(), start_with(mutex, &Mutex::acquire, &Mutex::try_acquire, &Mutex::async_acquire,
-                                              &Mutex::async_try_acquire)});
+  return add_member(
+      {mutex.path(), mutex.full_path(),
+       start_with(mutex, &Mutex::acquire, &Mutex::try_acquire, &Mutex::async_acquire, &Mutex::async_try_acquire)});
 }
 
 MultiLock& MultiLock::add(UnfairMutex& mutex) {
-  return add_member({mutex.path(), start_with(mutex, &UnfairMutex::acquire, &UnfairMutex::try_acquire,
-                                              &UnfairMutex::async_acquire, &UnfairMutex::async_try_acquire)});
+  return add_member({mutex.path(), mutex.full_path(),
+                     start_with(mutex, &UnfairMutex::acquire, &UnfairMutex::try_acquire, &UnfairMutex::async_acquire,
+                                &UnfairMutex::async_try_acquire)});
 }
 
 MultiLock& MultiLock::add(SharedMutex& mutex) {
-  return add_member({mutex.path(), start_with(mutex, &SharedMutex::acquire, &SharedMutex::try_acquire,
-                                              &SharedMutex::async_acquire, &SharedMutex::async_try_acquire)});
+  return add_member({mutex.path(), mutex.full_path(),
+                     start_with(mutex, &SharedMutex::acquire, &SharedMutex::try_acquire, &SharedMutex::async_acquire,
+                                &SharedMutex::async_try_acquire)});
 }
 
 MultiLock& MultiLock::add_shared(SharedMutex& mutex) {
-  return add_member(
-      {mutex.path(), start_with(mutex, &SharedMutex::acquire_shared, &SharedMutex::try_acquire_shared,
+  return add_member({mutex.path(), mutex.full_path(),
+                     start_with(mutex, &SharedMutex::acquire_shared, &SharedMutex::try_acquire_shared,
                                 &SharedMutex::async_acquire_shared, &SharedMutex::async_try_acquire_shared)});
 }
 
@@ -153,7 +156,8 @@ class MultiLock::Run : public std::enable_shared_from_this<Run> {
       : members_(std::move(members)), form_(form), once_(once), done_(std::move(done)), leases_(members_.size()) {
     order_.resize(members_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
-    std::sort(order_.begin(), order_.end(), [&](auto a, auto b) { return members_[a].path < members_[b].path; });
+    const auto before = [&](auto a, auto b) { return members_[a].full_path < members_[b].full_path; };
+    std::sort(order_.begin(), order_.end(), before);
     limits_.deadline = call.deadline;
     limits_.stop = stop_.get_token();
     endings_.emplace_back(call.stop, [stop = stop_]() mutable { stop.request_stop(); });
@@ -207,7 +211,7 @@ class MultiLock::Run : public std::enable_shared_from_this<Run> {
   const Form form_;
   const bool once_;
   zkclient::Handler<std::optional<MultiLease>> done_;
-  std::vector<std::size_t> order_;  // Of the paths.
+  std::vector<std::size_t> order_;  // Of the full paths.
   std::size_t next_ = 0;
   std::vector<Lease> leases_;
   std::stop_source stop_;

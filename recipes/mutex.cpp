@@ -66,6 +66,7 @@ Mutex::Mutex(Mutex&&) noexcept = default;
 Mutex& Mutex::operator=(Mutex&&) noexcept = default;
 
 const zkclient::Path& Mutex::path() const noexcept { return state_->path; }
+const std::string& Mutex::full_path() const noexcept { return state_->spec->directory; }
 
 Lease Mutex::acquire(const CallOptions& call) { return state_->acquirer.acquire(call); }
 

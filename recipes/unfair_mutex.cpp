@@ -62,6 +62,7 @@ UnfairMutex::UnfairMutex(UnfairMutex&&) noexcept = default;
 UnfairMutex& UnfairMutex::operator=(UnfairMutex&&) noexcept = default;
 
 const zkclient::Path& UnfairMutex::path() const noexcept { return state_->path; }
+const std::string& UnfairMutex::full_path() const noexcept { return state_->spec->directory; }
 
 Lease UnfairMutex::acquire(const CallOptions& call) { return state_->acquirer.acquire(call); }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include <zkclient/client.hpp>
@@ -53,8 +54,9 @@ class [[nodiscard]] MultiLease {
 ///   both.add(accounts).add_shared(rates);   // a Mutex, a SharedMutex to read
 ///   auto leases = both.try_acquire_for(5s);
 ///
-/// Invariant: the locks are acquired one after the other in the order of their paths. So two MultiLocks never wait for
-/// each other, whatever locks they have in common and in which order they were added.
+/// Invariant: the locks are acquired one after the other in the order of their full paths, their clients' prefixes
+/// included. So two MultiLocks never wait for each other, whatever locks they have in common, by whatever clients, and
+/// in which order they were added.
 ///
 /// Guaranteed: what each lock guarantees; a deadline covers the whole; if one cannot be had, those before it are given
 /// back. If one of those before it is lost while the next one is waited for, the whole ends with not_held. Not
@@ -75,7 +77,7 @@ class MultiLock {
  public:
   MultiLock() = default;
 
-  /// Errors: invalid_argument (its path was added already).
+  /// Errors: invalid_argument (its full path was added already).
   MultiLock& add(Mutex& mutex);
   MultiLock& add(UnfairMutex& mutex);
   MultiLock& add(SharedMutex& mutex);         ///< To write.
@@ -104,7 +106,8 @@ class MultiLock {
   using Next = zkclient::Handler<std::optional<Lease>>;
   using Start = std::function<void(Form form, bool once, Next next, const zkclient::CallOptions& call)>;
   struct Member {
-    zkclient::Path path;
+    zkclient::Path path;    // As the user wrote it, for error texts.
+    std::string full_path;  // With the client's prefix: the same for all clients.
     Start start;
   };
   class Run;

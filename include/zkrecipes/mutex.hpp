@@ -46,8 +46,9 @@ struct MutexOptions {
 /// connection breaks while waiting          nothing: the place is kept
 /// a read lost too often (RetryPolicy)      acquire throws connection_loss; the node is removed in the background
 /// session lost while waiting               acquire throws session_lost
-/// own node deleted by hand while waiting   nothing: queued again, at the end
-/// predecessor vanishes before it is watched nothing: the list is read again
+/// own node deleted by hand while waiting   nothing: queued again, at the end; if that was within milliseconds of the
+///                                          grant: as while holding
+/// predecessor vanishes before it is watched nothing: that is the same as if it went later
 /// session lost while holding               Lease::lost() fires, state() is lost
 /// own node deleted by hand while holding   Lease::lost() fires as soon as that is seen, state() is lost
 /// connection breaks while holding          state() is uncertain, then held again, or lost at valid_until()
@@ -111,7 +112,9 @@ class Mutex {
   const zkclient::Path& path() const noexcept;
 
  private:
+  friend class MultiLock;
   struct State;
+  const std::string& full_path() const noexcept;  // With the client's prefix.
   bool lock_within(std::chrono::nanoseconds timeout);
   std::unique_ptr<State> state_;
 };

@@ -80,8 +80,8 @@ class UnfairMutex {
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
 
-  /// Who holds it now; who waits is not on record. Blocks for a round trip. Errors: those common to all operations of
-  /// Client.
+  /// Who holds it now; who waits is not on record. Blocks for two round trips. Errors: those common to all operations
+  /// of Client.
   std::optional<Contender> holder(const zkclient::CallOptions& call = {}) const;
 
   // Lockable and TimedLockable, as Mutex.
@@ -102,7 +102,9 @@ class UnfairMutex {
   const zkclient::Path& path() const noexcept;
 
  private:
+  friend class MultiLock;
   struct State;
+  const std::string& full_path() const noexcept;  // With the client's prefix.
   bool lock_within(std::chrono::nanoseconds timeout);
   std::unique_ptr<State> state_;
 };

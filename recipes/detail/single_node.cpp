@@ -267,8 +267,18 @@ Awaitable<Result<std::optional<Contender>>> read_holder(SingleNodePtr spec, std:
   holder.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(node.stat.ctime_ms));
   holder.token = {node.stat.czxid};
   holder.holds = true;
+  // Its second node is the one made by the same transaction; others of that kind are left over.
+  std::vector<std::string> candidates;
+  std::vector<PendingReply> looks;
   for (const std::string& name : listed.names) {
-    if (is_holding(name, spec->name)) holder.node = name;
+    if (!is_holding(name, spec->name)) continue;
+    looks.push_back(spec->client->launch(zk::make_request(OpType::exists, child_path(spec->directory, name)), call));
+    candidates.push_back(name);
+  }
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    Reply look = co_await looks[i].get();
+    if (!look.ok() && !look.failed(Errc::no_node)) co_return zk::to_error(look, operation, spec->path);
+    if (look.ok() && look.stat.czxid == node.stat.czxid) holder.node = candidates[i];
   }
   co_return std::optional<Contender>(std::move(holder));
 }

@@ -158,6 +158,52 @@ TEST_F(MultiLockTest, NoDeadlockWhateverTheOrder) {
   EXPECT_TRUE(free());
 }
 
+// Clients with other prefixes have other paths for the same nodes: what counts is where those are.
+TEST_F(MultiLockTest, InTheOrderOfTheFullPaths) {
+  Client left(hosts(), {.prefix = prefix() / "left"});
+  Client middle(hosts(), {.prefix = prefix() / "middle"});
+  Client right(hosts(), {.prefix = prefix() / "right"});
+  Mutex fair(left, "/c");
+  UnfairMutex unfair(middle, "/b");
+  SharedMutex shared(right, "/a");
+  for (const bool to_read : {false, true}) {
+    MultiLock lock;
+    if (to_read) {
+      lock.add_shared(shared).add(unfair).add(fair);
+    } else {
+      lock.add(fair).add(unfair).add(shared);
+    }
+    MultiLease leases = lock.acquire({.deadline = soon()});
+    const std::size_t first = to_read ? 2 : 0;
+    EXPECT_LT(leases.leases()[first].token(), leases.leases()[1].token());
+    EXPECT_LT(leases.leases()[1].token(), leases.leases()[2 - first].token());
+    leases.release();
+  }
+  // Whoever waits for the first one has none of the others.
+  MultiLock lock;
+  lock.add(shared).add(fair);
+  Lease held = fair.acquire({.deadline = soon()});
+  auto waiting = in_thread([&] { return lock.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(eventually([&] { return fair.contenders().size() == 2; }));
+  EXPECT_TRUE(shared.contenders().empty());
+  held.release();
+  EXPECT_TRUE(result_of(waiting).valid());
+}
+
+TEST_F(MultiLockTest, TheSameNodeByAnotherPath) {
+  Client left(hosts(), {.prefix = prefix() / "left"});
+  Client right(hosts(), {.prefix = prefix() / "right"});
+  Mutex mutex(left, "/a");
+  Mutex same(client(), "/left/a");
+  Mutex another(right, "/a");
+  MultiLock lock;
+  lock.add(mutex);
+  EXPECT_EQ(error_of([&] { lock.add(same); }), Errc::invalid_argument);
+  lock.add(another);  // It is only called the same.
+  const MultiLease leases = lock.acquire({.deadline = soon()});
+  EXPECT_EQ(leases.leases().size(), 2u);
+}
+
 TEST_F(MultiLockTest, OneIsLostWhileAllAreHeld) {
   MultiLock lock = all();
   MultiLease leases = lock.acquire({.deadline = soon()});

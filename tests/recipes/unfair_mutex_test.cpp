@@ -169,6 +169,20 @@ TEST_F(UnfairMutexTest, ForeignNodeOfTheWantedName) {
   EXPECT_TRUE(result_of(waiting).valid());
 }
 
+// What is left of a former holding has the same kind of name, but was not made together with the node.
+TEST_F(UnfairMutexTest, TheHoldersNodeIsNotALeftOver) {
+  const Path former = "/lock/_c_0f8fad5b-d9cb-469f-a165-70867728950e-lock";
+  UnfairMutex mutex(client(), "/lock");
+  Lease lease = mutex.acquire();
+  EXPECT_EQ(Path("/lock") / mutex.holder()->node, Path(lease.node()));
+  client().create(former, "", {.mode = zkclient::CreateMode::ephemeral});
+  EXPECT_EQ(Path("/lock") / mutex.holder()->node, Path(lease.node()));
+  lease.release();
+  EXPECT_FALSE(mutex.holder());
+  client().create("/lock/lock", "foreign", {.mode = zkclient::CreateMode::ephemeral});
+  EXPECT_EQ(mutex.holder()->node, "lock") << "it has no second node";
+}
+
 // Both watch one node, for one session: whoever leaves takes only its own watch along.
 TEST_F(UnfairMutexTest, StopRequestEndsOneWaitAndNoOther) {
   UnfairMutex mutex(client(), "/lock");
