@@ -152,6 +152,7 @@ class Attempt {
 
   /// What a list, or a record, tells about the queue.
   void learn(Reply listed) {
+    listed_at_ = listed.sent;
     children_ = std::move(listed.names);
     crowded_ = long_queue_ = children_.size() >= long_queue;
     // What the directory's node holds is known if it is nothing, or what was read there before.
@@ -177,6 +178,11 @@ class Attempt {
     if (!gone.ok()) co_return gone;
     const std::shared_ptr<zk::SessionState>& session = waiter_.session();
     const bool proven = zkclient::BootClock::now() + session->timeout() / 6 < session->valid_until();
+    const bool young = zkclient::BootClock::now() - listed_at_ < spec_.trusts_list;
+    if (proven && step.last_obstacle && young) {
+      children_ = {std::string(name())};
+      co_return Reply{};
+    }
     const bool by_record = spec_.hands_over && (long_queue_ || std::chrono::steady_clock::now() - entered_ > long_wait);
     if (proven && !step.last_obstacle && !by_record) {
       Reply listed = co_await list_again();  // It also tells whether our own node is still there.
@@ -281,6 +287,7 @@ class Attempt {
   std::string marker_;
   Reply node_;  // Path and Stat of our own node.
   std::vector<std::string> children_;
+  zkclient::BootClock::time_point listed_at_;  // When the last list was asked for.
   const std::chrono::steady_clock::time_point entered_ = std::chrono::steady_clock::now();
   bool long_queue_ = false;                     // When it was last listed.
   bool crowded_ = false;                        // There is a successor who will read a record.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 #include "recipes/detail/queue_decider.hpp"
 
 namespace zkrecipes::detail {
+
+/// For so long a list that told of the own node spares a waiter another look for it, right before its grant. (A lease that
+/// has just begun is not looked after any closer: if somebody deletes its node by hand, that is noticed when it settles.)
+constexpr auto young_list = std::chrono::milliseconds(5);
 
 /// What makes a recipe out of the contender kernel.
 struct QueueSpec {
@@ -26,7 +31,8 @@ struct QueueSpec {
   bool requeue_on_session_loss = false;  ///< Queue again with the next session instead of ending with session_lost.
   bool watch_at_once = false;            ///< See LeaseCore::Grant.
   bool lists_foreign = false;            ///< Listing shows contenders of other libraries as well.
-  bool look_ahead = false;               ///< Watch the one before the nearest as well: see MutexOptions.
+  std::chrono::nanoseconds trusts_list = young_list;  ///< At what age no more; 0: no grant without another look.
+  bool look_ahead = false;                            ///< Watch the one before the nearest as well: see MutexOptions.
   /// In a long queue a holder that goes writes its name into the directory's node, in the same transaction. Whoever
   /// waits for it reads that, instead of a list as long as the queue: if the record names the one it waited for, nobody
   /// is before it, for only the first in the queue can write it. Whatever else is found there means: read the list. It

@@ -159,6 +159,7 @@ std::shared_ptr<ElectionCore> make_fair_election(zkclient::Client client, zkclie
   spec.operation = operation;
   spec.requeue_on_session_loss = true;
   spec.watch_at_once = true;
+  spec.trusts_list = {};
   const auto shared = std::make_shared<const QueueSpec>(std::move(spec));
 
   ElectionKind kind;

@@ -414,6 +414,7 @@ TEST_P(QueueFaults, OwnNodeDeletedWhileWaiting) {
   auto waiting = wait_behind(client, held);
   const std::vector<Contender> before = SharedMutex(the_operator(), lock_path).contenders();
   ASSERT_EQ(before.size(), 2u);
+  testkit::let_age(10ms);  // Else its list would tell that its node is there.
   the_operator().remove(Path(lock_path) / before[1].node);
   held.release();
   Lease lease = result_of(waiting);
@@ -505,6 +506,27 @@ TEST_P(DowngradeFaults, SessionLostWhileDowngrading) {
   proxy.refuse(false);
   EXPECT_EQ(result_of(downgrading), Errc::not_held);
   EXPECT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  expect_nothing_left();
+}
+
+// D2
+TEST_P(DowngradeFaults, PartitionedPastExpiryWhileDowngrading) {
+  Client client = proxied(brief);
+  SharedMutex mutex(client, lock_path);
+  Lease lease = mutex.acquire({.deadline = soon()});
+  const std::stop_token lost = lease.lost();
+  auto waiting = in_thread([&] {
+    Lease next = block();
+    EXPECT_TRUE(lost.stop_requested()) << "told before the other one acquired";
+    return next;
+  });
+  ASSERT_TRUE(remain(2));
+  proxy.stall(Direction::both);
+  auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.deadline = soon()}); }); });
+  result_of(waiting).release();
+  proxy.unstall(Direction::both);
+  EXPECT_EQ(result_of(downgrading), Errc::not_held);
   EXPECT_EQ(lease.state(), LeaseState::lost);
   expect_nothing_left();
 }

@@ -1,4 +1,5 @@
-// How a mutex gets from holder to holder: in a long queue by the record in the path's node, and with look-ahead.
+// How a mutex gets from holder to holder: in a long queue by the record in the path's node, on a young list, and
+// with look-ahead.
 
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 
 #include <zkrecipes/mutex.hpp>
 
+#include "recipes/detail/acquirer.hpp"
 #include "tests/support/recipe_test.hpp"
 
 namespace zkrecipes {
@@ -24,6 +26,7 @@ using testkit::stopped;
 using zkclient::Client;
 using zkclient::Path;
 using zkclient::Result;
+using zkclient::Transaction;
 using zktesting::RequestType;
 
 class LongQueue : public testkit::RecipeFaultTest {
@@ -39,7 +42,7 @@ class LongQueue : public testkit::RecipeFaultTest {
       mutex.async_acquire([this](Result<Lease> result) { granted.put(std::move(result)); }, {.deadline = soon()});
     EXPECT_TRUE(remain(waiters + 1));
     EXPECT_TRUE(eventually([&] { return server.watch_count() >= waiters; }));
-    std::this_thread::sleep_for(60ms);  // So that those who came while it was short have waited for long.
+    testkit::let_age(60ms);  // So that those who came while it was short have waited for long.
     return first;
   }
   /// Hands the lock through `count` waiters, one by one; the last one's lease.
@@ -159,7 +162,7 @@ TEST_F(LongQueue, AMiddleWaiterRemovedByHand) {
   ASSERT_GT(all.size(), 5u);
   the_operator().remove(Path("/lock") / all[2].node);
   ASSERT_TRUE(watches(client, Path("/lock") / all[1].node));
-  std::this_thread::sleep_for(50ms);
+  client.sync("/lock");  // After this all is known that the watch's events have led to.
   EXPECT_TRUE(granted.empty());
   // When its turn would have come it queues again, at the end.
   (void)drain(std::move(lease), waiters - 10);
@@ -199,6 +202,85 @@ TEST_F(LongQueue, AnOldProofIsRenewed) {
     EXPECT_GT(lease.valid_until(), zkclient::BootClock::now() + 400ms);
     lease.release();
   }
+}
+
+// --- The age of a list ----------------------------------------------------------------------------------------------
+
+class AgeOfTheList : public LongQueue {
+ protected:
+  /// A mutex of client_ that takes a list for young until it has that age.
+  detail::Acquirer mutex_that_trusts(std::chrono::nanoseconds age, bool look_ahead = false) {
+    detail::QueueSpec spec;
+    spec.client = client_.impl();
+    spec.path = spec.directory = "/lock";
+    spec.kind = "lock";
+    spec.names.exclusive = {"lock-"};
+    spec.acl = zkclient::open_acl();
+    spec.operation = "mutex acquire";
+    spec.trusts_list = age;
+    spec.look_ahead = look_ahead;
+    const auto shared = std::make_shared<const detail::QueueSpec>(std::move(spec));
+    return {client_.impl(), "/lock", "mutex acquire", [shared](detail::Patience how_long, zkclient::detail::Call call) {
+              return detail::contend(shared, "", how_long, std::move(call));
+            }};
+  }
+  std::size_t lists() const { return proxy.request_count(RequestType::get_children2); }
+  std::size_t looks() const { return proxy.request_count(RequestType::exists); }
+
+  Client client_ = calm_proxied();
+  Mutex plain_{the_operator(), "/lock"};
+};
+
+TEST_F(AgeOfTheList, DecidesWhetherTheOwnNodeIsLookedFor) {
+  for (const bool young : {true, false}) {
+    const detail::Acquirer mutex = mutex_that_trusts(young ? 1h : 0h);
+    Lease held = plain_.acquire();
+    auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(watches(client_, held.node()));
+    const std::size_t lists_before = lists();
+    const std::size_t looks_before = looks();
+    held.release();
+    Lease lease = result_of(waiting);
+    EXPECT_TRUE(lease.valid());
+    EXPECT_EQ(looks(), looks_before + (young ? 0 : 1));
+    EXPECT_EQ(lists(), lists_before);
+    lease.release();
+  }
+  expect_nothing_left();
+}
+
+TEST_F(AgeOfTheList, OwnNodeDeletedJustBeforeTheGrant) {
+  const detail::Acquirer mutex = mutex_that_trusts(1h);
+  const Lease held = plain_.acquire();
+  auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(watches(client_, held.node()));
+  Transaction removal;
+  for (const std::string& name : names())
+    removal.remove(Path("/lock") / name);
+  the_operator().commit(removal);
+  const Lease lease = result_of(waiting);
+  EXPECT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  expect_nothing_left();
+}
+
+TEST_F(AgeOfTheList, WithLookAheadNothingIsLeftToAsk) {
+  const detail::Acquirer mutex = mutex_that_trusts(1h, true);
+  Lease first = plain_.acquire();
+  auto second = in_thread([&] { return plain_.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(watches(the_operator(), first.node()));
+  auto third = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(watches(client_, first.node()));
+  const std::size_t lists_before = lists();
+  const std::size_t looks_before = looks();
+  first.release();
+  Lease held = result_of(second);
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::get_children2, lists_before + 1, patience));
+  held.release();
+  result_of(third).release();
+  EXPECT_EQ(lists(), lists_before + 1);
+  EXPECT_EQ(looks(), looks_before);
+  expect_nothing_left();
 }
 
 // --- Look-ahead ---------------------------------------------------------------------------------------------------

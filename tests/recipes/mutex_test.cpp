@@ -822,6 +822,31 @@ TEST_F(MutexTest, ReleaseTwice) {
   EXPECT_EQ(names().size(), 1u);
 }
 
+TEST_F(MutexTest, ReleaseWithoutAHandlerReleasesNothing) {
+  Mutex mutex(client(), "/lock");
+  Lease lease = mutex.acquire();
+  EXPECT_EQ(error_of([&] { lease.async_release({}); }), Errc::invalid_argument);
+  EXPECT_EQ(lease.state(), LeaseState::held);
+  lease.release();
+  EXPECT_TRUE(remain(0));
+}
+
+// An executor may drop its tasks, at the end of a program for one.
+TEST_F(MutexTest, ALeaseOfADroppedTaskIsGivenBack) {
+  bool called = false;
+  zkclient::Runtime runtime({.callback_executor = [](const std::function<void()>&) {}});
+  Client own(runtime, hosts(), {.session_timeout = 60s, .prefix = prefix()});
+  Mutex mutex(own, "/lock");
+  mutex.async_acquire([&](const Result<Lease>&) { called = true; }, {.deadline = soon()});
+  mutex.async_acquire([&](const Result<Lease>&) { called = true; }, {.deadline = soon()});
+  // After these two, and as nobody has taken theirs:
+  Lease lease = mutex.acquire({.deadline = soon()});
+  EXPECT_TRUE(lease.valid());
+  lease.release();
+  EXPECT_TRUE(remain(0));
+  EXPECT_FALSE(called);
+}
+
 TEST_F(MutexTest, ReleaseAfterALoss) {
   Mutex mutex = make_mutex();
   Lease lease = mutex.acquire();
@@ -933,6 +958,7 @@ TEST_F(MutexTest, AReleaseWakesOneWaiter) {
   ASSERT_TRUE(proxy.wait_for_requests(RequestType::get_data, waiters, testkit::patience));
   const std::size_t lists = proxy.request_count(RequestType::get_children2);
   const std::size_t looks = proxy.request_count(RequestType::exists);
+  testkit::let_age(10ms);  // The first one's list: else that would tell that its own node exists.
 
   held.release();
   Result<Lease> first = box.take();

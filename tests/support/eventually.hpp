@@ -21,4 +21,10 @@ namespace testkit {
   return true;
 }
 
+/// Lets `age` pass, for what a recipe decides by the age of something it knows: never to wait for something to happen.
+inline void let_age(std::chrono::milliseconds age) {
+  const auto old = std::chrono::steady_clock::now() + age;
+  (void)eventually([old] { return std::chrono::steady_clock::now() > old; });
+}
+
 }  // namespace testkit
