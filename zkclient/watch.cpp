@@ -5,6 +5,11 @@
 namespace zkclient {
 namespace detail {
 
+// What the user's handler holds does not end on the loop.
+WatchState::~WatchState() {
+  if (handler_ && core_->loop()->on_loop()) core_->callbacks()->post([unused = std::move(handler_)] {});
+}
+
 void WatchState::arm(WatchRegistry::Kind kind, const std::string& full_path,
                      const std::shared_ptr<SessionState>& session) {
   const std::lock_guard lock(mutex_);

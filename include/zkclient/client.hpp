@@ -80,8 +80,8 @@ using StateListener = UniqueFunction<void(const StateChange&)>;
 /// not done yet, and replies whose handlers have not returned, are limited to 200,000 and to 256 MiB of data; one call
 /// more ends with `Errc::overloaded` at once, and nothing was sent. The paths of all watches together are limited to 900 kB (they are renewed in one packet).
 ///
-/// Thread safety: all members, from any thread, also from handlers; close() from a handler does not wait for
-/// that handler. Cheap to copy: copies share the client, which is closed when the last one goes.
+/// Thread safety: all members, from any thread, also from handlers; close() from a handler waits for no handler.
+/// Cheap to copy: copies share the client, which is closed when the last one goes.
 /// Errors common to all operations, besides what each names: deadline_exceeded, cancelled, closed,
 /// session_lost (for calls bound to a session), no_auth, too_large, overloaded.
 class Client {
@@ -94,7 +94,7 @@ class Client {
 
   /// Ends every pending call with Errc::closed (or in_doubt), closes the session at the server, so that its
   /// ephemeral nodes vanish now, and returns within about a second after the server's last word. Idempotent.
-  /// After it returned, none of this client's handlers runs, apart from the one that called it.
+  /// After it returned, none of this client's handlers runs; after it returned to a handler, others may still run.
   void close();
 
   /// The current session; it may still be connecting, or lost and about to be replaced.
@@ -188,8 +188,8 @@ class Client {
   void remove(const Path& path, std::int32_t version = any_version, const CallOptions& call = {}) const;
   void remove(const Path& path, std::int32_t version, const CallOptions& call, std::error_code& error) const;
   void async_remove(const Path& path, std::int32_t version, Handler<void> handler, const CallOptions& call = {}) const;
-  /// Guaranteed delete: returns at once and tries in the background until the node is gone. With a session, only
-  /// while that session lives (its ephemeral nodes go with it).
+  /// Guaranteed delete: returns at once and tries in the background until the node is gone (one that somebody makes
+  /// in its place stays). With a session, only while that session lives (its ephemeral nodes go with it).
   void remove_in_background(const Path& path, std::optional<Session> session = {}) const;
 
   /// Deletes `path` and all that is below it, from the leaves up, whoever made it. Not atomic, but safe against others:

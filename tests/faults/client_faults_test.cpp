@@ -515,9 +515,25 @@ TEST_F(GuaranteedDeleteTest, OfANodeThatIsNotThereDoesNothing) {
   const Client client = proxied();
   client.connect();
   client.remove_in_background("/missing");
-  ASSERT_TRUE(proxy.wait_for_requests(RequestType::remove, 1, testkit::patience));
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::exists, 1, testkit::patience));
   client.sync();
+  EXPECT_EQ(proxy.request_count(RequestType::exists), 1u);
+  EXPECT_EQ(proxy.request_count(RequestType::remove), 0u);
+}
+
+TEST_F(GuaranteedDeleteTest, ANodeMadeInItsPlaceStays) {
+  const Client client = proxied();
+  client.create("/n");
+  const Fault reply = proxy.drop_next_reply(RequestType::remove);
+  proxy.refuse(true);
+  client.remove_in_background("/n");
+  ASSERT_TRUE(reply.wait(testkit::patience));
+  observer.create("/n", "somebody else's");
+  proxy.refuse(false);
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::exists, 2, testkit::patience));
+  client.sync("/", patient());
   EXPECT_EQ(proxy.request_count(RequestType::remove), 1u);
+  EXPECT_EQ(observer.get("/n").data, "somebody else's");
 }
 
 TEST_F(GuaranteedDeleteTest, BoundToASessionItEndsWithIt) {

@@ -759,6 +759,28 @@ TEST_F(ClientTest, CloseRunsWhatAnIdleExecutorHasNotBegun) {
   EXPECT_EQ(answered, 10);
 }
 
+// Its captures may be anything: a last copy of the client, for one, whose destructor waits for the loop.
+TEST_F(ClientTest, AnUncalledWatchHandlerDoesNotEndOnTheEventLoop) {
+  struct Capture {
+    std::atomic<int>& ended;
+    std::atomic<int>& on_loop;
+    ~Capture() {
+      if (this_thread_name() == "zk-loop") ++on_loop;
+      ++ended;
+    }
+  };
+  constexpr int times = 300;
+  std::atomic<int> ended{0};
+  std::atomic<int> on_loop{0};
+  for (int i = 0; i < times; ++i) {
+    c().async_get_and_watch(
+        "/missing", [capture = std::unique_ptr<Capture>(new Capture{ended, on_loop})](const WatchEvent&) {},
+        [](const Result<zkclient::Watched<NodeData>>& result) { EXPECT_EQ(result.code(), Errc::no_node); });
+  }
+  EXPECT_TRUE(eventually([&] { return ended == times; }));
+  EXPECT_EQ(on_loop.load(), 0);
+}
+
 TEST_F(ClientTest, TheOnlyCallbackThreadMayEndTheRuntime) {
   auto runtime = std::make_unique<Runtime>(zkclient::RuntimeOptions{.max_callback_threads = 1});
   Client first(*runtime, hosts(), {.prefix = prefix()});

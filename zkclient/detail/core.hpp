@@ -139,6 +139,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   Awaitable<Reply> create_marked(Request request, std::string parent, std::string marker, Call call);
   /// Guaranteed delete: tries until the node is gone, `session` (any session, if null) is dead, or the client closed.
   Awaitable<void> remove_until_gone(std::string path, std::shared_ptr<SessionState> session);
+  /// The same for a name that others may use again: a node that somebody makes in its place stays.
+  Awaitable<void> remove_this_one(std::string path, std::shared_ptr<SessionState> session);
   /// Guaranteed deletes, in the background, on `session` only (any session, if null).
   void janitor_remove(std::string path, std::shared_ptr<SessionState> session);
   /// The same for the child of `parent` whose name starts with `marker`, if there is one.
@@ -230,6 +232,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void forget(const std::shared_ptr<Credential>& credential);
 
   Awaitable<void> janitor_pause(std::chrono::milliseconds& pause);
+  Awaitable<bool> remains(const std::string& path, const Reply& reply, std::chrono::milliseconds& pause);
   Awaitable<void> remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
 
   const std::shared_ptr<Loop> loop_;

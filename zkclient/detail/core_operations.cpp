@@ -1,6 +1,7 @@
 // What ClientCore builds out of single requests: ensure, protected create, resolving set, guaranteed delete.
 
 #include <algorithm>
+#include <optional>
 
 #include "zkclient/detail/core.hpp"
 #include "zkclient/detail/log.hpp"
@@ -194,13 +195,41 @@ Awaitable<void> ClientCore::remove_until_gone(std::string path, std::shared_ptr<
     Call call;
     call.bound = session;
     Reply reply = co_await perform(make_request(OpType::remove, path), call);
-    const bool over = reply.failed(Errc::session_lost) || reply.failed(Errc::closed);
-    if (reply.ok() || reply.failed(Errc::no_node) || over) co_return;
     if (reply.failed(Errc::in_doubt)) continue;  // The next attempt waits for the connection.
-    // The server refuses it for now (children, access rights): that may change.
-    if (log_enabled(LogLevel::warning)) log(LogLevel::warning, "a node that has to go is still there: " + path);
-    co_await janitor_pause(pause);
+    if (!co_await remains(path, reply, pause)) co_return;
   }
+}
+
+Awaitable<void> ClientCore::remove_this_one(std::string path, std::shared_ptr<SessionState> session) {
+  const auto self = shared_from_this();
+  auto pause = first_janitor_pause;
+  std::optional<std::int64_t> meant;
+  for (;;) {
+    Call call;
+    call.bound = session;
+    const PendingReply synced = launch(make_request(OpType::sync, path), call);
+    const PendingReply looked = launch(make_request(OpType::exists, path), call);
+    Reply sync = co_await synced.get();
+    Reply reply = co_await looked.get();
+    if (!sync.ok()) reply = std::move(sync);
+    if (reply.ok()) {
+      if (meant && *meant != reply.stat.czxid) co_return;
+      meant = reply.stat.czxid;
+      reply = co_await perform(make_request(OpType::remove, path), call);
+      if (reply.failed(Errc::in_doubt)) continue;
+    }
+    if (!co_await remains(path, reply, pause)) co_return;
+  }
+}
+
+// False when the answer to a delete says that there is nothing left to do.
+Awaitable<bool> ClientCore::remains(const std::string& path, const Reply& reply, std::chrono::milliseconds& pause) {
+  const bool over = reply.failed(Errc::session_lost) || reply.failed(Errc::closed);
+  if (reply.ok() || reply.failed(Errc::no_node) || over) co_return false;
+  // The server refuses it for now (children, access rights): that may change.
+  if (log_enabled(LogLevel::warning)) log(LogLevel::warning, "a node that has to go is still there: " + path);
+  co_await janitor_pause(pause);
+  co_return true;
 }
 
 Awaitable<void> ClientCore::remove_marked(std::string parent, std::string marker,

@@ -17,6 +17,9 @@ class WatchState : public std::enable_shared_from_this<WatchState> {
   /// `held`: the event is kept until `release`.
   WatchState(std::shared_ptr<ClientCore> core, std::string path, WatchHandler handler, bool held = false)
       : core_(std::move(core)), path_(std::move(path)), handler_(std::move(handler)), held_(held) {}
+  ~WatchState();
+  WatchState(const WatchState&) = delete;
+  WatchState& operator=(const WatchState&) = delete;
 
   /// Loop thread: the read that arms the watch has succeeded, on `session`.
   void arm(WatchRegistry::Kind kind, const std::string& full_path, const std::shared_ptr<SessionState>& session);
