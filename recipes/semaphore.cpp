@@ -1,5 +1,7 @@
 #include <zkrecipes/semaphore.hpp>
 
+#include <algorithm>
+
 #include "recipes/detail/acquirer.hpp"
 #include "recipes/detail/lease_pool.hpp"
 
@@ -176,12 +178,18 @@ Awaitable<Result<std::vector<Contender>>> list_all(SpecPtr leases, SpecPtr queue
   if (!all) co_return all;
   Result<std::vector<Contender>> waiting = co_await detail::list_contenders(queue, listing, call);
   if (!waiting) co_return waiting;
+  // Who is in front has nodes among the leases already, of one transaction: they are not granted yet.
+  for (const Contender& front : *waiting) {
+    if (!front.holds) continue;
+    FencingToken newest = front.token;
+    for (const Contender& lease : *all) {
+      if (lease.session_id == front.session_id) newest = std::max(newest, lease.token);
+    }
+    for (Contender& lease : *all)
+      lease.holds = lease.holds && lease.token != newest;
+  }
   for (Contender& contender : *waiting) {
     contender.holds = false;
-    // Who is in front has nodes among the leases already: they are not granted yet.
-    for (Contender& lease : *all) {
-      if (lease.session_id == contender.session_id && lease.token > contender.token) lease.holds = false;
-    }
     all->push_back(std::move(contender));
   }
   co_return all;

@@ -27,7 +27,7 @@ namespace zkrecipes {
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
 /// unlock by a thread that holds nothing    unlock throws not_held; the holder is untouched
-/// lost while held                          lease().lost() fires; lock() throws not_held until all is unlocked
+/// lost while held                          lease().lost() fires; lock() and try_lock...() throw not_held until all is unlocked
 /// thread ends without unlocking            held until this object goes
 /// everything else                          as in Mutex
 ///

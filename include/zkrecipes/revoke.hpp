@@ -47,8 +47,9 @@ void async_revoke(const zkclient::Client& client, const zkclient::Path& node, co
                   zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call = {});
 
 /// Asks all who hold at the path of a Mutex, UnfairMutex, RecursiveMutex or SharedMutex now (of a Semaphore: at its path
-/// followed by "/leases"). The mildest outcome that is true of all of them; `released` when nobody holds. A child
-/// `lock` that is not ephemeral is passed over: it may be the directory of another lock.
+/// followed by "/leases"; the one who is next may be among them). The mildest outcome that is true of all of them;
+/// `released` when nobody holds. A child `lock` that is not ephemeral is passed over: it may be the directory of another
+/// lock.
 RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path,
                              const RevokeOptions& options = {}, const zkclient::CallOptions& call = {});
 void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,

@@ -42,10 +42,13 @@ struct SemaphoreOptions {
 /// create: request or reply lost            nothing: the nodes are found by their id, or created again
 /// parent missing or removed                nothing: created again
 /// connection breaks while waiting          nothing: the place is kept
+/// a read lost too often (RetryPolicy)      acquire throws connection_loss; the nodes are removed in the background
 /// session lost while waiting               acquire throws session_lost
 /// own node deleted by hand while waiting   nothing: queued again, at the end
 /// session lost while holding               Lease::lost() fires, state() is lost
 /// lease deleted by hand while holding      Lease::lost() fires as soon as that is seen; another one may acquire
+/// connection breaks while holding          state() is uncertain, then held again, or lost at valid_until()
+/// release: request or reply lost           nothing: the deletion is repeated until the node is gone
 /// node with N missing                      as if N were 0: acquire waits
 /// node with N is not an int32, or negative acquire throws foreign_node
 /// holder's process dies                    its leases return when its session ends

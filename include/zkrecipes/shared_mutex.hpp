@@ -65,7 +65,7 @@ struct SharedMutexOptions {
 /// foreign child in the directory           ignored
 ///
 /// A path belongs to one recipe. Curator up to 5.4 lets a writer in between the former and the new node of a
-/// downgraded holder of ITS OWN; so do not downgrade there.
+/// downgraded holder of ITS OWN: so do not use Curator's own downgrade there.
 ///
 /// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
 /// The object keeps its client open; a Lease does not, and is lost when the last Client (or SharedMutex) goes.
