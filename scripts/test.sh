@@ -2,7 +2,7 @@
 # Builds the project and runs its tests. Works alone, from any directory, on a fresh Debian 12.
 #
 #   scripts/test.sh                    preset dev, all tests
-#     --preset NAME                    dev, release, asan, tsan, clang or tls (scripts/build_tls_client.sh)
+#     --preset NAME                    dev, release, asan, tsan, clang; tls, tls-asan, tls-tsan (build_tls_client.sh)
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
@@ -47,11 +47,11 @@ step "setup"
 if ((setup)); then
   options=(--tests)
   [[ $preset != clang ]] || options+=(--clang)
-  [[ $preset != tls ]] || options+=(--tls)
+  [[ $preset != tls* ]] || options+=(--tls)
   scripts/setup.sh "${options[@]}"
 fi
 
-if [[ $preset == tls ]]; then
+if [[ $preset == tls* ]]; then
   step "C client"
   scripts/build_tls_client.sh
 fi
@@ -65,7 +65,7 @@ built=$SECONDS
 
 # ThreadSanitizer of g++ 12 cannot start where the kernel randomises addresses widely.
 runner=()
-if [[ $preset == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
+if [[ $preset == *tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
   runner=(setarch "$(uname -m)" -R)
 fi
 

@@ -1,22 +1,35 @@
 #include "tests/fuzz/targets.hpp"
 
+#include <stdlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include <zkclient/error.hpp>
+#include <zkclient/log.hpp>
 #include <zkclient/path.hpp>
 #include <zkclient/reconfig.hpp>
+#include <zkrecipes/participant_log.hpp>
 
 #include "recipes/detail/commit_record.hpp"
+#include "recipes/detail/item_format.hpp"
 #include "recipes/detail/leader_record.hpp"
+#include "recipes/detail/lease_pool.hpp"
+#include "recipes/detail/round_decider.hpp"
 #include "recipes/detail/sequence.hpp"
+#include "tools/guardian/orders.hpp"
 #include "zkclient/detail/hosts.hpp"
+#include "zkclient/detail/log.hpp"
 #include "zktesting/detail/frames.hpp"
 
 namespace fuzz {
@@ -78,25 +91,41 @@ void check_hosts(std::string_view input) {
 
 const std::vector<std::string_view> infixes{"-lock-", "-latch-", "__lock__"};
 
-// Lines are names of children.
-void check_sequence(std::string_view input) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin <= input.size() && names.size() < 64;) {
+std::vector<std::string> lines_of(std::string_view input) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin <= input.size() && lines.size() < 64;) {
     const std::size_t end = std::min(input.find('\n', begin), input.size());
-    names.emplace_back(input.substr(begin, end - begin));
+    lines.emplace_back(input.substr(begin, end - begin));
     begin = end + 1;
   }
+  return lines;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// As the server prints it.
+std::string printed(std::int32_t number) {
+  std::array<char, 16> digits{};
+  std::snprintf(digits.data(), digits.size(), "%010d", number);
+  return digits.data();
+}
+
+// Lines are names of children.
+void check_sequence(std::string_view input) {
+  const std::vector<std::string> names = lines_of(input);
   std::vector<std::string> numbered;
   for (const std::string& name : names) {
     const auto number = zkrecipes::detail::sequence_of(name, infixes);
     if (!number) continue;
     numbered.push_back(name);
-    std::array<char, 16> digits{};
-    std::snprintf(digits.data(), digits.size(), "%010d", *number);  // As the server prints it.
-    require(name.size() >= std::strlen(digits.data()), "the number is in the name");
-    const auto alone = zkrecipes::detail::sequence_of("x-lock-" + std::string(digits.data()), infixes);
+    require(name.size() >= printed(*number).size(), "the number is in the name");
+    const auto alone = zkrecipes::detail::sequence_of("x-lock-" + printed(*number), infixes);
     require(alone == number, "printed and read, it is the same number");
   }
+  for (const std::string& name : zkrecipes::detail::foreign_contenders(names, infixes))
+    require(has(names, name) && !has(numbered, name), "those of other libraries are there, and not ours");
   const auto ordered = zkrecipes::detail::in_order(names, infixes);
   require(std::is_permutation(ordered.begin(), ordered.end(), numbered.begin(), numbered.end()),
           "ordering loses and adds nothing");
@@ -144,6 +173,77 @@ void check_commit_record(std::string_view input) {
   if (const auto logged = decode_logged(input)) {
     require(decode_logged(encode(*logged)) == logged, "written and read, it is the same");
   }
+  const std::vector<std::string> children = lines_of(input);
+  const Ballot ballot = sort_out(children);
+  require(ballot.decided == has(children, "decision") && ballot.coordinated == has(children, "coordinator"),
+          "what is there is seen, and nothing else");
+  for (const std::string& name : ballot.voted)
+    require(has(children, "vote-" + name), "a vote is counted for whom it names");
+  for (const std::string& name : ballot.acknowledged)
+    require(has(children, "ack-" + name), "and so is an acknowledgement");
+}
+
+// Lines are names of children; and the whole is a node's data.
+void check_item_format(std::string_view input) {
+  using namespace zkrecipes::detail;
+  using Style = ItemFormat::Style;
+  const std::vector<std::string> names = lines_of(input);
+  const std::vector<std::string> alone{std::string(input)};
+  for (const Style style : {Style::standard, Style::zookeeper, Style::curator, Style::kazoo, Style::kazoo_locking}) {
+    for (const bool prioritized : {false, true}) {
+      const ItemFormat format(style, prioritized);
+      const std::vector<ItemKey> ordered = in_take_order(names, format);
+      const auto items = std::count_if(names.begin(), names.end(),
+                                       [&](const std::string& name) { return format.parse(name).has_value(); });
+      require(static_cast<std::ptrdiff_t>(ordered.size()) == items, "ordering loses and adds nothing");
+      for (const ItemKey& key : ordered) {
+        require(has(names, key.name) && format.parse(key.name) == key, "a key keeps its name");
+        require(format.defect(key.priority) == nullptr, "a priority that is read can be written");
+        const auto again = format.parse(format.name(key.priority) + printed(key.sequence));
+        require(again && again->priority == key.priority && again->sequence == key.sequence,
+                "written and read, it is the same place");
+      }
+      require(std::is_sorted(ordered.begin(), ordered.end(),
+                             [](const ItemKey& a, const ItemKey& b) { return a.priority < b.priority; }),
+              "lower priorities come first");
+      if (const auto read = format.decode(std::string(input))) {
+        require(!read->empty() && format.encode(*read) == input, "read and written, it is the same data");
+      }
+      require(format.decode(format.encode(alone)) == alone, "any bytes come back");
+    }
+  }
+  const ItemFormat curator(Style::curator, false);
+  const std::vector<std::string> several{alone.front(), "", alone.front()};
+  require(curator.decode(curator.encode(several)) == several, "and so do several items in one node");
+}
+
+// A roster, and a list of children.
+void check_roster(std::string_view input) {
+  using namespace zkrecipes::detail;
+  const std::vector<std::string> roster = decode_roster(input);
+  if (!roster.empty()) require(encode_roster(roster) == input, "a roster is what was written");
+  const std::vector<std::string> children = lines_of(input);
+  const std::vector<std::string> members = members_in_order(children);
+  require(decode_roster(encode_roster(members)) == members, "written and read, it is the same");
+  for (const std::string& self : children) {
+    for (const std::size_t count : {1U, 2U, 5U}) {
+      const RoundStep step = decide_round(children, roster, self, count);
+      require((step.kind == RoundStep::Kind::vanished) == !has(members, self), "who is there is seen");
+      if (step.kind != RoundStep::Kind::begin) continue;
+      require(step.roster.size() == count && has(step.roster, self),
+              "who begins a round is in it, with all the others");
+    }
+  }
+}
+
+void check_limit(std::string_view input) {
+  using namespace zkrecipes::detail;
+  if (const auto limit = decode_limit(input)) {
+    require(*limit >= 0, "a limit is not negative");
+    require(encode_limit(*limit) == input, "read and written, it is the same");
+  }
+  const auto any = static_cast<int>(std::hash<std::string_view>()(input) & 0x7FFF'FFFFU);
+  require(decode_limit(encode_limit(any)) == any, "every limit comes back");
 }
 
 struct Scanned {
@@ -199,6 +299,152 @@ void check_ensemble_config(std::string_view input) {
   require(zkclient::parse_ensemble_config(members).members == config.members, "its members are read the same again");
 }
 
+// As participant_log.hpp describes the file of a FileLog.
+using zkrecipes::LogEntry;
+
+std::string log_header() { return "zkrecipes 2pc log 1\n" + std::string(36, 'i') + "\n"; }
+
+std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t crc = ~0U;
+  for (const char c : bytes) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit)
+      crc = (crc & 1U) != 0 ? crc >> 1U ^ 0x82F63B78U : crc >> 1U;
+  }
+  return ~crc;
+}
+
+std::string little_endian(std::size_t value, std::size_t size) {
+  std::string bytes;
+  for (std::size_t i = 0; i < size; ++i)
+    bytes += static_cast<char>(value >> 8U * i & 0xFFU);
+  return bytes;
+}
+
+std::string log_entry(LogEntry kind, std::string_view id, std::string_view data = {}) {
+  std::string bytes(1, static_cast<char>(kind));
+  return bytes.append(little_endian(id.size(), 2)).append(little_endian(data.size(), 4)).append(id).append(data);
+}
+
+std::string log_frame(std::string_view entries) {
+  const std::string covered = little_endian(entries.size(), 4).append(entries);
+  return "2PCF" + covered.substr(0, 4) + little_endian(crc32c(covered), 4) + covered.substr(4);
+}
+
+// In memory where possible: each opening of a log waits for the disk.
+class Folder {
+ public:
+  Folder() {
+    for (const std::filesystem::path& parent :
+         {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path()}) {
+      std::string pattern = (parent / "zkrecipes-fuzz-XXXXXX").string();
+      if (::mkdtemp(pattern.data()) == nullptr) continue;
+      path_ = pattern;
+      return;
+    }
+    throw std::runtime_error("no temporary folder");
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::filesystem::path operator/(const char* name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Either all is read, and is there again the next time, or the file is refused and left alone.
+void check_opening(const std::string& bytes) {
+  static const Folder folder;
+  static const std::filesystem::path file = folder / "log";
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+  std::string identity;
+  std::vector<zkrecipes::LoggedTransaction> open;
+  try {
+    const zkrecipes::FileLog log(file);
+    identity = log.identity();
+    open = log.open();
+    require(log.size() == std::filesystem::file_size(file), "the log knows its size");
+  } catch (const zkclient::Error& error) {
+    require(error.errc() == zkclient::Errc::system_error, "a bad log has a code of its own");
+    std::ifstream in(file, std::ios::binary);
+    require(std::string(std::istreambuf_iterator<char>(in), {}) == bytes, "what is refused is left as it is");
+    return;
+  }
+  const zkrecipes::FileLog again(file);
+  const std::vector<zkrecipes::LoggedTransaction> reopened = again.open();
+  const auto same = [](const auto& a, const auto& b) { return a.id == b.id && a.state == b.state && a.data == b.data; };
+  require(again.identity() == identity, "opened again, it is the same log");
+  require(std::equal(open.begin(), open.end(), reopened.begin(), reopened.end(), same), "with the same transactions");
+  for (const auto& transaction : open)
+    require(transaction.state != zkrecipes::LogState::none, "what has ended is not there");
+}
+
+void check_log_file(std::string_view input) {
+  check_opening(std::string(input));
+  check_opening(log_header() + log_frame(input));
+  check_opening(log_header() + log_frame(log_entry(LogEntry::begin, "first", "x")).append(input));
+}
+
+// Lines are orders.
+void check_guardian(std::string_view input) {
+  using guardian::obey;
+  guardian::Orders orders;
+  const std::vector<std::string> lines = lines_of(input);
+  for (const std::string& line : lines)
+    obey(line, orders);
+  require(orders.servers.size() <= lines.size(), "a line names one server");
+  require(!orders.farewell || input.find("farewell") != std::string_view::npos, "nobody leaves unbidden");
+  // What the library writes is understood whatever came before.
+  const auto id = static_cast<std::int64_t>(std::hash<std::string_view>()(input));
+  std::string password(input.substr(0, 16));
+  password.resize(16, '\xff');
+  std::string digits;
+  for (const char byte : password) {
+    std::array<char, 3> two{};
+    std::snprintf(two.data(), two.size(), "%02x", static_cast<unsigned>(static_cast<unsigned char>(byte)));
+    digits += two.data();
+  }
+  obey("session " + std::to_string(id) + " 4000 " + digits, orders);
+  require(orders.session && orders.session->id == id && orders.session->timeout_ms == 4000, "a session is understood");
+  require(orders.session->password == password, "and so is its password");
+  obey("server 2181 ::1", orders);
+  require(orders.servers.back().port == "2181" && orders.servers.back().host == "::1", "a server is understood");
+  obey("none", orders);
+  require(!orders.session, "and that there is no session any more");
+}
+
+std::pair<zkclient::LogLevel, std::string> logged(const std::string& line) {
+  std::vector<std::pair<zkclient::LogLevel, std::string>> said;
+  zkclient::set_log_handler([&](zkclient::LogLevel level, std::string_view text) { said.emplace_back(level, text); });
+  zkclient::set_log_level(zkclient::LogLevel::debug);
+  zkclient::detail::log_library_line(line);
+  zkclient::set_log_level(zkclient::LogLevel::error);
+  zkclient::set_log_handler({});
+  require(said.size() == 1, "a line is one message");
+  require(said.front().second.starts_with("C client: "), "which says whose it is");
+  said.front().second.erase(0, std::strlen("C client: "));
+  return said.front();
+}
+
+void check_log_line(std::string_view input) {
+  const std::string text = logged(std::string(input)).second;
+  require(!text.ends_with('\n') && input.find(text) != std::string_view::npos, "nothing is made up, no line is ended");
+  using zkclient::LogLevel;
+  const std::pair<const char*, LogLevel> marks[] = {
+      {"ZOO_ERROR", LogLevel::warning}, {"ZOO_WARN", LogLevel::info}, {"ZOO_INFO", LogLevel::debug}};
+  std::string message(input.substr(0, input.find_last_not_of('\n') + 1));
+  for (const auto& [mark, level] : marks) {
+    const auto told = logged("2026-01-01 10:00:00,000:123(0x7f00):" + std::string(mark) + "@f@1: " + message + "\n");
+    require(told.second == message, "the text comes whole, whatever it holds");
+    require(told.first == level || message.find(":ZOO_") != std::string::npos, "at its level");
+  }
+}
+
 std::string frame(std::string_view body) {
   std::string bytes(3, '\0');
   bytes += static_cast<char>(body.size());
@@ -217,12 +463,13 @@ std::vector<Target> make_targets() {
         "a:65536", ",", "a/b"}},
       {"commit_record",
        &check_commit_record,
-       {"2pc/1 mediated 10000 0 2\na\nb\npayload", "2pc/1 all-to-all 1 7 1\nx\n", "commit", "abort why", "17 data",
-        ""}},
+       {"2pc/1 mediated 10000 0 2\na\nb\npayload", "2pc/1 all-to-all 1 7 1\nx\n", "commit", "abort why", "17 data", "",
+        "decision\ncoordinator\nvote-a\nvote-b\nack-a"}},
       {"sequence",
        &check_sequence,
        {"_c_0-lock-0000000001", "x-lock-2147483647\ny-lock--2147483648\nz-lock-0000000000", "a__lock__0000000007",
-        "_c_0-latch--000000001", "lock-", "-lock--1000000000\n-lock-2147483646"}},
+        "_c_0-latch--000000001", "lock-", "-lock--1000000000\n-lock-2147483646",
+        "x-72057594037927936-0000000001\nn_0000000002\n7-read-0000000003"}},
       {"leader_record",
        &check_leader_record,
        {"leader/1 7 1 1\nhttp://a", "leader/1 -1 0 0\n", "leader/1 7 1 0\nx", ""}},
@@ -233,6 +480,32 @@ std::vector<Target> make_targets() {
       {"frames",
        &check_frames,
        {frame("handshake") + frame(six) + frame(six + "abc"), frame("") + frame("") + frame("x"), "ruok", six}},
+      {"guardian",
+       &check_guardian,
+       {"server 2181 zk1\nserver 1 ::1\nsession 72057594037927936 4000 00ff10",
+        "session -1 -1 0\nnone\nsession x y z\nfarewell", "session 99999999999999999999 99999999999 0", " farewell x"}},
+      {"item_format",
+       &check_item_format,
+       {"item-0000000001\nitem-1000000050000000002", "qn-0000000001\nqn--2147483648\nqn-2147483647",
+        "queue-0FFFFFFFF0000000001\nqueue-10000000a0000000002", "entry-100-0000000001\nentry-007-0000000001",
+        "\0\1\0\1\1\0\0\0\2ab\2"s, "\0\1\0\1\1\0\0\0\1a\1\0\0\0\0\2"s, "\0\1\0\1\1\x7f\xff\xff\xffx"s}},
+      {"limit", &check_limit, {"\0\0\0\0"s, "\0\0\0\7"s, "\x7f\xff\xff\xff", "\x80\0\0\0"s, "7", "\0\0\0\0\7"s}},
+      {"log_file",
+       &check_log_file,
+       {log_entry(LogEntry::begin, "a", "payload") + log_entry(LogEntry::ready, "a") + log_entry(LogEntry::commit, "a"),
+        log_entry(LogEntry::begin, "b") + log_entry(LogEntry::abort, "b") + log_entry(LogEntry::applied, "b"),
+        log_entry(LogEntry::abort, "first") + log_entry(LogEntry::applied, "first") + log_entry(LogEntry::end, "first"),
+        log_frame(log_entry(LogEntry::ready, "first")) + log_frame(log_entry(LogEntry::commit, "first")),
+        log_header() + log_frame(log_entry(LogEntry::begin, "a")) + log_frame(log_entry(LogEntry::ready, "a")),
+        log_header().substr(0, 30), "2PCF\0\0\0\0"s}},
+      {"log_line",
+       &check_log_line,
+       {"2026-01-01 10:00:00,000:123(0x7f00):ZOO_INFO@function@1452: text", "a:ZOO_ERROR@f@1: b: c\n", ":ZOO_WARN@x",
+        ": ", "\n\n"}},
+      {"roster",
+       &check_roster,
+       {"zkrecipes round\n_c_0-member-0000000001\n_c_1-member--000000002\n", "zkrecipes round\n", "ready",
+        "a-member-0000000001\nb-member-0000000002\nc-member-0000000003\nb-member-0000000002"}},
   };
 }
 

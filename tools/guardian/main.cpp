@@ -17,66 +17,23 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
+
+#include "tools/guardian/orders.hpp"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
-
-struct Session {
-  std::int64_t id = 0;
-  std::int32_t timeout_ms = 0;
-  std::string password;
-};
-
-struct Server {
-  std::string port;
-  std::string host;
-};
-
-struct Orders {
-  std::vector<Server> servers;
-  std::optional<Session> session;
-  bool farewell = false;
-};
+using guardian::Orders;
+using guardian::Server;
+using guardian::Session;
 
 // --- From the owner -----------------------------------------------------------------------------------------------
-
-std::string from_hexadecimal(const std::string& text) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-    bytes += static_cast<char>(std::strtoul(text.substr(i, 2).c_str(), nullptr, 16));
-  return bytes;
-}
-
-void obey(const std::string& line, Orders& orders) {
-  std::istringstream words(line);
-  std::string verb;
-  words >> verb;
-  if (verb == "server") {
-    Server server;
-    words >> server.port >> server.host;
-    orders.servers.push_back(std::move(server));
-  } else if (verb == "session") {
-    Session session;
-    std::string password;
-    words >> session.id >> session.timeout_ms >> password;
-    session.password = from_hexadecimal(password);
-    orders.session = std::move(session);
-  } else if (verb == "none") {
-    orders.session.reset();
-  } else if (verb == "farewell") {
-    orders.farewell = true;
-  }
-}
 
 /// Until the owner bids farewell or is gone.
 Orders listen_to_owner() {
@@ -89,7 +46,7 @@ Orders listen_to_owner() {
     if (count <= 0) break;
     pending.append(buffer.data(), static_cast<std::size_t>(count));
     for (std::size_t end = pending.find('\n'); end != std::string::npos; end = pending.find('\n')) {
-      obey(pending.substr(0, end), orders);
+      guardian::obey(pending.substr(0, end), orders);
       pending.erase(0, end + 1);
     }
   }

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// What the owner of a guardian tells it; recipes/guardian.cpp writes it.
+namespace guardian {
+
+struct Session {
+  std::int64_t id = 0;
+  std::int32_t timeout_ms = 0;
+  std::string password;
+};
+
+struct Server {
+  std::string port;
+  std::string host;
+};
+
+struct Orders {
+  std::vector<Server> servers;
+  std::optional<Session> session;
+  bool farewell = false;
+};
+
+inline std::string from_hexadecimal(const std::string& text) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes += static_cast<char>(std::strtoul(text.substr(i, 2).c_str(), nullptr, 16));
+  return bytes;
+}
+
+/// One line of the owner's; what it does not know it ignores.
+inline void obey(const std::string& line, Orders& orders) {
+  std::istringstream words(line);
+  std::string verb;
+  words >> verb;
+  if (verb == "server") {
+    Server server;
+    words >> server.port >> server.host;
+    orders.servers.push_back(std::move(server));
+  } else if (verb == "session") {
+    Session session;
+    std::string password;
+    words >> session.id >> session.timeout_ms >> password;
+    session.password = from_hexadecimal(password);
+    orders.session = std::move(session);
+  } else if (verb == "none") {
+    orders.session.reset();
+  } else if (verb == "farewell") {
+    orders.farewell = true;
+  }
+}
+
+}  // namespace guardian
