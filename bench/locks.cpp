@@ -21,7 +21,9 @@
 #include <zkclient/client.hpp>
 #include <zktesting/server.hpp>
 
+#include "child.hpp"
 #include "lock_peer.hpp"
+#include "memory.hpp"
 #include "our_locks.hpp"
 #include "plot.hpp"
 #include "report.hpp"
@@ -39,15 +41,15 @@ constexpr const char* usage =
   --rounds N      rounds to measure, each with one slice of every contender (5)
   --seconds S     length of a slice (1)
   --warmup S      before the first round, for the Java machines (8)
-  --waiters N     the longest queue that is drained: 10, 100, 1000 or 10000 (10000)
+  --waiters N     the longest queue that is drained: 10, 100, 1000, 3000 or 10000 (10000)
   --json FILE     write the result there as well
   --svg FILE      draw the ratios there
   --quick         a run of a few seconds whose figures mean nothing: does it work?
   --help
 
-Starts a ZooKeeper server of its own, without fsync. Curator and kazoo take part where they are installed (see
-scripts/setup.sh). The exit status says whether the run was complete and nobody overlapped, not whether a target was
-reached.
+Starts a ZooKeeper server of its own, without fsync, and at the end another one with it, whose folder is in $TMPDIR or
+else in /var/tmp. Curator and kazoo take part where they are installed (see scripts/setup.sh). The exit status says
+whether the run was complete and nobody overlapped, not whether a target was reached.
 )";
 
 struct Options {
@@ -120,13 +122,37 @@ Options parse(const std::vector<std::string_view>& arguments) {
 constexpr const char* ours = "zkrecipes";
 constexpr const char* ahead = "zkrecipes, look-ahead";
 constexpr const char* raw = "raw st loop";
+constexpr const char* raw_mt = "raw mt loop";
 constexpr const char* curator = "Curator";
 constexpr const char* kazoo = "kazoo";
 
 struct Peer {
   std::string name;
   std::unique_ptr<bench::LockPeer> locks;
-  int longest_queue;  ///< Each waiter is a thread in the libraries that have no other form.
+  int longest_queue;  ///< Each waiter is a thread in the libraries that have no other form. 0: it only cycles.
+};
+
+/// A program that takes part.
+struct Program {
+  std::string name;
+  std::vector<std::string> command;  ///< Without the server and the folder there.
+  const char* folder;
+  int longest_queue;
+};
+
+/// The loop of `lock_cycle` on libzookeeper_mt, which can do nothing else.
+class MtLoop final : public bench::LockPeer {
+ public:
+  explicit MtLoop(std::vector<std::string> command) : loop_(std::move(command)) {}
+  bench::Outcome cycle(milliseconds duration) override { return {loop_.run(duration), 1, 1, 0}; }
+  bench::Outcome contend(int, milliseconds) override { throw std::logic_error(only); }
+  bench::Outcome readers(int, milliseconds) override { throw std::logic_error(only); }
+  void queue(int) override { throw std::logic_error(only); }
+  bench::Outcome drain() override { throw std::logic_error(only); }
+
+ private:
+  static constexpr const char* only = "raw_mt only cycles";
+  bench::Child loop_;
 };
 
 /// A folder that goes with this object.
@@ -175,7 +201,27 @@ std::vector<std::string> kazoo_command() {
   return {};
 }
 
-std::vector<Peer> make_peers(const std::string& server, const Scratch& scratch, bench::Report& report) {
+std::vector<Program> find_programs(const Scratch& scratch, bench::Report& report) {
+  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  std::vector<Program> programs;
+  const auto add = [&](Program program, const char* missing) {
+    if (program.command.empty()) {
+      report.notes.push_back(fmt::format("{}: left out, {}", program.name, missing));
+    } else {
+      programs.push_back(std::move(program));
+    }
+  };
+  add({raw, {here / "raw_locks"}, "raw", 3'000}, "");
+  std::vector<std::string> mt;
+  if (fs::exists(here / "raw_mt")) mt.push_back(here / "raw_mt");
+  add({raw_mt, std::move(mt), "mt", 0}, "not built: raw_mt, which needs libzookeeper_mt (scripts/setup.sh --bench)");
+  add({curator, curator_command(scratch), "curator", 3'000},
+      "not installed: libcurator-recipes-java, default-jdk-headless");
+  add({kazoo, kazoo_command(), "kazoo", 1'000}, "not installed: python3-kazoo");
+  return programs;
+}
+
+std::vector<Peer> make_peers(const std::string& server, const std::vector<Program>& programs) {
   const zkclient::Client client(server);
   const auto folder = [&](const char* name) {
     const zkclient::Path path = zkclient::Path("/bench") / name;
@@ -185,22 +231,44 @@ std::vector<Peer> make_peers(const std::string& server, const Scratch& scratch, 
   std::vector<Peer> peers;
   peers.push_back({ours, bench::make_our_locks(server, folder("ours"), false), 10'000});
   peers.push_back({ahead, bench::make_our_locks(server, folder("ahead"), true), 1'000});
-  const auto add = [&](const char* name, std::vector<std::string> command, const char* where, const char* missing) {
-    if (command.empty()) {
-      report.notes.push_back(fmt::format("{}: left out, not installed: {}", name, missing));
-      return;
-    }
+  for (const Program& program : programs) {
+    std::vector<std::string> command = program.command;
     command.push_back(server);
-    command.push_back(folder(where));
-    peers.push_back({name, std::make_unique<bench::ChildLockPeer>(std::move(command)), 1'000});
-  };
-  add(raw, {(fs::read_symlink("/proc/self/exe").parent_path() / "raw_locks").string()}, "raw", "");
-  add(curator, curator_command(scratch), "curator", "libcurator-recipes-java, default-jdk-headless");
-  add(kazoo, kazoo_command(), "kazoo", "python3-kazoo");
+    command.push_back(folder(program.folder));
+    std::unique_ptr<bench::LockPeer> locks;
+    if (program.longest_queue == 0) {
+      locks = std::make_unique<MtLoop>(std::move(command));
+    } else {
+      locks = std::make_unique<bench::ChildLockPeer>(std::move(command));
+    }
+    peers.push_back({program.name, std::move(locks), program.longest_queue});
+  }
   return peers;
 }
 
+/// With fsync, and a folder that ought to be on a disk: the usual place of a server's folder is in memory. No other
+/// thread may run.
+zktesting::Server make_durable_server() {
+  ::setenv("TMPDIR", "/var/tmp", 0);  // Not over the user's own choice.
+  zktesting::ServerOptions options;
+  options.fsync = true;
+  return zktesting::Server(options);
+}
+
 // --- The run ------------------------------------------------------------------------------------
+
+constexpr const char* alone = "uncontended";
+constexpr const char* alone_durably = "uncontended, fsync";
+
+constexpr int long_queue = 1'000;   ///< From here on what a waiter costs is told and checked.
+constexpr double most_bytes = 600;  ///< That the server may send for a hand-over in a long queue.
+constexpr int slow_drain = 10'000;  ///< Takes so long that two rounds will do.
+
+std::optional<double> drain_target(int waiters) {
+  if (waiters == 1'000) return 3.0;
+  if (waiters == 3'000) return 9.0;
+  return std::nullopt;
+}
 
 class Run {
  public:
@@ -210,22 +278,36 @@ class Run {
   /// False when two were inside at once.
   bool measure() {
     warm_up();
-    compare("uncontended", [&](Peer& peer) { return peer.locks->cycle(options_.slice); });
+    compare(alone, [&](Peer& peer) { return peer.locks->cycle(options_.slice); });
     for (const int count : options_.contenders) {
       compare(fmt::format("{} contenders", count),
               [&](Peer& peer) { return peer.locks->contend(count, options_.slice); });
     }
     compare("8 readers", [&](Peer& peer) { return peer.locks->readers(8, options_.slice); });
-    for (int waiters = 10; waiters <= options_.waiters; waiters *= 10)
+    idle_memory_ = bench::resident_bytes();
+    for (const int waiters : drains())
       drain(waiters);
-    for (auto& [name, series] : series_)
-      report_.series.push_back(series);
+    add_series();
     add_ratios();
     for (const auto& [name, value] : fairness_)
       report_.figures.push_back({name + ", least / most of the contenders", value});
     for (const auto& [name, value] : bytes_)
       report_.figures.push_back({name + ", bytes from the server per hand-over", value});
+    for (const auto& [name, value] : memory_)
+      report_.figures.push_back({name + ", bytes of memory per waiter, at most", value});
+    check_bytes();
     return overlaps_ == 0;
+  }
+
+  /// The same on a server with fsync.
+  void measure_durably() {
+    warm_up();
+    compare(alone_durably, [&](Peer& peer) { return peer.locks->cycle(options_.slice); });
+    add_series();
+    ratio(alone_durably, ours, curator, 1.7);
+    ratio(alone_durably, ours, raw);
+    ratio(alone_durably, ours, raw_mt);
+    ratio(alone_durably, ours, kazoo);
   }
 
  private:
@@ -233,8 +315,14 @@ class Run {
     const auto end = std::chrono::steady_clock::now() + options_.warmup;
     while (std::chrono::steady_clock::now() < end) {
       for (Peer& peer : peers_)
-        (void)peer.locks->contend(2, 100ms);
+        (void)(peer.longest_queue > 0 ? peer.locks->contend(2, 100ms) : peer.locks->cycle(100ms));
     }
+  }
+
+  std::vector<int> drains() const {
+    std::vector<int> lengths = {10, 100, 1'000, 3'000, 10'000};
+    std::erase_if(lengths, [&](int waiters) { return waiters > options_.waiters; });
+    return lengths;
   }
 
   static std::string name_of(const std::string& what, const std::string& peer) { return what + ": " + peer; }
@@ -257,6 +345,7 @@ class Run {
         Peer& peer = peers_[(i + static_cast<std::size_t>(round)) % peers_.size()];
         const bool contended = what.ends_with("contenders");
         if (peer.name == ahead && !contended) continue;  // It would be the same.
+        if (peer.longest_queue == 0 && !what.starts_with(alone)) continue;
         const bench::Outcome outcome = work(peer);
         add(name_of(what, peer.name), outcome);
         if (contended) {
@@ -269,19 +358,39 @@ class Run {
 
   void drain(int waiters) {
     const std::string what = fmt::format("drain of {}", waiters);
-    // The long ones take so long that two will do.
-    const int rounds = waiters >= 10'000 ? std::min(options_.rounds, 2) : options_.rounds;
+    const int rounds = waiters >= slow_drain ? std::min(options_.rounds, 2) : options_.rounds;
     for (int round = 0; round < rounds; ++round) {
       for (Peer& peer : peers_) {
         if (waiters > peer.longest_queue || peer.name == ahead) continue;
         peer.locks->queue(waiters);
+        if (peer.name == ours && waiters >= long_queue) {  // The only one in this process.
+          keep_most(memory_[name_of(what, ours)],
+                    static_cast<double>(bench::resident_bytes() - idle_memory_) / waiters);
+        }
         const std::uint64_t before = bench::bytes_sent_by(server_.port());
         const bench::Outcome outcome = peer.locks->drain();
         const std::uint64_t sent = bench::bytes_sent_by(server_.port()) - before;
         add(name_of(what, peer.name), outcome);
-        bytes_[name_of(what, peer.name)] = static_cast<double>(sent) / waiters;
+        keep_most(bytes_[name_of(what, peer.name)], static_cast<double>(sent) / waiters);
       }
     }
+  }
+
+  static void keep_most(double& most, double value) { most = std::max(most, value); }
+
+  void check_bytes() {
+    for (const int waiters : drains()) {
+      if (waiters < long_queue) continue;
+      const std::string name = name_of(fmt::format("drain of {}", waiters), ours);
+      const double bytes = bytes_.at(name);
+      report_.notes.push_back(fmt::format("{}, {:.0f} bytes from the server per hand-over, at most {:.0f}: {}", name,
+                                          bytes, most_bytes, bytes <= most_bytes ? "PASS" : "above target"));
+    }
+  }
+
+  void add_series() {
+    for (const auto& [name, series] : series_)
+      report_.series.push_back(series);
   }
 
   const bench::Series* find(const std::string& name) const {
@@ -299,9 +408,10 @@ class Run {
   }
 
   void add_ratios() {
-    ratio("uncontended", ours, curator, 1.9);
-    ratio("uncontended", ours, raw, 0.9);
-    ratio("uncontended", ours, kazoo);
+    ratio(alone, ours, curator, 1.9);
+    ratio(alone, ours, raw, 0.9);
+    ratio(alone, ours, raw_mt);
+    ratio(alone, ours, kazoo);
     for (const int count : options_.contenders) {
       const std::string what = fmt::format("{} contenders", count);
       const bool has_target = count == 8;
@@ -316,9 +426,9 @@ class Run {
     ratio("8 readers", ours, kazoo);
     ratio("8 readers", ours, raw);
     ratio("8 readers", raw, curator);
-    for (int waiters = 10; waiters <= options_.waiters; waiters *= 10) {
+    for (const int waiters : drains()) {
       const std::string what = fmt::format("drain of {}", waiters);
-      ratio(what, ours, curator, waiters == 1'000 ? std::optional(3.0) : std::nullopt);
+      ratio(what, ours, curator, drain_target(waiters));
       ratio(what, ours, kazoo);
       ratio(what, ours, raw);
     }
@@ -336,6 +446,8 @@ class Run {
   std::vector<std::pair<std::string, bench::Series>> series_;  // In the order of their first samples.
   std::map<std::string, double> fairness_;
   std::map<std::string, double> bytes_;
+  std::map<std::string, double> memory_;
+  std::int64_t idle_memory_ = 0;
   std::int64_t overlaps_ = 0;
 };
 
@@ -349,14 +461,21 @@ void write(const std::string& file, const std::string& text) {
 int run(const Options& options) {
   bench::Report report;
   report.benchmark = "locks";
-  report.setting = fmt::format("{} rounds of {} ms for each contender, server of our own, without fsync",
+  report.setting = fmt::format("{} rounds of {} ms for each contender, server of our own, without fsync but where said",
                                options.rounds, options.slice.count());
   const Scratch scratch;
-  zktesting::Server server;
+  const std::vector<Program> programs = find_programs(scratch, report);
   bool exclusive = false;
   {
-    Run all(options, server, make_peers(server.connect_string(), scratch, report), report);
+    zktesting::Server server;
+    Run all(options, server, make_peers(server.connect_string(), programs), report);
     exclusive = all.measure();
+  }
+  {
+    zktesting::Server server = make_durable_server();
+    report.notes.push_back(
+        fmt::format("{}: the server wrote below {}", alone_durably, server.directory().parent_path().string()));
+    Run(options, server, make_peers(server.connect_string(), programs), report).measure_durably();
   }
   fmt::print("{}", report.text());
   if (!options.json_file.empty()) write(options.json_file, report.json());

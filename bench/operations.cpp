@@ -35,19 +35,21 @@ using std::chrono::milliseconds;
 using zkclient::any_version;
 using zkclient::Client;
 using zkclient::Path;
+using zkclient::Transaction;
 
 constexpr const char* usage =
     R"(operations: single requests, ours beside the C client's two flavours
 
   --rounds N        rounds to measure, each with one slice of every contender (9)
   --milliseconds N  length of a slice (400)
-  --only NAME       one operation: get, exists, children, set, create_remove
+  --only NAME       one operation: get, exists, children, set, create_remove, commit, sync, get_acl, set_acl
   --json FILE       write the result there as well
   --memory          measure memory per session and per watch instead
   --quick           a run of a few seconds whose figures mean nothing: does it work?
 )";
 
-constexpr std::array<const char*, 5> operations{"get", "exists", "children", "set", "create_remove"};
+constexpr std::array<const char*, 9> operations{"get",    "exists", "children", "set",    "create_remove",
+                                                "commit", "sync",   "get_acl",  "set_acl"};
 constexpr int window = 256;
 
 struct Options {
@@ -125,6 +127,14 @@ class Blocking final : public bench::Contender {
       client_.children(node_);
     } else if (operation_ == "set") {
       client_.set(node_, bench::node_data);
+    } else if (operation_ == "commit") {
+      client_.commit(Transaction().check(node_).set(node_, bench::node_data));
+    } else if (operation_ == "sync") {
+      client_.sync(node_);
+    } else if (operation_ == "get_acl") {
+      client_.get_acl(node_);
+    } else if (operation_ == "set_acl") {
+      client_.set_acl(node_, zkclient::open_acl());
     } else {
       client_.create(temporary_, bench::node_data);
       client_.remove(temporary_);
@@ -176,6 +186,15 @@ class Pipelined final : public bench::Contender {
       client_.async_children(node_, done<zkclient::Children>(lane));
     } else if (operation_ == "set") {
       client_.async_set(node_, bench::node_data, any_version, done<zkclient::Stat>(lane));
+    } else if (operation_ == "commit") {
+      client_.async_commit(Transaction().check(node_).set(node_, bench::node_data),
+                           done<std::vector<zkclient::OperationResult>>(lane));
+    } else if (operation_ == "sync") {
+      client_.async_sync(node_, done<void>(lane));
+    } else if (operation_ == "get_acl") {
+      client_.async_get_acl(node_, done<zkclient::NodeAcl>(lane));
+    } else if (operation_ == "set_acl") {
+      client_.async_set_acl(node_, zkclient::open_acl(), any_version, done<void>(lane));
     } else {
       const Path path(temporary_.str() + std::to_string(lane));
       client_.async_create(path, bench::node_data, {},

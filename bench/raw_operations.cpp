@@ -27,7 +27,8 @@ class RawOperations final : public bench::Contender {
         node_(parent + "/node"),
         temporary_(parent + "/temporary"),
         operation_(std::move(operation)),
-        window_(window) {
+        window_(window),
+        results_(static_cast<std::size_t>(window)) {
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     handles_.push_back(open());
     await_connections();
@@ -118,12 +119,35 @@ class RawOperations final : public bench::Contender {
                                     buffer.data(), length, &stat),
                         "zoo_create2");
       bench::require_ok(zoo_delete(handle, temporary_.c_str(), -1), "zoo_delete");
+    } else if (operation_ == "commit") {
+      Results results;
+      const Operations both = operations(results);
+      bench::require_ok(zoo_multi(handle, static_cast<int>(both.size()), both.data(), results.each.data()),
+                        "zoo_multi");
+    } else if (operation_ == "sync") {  // It alone has no synchronous call: what a program does in its place.
+      {
+        const std::lock_guard lock(mutex_);
+        bench::require_ok(zoo_async(handle, node_.c_str(), &RawOperations::on_awaited, this), "zoo_async");
+        ++pending_;
+      }
+      drain();
+    } else if (operation_ == "get_acl") {
+      ACL_vector list{};
+      bench::require_ok(zoo_get_acl(handle, node_.c_str(), &list, &stat), "zoo_get_acl");
+      deallocate_ACL_vector(&list);
+    } else if (operation_ == "set_acl") {
+      bench::require_ok(zoo_set_acl(handle, node_.c_str(), -1, &ZOO_OPEN_ACL_UNSAFE), "zoo_set_acl");
     } else {
-      zoo_op_t op{};
-      zoo_op_result_t result{};
-      zoo_set_op_init(&op, node_.c_str(), data(), data_size(), -1, &stat);
-      bench::require_ok(zoo_multi(handle, 1, &op, &result), "zoo_multi");
+      throw std::runtime_error("unknown operation " + operation_);
     }
+  }
+
+  static void on_awaited(int code, const char*, const void* context) {
+    auto& self = *static_cast<RawOperations*>(const_cast<void*>(context));
+    const std::lock_guard lock(self.mutex_);
+    if (code != ZOK) self.failure_ = "a request failed with code " + std::to_string(code);
+    --self.pending_;
+    self.changed_.notify_all();
   }
 #else
   void drain() {
@@ -151,6 +175,19 @@ class RawOperations final : public bench::Contender {
   }
 #endif
 
+  // Of a transaction; the C client writes there when it is answered.
+  struct Results {
+    std::array<zoo_op_result_t, 2> each{};
+    Stat stat{};
+  };
+  using Operations = std::array<zoo_op_t, 2>;
+  Operations operations(Results& results) const {
+    Operations both{};
+    zoo_check_op_init(both.data(), node_.c_str(), -1);
+    zoo_set_op_init(&both[1], node_.c_str(), data(), data_size(), -1, &results.stat);
+    return both;
+  }
+
   static const char* data() { return bench::node_data.data(); }
   static int data_size() { return static_cast<int>(bench::node_data.size()); }
 
@@ -170,6 +207,18 @@ class RawOperations final : public bench::Contender {
       const std::string path = temporary_ + std::to_string(++number_);
       code = zoo_acreate2(handle, path.c_str(), data(), data_size(), &ZOO_OPEN_ACL_UNSAFE, 0,
                           &RawOperations::on_created, this);
+    } else if (operation_ == "commit") {
+      // Answers come in the order of the requests: who used it last has been answered.
+      Results& results = results_[static_cast<std::size_t>(++number_ % window_)];
+      const Operations both = operations(results);
+      code = zoo_amulti(handle, static_cast<int>(both.size()), both.data(), results.each.data(),
+                        &RawOperations::on_done, this);
+    } else if (operation_ == "sync") {
+      code = zoo_async(handle, node_.c_str(), &RawOperations::on_path, this);
+    } else if (operation_ == "get_acl") {
+      code = zoo_aget_acl(handle, node_.c_str(), &RawOperations::on_acl, this);
+    } else if (operation_ == "set_acl") {
+      code = zoo_aset_acl(handle, node_.c_str(), -1, &ZOO_OPEN_ACL_UNSAFE, &RawOperations::on_done, this);
     } else {
       throw std::runtime_error("unknown operation " + operation_);
     }
@@ -192,6 +241,8 @@ class RawOperations final : public bench::Contender {
   static void on_data(int code, const char*, int, const Stat*, const void* context) { complete(code, context); }
   static void on_stat(int code, const Stat*, const void* context) { complete(code, context); }
   static void on_names(int code, const String_vector*, const Stat*, const void* context) { complete(code, context); }
+  static void on_path(int code, const char*, const void* context) { complete(code, context); }
+  static void on_acl(int code, ACL_vector*, Stat*, const void* context) { complete(code, context); }
   static void on_done(int code, const void* context) { complete(code, context); }
   static void on_created(int code, const char* path, const Stat*, const void* context) {
     auto& self = *static_cast<RawOperations*>(const_cast<void*>(context));
@@ -229,6 +280,7 @@ class RawOperations final : public bench::Contender {
   const std::string temporary_;
   const std::string operation_;
   const int window_;
+  std::vector<Results> results_;
   std::vector<zhandle_t*> handles_;
   const bench::Stopwatch* stopwatch_ = nullptr;
   std::mutex mutex_;  // The other flavour completes on a thread of its own.
