@@ -1,10 +1,17 @@
+import java.io.BufferedReader;
 import java.io.File;
+import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -13,6 +20,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
@@ -22,6 +30,9 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * semaphore-N. Prints "overlaps N". See interop_test.cpp for what is done in FOLDER.
  *
  * <p>revoke HOSTS MINE THEIRS: holds the mutex MINE until it is asked to give it back, then asks the holder of THEIRS.
+ *
+ * <p>obey HOSTS PATH: each line of the input is "NAME VERB [ARGUMENT]", and is said again when NAME, a contender of its
+ * own, has done that; see Obedient for the verbs.
  */
 public class CuratorPeer {
   static final AtomicInteger overlaps = new AtomicInteger();
@@ -97,6 +108,82 @@ public class CuratorPeer {
     }
   }
 
+  /** A contender with a thread of its own, because Curator's locks belong to threads. */
+  static class Obedient {
+    private final ExecutorService thread = Executors.newSingleThreadExecutor();
+    private final CuratorFramework client;
+    private final String path;
+    private final InterProcessReadWriteLock lock;
+    private SharedCount limit;
+
+    Obedient(CuratorFramework client, String path) {
+      this.client = client;
+      this.path = path;
+      lock = new InterProcessReadWriteLock(client, path);
+    }
+
+    void tell(String line) {
+      thread.execute(
+          () -> {
+            try {
+              System.out.println(line + act(line.split(" ")));
+            } catch (Exception e) {
+              System.out.println(line + ": " + e);
+            }
+          });
+    }
+
+    private String act(String[] words) throws Exception {
+      switch (words[1]) {
+        case "read":
+          lock.readLock().acquire();
+          return "";
+        case "unread":
+          lock.readLock().release();
+          return "";
+        case "write":
+          lock.writeLock().acquire();
+          return "";
+        case "unwrite":
+          lock.writeLock().release();
+          return "";
+        case "revocable": // Says "NAME asked" when its reader is asked to give way.
+          lock.readLock().makeRevocable(mutex -> System.out.println(words[0] + " asked"));
+          return "";
+        case "revoke":
+          Revoker.attemptRevoke(client, words[2]);
+          return "";
+        case "take": // A lease of the semaphore at PATH.
+          semaphore().acquire();
+          return "";
+        case "try":
+          return semaphore().acquire(0, TimeUnit.MILLISECONDS) != null ? " granted" : " refused";
+        case "limit": // After "take" or "try".
+          limit.setCount(Integer.parseInt(words[2]));
+          return "";
+        default:
+          throw new IllegalArgumentException(words[1]);
+      }
+    }
+
+    /** Knows the limit as it is now, and hears of changes. */
+    private InterProcessSemaphoreV2 semaphore() throws Exception {
+      limit = new SharedCount(client, path + "-limit", 0);
+      limit.start();
+      return new InterProcessSemaphoreV2(client, path, limit);
+    }
+  }
+
+  static void obey(CuratorFramework client, String path) throws Exception {
+    Map<String, Obedient> contenders = new HashMap<>();
+    BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+    for (String line = in.readLine(); line != null; line = in.readLine()) {
+      contenders.computeIfAbsent(line.split(" ")[0], name -> new Obedient(client, path)).tell(line);
+    }
+    client.close();
+    System.exit(0); // Whoever waits still.
+  }
+
   public static void main(String[] args) throws Exception {
     CuratorFramework client =
         CuratorFrameworkFactory.newClient(args[1], 20000, 15000, new ExponentialBackoffRetry(100, 10));
@@ -104,6 +191,10 @@ public class CuratorPeer {
     if (args[0].equals("revoke")) {
       revoke(client, args[2], args[3]);
       client.close();
+      return;
+    }
+    if (args[0].equals("obey")) {
+      obey(client, args[2]);
       return;
     }
     int rounds = Integer.parseInt(args[2]);

@@ -3,11 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,9 +19,8 @@
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 
+#include "tests/interop/process.hpp"
 #include "tests/support/testkit.hpp"
-
-extern char** environ;
 
 namespace zkrecipes {
 namespace {
@@ -34,6 +28,7 @@ namespace {
 using namespace std::chrono_literals;
 using testkit::Box;
 using testkit::eventually;
+using testkit::Process;
 using testkit::soon;
 using zkclient::Client;
 
@@ -78,64 +73,6 @@ class Curator {
  private:
   const std::filesystem::path classes_;
   std::string path_;
-};
-
-/// A process, and what it says, line by line. It ends when its input does, or is killed.
-class Process {
- public:
-  Process(std::vector<std::string> command, std::function<void(const std::string&)> on_line)
-      : on_line_(std::move(on_line)) {
-    std::array<int, 2> input{};
-    std::array<int, 2> output{};
-    if (::pipe2(input.data(), O_CLOEXEC) != 0 || ::pipe2(output.data(), O_CLOEXEC) != 0) throw std::bad_alloc();
-    std::vector<char*> argv;
-    for (std::string& argument : command)
-      argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    EXPECT_EQ(::posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(input[0]);
-    ::close(output[1]);
-    input_ = input[1];
-    output_ = output[0];
-    reader_ = std::thread([this] { read(); });
-  }
-  ~Process() {
-    ::close(input_);
-    ::waitpid(pid_, nullptr, 0);
-    reader_.join();
-    ::close(output_);
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  pid_t pid() const { return pid_; }
-  void kill() const { ::kill(pid_, SIGKILL); }
-
- private:
-  void read() {
-    std::string line;
-    char byte = 0;
-    while (::read(output_, &byte, 1) == 1) {
-      if (byte != '\n') {
-        line += byte;
-        continue;
-      }
-      on_line_(line);
-      line.clear();
-    }
-  }
-
-  const std::function<void(const std::string&)> on_line_;
-  pid_t pid_ = 0;
-  int input_ = -1;
-  int output_ = -1;
-  std::thread reader_;
 };
 
 // --- Turns --------------------------------------------------------------------------------------------------------
@@ -191,10 +128,11 @@ TEST(ElectionInterop, OneLeaderAtATimeBesideCurator) {
       EXPECT_TRUE(stop.stop_requested()) << error.what();
     }
   });
-  EXPECT_TRUE(eventually([&] {
+  const auto everybody_had_his_turns = [&] {
     return latch_turns >= turns_each && selector_turns >= turns_each && our_elections >= turns_each &&
-           our_selections >= turns_each;
-  }));
+           our_selections >= turns_each && curators_leader_seen;
+  };
+  EXPECT_TRUE(eventually(everybody_had_his_turns, 2min));
   EXPECT_TRUE(curators_leader_seen) << "an observer sees leaders of both libraries";
   selector.close({.deadline = soon()});
   std::cout << "LeaderLatch " << latch_turns << ", LeaderElection " << our_elections << "; LeaderSelector "
@@ -203,7 +141,7 @@ TEST(ElectionInterop, OneLeaderAtATimeBesideCurator) {
 
 // --- Kills --------------------------------------------------------------------------------------------------------
 
-constexpr auto killed_timeout = 2000ms;
+constexpr auto killed_timeout = 6000ms;
 
 /// Leads until it is killed, and says so, as CuratorElections.java does.
 int run_candidate(const std::string& hosts) {

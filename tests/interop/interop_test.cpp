@@ -18,8 +18,11 @@
 #include <zkclient/error.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/revoke.hpp>
+#include <zkrecipes/semaphore.hpp>
+#include <zkrecipes/shared_mutex.hpp>
 #include <zktesting/server.hpp>
 
+#include "tests/interop/process.hpp"
 #include "tests/support/contention.hpp"
 
 namespace zkrecipes {
@@ -27,6 +30,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using testkit::in_thread;
+using testkit::result_of;
+using testkit::soon;
 using zkclient::Client;
 namespace fs = std::filesystem;
 
@@ -56,6 +61,25 @@ int rounds() {
   const char* soak = std::getenv("ZKRECIPES_SOAK");
   return soak == nullptr ? 120 : 120 * std::max(1, std::atoi(soak));
 }
+
+/// A process of another library that does what it is told; see "obey" in CuratorPeer.java and kazoo_peer.py.
+class Peer {
+ public:
+  explicit Peer(const std::string& command)
+      : process_({"sh", "-c", command}, [this](const std::string& line) { said_.put(line); }) {}
+
+  void tell(const std::string& line) const { process_.tell(line); }
+  void expect(const std::string& line) { EXPECT_EQ(said_.take(), line); }
+  void obey(const std::string& line) {
+    tell(line);
+    expect(line);
+  }
+  bool silent() const { return said_.empty(); }
+
+ private:
+  testkit::Box<std::string> said_;
+  const testkit::Process process_;
+};
 
 class Interop : public ::testing::Test {
  protected:
@@ -131,6 +155,27 @@ class Interop : public ::testing::Test {
     return program + " " + in_quotes(server().connect_string()) + " " + std::to_string(rounds());
   }
   static std::string ours() { return in_quotes(ZKR_INTEROP_PEER); }
+  static std::string curator_at(const zkclient::Path& path) {
+    return curator() + "obey " + in_quotes(server().connect_string()) + " " + path.str();
+  }
+  static std::string kazoo_at(const zkclient::Path& path) {
+    return kazoo() + in_quotes(server().connect_string()) + " obey " + path.str();
+  }
+
+  /// Everybody in the queue, when they are that many.
+  static std::vector<Contender> queue_of(const SharedMutex& mutex, std::size_t count) {
+    std::vector<Contender> queue;
+    const auto has_come = [&] { return (queue = mutex.contenders()).size() == count; };
+    if (!testkit::eventually(has_come)) throw std::runtime_error("the queue has " + std::to_string(queue.size()));
+    return queue;
+  }
+  /// True when it has decided to wait: the server knows its watch.
+  static bool waits_for(const SharedMutex& mutex, const Contender& waiter, const Contender& holder) {
+    return testkit::watch_appears(server(), waiter.session_id, mutex.path() / holder.node);
+  }
+  static bool waits(const std::future<Lease>& acquiring) {
+    return acquiring.wait_for(0s) == std::future_status::timeout;
+  }
 
   /// Runs `peers` processes of each command at once.
   static void expect_no_overlap(const std::vector<std::string>& commands) {
@@ -173,6 +218,150 @@ TEST_F(Interop, KazoosLayout) {
   EXPECT_EQ(counted("kazoo-shared"), 2 * peers * rounds() / 2);
 }
 
+// kazoo's own ReadLock and WriteLock, step by step: a reader of kazoo's never waits with a writer behind it, because it
+// would wait for that one (see docs/locks.md).
+TEST_F(Interop, KazoosOwnReadAndWriteLocks) {
+  if (kazoo().empty()) GTEST_SKIP() << "not installed: python3-kazoo";
+  const Client client = make_client();
+  SharedMutex mutex(client, "/kazoo-sides", {.layout = Layout::kazoo()});
+  Peer kazoos(kazoo_at(mutex.path()));
+
+  kazoos.obey("r read");
+  Lease reader = mutex.acquire_shared({.deadline = soon()});
+  kazoos.obey("s read");
+  auto writing = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  std::vector<Contender> queue = queue_of(mutex, 4);
+  EXPECT_TRUE(waits_for(mutex, queue[3], queue[2])) << "our writer, for their reader";
+  reader.release();
+  kazoos.obey("r unread");
+  EXPECT_TRUE(waits(writing));
+  kazoos.obey("s unread");
+  Lease writer = result_of(writing);
+
+  kazoos.tell("r read");
+  queue = queue_of(mutex, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0])) << "their reader, for our writer";
+  EXPECT_TRUE(kazoos.silent());
+  writer.release();
+  kazoos.expect("r read");
+
+  reader = mutex.acquire_shared({.deadline = soon()});
+  kazoos.tell("w write");
+  queue = queue_of(mutex, 3);
+  EXPECT_TRUE(waits_for(mutex, queue[2], queue[1])) << "their writer, for our reader";
+  kazoos.obey("r unread");
+  reader.release();
+  kazoos.expect("w write");
+
+  auto reading = in_thread([&] { return mutex.acquire_shared({.deadline = soon()}); });
+  queue = queue_of(mutex, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0])) << "our reader, for their writer";
+  EXPECT_TRUE(waits(reading));
+  kazoos.obey("w unwrite");
+  EXPECT_TRUE(result_of(reading).valid());
+}
+
+// Our writer becomes a reader: Curator's reader right behind it comes in, Curator's writer waits for both.
+TEST_F(Interop, OurDowngradeBesideCurator) {
+  if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
+  const Client client = make_client();
+  SharedMutex mutex(client, "/our-downgrade");
+  Peer curators(curator_at(mutex.path()));
+  Lease lease = mutex.acquire({.deadline = soon()});
+  curators.tell("r read");
+  std::vector<Contender> queue = queue_of(mutex, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0]));
+  curators.tell("w write");
+  queue = queue_of(mutex, 3);
+  EXPECT_TRUE(waits_for(mutex, queue[2], queue[1]));
+  EXPECT_TRUE(curators.silent());
+
+  mutex.downgrade(lease);
+  curators.expect("r read");
+  EXPECT_TRUE(lease.valid());
+  queue = queue_of(mutex, 3);
+  EXPECT_TRUE(queue[0].shared && queue[0].holds && lease.node().ends_with(queue[0].node));
+  curators.obey("r unread");
+  queue = queue_of(mutex, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0])) << "their writer, for the reader that we have become";
+  EXPECT_TRUE(curators.silent());
+  lease.release();
+  curators.expect("w write");
+}
+
+// Curator's writer becomes a reader, with a node of its own behind those who wait by then: our reader comes in when the
+// writer's node goes, our writer behind the reader's node only after that one.
+TEST_F(Interop, CuratorsDowngradeBesideUs) {
+  if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
+  const Client client = make_client();
+  SharedMutex mutex(client, "/curators-downgrade");
+  Peer curators(curator_at(mutex.path()));
+  curators.obey("c write");
+  auto reading = in_thread([&] { return mutex.acquire_shared({.deadline = soon()}); });
+  std::vector<Contender> queue = queue_of(mutex, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0])) << "our reader, for their writer";
+  curators.obey("c read");
+  auto writing = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  queue = queue_of(mutex, 4);
+  EXPECT_TRUE(waits_for(mutex, queue[3], queue[2])) << "our writer, for their reader";
+  EXPECT_TRUE(waits(reading));
+
+  curators.obey("c unwrite");
+  Lease reader = result_of(reading);
+  queue = queue_of(mutex, 3);
+  EXPECT_TRUE(queue[0].holds && queue[1].holds && !queue[2].holds);
+  reader.release();
+  EXPECT_TRUE(waits(writing));
+  curators.obey("c unread");
+  EXPECT_TRUE(result_of(writing).valid());
+}
+
+// The limit is in a node, Curator's SharedCount: whoever sets it, both keep to it, and both wake up when it is raised.
+TEST_F(Interop, SemaphoreWithItsLimitInANode) {
+  if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
+  const Client client = make_client();
+  Semaphore semaphore(client, "/counted", zkclient::Path("/counted-limit"));
+  // So many have leases or wait for one, and nobody else is about to: a try that fails then, fails by the limit.
+  const auto leases_are = [&](std::size_t count) {
+    return testkit::eventually([&] {
+      std::error_code none;
+      return client.children("/counted/locks", {}, none).names.empty() &&
+             client.children("/counted/leases", {}, none).names.size() == count;
+    });
+  };
+  Peer curators(curator_at(semaphore.path()));
+  semaphore.set_limit(1);
+  Lease first = semaphore.acquire({.deadline = soon()});
+  EXPECT_TRUE(leases_are(1));
+  curators.tell("a try");
+  curators.expect("a try refused");
+  curators.tell("b take");
+  EXPECT_TRUE(testkit::eventually([&] { return client.children("/counted/leases").names.size() == 2; }));
+  EXPECT_TRUE(curators.silent());
+  semaphore.set_limit(2);
+  curators.expect("b take");
+
+  EXPECT_TRUE(leases_are(2));
+  EXPECT_FALSE(semaphore.try_acquire());
+  EXPECT_TRUE(leases_are(2));
+  auto acquiring = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  EXPECT_TRUE(testkit::eventually([&] { return client.children("/counted/leases").names.size() == 3; }));
+  EXPECT_TRUE(waits(acquiring));
+  curators.obey("b limit 3");
+  Lease second = result_of(acquiring);
+  EXPECT_EQ(semaphore.limit(), 3);
+
+  curators.obey("b limit 1");
+  first.release();
+  second.release();
+  EXPECT_TRUE(leases_are(1));
+  EXPECT_FALSE(semaphore.try_acquire()) << "one is held, and that is all there may be now";
+  semaphore.set_limit(2);
+  EXPECT_TRUE(leases_are(1));
+  curators.tell("a try");
+  curators.expect("a try granted");
+}
+
 // Curator's holder gives way to our request, and our holder learns of Curator's.
 TEST_F(Interop, RevocationBothWays) {
   if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
@@ -191,6 +380,24 @@ TEST_F(Interop, RevocationBothWays) {
   EXPECT_TRUE(lease.valid());
   const Output output = peer.get();
   EXPECT_EQ(output.status, 0) << output.text;
+}
+
+// The same for those who share.
+TEST_F(Interop, RevocationOfReadersBothWays) {
+  if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
+  const Client client = make_client();
+  SharedMutex mutex(client, "/asked-readers");
+  Peer curators(curator_at(mutex.path()));
+  const Lease lease = mutex.acquire_shared({.deadline = soon()});
+  curators.obey("c revocable");
+  curators.obey("c read");
+  const Contender theirs = queue_of(mutex, 2)[1];
+  EXPECT_FALSE(lease.revoke_requested().stop_requested());
+  curators.obey("c revoke " + lease.node());
+  EXPECT_TRUE(testkit::stopped(lease.revoke_requested()));
+  EXPECT_TRUE(lease.valid()) << "it is only asked";
+  EXPECT_EQ(revoke(client, mutex.path() / theirs.node), RevokeOutcome::requested);
+  curators.expect("c asked");
 }
 
 }  // namespace

@@ -4,6 +4,11 @@ kazoo_peer.py HOSTS ROUNDS KIND:PATH:FOLDER...
 
 Contends for all of them at once, ROUNDS times each; KIND is lock, rw (kazoo's own names) or curator (the names of
 Curator's mutex). Prints "overlaps N". See interop_test.cpp for what is done in FOLDER.
+
+kazoo_peer.py HOSTS obey PATH
+
+Each line of the input is "NAME VERB", and is said again when NAME, a contender with kazoo's own locks at PATH, has done
+that; VERB is read, unread, write or unwrite.
 """
 import os
 import sys
@@ -88,9 +93,33 @@ def contend(client, rounds, job):
             failures += 1
 
 
+def act(lock, verb, line):
+    try:
+        if verb.startswith("un"):
+            lock.release()
+        else:
+            lock.acquire()
+    except Exception as error:
+        line += ": " + repr(error)
+    print(line + "\n", end="", flush=True)
+
+
+def obey(client, path):
+    locks = {}
+    for line in sys.stdin:
+        name, verb = line.split()
+        kind = ReadLock if verb.endswith("read") else WriteLock
+        lock = locks.setdefault((name, kind), kind(client, path))
+        threading.Thread(target=act, args=(lock, verb, line.strip()), daemon=True).start()
+    client.stop()
+
+
 def main():
     client = KazooClient(hosts=sys.argv[1], timeout=20)
     client.start(timeout=30)
+    if sys.argv[2] == "obey":
+        obey(client, sys.argv[3])
+        return
     crew = [threading.Thread(target=contend, args=(client, int(sys.argv[2]), job)) for job in sys.argv[3:]]
     for thread in crew:
         thread.start()
