@@ -1,17 +1,24 @@
 // One test for each row of the tables "What goes wrong" in <zkrecipes/unfair_mutex.hpp> and <zkrecipes/shared_mutex.hpp>,
-// run for each kind of lock; what only one kind has stands at the end. The rows of Mutex are in mutex_faults_test.cpp.
+// run for each kind of lock; what only one kind has stands at the end. The rows of Mutex are in mutex_faults_test.cpp,
+// those of Semaphore in semaphore_faults_test.cpp, but for the outages at the end of this one.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 
 #include <zkclient/error.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/recursive_mutex.hpp>
+#include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
 #include <zktesting/expire.hpp>
 
+#include "recipes/detail/acquirer.hpp"
 #include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -63,7 +70,6 @@ const Kind reader = {
 class LocksFaults : public ::testing::TestWithParam<const Kind*> {
  protected:
   static constexpr auto calm = 30s;
-  static constexpr auto brief = 2s;
 
   static void SetUpTestSuite() { server_ = std::make_unique<zktesting::Server>(); }
   static void TearDownTestSuite() { server_.reset(); }
@@ -283,12 +289,12 @@ TEST_P(LocksFaults, SessionLostWhileHolding) {
 
 // D2
 TEST_P(LocksFaults, PartitionedPastExpiryWhileHolding) {
-  Client client = proxied(brief);
+  Client client = proxied(testkit::contended_session);
   Lease lease = acquire(client);
   auto waiting = in_thread([&] {
     Lease next = block();
-    EXPECT_TRUE(lease.lost().stop_requested()) << "told before the other one acquired";
     EXPECT_FALSE(lease.valid());
+    EXPECT_TRUE(lease.lost().stop_requested()) << "told before the other one acquired";
     return next;
   });
   proxy.stall(Direction::both);
@@ -404,7 +410,26 @@ TEST_P(LocksFaults, NoServer) {
 
 // --- Whoever waits has a node ----------------------------------------------------------------------------------------
 
-class QueueFaults : public LocksFaults {};
+class QueueFaults : public LocksFaults {
+ protected:
+  /// Acquires as any of this kind, but takes a list for young at whatever age.
+  static Lease acquire_trusting(const Client& client) {
+    detail::QueueSpec spec;
+    spec.client = client.impl();
+    spec.path = spec.directory = lock_path;
+    spec.kind = &kind() == &reader ? "read" : "write";
+    spec.names = {{"__WRIT__"}, {"__READ__"}};
+    spec.acl = zkclient::open_acl();
+    spec.operation = "shared mutex acquire";
+    spec.trusts_list = 1h;
+    const auto shared = std::make_shared<const detail::QueueSpec>(std::move(spec));
+    const detail::Acquirer acquirer(client.impl(), lock_path, "shared mutex acquire",
+                                    [shared](detail::Patience how_long, zkclient::detail::Call call) {
+                                      return detail::contend(shared, "", how_long, std::move(call));
+                                    });
+    return acquirer.acquire({.deadline = soon()});
+  }
+};
 INSTANTIATE_TEST_SUITE_P(All, QueueFaults, ::testing::Values(&writer, &reader),
                          [](const auto& instance) { return std::string(instance.param->name); });
 
@@ -421,6 +446,23 @@ TEST_P(QueueFaults, OwnNodeDeletedWhileWaiting) {
   EXPECT_TRUE(lease.valid());
   EXPECT_GT(lease.token(), before[1].token) << "queued again, at the end";
   lease.release();
+  expect_nothing_left();
+}
+
+// As while holding: it is granted first, and seen then.
+TEST_P(QueueFaults, OwnNodeDeletedJustBeforeTheGrant) {
+  Client client = direct();
+  // Of the other kind: behind a writer a writer reads the list again in any case.
+  const Lease held = (&kind() == &reader ? writer : reader).acquire(the_operator(), {.deadline = soon()});
+  auto waiting = in_thread([&] { return acquire_trusting(client); });
+  ASSERT_TRUE(watches(client, held.node()));
+  Transaction removal;
+  for (const std::string& name : names())
+    removal.remove(Path(lock_path) / name);
+  the_operator().commit(removal);
+  const Lease lease = result_of(waiting);
+  EXPECT_TRUE(stopped(lease.lost()));
+  EXPECT_EQ(lease.state(), LeaseState::lost);
   expect_nothing_left();
 }
 
@@ -512,7 +554,7 @@ TEST_P(DowngradeFaults, SessionLostWhileDowngrading) {
 
 // D2
 TEST_P(DowngradeFaults, PartitionedPastExpiryWhileDowngrading) {
-  Client client = proxied(brief);
+  Client client = proxied(testkit::contended_session);
   SharedMutex mutex(client, lock_path);
   Lease lease = mutex.acquire({.deadline = soon()});
   const std::stop_token lost = lease.lost();
@@ -604,6 +646,223 @@ TEST_P(DowngradeFaults, GivenBackWhileDowngrading) {
     EXPECT_FALSE(lost.stop_requested());
     expect_nothing_left();
   }
+}
+
+// --- The locks of a thread ----------------------------------------------------------------------------------------
+
+class RecursiveMutexFaults : public testkit::RecipeFaultTest {
+ protected:
+  RecursiveMutexFaults() : RecipeFaultTest("/lock") {}
+};
+
+TEST_F(RecursiveMutexFaults, SessionLostWhileHeldTwice) {
+  Client client = calm_direct();
+  RecursiveMutex mutex(client, "/lock");
+  mutex.lock();
+  mutex.lock();
+  const std::stop_token lost = mutex.lease().lost();
+  const FencingToken token = mutex.lease().token();
+  expire(client);
+  ASSERT_TRUE(stopped(lost));
+  Lease successor = Mutex(the_operator(), "/lock").acquire({.deadline = soon()});
+  for (int depth = 2; depth >= 1; --depth) {
+    EXPECT_EQ(mutex.depth(), depth);
+    EXPECT_EQ(mutex.lease().state(), LeaseState::lost);
+    EXPECT_EQ(error_of([&] { mutex.lock(); }), Errc::not_held);
+    EXPECT_EQ(error_of([&] { (void)mutex.try_lock(); }), Errc::not_held);
+    mutex.unlock();
+  }
+  EXPECT_EQ(mutex.depth(), 0);
+  EXPECT_EQ(error_of([&] { mutex.unlock(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
+  EXPECT_TRUE(successor.valid()) << "the late unlocks harm nobody";
+  successor.release();
+  ASSERT_TRUE(mutex.try_lock_for(patience)) << "with the next session";
+  EXPECT_TRUE(mutex.lease().valid());
+  EXPECT_GT(mutex.lease().token(), token);
+  mutex.unlock();
+  expect_nothing_left();
+}
+
+TEST_F(RecursiveMutexFaults, ConnectionBreaksWhileHeldTwice) {
+  Client client = calm_proxied();
+  RecursiveMutex mutex(client, "/lock");
+  mutex.lock();
+  mutex.lock();
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return mutex.lease().state() == LeaseState::uncertain; }));
+  mutex.lock();  // Needs no connection, nor does its end.
+  EXPECT_EQ(mutex.depth(), 3);
+  mutex.unlock();
+  proxy.refuse(false);
+  ASSERT_TRUE(eventually([&] { return mutex.lease().state() == LeaseState::held; }));
+  EXPECT_FALSE(mutex.lease().lost().stop_requested());
+  EXPECT_EQ(mutex.depth(), 2);
+  EXPECT_EQ(names().size(), 1u);
+  mutex.unlock();
+  EXPECT_TRUE(mutex.lease().valid());
+  EXPECT_FALSE(Mutex(the_operator(), "/lock").try_acquire());
+  mutex.unlock();
+  expect_nothing_left();
+}
+
+// --- A semaphore during an outage ---------------------------------------------------------------------------------
+
+class SemaphoreOutages : public testkit::RecipeFaultTest {
+ protected:
+  SemaphoreOutages() : RecipeFaultTest("/semaphore") {}
+  bool remain(std::size_t leases, std::size_t locks) {
+    return eventually(
+        [&] { return names("/semaphore/leases").size() == leases && names("/semaphore/locks").size() == locks; });
+  }
+  /// Everybody's nodes.
+  std::vector<std::string> places() {
+    std::vector<std::string> all = names("/semaphore/leases");
+    const std::vector<std::string> locks = names("/semaphore/locks");
+    all.insert(all.end(), locks.begin(), locks.end());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+};
+
+// Of the one in front, whose node is among the leases, and of the one behind it.
+TEST_F(SemaphoreOutages, ConnectionBreaksWhileWaitingAndThePlaceIsKept) {
+  Semaphore other(the_operator(), "/semaphore", 1);
+  for (const bool in_front : {true, false}) {
+    Client breaking = calm_proxied();
+    Client steady = calm_direct();
+    Semaphore first(in_front ? breaking : steady, "/semaphore", 1);
+    Semaphore second(in_front ? steady : breaking, "/semaphore", 1);
+    Lease held = other.acquire({.deadline = soon()});
+    auto waiting = in_thread([&] { return first.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(remain(2, 1));
+    auto waiting_behind = in_thread([&] { return second.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(remain(2, 2));
+    const std::vector<std::string> before = places();
+    for (int i = 0; i < 2; ++i) {
+      const std::size_t accepted = proxy.accepted_connections();
+      proxy.cut();
+      ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() > accepted; }));
+      ASSERT_TRUE(reaches(breaking, ConnectionState::connected));
+    }
+    EXPECT_EQ(places(), before);
+    held.release();
+    Lease lease = result_of(waiting);
+    EXPECT_TRUE(std::binary_search(before.begin(), before.end(), Path(lease.node()).name())) << lease.node();
+    EXPECT_NE(waiting_behind.wait_for(0ms), std::future_status::ready);
+    lease.release();
+    result_of(waiting_behind).release();
+  }
+  expect_nothing_left();
+}
+
+TEST_F(SemaphoreOutages, ConnectionBreaksWhileHolding) {
+  Client client = calm_proxied();
+  Semaphore semaphore(client, "/semaphore", 2);
+  std::vector<Lease> leases = semaphore.acquire_many(2, {.deadline = soon()});
+  const auto all_are = [&](LeaseState state) {
+    return std::all_of(leases.begin(), leases.end(), [&](const Lease& lease) { return lease.state() == state; });
+  };
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return all_are(LeaseState::uncertain); }));
+  EXPECT_FALSE(Semaphore(the_operator(), "/semaphore", 2).try_acquire());
+  proxy.refuse(false);
+  ASSERT_TRUE(eventually([&] { return all_are(LeaseState::held); }));
+  for (Lease& lease : leases) {
+    EXPECT_FALSE(lease.lost().stop_requested());
+    lease.release({.deadline = soon()});
+  }
+  expect_nothing_left();
+}
+
+// Of the list, the own node and N, or the one's turn: each is read again, and watched.
+TEST_F(SemaphoreOutages, ReadLostWhileWaiting) {
+  Semaphore other(the_operator(), "/semaphore", Path("/limit"));
+  other.set_limit(1);
+  for (const RequestType type : {RequestType::get_children2, RequestType::exists, RequestType::get_data}) {
+    std::optional<Lease> held = other.try_acquire();
+    ASSERT_TRUE(held);
+    Client client = calm_proxied();
+    Semaphore semaphore(client, "/semaphore", Path("/limit"));
+    auto created = proxy.hold_next_reply(RequestType::multi);
+    auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(created.wait(patience));
+    auto fault = proxy.drop_next_reply(type);
+    created.release();
+    EXPECT_TRUE(fault.wait(patience));
+    // The leases, N, and the own place in front; and the holder watches its own node.
+    ASSERT_TRUE(eventually([&] { return server.watch_count() == 4; })) << server.four_letter_word("wchp");
+    held->release();
+    result_of(waiting).release();
+  }
+  expect_nothing_left();
+}
+
+TEST_F(SemaphoreOutages, ReadLostTooOftenWhileWaiting) {
+  Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
+  Semaphore semaphore(client, "/semaphore", 1);
+  Lease held = Semaphore(the_operator(), "/semaphore", 1).acquire({.deadline = soon()});
+  auto created = proxy.hold_next_reply(RequestType::multi);
+  auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(created.wait(patience));
+  auto fault = proxy.drop_next_reply(RequestType::get_children2);
+  created.release();
+  EXPECT_EQ(failure_of(waiting), Errc::connection_loss);
+  EXPECT_TRUE(fault.wait(patience));
+  EXPECT_TRUE(remain(1, 0));
+  EXPECT_TRUE(held.valid());
+  held.release();
+  expect_nothing_left();
+}
+
+// Who waits is told when the connection is back; also of a node that was not there.
+TEST_F(SemaphoreOutages, LimitRaisedWhileDisconnected) {
+  Semaphore other(the_operator(), "/semaphore", Path("/limit"));
+  for (const bool missing : {true, false}) {
+    if (!missing) other.set_limit(0);
+    Client client = calm_proxied();
+    Semaphore semaphore(client, "/semaphore", Path("/limit"));
+    auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(watches(client, "/limit"));
+    proxy.refuse(true);
+    proxy.cut();
+    other.set_limit(1);
+    proxy.refuse(false);
+    result_of(waiting).release();
+  }
+  expect_nothing_left();
+}
+
+TEST_F(SemaphoreOutages, ReleaseLost) {
+  Client client = calm_proxied();
+  Semaphore semaphore(client, "/semaphore", 1);
+  for (const bool request : {true, false}) {
+    Lease lease = semaphore.acquire({.deadline = soon()});
+    client.sync("/", {.deadline = soon()});  // Its turn is given back by then: that is not what gets lost.
+    auto fault = request ? proxy.drop_next_request(RequestType::remove) : proxy.drop_next_reply(RequestType::remove);
+    lease.release({.deadline = soon()});
+    EXPECT_TRUE(fault.wait(patience));
+    EXPECT_TRUE(places().empty());
+    EXPECT_EQ(lease.state(), LeaseState::released);
+  }
+  expect_nothing_left();
+}
+
+// C3
+TEST_F(SemaphoreOutages, NoServer) {
+  Client client = calm_proxied();
+  Semaphore semaphore(client, "/semaphore", 1);
+  semaphore.acquire({.deadline = soon()}).release();
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(error_of([&] { (void)semaphore.acquire({.deadline = SteadyClock::now() + 200ms}); }),
+            Errc::deadline_exceeded);
+  EXPECT_FALSE(semaphore.try_acquire_for(50ms));
+  proxy.refuse(false);
+  semaphore.acquire({.deadline = soon()}).release();
+  expect_nothing_left();
 }
 
 }  // namespace

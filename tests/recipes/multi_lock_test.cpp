@@ -56,6 +56,10 @@ class MultiLockTest : public testkit::ServerTest {
              client().children("/c", {}, error).names.empty();
     });
   }
+  /// Waits until so many have the first lock or wait for it, and so many the second one.
+  bool remain(std::size_t first, std::size_t second) {
+    return eventually([&] { return a().contenders().size() == first && b().contenders().size() == second; });
+  }
 
  private:
   std::optional<Client> client_;
@@ -100,6 +104,57 @@ TEST_F(MultiLockTest, NoneIfOneCannotBeHad) {
   EXPECT_TRUE(b().try_acquire_for(testkit::patience));
 }
 
+TEST_F(MultiLockTest, TryAcquireUntil) {
+  MultiLock lock = all();
+  Lease held = b().acquire();
+  const auto deadline = SteadyClock::now() + 50ms;
+  EXPECT_FALSE(lock.try_acquire_until(deadline));
+  EXPECT_GE(SteadyClock::now(), deadline);
+  EXPECT_TRUE(remain(0, 1)) << "what was held is given back";
+  for (const auto past : {SteadyClock::now() - 1s, SteadyClock::time_point::min()}) {
+    EXPECT_FALSE(lock.try_acquire_until(past));
+    EXPECT_TRUE(remain(0, 1));
+  }
+  auto waiting = in_thread([&] { return lock.try_acquire_until(soon()); });
+  ASSERT_TRUE(remain(1, 2));
+  held.release();
+  std::optional<MultiLease> leases = result_of(waiting);
+  ASSERT_TRUE(leases);
+  EXPECT_TRUE(leases->valid());
+  leases->release();
+  EXPECT_TRUE(lock.try_acquire_until(SteadyClock::now() - 1s)) << "one try, whatever the deadline";
+  EXPECT_TRUE(free());
+}
+
+// The first one is held, the second one waited for, and the third one not asked for yet.
+TEST_F(MultiLockTest, StopRequestWhileOthersAreHeld) {
+  MultiLock lock = all();
+  for (const bool blocking : {true, false}) {
+    Lease held = b().acquire();
+    std::stop_source stop;
+    const zkclient::CallOptions call{.deadline = soon(), .stop = stop.get_token()};
+    std::future<std::optional<Errc>> waiting;
+    testkit::Box<zkclient::Result<MultiLease>> box;
+    if (blocking) {
+      waiting = in_thread([&] { return error_of([&] { (void)lock.acquire(call); }); });
+    } else {
+      lock.async_acquire([&](zkclient::Result<MultiLease> result) { box.put(std::move(result)); }, call);
+    }
+    ASSERT_TRUE(remain(1, 2));
+    stop.request_stop();
+    if (blocking) {
+      EXPECT_EQ(result_of(waiting), Errc::cancelled);
+    } else {
+      EXPECT_EQ(box.take().code(), Errc::cancelled);
+    }
+    EXPECT_TRUE(remain(0, 1)) << "what was held is given back";
+    EXPECT_FALSE(c().holder());
+    EXPECT_TRUE(held.valid());
+    held.release();
+    EXPECT_TRUE(free());
+  }
+}
+
 TEST_F(MultiLockTest, ALockFailsWhileOthersAreHeld) {
   client().create("/c", "", {.mode = zkclient::CreateMode::ephemeral});  // Cannot have children.
   MultiLock lock = all();
@@ -112,26 +167,24 @@ TEST_F(MultiLockTest, ALockFailsWhileOthersAreHeld) {
 
 // D9: one deadline for the whole, and not one for each lock.
 TEST_F(MultiLockTest, OneDeadlineForAll) {
-  std::vector<std::jthread> holders;
-  std::optional<Lease> first = a().acquire();
-  std::optional<Lease> second = b().acquire();
-  std::optional<Lease> third = c().acquire();
-  holders.emplace_back([&] {
-    std::this_thread::sleep_for(600ms);  // Each is freed well before the time for one would be over.
-    first.reset();
-    std::this_thread::sleep_for(600ms);
-    second.reset();
-    std::this_thread::sleep_for(600ms);
-    third.reset();
-  });
+  Lease first = a().acquire();
+  Lease second = b().acquire();
+  Lease third = c().acquire();
   MultiLock lock = all();
-  const auto start = SteadyClock::now();
-  const std::optional<MultiLease> leases = lock.try_acquire_for(900ms);
-  const auto taken = SteadyClock::now() - start;
-  EXPECT_FALSE(leases);
-  EXPECT_GE(taken, 900ms);
-  EXPECT_LT(taken, 1700ms);
-  holders.clear();
+  auto waiting = in_thread([&] {
+    const auto start = SteadyClock::now();
+    std::optional<MultiLease> leases = lock.try_acquire_for(900ms);
+    EXPECT_GE(SteadyClock::now() - start, 900ms);
+    return leases;
+  });
+  // From when its time runs at the latest.
+  const auto begun = [&] { return a().contenders().size() == 2 || waiting.wait_for(0ms) == std::future_status::ready; };
+  ASSERT_TRUE(eventually(begun));
+  for (Lease* held : {&first, &second, &third}) {
+    testkit::let_age(600ms);  // Each is freed well before the time for one would be over.
+    held->release();
+  }
+  EXPECT_FALSE(result_of(waiting));
   EXPECT_TRUE(free());
 }
 

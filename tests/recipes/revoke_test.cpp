@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include <zkclient/error.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
 
@@ -67,6 +69,30 @@ TEST_F(RevokeTest, TheHolderIsAsked) {
       << "its words are there again";
   lease.release();
   EXPECT_EQ(revoke_holders(other(), "/lock"), RevokeOutcome::released) << "nobody holds";
+}
+
+// Or not any more. With a grace time nobody waits for its end.
+TEST_F(RevokeTest, NobodyHolds) {
+  client().create("/lock", "words");
+  client().create("/lock/foreign", "words");
+  for (const RevokeOptions& options : {RevokeOptions(), RevokeOptions{.break_after = 1h}}) {
+    const auto ask = [&](const Path& path) { return revoke_holders(other(), path, options, {.deadline = soon()}); };
+    EXPECT_EQ(ask("/missing"), RevokeOutcome::released);
+    EXPECT_EQ(ask("/lock"), RevokeOutcome::released);
+    std::vector<Lease> leases;
+    leases.push_back(Mutex(client(), "/lock").acquire());
+    leases.push_back(UnfairMutex(client(), "/unfair").acquire());
+    leases.push_back(Semaphore(client(), "/semaphore", 1).acquire());
+    for (Lease& lease : leases) {
+      const Path node = lease.node();
+      lease.release();
+      EXPECT_EQ(revoke(other(), node, options, {.deadline = soon()}), RevokeOutcome::released) << node.str();
+      EXPECT_EQ(ask(node.parent()), RevokeOutcome::released) << node.str();
+      EXPECT_FALSE(lease.revoke_requested().stop_requested());
+    }
+  }
+  EXPECT_EQ(client().get("/lock").data, "words");
+  EXPECT_EQ(client().get("/lock/foreign").data, "words");
 }
 
 // What Curator writes, and what ZooKeeper's documentation says; any other words mean nothing.
@@ -154,10 +180,10 @@ TEST_F(RevokeTest, DeadlineBeforeTheGraceIsOver) {
 
 // Without a deadline of the caller's, the grace time comes on top of what an operation may take.
 TEST_F(RevokeTest, TheGraceMayBeLongerThanAnOperation) {
-  Client hasty = make_client({.operation_timeout = 500ms});
+  Client hasty = make_client({.operation_timeout = 3000ms});
   Mutex mutex(client(), "/lock");
   const Lease lease = mutex.acquire();
-  EXPECT_EQ(revoke(hasty, lease.node(), {.break_after = 1s}), RevokeOutcome::broken);
+  EXPECT_EQ(revoke(hasty, lease.node(), {.break_after = 3500ms}), RevokeOutcome::broken);
   EXPECT_TRUE(stopped(lease.lost()));
 }
 
@@ -184,6 +210,17 @@ TEST_F(RevokeTest, AllReaders) {
   first.release();
   EXPECT_EQ(revoke_holders(other(), "/lock", {.break_after = 50ms}), RevokeOutcome::broken);
   EXPECT_TRUE(stopped(second.lost()));
+}
+
+TEST_F(RevokeTest, SemaphoreToo) {
+  Semaphore semaphore(client(), "/semaphore", 2);
+  std::vector<Lease> leases = semaphore.acquire_many(2);
+  EXPECT_EQ(revoke_holders(other(), "/semaphore/leases"), RevokeOutcome::requested);
+  for (const Lease& lease : leases)
+    EXPECT_TRUE(stopped(lease.revoke_requested()));
+  EXPECT_EQ(revoke(other(), leases[0].node(), {.break_after = 50ms}), RevokeOutcome::broken);
+  EXPECT_TRUE(stopped(leases[0].lost()));
+  EXPECT_TRUE(leases[1].valid());
 }
 
 TEST_F(RevokeTest, UnfairMutexToo) {
@@ -287,6 +324,43 @@ TEST_F(RevokeTest, Asynchronously) {
   async_revoke_holders(other(), "/lock", {.break_after = 10ms},
                        [&](Result<RevokeOutcome> result) { outcome.put(std::move(result)); });
   EXPECT_EQ(outcome.take().value(), RevokeOutcome::broken);
+}
+
+// However the grace time ends: with it, by a release, or because the one who asked goes.
+TEST_F(RevokeTest, LeavesNoWatch) {
+  if (!zktesting::SharedServer::instance().has_control()) GTEST_SKIP() << "the server is not ours to ask";
+  zktesting::Server& server = zktesting::SharedServer::instance().server();
+  const auto none_left = [&] { return eventually([&] { return server.watch_count() == 0; }); };
+  for (const bool fair : {true, false}) {
+    Mutex mutex(client(), "/lock");
+    UnfairMutex unfair(client(), "/unfair");
+    Lease lease = fair ? mutex.acquire() : unfair.acquire();
+    EXPECT_EQ(revoke(other(), lease.node(), {.break_after = 50ms}), RevokeOutcome::broken);
+    EXPECT_TRUE(none_left()) << server.four_letter_word("wchp");
+
+    lease = fair ? mutex.acquire() : unfair.acquire();
+    auto asking = in_thread([&, node = lease.node()] {
+      return revoke(other(), node, {.break_after = testkit::patience}, {.deadline = soon() + testkit::patience});
+    });
+    const Path watched(prefix().str() + lease.node());
+    EXPECT_TRUE(testkit::watch_appears(server, other().session().id(), watched));
+    lease.release();
+    EXPECT_EQ(result_of(asking), RevokeOutcome::released);
+    EXPECT_TRUE(none_left()) << server.four_letter_word("wchp");
+
+    lease = fair ? mutex.acquire() : unfair.acquire();
+    EXPECT_EQ(error_of([&] {
+                revoke(other(), lease.node(), {.break_after = 1h}, {.deadline = testkit::SteadyClock::now() + 50ms});
+              }),
+              Errc::deadline_exceeded);
+    EXPECT_TRUE(eventually([&] {
+      const auto watches = testkit::watches_at(server);
+      return std::none_of(watches.begin(), watches.end(),
+                          [&](const auto& watch) { return watch.session_id == other().session().id(); });
+    })) << "while it is still held";
+    lease.release();
+    EXPECT_TRUE(none_left()) << server.four_letter_word("wchp");
+  }
 }
 
 TEST_F(RevokeTest, RefusesBadInput) {

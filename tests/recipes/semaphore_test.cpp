@@ -6,6 +6,7 @@
 #include <thread>
 
 #include <zkclient/error.hpp>
+#include <zktesting/expire.hpp>
 
 #include "recipes/detail/lease_pool.hpp"
 #include "tests/support/contention.hpp"
@@ -20,11 +21,13 @@ using testkit::eventually;
 using testkit::in_thread;
 using testkit::result_of;
 using testkit::soon;
+using testkit::SteadyClock;
 using testkit::stopped;
 using zkclient::Client;
 using zkclient::Errc;
 using zkclient::Path;
 using zkclient::Result;
+using zkclient::Transaction;
 
 TEST(PoolDecider, EveryChildCounts) {
   using detail::decide_pool;
@@ -141,6 +144,52 @@ TEST_F(SemaphoreTest, SeveralAllOrNone) {
   EXPECT_TRUE(three[0].valid() && three[1].valid() && three[2].valid());
 }
 
+TEST_F(SemaphoreTest, TryAcquireUntil) {
+  Semaphore semaphore(client(), "/semaphore", 1);
+  Lease held = semaphore.acquire();
+  const auto deadline = SteadyClock::now() + 50ms;
+  EXPECT_FALSE(semaphore.try_acquire_until(deadline));
+  EXPECT_GE(SteadyClock::now(), deadline);
+  EXPECT_TRUE(remain(1)) << "nothing stays";
+  for (const auto past : {SteadyClock::now() - 1s, SteadyClock::time_point::min()}) {
+    EXPECT_FALSE(semaphore.try_acquire_until(past));
+    EXPECT_TRUE(remain(1));
+  }
+  auto waiting = in_thread([&] { return semaphore.try_acquire_until(soon()); });
+  ASSERT_TRUE(remain(2, 1));
+  held.release();
+  std::optional<Lease> lease = result_of(waiting);
+  ASSERT_TRUE(lease);
+  EXPECT_TRUE(lease->valid());
+  lease->release();
+  ASSERT_TRUE(remain(0));
+  EXPECT_TRUE(semaphore.try_acquire_until(SteadyClock::now() - 1s)) << "one try, whatever the deadline";
+}
+
+TEST_F(SemaphoreTest, TheGuardHoldsWhileTheLeaseDoes) {
+  Client own = make_client();
+  Semaphore semaphore(own, "/semaphore", 3);
+  own.create("/data", "0");
+  std::vector<Lease> leases = semaphore.acquire_many(3);
+  Transaction all;
+  for (const Lease& lease : leases)
+    all.check(lease.guard());
+  own.commit(all.set("/data", "1"));
+  own.remove(leases[1].node());
+  EXPECT_EQ(error_of([&] { own.commit(Transaction().check(leases[1].guard()).set("/data", "2")); }),
+            Errc::transaction_failed);
+  leases[0].release();
+  EXPECT_EQ(error_of([&] { own.commit(Transaction().check(leases[0].guard()).set("/data", "2")); }),
+            Errc::transaction_failed);
+  own.commit(Transaction().check(leases[2].guard()).set("/data", "3"));
+  const auto session = own.session();
+  zktesting::expire(hosts(), session.id(), session.credentials().password);
+  EXPECT_TRUE(stopped(leases[2].lost()));
+  EXPECT_EQ(error_of([&] { own.commit(Transaction().check(leases[2].guard()).set("/data", "4")); }),
+            Errc::session_lost);
+  EXPECT_EQ(client().get("/data").data, "3");
+}
+
 TEST_F(SemaphoreTest, RaisedLimitWakesTheWaiter) {
   Semaphore semaphore(client(), "/semaphore", Path("/limits/n"));
   EXPECT_EQ(semaphore.limit(), 0);
@@ -217,7 +266,7 @@ TEST_F(SemaphoreTest, AWaitWithoutADeadlineHasNone) {
   EXPECT_EQ(one.wait_for(600ms), std::future_status::timeout);
   EXPECT_EQ(two.wait_for(0ms), std::future_status::timeout);
   held.clear();
-  result_of(one).release();
+  result_of(one).release({.deadline = soon()});
   EXPECT_EQ(result_of(two).size(), 2u);
 }
 
@@ -287,6 +336,30 @@ TEST_F(SemaphoreTest, OwnNodeDeletedWhileWaiting) {
   }
 }
 
+// Who was behind it is before it now.
+TEST_F(SemaphoreTest, OwnNodeDeletedWhileWaitingEndsThePlace) {
+  Semaphore semaphore(client(), "/semaphore", 1);
+  for (const char* directory : {"/semaphore/leases", "/semaphore/locks"}) {
+    Lease held = semaphore.acquire();
+    auto first = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(remain(2, 1));
+    const std::vector<std::string> before = names(directory);
+    auto second = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(remain(2, 2));
+    for (const std::string& name : before) {
+      if (Path(directory) / name != Path(held.node())) client().remove(Path(directory) / name);
+    }
+    held.release();
+    Lease lease = result_of(second);
+    EXPECT_EQ(first.wait_for(0ms), std::future_status::timeout);
+    lease.release();
+    Lease last = result_of(first);
+    EXPECT_GT(last.token(), lease.token());
+    last.release();
+    ASSERT_TRUE(remain(0));
+  }
+}
+
 TEST_F(SemaphoreTest, DeadlineOrStopWhileWaiting) {
   Semaphore semaphore(client(), "/semaphore", 1);
   Lease held = semaphore.acquire();
@@ -339,6 +412,44 @@ TEST_F(SemaphoreTest, MoreThanThereAreWaitInFront) {
   semaphore.set_limit(3);
   EXPECT_EQ(result_of(many).size(), 2u);
   EXPECT_TRUE(result_of(one).valid());
+}
+
+TEST_F(SemaphoreTest, FewWatchesHoweverOftenItIsWokenAndNoneAfterwards) {
+  if (!zktesting::SharedServer::instance().has_control()) GTEST_SKIP() << "the server is not ours to ask";
+  zktesting::Server& server = zktesting::SharedServer::instance().server();
+  const auto comes_to = [&](std::size_t count) { return eventually([&] { return server.watch_count() == count; }); };
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  EXPECT_FALSE(semaphore.try_acquire_for(50ms)) << "there is no N";
+  ASSERT_TRUE(comes_to(0)) << server.four_letter_word("wchp");
+
+  semaphore.set_limit(1);
+  Lease held = semaphore.acquire();
+  Client waiting_client = make_client();
+  Semaphore waiting_semaphore(waiting_client, "/semaphore", Path("/limit"));
+  constexpr std::size_t waiters = 5;
+  std::stop_source stop;
+  std::vector<std::future<std::optional<Errc>>> crew;
+  for (std::size_t i = 1; i <= waiters; ++i) {
+    crew.push_back(in_thread([&] {
+      return error_of([&] { (void)waiting_semaphore.acquire({.deadline = soon(), .stop = stop.get_token()}); });
+    }));
+    ASSERT_TRUE(remain(2, i));
+  }
+  // The holder's own node; the list of leases and N, by the one in front; the place of each but the last one.
+  constexpr std::size_t most = 3 + waiters - 1;
+  EXPECT_TRUE(comes_to(most)) << server.four_letter_word("wchp");
+  for (int i = 0; i < 10; ++i) {
+    semaphore.set_limit(1);
+    EXPECT_FALSE(semaphore.try_acquire_for(20ms));
+  }
+  EXPECT_TRUE(comes_to(most)) << server.four_letter_word("wchp");
+
+  stop.request_stop();
+  for (auto& waiter : crew)
+    EXPECT_EQ(result_of(waiter), Errc::cancelled);
+  held.release();
+  EXPECT_TRUE(comes_to(0)) << server.four_letter_word("wchp");
+  EXPECT_TRUE(remain(0));
 }
 
 }  // namespace

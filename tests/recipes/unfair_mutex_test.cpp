@@ -20,6 +20,7 @@ using testkit::eventually;
 using testkit::in_thread;
 using testkit::result_of;
 using testkit::soon;
+using testkit::SteadyClock;
 using testkit::stopped;
 using zkclient::Client;
 using zkclient::Errc;
@@ -87,6 +88,30 @@ TEST_F(UnfairMutexTest, TryAcquire) {
   lease->release();
   EXPECT_TRUE(names().empty());
   EXPECT_TRUE(mutex.try_acquire());
+}
+
+TEST_F(UnfairMutexTest, TryAcquireUntil) {
+  UnfairMutex mutex(client(), "/lock");
+  Lease held = mutex.acquire();
+  const auto deadline = SteadyClock::now() + 50ms;
+  EXPECT_FALSE(mutex.try_acquire_until(deadline));
+  EXPECT_GE(SteadyClock::now(), deadline);
+  for (const auto past : {SteadyClock::now() - 1s, SteadyClock::time_point::min()})
+    EXPECT_FALSE(mutex.try_acquire_until(past));
+  EXPECT_TRUE(remain(2)) << "the holder's";
+  Client waiting_client = make_client();
+  UnfairMutex waiting_mutex(waiting_client, "/lock");
+  auto waiting = in_thread([&] { return waiting_mutex.try_acquire_until(soon()); });
+  if (auto& shared = zktesting::SharedServer::instance(); shared.has_control()) {
+    ASSERT_TRUE(testkit::watch_appears(shared.server(), waiting_client.session().id(), prefix() / "lock/lock"));
+  }
+  held.release();
+  std::optional<Lease> lease = result_of(waiting);
+  ASSERT_TRUE(lease);
+  EXPECT_TRUE(lease->valid());
+  lease->release();
+  EXPECT_TRUE(mutex.try_acquire_until(SteadyClock::now() - 1s)) << "one try, whatever the deadline";
+  EXPECT_TRUE(remain(0));
 }
 
 TEST_F(UnfairMutexTest, TheTokenIsTheCreationOfTheNode) {
@@ -215,7 +240,7 @@ TEST_F(UnfairMutexTest, DeadlineOrStopWhileWaiting) {
 TEST_F(UnfairMutexTest, Lockable) {
   UnfairMutex mutex(client(), "/lock");
   {
-    const std::unique_lock lock(mutex, 1s);
+    const std::unique_lock lock(mutex, testkit::patience);
     EXPECT_TRUE(mutex.lease().valid());
     EXPECT_THROW(mutex.lock(), std::system_error);
     EXPECT_FALSE(result_of(*std::make_unique<std::future<bool>>(in_thread([&] { return mutex.try_lock(); }))));

@@ -33,6 +33,10 @@ auto in_thread(Action action) {
   return std::async(std::launch::async, std::move(action));
 }
 
+/// The session of a holder that has to hear of its end before the next one holds. Five twelfths of it are left for that,
+/// which is more than a busy machine makes a thread wait.
+inline constexpr auto contended_session = 6s;
+
 /// Who held a lease, and at least from when until when.
 struct Holding {
   std::int64_t token = 0;
