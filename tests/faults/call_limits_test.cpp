@@ -168,7 +168,7 @@ class CallLimitsTest : public testkit::ServerTest, public ::testing::WithParamIn
   void expect_prompt(const std::vector<std::chrono::nanoseconds>& delays) {
     const auto best = *std::min_element(delays.begin(), delays.end());
     const auto worst = *std::max_element(delays.begin(), delays.end());
-    EXPECT_LT(best, 50ms);
+    EXPECT_LT(best, 500ms);
     EXPECT_LT(worst, 10s);
     slowest = std::max<std::chrono::nanoseconds>(slowest, worst);
   }
@@ -252,7 +252,7 @@ TEST_P(CallLimitsTest, ClosingEndsEveryCallOnce) {
   const auto begin = SteadyClock::now();
   client->close();
   const auto took = SteadyClock::now() - begin;
-  EXPECT_LT(took, 5s) << "the session's timeout is 40 s, the calls' ten minutes";
+  EXPECT_LT(took, 10s) << "the session's timeout is 40 s, the calls' ten minutes";
   EXPECT_EQ(handled.size(), 50u) << "close() returned before they were called";
   for (std::thread& thread : threads)
     thread.join();

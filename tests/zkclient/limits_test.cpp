@@ -3,9 +3,14 @@
 #include <fstream>
 #include <future>
 #include <map>
+#include <mutex>
 #include <set>
+#include <stdexcept>
+#include <thread>
 
 #include <unistd.h>
+
+#include <zkrecipes/mutex.hpp>
 
 #include "tests/support/testkit.hpp"
 
@@ -26,10 +31,15 @@ using zkclient::Transaction;
 using zkclient::Watch;
 using zkclient::WatchEvent;
 using zkclient::WatchEventType;
+using zktesting::RequestType;
 
 const auto never = testkit::SteadyClock::now() + 10min;
 
-class LimitsTest : public testkit::FaultTest {};
+class LimitsTest : public testkit::FaultTest {
+ protected:
+  // For what takes its time on a slow machine.
+  static zkclient::ClientOptions calm() { return {.session_timeout = 30s, .operation_timeout = 10min}; }
+};
 
 TEST_F(LimitsTest, TenThousandWatchesAreRenewedAndFireOnce) {
   constexpr int count = 10'000;
@@ -39,8 +49,8 @@ TEST_F(LimitsTest, TenThousandWatchesAreRenewedAndFireOnce) {
   std::atomic<int> events{0};
   std::vector<Watch> watches(count);
   std::atomic<int> armed{0};
-  const Client client = proxied();
-  const Client writer = direct();
+  const Client client(proxy.connect_string(), calm());
+  const Client writer(server.connect_string(), calm());
   client.connect();
   writer.create("/w");
   for (int i = 0; i < count; i += 100) {
@@ -52,7 +62,7 @@ TEST_F(LimitsTest, TenThousandWatchesAreRenewedAndFireOnce) {
       ++done;
     });
   }
-  ASSERT_TRUE(eventually([&] { return done == count / 100; }));
+  ASSERT_TRUE(eventually([&] { return done == count / 100; }, 2min));
   for (int i = 0; i < count; ++i) {
     const auto index = static_cast<std::size_t>(i);
     client.async_get_and_watch(
@@ -66,13 +76,14 @@ TEST_F(LimitsTest, TenThousandWatchesAreRenewedAndFireOnce) {
           ++armed;
         });
   }
-  ASSERT_TRUE(eventually([&] { return armed == count; }));
+  ASSERT_TRUE(eventually([&] { return armed == count; }, 2min));
   EXPECT_EQ(server.watch_count(), static_cast<std::size_t>(count));
   const auto session = client.session().id();
   proxy.cut();
-  client.sync("/", {.deadline = testkit::soon()});
+  client.sync("/");
   EXPECT_EQ(client.session().id(), session);
-  EXPECT_EQ(server.watch_count(), static_cast<std::size_t>(count)) << "renewed";
+  // Those of the connection that was cut may be there for a moment longer.
+  EXPECT_TRUE(eventually([&] { return server.watch_count() == static_cast<std::size_t>(count); })) << "renewed";
   done = 0;
   for (int i = 0; i < count; i += 100) {
     Transaction batch;
@@ -80,7 +91,7 @@ TEST_F(LimitsTest, TenThousandWatchesAreRenewedAndFireOnce) {
       batch.set(path(k), "x").set(path(k), "y");
     writer.async_commit(batch, [&](const auto&) { ++done; });
   }
-  ASSERT_TRUE(eventually([&] { return done == count / 100 && events >= count; })) << events;
+  ASSERT_TRUE(eventually([&] { return done == count / 100 && events >= count; }, 2min)) << events;
   client.sync("/");
   EXPECT_EQ(events, count);
   for (const auto& times : fired)
@@ -99,7 +110,7 @@ TEST_F(LimitsTest, AHundredThousandPipelinedOperations) {
   constexpr int count = 100'000;
   std::atomic<int> succeeded{0};
   std::atomic<int> done{0};
-  const Client client = direct();
+  const Client client(server.connect_string(), calm());
   client.create("/n");
   const std::size_t before = resident_bytes();
   std::size_t most = before;
@@ -116,13 +127,143 @@ TEST_F(LimitsTest, AHundredThousandPipelinedOperations) {
       client.async_get("/n", finished, patient);
     }
   }
-  ASSERT_TRUE(eventually([&] {
+  const auto all_done = [&] {
     most = std::max(most, resident_bytes());
     return done == count;
-  })) << done;
+  };
+  ASSERT_TRUE(eventually(all_done, 2min)) << done;
   EXPECT_EQ(succeeded, count);
   GTEST_LOG_(INFO) << (most - before) / count << " bytes per operation at most";
   EXPECT_LT(most, before + 600'000'000);
+}
+
+constexpr std::size_t window = 2048;  // Of requests that are on their way.
+
+TEST_F(LimitsTest, WhatIsBeyondTheWindowWaitsInTheClientAndCanBeTakenBack) {
+  constexpr std::size_t more = 100;
+  Box<std::error_code> sent;
+  Box<std::error_code> waiting;
+  const Client client(proxy.connect_string(), {.session_timeout = 30s});
+  client.create("/n");
+  std::stop_source stop;
+  auto held = proxy.hold_next_reply(RequestType::set_data);
+  for (std::size_t i = 0; i < window + more; ++i) {
+    client.async_set("/n", "x", any_version,
+                     [&box = i < window ? sent : waiting](const Result<Stat>& result) { box.put(result.code()); },
+                     {.deadline = never, .stop = stop.get_token()});
+  }
+  ASSERT_TRUE(held.wait(testkit::patience));
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::set_data, window, testkit::patience));
+  stop.request_stop();
+  for (std::size_t i = 0; i < more; ++i)
+    EXPECT_EQ(waiting.take(), Errc::cancelled) << "it was not sent";
+  for (std::size_t i = 0; i < window; ++i)
+    EXPECT_EQ(sent.take(), Errc::in_doubt);
+  held.release();
+  EXPECT_EQ(client.exists("/n", {.deadline = testkit::soon()})->version, static_cast<std::int32_t>(window));
+  EXPECT_EQ(proxy.request_count(RequestType::set_data), window);
+}
+
+TEST_F(LimitsTest, AHeartbeatGoesBeforeWhatWaits) {
+  constexpr int count = 3000;
+  std::atomic<int> done{0};
+  const Client client(proxy.connect_string(), {.session_timeout = 24s});
+  zkrecipes::Mutex mutex(client, "/lock");
+  const zkrecipes::Lease lease = mutex.acquire({.deadline = testkit::soon()});
+  const std::size_t heartbeats = proxy.request_count(RequestType::multi);
+  const std::size_t reads = proxy.request_count(RequestType::exists);
+  auto held = proxy.hold_next_reply(RequestType::exists);
+  for (int i = 0; i < count; ++i)
+    client.async_exists("/", [&](const Result<std::optional<Stat>>&) { ++done; }, {.deadline = never});
+  ASSERT_TRUE(held.wait(testkit::patience));
+  // Full, except for places that the lock may have taken.
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::exists, reads + window - 8, testkit::patience));
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::multi, heartbeats + 1, testkit::patience));
+  EXPECT_LE(proxy.request_count(RequestType::exists), reads + window) << "the others wait, on the first connection";
+  held.release();
+  EXPECT_TRUE(eventually([&] { return done == count; }));
+}
+
+TEST_F(LimitsTest, ARecursiveDeleteHas128DeletesOnTheirWay) {
+  constexpr std::size_t nodes = 1000;
+  const Client observer = direct();
+  observer.create("/wide");
+  for (std::size_t i = 0; i < nodes; i += 100) {
+    Transaction batch;
+    for (std::size_t k = i; k < i + 100; ++k)
+      batch.create(Path("/wide/n" + std::to_string(k)));
+    observer.commit(batch);
+  }
+  Box<std::error_code> done;
+  const Client client(proxy.connect_string(), {.session_timeout = 30s});
+  auto listed = proxy.hold_next_reply(RequestType::get_children2);
+  client.async_remove_tree("/wide", [&](const Result<void>& result) { done.put(result.code()); },
+                           {.deadline = testkit::soon()});
+  ASSERT_TRUE(listed.wait(testkit::patience));
+  const std::size_t before = proxy.request_count(RequestType::remove);  // One, which found that there are children.
+  auto removed = proxy.hold_next_reply(RequestType::remove);
+  listed.release();
+  ASSERT_TRUE(removed.wait(testkit::patience));
+  // All that it sends without an answer is sent before this.
+  client.async_exists("/", [](const Result<std::optional<Stat>>&) {});
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::exists, 1, testkit::patience));
+  EXPECT_EQ(proxy.request_count(RequestType::remove), before + 128);
+  removed.release();
+  EXPECT_FALSE(done.take());
+  EXPECT_EQ(proxy.request_count(RequestType::remove), before + nodes + 1) << "each node once";
+  EXPECT_FALSE(observer.exists("/wide"));
+}
+
+TEST_F(LimitsTest, AListLongerThanARequestMayBeComesBackWhole) {
+  constexpr std::size_t count = 6000;
+  const std::string padding(240, 'p');  // All names together: 1.5 MB.
+  const Client client(server.connect_string(), {.session_timeout = 30s});
+  client.create("/list");
+  for (std::size_t i = 0; i < count; i += 100) {
+    Transaction batch;
+    for (std::size_t k = i; k < i + 100; ++k)
+      batch.create(Path("/list/" + padding + std::to_string(k)));
+    client.commit(batch);
+  }
+  const std::vector<std::string> names = client.children("/list", {.deadline = testkit::soon()}).names;
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), count);
+  client.remove_tree("/list", {.deadline = testkit::soon()});
+}
+
+// A server that refuses what has waited too long in its own queue.
+TEST(ThrottledTest, WhatTheServerThrottlesIsRetryableAndWasNotDone) {
+  zktesting::ServerOptions options;
+  options.jvm_flags = {"-Dzookeeper.request_throttle_max_requests=1", "-Dzookeeper.throttled_op_wait_time=10"};
+  const zktesting::Server server(options);
+  const Client client(server.connect_string());
+  const auto succeeds = [](const std::function<void(std::error_code&)>& call) {
+    std::error_code error;
+    call(error);
+    EXPECT_TRUE(!error || error == Errc::throttled) << error.message();
+    return !error;
+  };
+  ASSERT_TRUE(eventually(
+      [&] { return succeeds([&](std::error_code& error) { (void)client.create("/n", "", {}, {}, error); }); }));
+  int written = 0;
+  int throttled = 0;
+  EXPECT_TRUE(eventually([&] {
+    constexpr int count = 2000;
+    Box<std::error_code> results;
+    for (int i = 0; i < count; ++i) {
+      client.async_set("/n", "x", any_version, [&](const Result<Stat>& result) { results.put(result.code()); },
+                       {.deadline = testkit::soon()});
+    }
+    for (int i = 0; i < count; ++i) {
+      const std::error_code code = results.take();
+      EXPECT_TRUE(!code || code == Errc::throttled) << code.message();
+      ++(code ? throttled : written);
+    }
+    return throttled > 0;
+  }));
+  std::optional<Stat> stat;
+  ASSERT_TRUE(
+      eventually([&] { return succeeds([&](std::error_code& error) { stat = client.exists("/n", {}, error); }); }));
+  EXPECT_EQ(stat->version, written);
 }
 
 TEST(OverloadTest, CallsBeyondTheLimitAreRefusedAtOnce) {
@@ -174,7 +315,7 @@ TEST(OverloadTest, CallsOfSeveralStepsCountAsWell) {
 
 TEST_F(LimitsTest, RepliesThatNoHandlerHasTakenCountAsWell) {
   zkclient::Runtime runtime({.max_callback_threads = 1});
-  const Client client(runtime, server.connect_string(), options());
+  const Client client(runtime, server.connect_string(), calm());
   client.create("/big", std::string(1'000'000, 'x'));
   std::promise<void> go_on;
   const std::shared_future<void> released = go_on.get_future().share();
@@ -197,7 +338,7 @@ TEST_F(LimitsTest, RepliesThatNoHandlerHasTakenCountAsWell) {
   EXPECT_GE(asked, 260);
   EXPECT_LT(asked, 300);
   go_on.set_value();
-  EXPECT_TRUE(eventually([&] { return done >= asked; })) << done;
+  EXPECT_TRUE(eventually([&] { return done >= asked; }, 2min)) << done;
   EXPECT_EQ(client.exists("/big")->version, 0) << "there is room again";
 }
 
@@ -216,7 +357,7 @@ TEST(OverloadTest, SoIsWhatHoldsTooMuchData) {
 }
 
 TEST_F(LimitsTest, AValueOfAlmostAMegabyteComesBackWhole) {
-  const Client client = direct();
+  const Client client(server.connect_string(), calm());
   std::string value(1'047'000, '\0');
   for (std::size_t i = 0; i < value.size(); ++i)
     value[i] = static_cast<char>(i * 7);
@@ -263,7 +404,7 @@ TEST_F(LimitsTest, TransactionsThatTheCClientCannotDoAreNeverSent) {
   const Client deep(proxy.connect_string(), {.prefix = Path("/" + std::string(60'000, 'p'))});
   EXPECT_EQ(error_of([&] { deep.commit(Transaction().check("/a").check(Path("/" + std::string(10'000, 'q')))); }),
             Errc::invalid_path);
-  EXPECT_EQ(proxy.request_count(zktesting::RequestType::multi), 0u);
+  EXPECT_EQ(proxy.request_count(RequestType::multi), 0u);
 }
 
 TEST_F(LimitsTest, TransactionsThatWaitEndWithTheClient) {
@@ -282,6 +423,49 @@ TEST_F(LimitsTest, TransactionsThatWaitEndWithTheClient) {
   client.close();
   for (auto& box : codes)
     EXPECT_EQ(box.take(), Errc::closed);
+}
+
+// ---- Handlers that throw --------------------------------------------------------------------------------------------
+
+void throw_in_a_handler() {
+  const Client client("127.0.0.1:1");
+  client.async_exists("/", [](const Result<std::optional<Stat>>&) { throw std::runtime_error("thrown by a handler"); },
+                      {.deadline = testkit::SteadyClock::now()});
+  std::promise<void> nobody;
+  nobody.get_future().wait_for(testkit::patience);
+}
+
+TEST(HandlerDeathTest, AnExceptionThatLeavesAHandlerEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(throw_in_a_handler(), "thrown by a handler");
+}
+
+TEST_F(LimitsTest, AnExecutorOfTheUsersOwnMayCatchWhatAHandlerThrows) {
+  std::atomic<int> caught{0};
+  std::mutex mutex;
+  std::vector<std::jthread> threads;  // One for each task.
+  {
+    zkclient::Runtime runtime({.callback_executor = [&](std::function<void()> task) {
+      const std::lock_guard lock(mutex);
+      threads.emplace_back([&caught, task = std::move(task)] {
+        try {
+          task();
+        } catch (const std::runtime_error&) {
+          ++caught;
+        }
+      });
+    }});
+    const Client client(runtime, server.connect_string(), options());
+    std::atomic<int> told{0};
+    const auto listener = client.on_state_change([&](const zkclient::StateChange&) {
+      ++told;
+      throw std::runtime_error("of a listener");
+    });
+    client.async_exists("/", [](const Result<std::optional<Stat>>&) { throw std::runtime_error("of a handler"); });
+    EXPECT_TRUE(eventually([&] { return caught > told && told > 0; }));
+    EXPECT_TRUE(client.exists("/", {.deadline = testkit::soon()})) << "all goes on";
+  }
+  EXPECT_GE(caught, 2);
 }
 
 }  // namespace

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include <zkclient/features.hpp>
+#include <zkrecipes/mutex.hpp>
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
 #include "zkclient/detail/log.hpp"
+#include "zkclient/detail/loop.hpp"
 
 namespace {
 
@@ -106,6 +108,31 @@ TEST_F(LogTest, AGuaranteedDeleteThatIsRefusedIsTold) {
   EXPECT_TRUE(eventually([&] { return journal.has("a node that has to go is still there: /n"); })) << journal.all();
 }
 
+TEST_F(LogTest, AnUnknownNameAndALostLeaseAreWarnings) {
+  const Journal journal(LogLevel::warning);
+  const Client nowhere("no-such-host.invalid:2181");
+  EXPECT_TRUE(eventually([&] { return journal.has("warning: none of the servers' names could be resolved"); },
+                         testkit::patience));
+  const Client client = proxied();
+  zkrecipes::Mutex mutex(client, "/lock");
+  const zkrecipes::Lease lease = mutex.acquire({.deadline = testkit::soon()});
+  const std::string name = name_of(*lease.session());
+  proxy.stall(zktesting::Direction::both);
+  EXPECT_TRUE(eventually([&] {
+    return journal.has("warning: " + name + ": lost: its lease clock ran out; leases lost with it: 1");
+  })) << journal.all();
+}
+
+TEST_F(LogTest, RefusedCredentialsAreAnError) {
+  const Journal journal(LogLevel::error);
+  const Client client = direct();
+  const Session session = client.connect({.deadline = testkit::soon()});
+  EXPECT_EQ(error_of([&] { client.add_auth("no-such-scheme", "x"); }), Errc::auth_failed);
+  EXPECT_TRUE(eventually([&] {
+    return journal.has("error: " + name_of(session) + ": the server refused the credentials");
+  })) << journal.all();
+}
+
 TEST_F(LogTest, SilentByDefaultWhateverHappens) {
   const Journal journal(LogLevel::error);
   const Client client = proxied();
@@ -184,6 +211,36 @@ TEST_F(LogTest, AHandlerMayThrowAndMayCallTheLibrary) {
   EXPECT_TRUE(eventually([&] { return calls >= 2; }));
   zkclient::set_log_level(LogLevel::error);
   zkclient::set_log_handler({});
+}
+
+TEST(LogHandlerTest, BeyondAThousandThatWaitMessagesAreCounted) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  testkit::Box<bool> entered;
+  testkit::Box<std::string> lines;
+  zkclient::set_log_handler([&, released](LogLevel, std::string_view text) {
+    entered.put(true);
+    released.wait();
+    lines.put(std::string(text));
+  });
+  zkclient::set_log_level(LogLevel::info);
+  {
+    const zkclient::Runtime runtime;
+    runtime.impl()->post([] { zkclient::detail::log(LogLevel::info, "message 0"); });
+    entered.take();
+    runtime.impl()->post([&] {
+      for (int i = 1; i < 1500; ++i)
+        zkclient::detail::log(LogLevel::info, "message " + std::to_string(i));
+      release.set_value();
+    });
+  }
+  zkclient::set_log_level(LogLevel::error);
+  zkclient::set_log_handler({});
+  ASSERT_EQ(lines.size(), 1001u);
+  EXPECT_EQ(lines.take(), "message 0");
+  EXPECT_EQ(lines.take(), "500 messages were left out: the log handler is too slow");
+  for (int i = 1; i < 1000; ++i)
+    EXPECT_EQ(lines.take(), "message " + std::to_string(i));
 }
 
 TEST(LogHandlerTest, TheFormerHandlerIsNotCalledAnyMore) {

@@ -1,6 +1,9 @@
 // Which servers a client talks to: look-ups of names, and lists that change while it is in use.
 
+#include <unistd.h>
+
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <iostream>
 #include <map>
@@ -74,12 +77,18 @@ class Names {
     const std::lock_guard lock(state_->mutex);
     return state_->hanging;
   }
+  // Whether the thread of the last look-up is still there. (Those of former tests may be, too.)
+  bool has_thread() const {
+    const std::lock_guard lock(state_->mutex);
+    return std::filesystem::exists("/proc/self/task/" + std::to_string(state_->thread));
+  }
 
  private:
   // Owned by each look-up as well, as a thread that hangs may outlive everything.
   struct State {
     std::string answer(const std::vector<Host>&) {
       std::unique_lock lock(mutex);
+      thread = ::gettid();
       ++asked;
       ++hanging;
       changed.wait(lock, [&] { return !hangs; });
@@ -92,6 +101,7 @@ class Names {
     bool hangs = false;
     int asked = 0;
     int hanging = 0;
+    ::pid_t thread = 0;
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
@@ -112,21 +122,26 @@ TEST_F(LookUpTest, ANameThatIsUnknownAtFirstIsLookedUpAgain) {
 }
 
 TEST_F(LookUpTest, LookUpsBackOff) {
+  const auto begin = SteadyClock::now();
   const Client client = named();
-  ASSERT_TRUE(eventually([&] { return names.asked() >= 2; }));
-  const int before = names.asked();
-  EXPECT_EQ(error_of([&] { client.connect({.deadline = SteadyClock::now() + 1s}); }), Errc::deadline_exceeded);
-  EXPECT_LE(names.asked() - before, 4);
+  EXPECT_EQ(error_of([&] { client.connect({.deadline = SteadyClock::now() + 500ms}); }), Errc::deadline_exceeded);
+  ASSERT_TRUE(eventually([&] { return names.asked() >= 4; }));
+  // After 200, 400 and 800 ms, a quarter less at the least. Three times the first pause would be 750 ms at the most.
+  EXPECT_GE(SteadyClock::now() - begin, 1s);
 }
 
 TEST_F(LookUpTest, NothingIsLookedUpWhileConnected) {
   names.answer(server.connect_string());
-  const Client client = named();
+  ClientOptions calm = options();
+  calm.session_timeout = 30s;
+  const Client client(runtime, "zk.example.org", calm);
   client.connect(patient());
-  EXPECT_EQ(names.asked(), 1);
-  for (int i = 0; i < 50; ++i)
+  client.sync("/", patient());
+  const int asked = names.asked();
+  // Time for several, were it not connected.
+  for (const auto end = SteadyClock::now() + 1500ms; SteadyClock::now() < end;)
     client.sync("/", patient());
-  EXPECT_EQ(names.asked(), 1);
+  EXPECT_LE(names.asked(), asked + 1) << "one may have been on its way when the connection stood";
 }
 
 TEST_F(LookUpTest, NumericAddressesAreNotLookedUp) {
@@ -194,11 +209,10 @@ TEST_F(LookUpTest, ClosingDoesNotWaitForALookUpThatHangs) {
   ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
   const auto begin = SteadyClock::now();
   client.close();
-  EXPECT_LT(SteadyClock::now() - begin, 5s);
+  EXPECT_LT(SteadyClock::now() - begin, 10s);
 }
 
 TEST(LookUpThreadsTest, ClosingTheRuntimeDoesNotWaitEitherAndTheThreadEndsWithTheLookUp) {
-  const std::size_t before = testkit::thread_count();
   auto runtime = std::make_unique<Runtime>();
   Names names(*runtime);
   names.hang(true);
@@ -208,22 +222,21 @@ TEST(LookUpThreadsTest, ClosingTheRuntimeDoesNotWaitEitherAndTheThreadEndsWithTh
   }
   const auto begin = SteadyClock::now();
   runtime = nullptr;
-  EXPECT_LT(SteadyClock::now() - begin, 5s);
-  EXPECT_EQ(testkit::thread_count(), before + 1);
+  EXPECT_LT(SteadyClock::now() - begin, 10s);
+  EXPECT_TRUE(names.has_thread());
   names.hang(false);
-  EXPECT_TRUE(eventually([&] { return testkit::thread_count() == before; }));
+  EXPECT_TRUE(eventually([&] { return !names.has_thread(); }));
 }
 
 TEST_F(LookUpTest, AThreadExistsOnlyWhileNamesAreLookedUp) {
-  const std::size_t before = testkit::thread_count();
   names.answer(server.connect_string());
   names.hang(true);
   const Client client = named();
   ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
-  EXPECT_EQ(testkit::thread_count(), before + 1);
+  EXPECT_TRUE(names.has_thread());
   names.hang(false);
   client.connect(patient());
-  EXPECT_EQ(testkit::thread_count(), before);
+  EXPECT_TRUE(eventually([&] { return !names.has_thread(); }));
 }
 
 TEST_F(LookUpTest, ClientsOfOneListShareALookUp) {
@@ -233,10 +246,14 @@ TEST_F(LookUpTest, ClientsOfOneListShareALookUp) {
   for (int i = 0; i < 50; ++i)
     clients.push_back(named());
   ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
+  std::promise<void> all_have_asked;
+  runtime.impl()->post([&] { all_have_asked.set_value(); });
+  all_have_asked.get_future().wait();
+  // As long as it hangs: those that are not connected soon after its end look up again.
+  EXPECT_FALSE(eventually([&] { return names.asked() > 1; }, 500ms));
   names.hang(false);
   for (const Client& client : clients)
     client.connect(patient());
-  EXPECT_LE(names.asked(), 2);
 }
 
 TEST_F(LookUpTest, TheNumberOfThreadsIsBounded) {
@@ -291,6 +308,14 @@ TEST_F(ServerListTest, EveryServerOfAnEvenListIsTried) {
     EXPECT_NE(client.connect(patient()).id(), 0);
     EXPECT_EQ(client.server(), only->connect_string());
   }
+}
+
+TEST_F(ServerListTest, WhichServerIsTriedFirstIsRandom) {
+  Proxy other(server.connect_string());
+  for (int i = 0; i < 40; ++i)
+    Client(runtime, proxy.connect_string() + "," + other.connect_string(), options()).connect(patient());
+  EXPECT_GT(proxy.accepted_connections(), 0u);
+  EXPECT_GT(other.accepted_connections(), 0u);
 }
 
 TEST_F(ServerListTest, TheSessionOfAnEvenListGoesOnAtTheServerThatIsBack) {
@@ -375,6 +400,17 @@ TEST_F(UpdateServersTest, TheSameServersChangeNothing) {
   client.update_servers(" " + proxy.connect_string() + "," + proxy.connect_string(), patient());
   client.sync("/", patient());
   EXPECT_EQ(proxy.accepted_connections(), 1u);
+}
+
+TEST_F(UpdateServersTest, TheSameServersInAnotherOrderChangeNothing) {
+  const std::string one = proxy.connect_string();
+  const std::string two = second.connect_string();
+  const Client client(one + "," + two, calm());
+  client.connect(patient());
+  const std::size_t accepted = proxy.accepted_connections() + second.accepted_connections();
+  client.update_servers(two + "," + one, patient());
+  client.sync("/", patient());
+  EXPECT_EQ(proxy.accepted_connections() + second.accepted_connections(), accepted);
 }
 
 TEST_F(UpdateServersTest, WatchesMoveAlong) {
@@ -535,6 +571,43 @@ TEST_F(UpdateServersTest, ARequestThatIsNotAnsweredSoonIsInDoubtAndAReadIsRepeat
   EXPECT_EQ(second.request_count(RequestType::set_data), 0u);
 }
 
+// A server that lags behind the old one has caught up when it has answered that transaction.
+TEST_F(UpdateServersTest, WhatIsReadAfterTheMoveComesBehindATransactionThatChangesNothing) {
+  Box<Result<zkclient::NodeData>> got;
+  const Client client = calm_client();
+  const auto changed = client.create("/n", "x").stat.pzxid;
+  auto held = second.hold_next_reply(RequestType::multi);
+  client.async_update_servers(
+      second.connect_string(), [](const Result<void>&) {}, patient());
+  client.async_get(
+      "/n", [&](Result<zkclient::NodeData> result) { got.put(std::move(result)); }, patient());
+  ASSERT_TRUE(held.wait(testkit::patience));
+  ASSERT_TRUE(second.wait_for_requests(RequestType::get_data, 1, testkit::patience));
+  EXPECT_FALSE(eventually([&] { return !got.empty(); }, 200ms)) << "it was answered first";
+  held.release();
+  const auto read = got.take();
+  EXPECT_EQ(read->data, "x");
+  EXPECT_EQ(read->stat.pzxid, changed);
+  EXPECT_EQ(second.request_count(RequestType::multi), 1u);
+}
+
+TEST_F(UpdateServersTest, ServersThatCannotBeReachedInTimeCostTheLease) {
+  Box<bool> moved;
+  const Client client(proxy.connect_string(), options());
+  zkrecipes::Mutex mutex(client, "/lock");
+  const zkrecipes::Lease lease = mutex.acquire(patient());
+  const Session session = *lease.session();
+  second.refuse(true);
+  client.async_update_servers(
+      second.connect_string(), [&](const Result<void>& result) { moved.put(result.has_value()); }, patient());
+  EXPECT_TRUE(testkit::stopped(lease.lost())) << "its clock does not stand still";
+  EXPECT_EQ(session.state(), ConnectionState::lost);
+  second.refuse(false);
+  EXPECT_TRUE(moved.take());
+  EXPECT_NE(client.session(), session);
+  EXPECT_FALSE(lease.valid());
+}
+
 TEST_F(UpdateServersTest, ServersThatCannotBeReachedAreTriedUntilTheNextList) {
   const Client client = calm_client();
   const Session session = client.connect(patient());
@@ -574,7 +647,7 @@ TEST_F(UpdateServersTest, TheNextSessionUsesTheNewListToo) {
   second.refuse(false);
   EXPECT_TRUE(moved.take());
   EXPECT_NE(client.session(), first);
-  EXPECT_EQ(proxy.accepted_connections(), 1u);
+  EXPECT_TRUE(eventually([&] { return client.server() == second.connect_string(); }));
 }
 
 TEST_F(UpdateServersTest, NamesThatAreUnknownLeaveTheOldServersInUse) {
@@ -658,7 +731,7 @@ TEST(UpdateServersEnsembleTest, TheLeaseGoesOnThere) {
   ensemble_options.isolable = false;
   zktesting::Ensemble ensemble(ensemble_options);
   const Client observer(ensemble.connect_string());
-  const Client client(ensemble.connect_string(0), {.session_timeout = 3s});
+  const Client client(ensemble.connect_string(0), {.session_timeout = 12s});
   zkrecipes::Mutex mutex(client, "/lock");
   const zkrecipes::Lease lease = mutex.acquire(patient());
   const Session session = client.session();

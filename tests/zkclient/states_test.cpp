@@ -1,5 +1,6 @@
 // The table of connection states in session.hpp: each of its rows, and nothing besides.
 
+#include <future>
 #include <iostream>
 #include <random>
 #include <thread>
@@ -117,6 +118,71 @@ TEST_F(StatesTest, ConnectedToLostWhenTheLeaseClockRunsOut) {
   EXPECT_EQ(listener.next().state, connecting);
   proxy.unstall(zktesting::Direction::to_client);
   EXPECT_EQ(listener.next().state, connected);
+}
+
+// The lost ones first, then the server, which gives their nodes away when it hears of it.
+TEST_F(StatesTest, ALossIsToldToEverybodyBeforeItIsToldToTheServer) {
+  Box<bool> early;
+  const Client client(proxy.connect_string(), {.session_timeout = 6s});
+  const Session session = client.connect({.deadline = testkit::soon()});
+  const auto said_goodbye = [&] { return proxy.request_count(zktesting::RequestType::close_session) > 0; };
+  // A callback that takes a second is not waited for any longer.
+  const auto in_time = [&] { return zkclient::BootClock::now() < session.valid_until() + 1s; };
+  const std::stop_callback told(session.lost(), [&] {
+    proxy.unstall(zktesting::Direction::to_client);  // Now nothing else is in the way.
+    early.put(testkit::eventually([&] { return said_goodbye() && in_time(); }, 300ms));
+  });
+  zkrecipes::Mutex mutex(client, "/lock");
+  const zkrecipes::Lease lease = mutex.acquire({.deadline = testkit::soon()});
+  proxy.stall(zktesting::Direction::to_client);
+  EXPECT_FALSE(early.take());
+  EXPECT_TRUE(proxy.wait_for_requests(zktesting::RequestType::close_session, 1, testkit::patience));
+}
+
+TEST_F(StatesTest, ALossIsToldWhileEveryCallbackThreadBlocks) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  Box<bool> entered;
+  zkclient::Runtime runtime({.max_callback_threads = 1});
+  const Client client(runtime, server.connect_string(), options());
+  const Session session = client.connect({.deadline = testkit::soon()});
+  client.async_get("/", [&, released](const zkclient::Result<zkclient::NodeData>&) {
+    entered.put(true);
+    released.wait();
+  });
+  entered.take();
+  expire(session);
+  EXPECT_TRUE(testkit::stopped(session.lost()));
+  release.set_value();
+}
+
+TEST_F(StatesTest, LostWhenTheServerRefusesTheCredentials) {
+  const Client client = proxied();
+  Listener listener(client);
+  const Session session = listener.until(connected);
+  client.async_add_auth("no-such-scheme", "x", [](const zkclient::Result<void>&) {});
+  EXPECT_EQ(listener.until(lost), session);
+  EXPECT_EQ(listener.next().state, connecting);
+  EXPECT_EQ(listener.next().state, connected);
+}
+
+TEST_F(StatesTest, AResumedSessionThatIsLostLaterIsNotResumedAgain) {
+  ClientOptions resuming{.session_timeout = 10s};
+  Client first(proxy.connect_string(), resuming);
+  resuming.resume = first.connect({.deadline = testkit::soon()}).credentials();
+  proxy.refuse(true);  // So that the first client cannot end the session when it is closed.
+  proxy.cut();
+  first.close();
+  const Client second(server.connect_string(), resuming);
+  Listener listener(second);
+  const Session session = listener.until(connected);
+  ASSERT_EQ(session.id(), resuming.resume->id);
+  expire(session);
+  EXPECT_EQ(listener.until(lost), session);
+  EXPECT_EQ(listener.next().state, connecting);
+  const StateChange next = listener.next();
+  EXPECT_EQ(next.state, connected) << "the next one is a new one";
+  EXPECT_NE(next.session.id(), session.id());
 }
 
 TEST_F(StatesTest, SuspendedToLostWhenTheServerEndedTheSession) {

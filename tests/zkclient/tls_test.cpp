@@ -32,6 +32,7 @@ using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Error;
 using zkclient::Result;
+using zkclient::Session;
 using zkclient::Stat;
 using zkclient::StateChange;
 using zkclient::WatchEvent;
@@ -314,11 +315,9 @@ class SaslTest : public testing::Test {
     std::string pattern = std::filesystem::temp_directory_path() / "zkrecipes-jaas-XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
     directory_ = pattern;
-    const std::filesystem::path file = directory_ / "jaas.conf";
-    std::ofstream(file) << "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n"
-                        << "  user_bob=\"swordfish\";\n};\n";
+    demand("swordfish");
     zktesting::ServerOptions options;
-    options.jvm_flags = {"-Djava.security.auth.login.config=" + file.string()};
+    options.jvm_flags = {"-Djava.security.auth.login.config=" + password_file().string()};
     options.config = {{"authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}};
     server_ = std::make_unique<zktesting::Server>(options);
   }
@@ -332,6 +331,11 @@ class SaslTest : public testing::Test {
   }
 
   static zktesting::Server& server() { return *server_; }
+  // Of bob, from the next start of the server on.
+  static void demand(const std::string& password) {
+    std::ofstream(password_file()) << "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n"
+                                   << "  user_bob=\"" << password << "\";\n};\n";
+  }
   static ClientOptions options(const std::string& password = "swordfish") {
     return {.session_timeout = 10s,
             .operation_timeout = testkit::patience,
@@ -340,6 +344,8 @@ class SaslTest : public testing::Test {
   static zkclient::AclList only_bob() { return {{zkclient::Acl::all, "sasl", "bob"}}; }
 
  private:
+  static std::filesystem::path password_file() { return directory_ / "jaas.conf"; }
+
   static inline std::filesystem::path directory_;
   static inline std::unique_ptr<zktesting::Server> server_;
 };
@@ -383,6 +389,41 @@ TEST_F(SaslTest, AWrongPasswordIsAnErrorAndNoLoopOfAttempts) {
   }
   EXPECT_GE(refusals, 2u);
   EXPECT_LE(refusals, 3u);
+}
+
+TEST_F(SaslTest, ARefusedLoginEndsTheSessionThatConnectsOrIsSuspended) {
+  Box<StateChange> states;
+  const auto listen = [&](const Client& client) {
+    return client.on_state_change([&](const StateChange& change) { states.put(change); });
+  };
+  {
+    server().pause();  // Until somebody listens.
+    const Client bob(server().connect_string(), options("guesswork"));
+    const auto listener = listen(bob);
+    const StateChange first = states.take();
+    EXPECT_EQ(first.state, ConnectionState::connecting);
+    server().resume();
+    const StateChange next = states.take();
+    EXPECT_EQ(next.state, ConnectionState::lost);
+    EXPECT_EQ(next.session, first.session);
+  }
+  while (!states.empty())
+    states.take();
+  const Client bob(server().connect_string(), options());
+  const Session session = bob.connect();
+  const auto listener = listen(bob);
+  EXPECT_EQ(states.take().state, ConnectionState::connected);
+  demand("another one");
+  server().restart();
+  EXPECT_EQ(states.take().state, ConnectionState::suspended);
+  EXPECT_EQ(states.take().state, ConnectionState::lost);
+  EXPECT_EQ(session.state(), ConnectionState::lost);
+  demand("swordfish");
+  server().restart();
+  // A call that meets a refusal ends with it; the next session does better.
+  EXPECT_NE(
+      states.take_until([](const StateChange& change) { return change.state == ConnectionState::connected; }).session,
+      session);
 }
 
 TEST_F(SaslTest, OptionsThatCannotWorkAreRefused) {

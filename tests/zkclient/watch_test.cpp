@@ -68,6 +68,33 @@ TEST_F(WatchTest, AsynchronousReadsArmWatches) {
   EXPECT_FALSE(got->watch.armed());
 }
 
+TEST_F(WatchTest, ReadsWhoseReplyIsLostAreRepeatedAndArmOneWatch) {
+  const zkclient::CallOptions patient{.deadline = testkit::soon()};
+  client.create("/n", "x");
+  std::vector<Watch> kept;
+  const std::pair<RequestType, std::function<void()>> reads[] = {
+      {RequestType::exists, [&] { kept.push_back(client.exists_and_watch("/n", record(), patient).watch); }},
+      {RequestType::get_children2, [&] { kept.push_back(client.children_and_watch("/n", record(), patient).watch); }},
+      {RequestType::get_data, [&] { kept.push_back(client.get_config_and_watch(record(), patient).watch); }},
+      {RequestType::get_data, [&] { client.get_config(patient); }},
+      {RequestType::get_acl, [&] { EXPECT_EQ(client.get_acl("/n", patient).acl, zkclient::open_acl()); }},
+  };
+  for (const auto& [type, read] : reads) {
+    const std::size_t before = proxy.request_count(type);
+    const auto fault = proxy.drop_next_reply(type);
+    read();
+    EXPECT_TRUE(fault.happened());
+    EXPECT_EQ(proxy.request_count(type), before + 2);
+  }
+  EXPECT_TRUE(eventually([&] { return server.watch_count() == 3; })) << server.four_letter_word("wchp");
+  other.set("/n", "y");
+  EXPECT_EQ(events.take().type, WatchEventType::data_changed);
+  other.create("/n/child");
+  EXPECT_EQ(events.take().type, WatchEventType::children_changed);
+  client.sync("/", patient);
+  EXPECT_TRUE(events.empty());
+}
+
 TEST_F(WatchTest, AsynchronousReadsThatFailArmNothing) {
   Box<Result<Watched<NodeData>>> data;
   client.async_get_and_watch("/missing", record(), [&](auto result) { data.put(std::move(result)); });
