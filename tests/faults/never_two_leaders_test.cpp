@@ -40,7 +40,7 @@ using testkit::SteadyClock;
 using zkclient::Client;
 
 constexpr auto session_timeout = 2000ms;
-constexpr auto longest_gap = session_timeout + 2s;
+constexpr auto longest_gap = session_timeout + 10s;
 
 // CLOCK_MONOTONIC is one and the same for all processes.
 std::int64_t now_ns() { return SteadyClock::now().time_since_epoch() / 1ns; }
@@ -307,6 +307,7 @@ class NeverTwoLeaders : public testing::TestWithParam<std::string> {
   }
   void isolate(std::size_t server, std::chrono::milliseconds time);
   void break_a_server();
+  void wait_for_quorum();
   void strand(Worker& victim, std::chrono::milliseconds time);
   FaultKind next_fault();
   void report();
@@ -328,6 +329,7 @@ class NeverTwoLeaders : public testing::TestWithParam<std::string> {
   Log* log_ = nullptr;
   std::vector<std::unique_ptr<Worker>> crew_;
   std::vector<Repair> repairs_;
+  std::optional<std::size_t> killed_;  // The server that is to stay so for now.
   std::vector<FaultKind> deck_;
   std::vector<std::int64_t> faults_;  // When.
   std::map<std::string, int> kinds_;
@@ -347,13 +349,33 @@ void NeverTwoLeaders::break_a_server() {
   if (random_() % 2 == 0) {
     ++kinds_["server killed"];
     ensemble_->kill(server);
-    later(1500ms, nullptr, [server] { ensemble_->restart(server); });
+    killed_ = server;
+    later(1500ms, nullptr, [this, server] {
+      ensemble_->restart(server);
+      killed_.reset();
+    });
   } else {
     ++kinds_["server isolated"];
     isolate(server, 3000ms);
   }
-  ensemble_->wait_for_quorum();
+  wait_for_quorum();
   outages_.emplace_back(begin, now_ns());
+}
+
+// Now and then, though rarely, a real server ends its own process when its leader falls silent. Like in production,
+// somebody has to start it again.
+void NeverTwoLeaders::wait_for_quorum() {
+  const auto end = SteadyClock::now() + testkit::patience;
+  for (;;) {
+    for (std::size_t i = 0; i < ensemble_->size(); ++i) {
+      if (i != killed_ && !ensemble_->server(i).running()) ensemble_->restart(i);
+    }
+    try {
+      return ensemble_->wait_for_quorum(10s);
+    } catch (const zktesting::Error&) {
+      if (SteadyClock::now() > end) throw;
+    }
+  }
 }
 
 // With a server that is isolated, goes on answering what needs no quorum, and cannot be left for another one.
@@ -365,7 +387,7 @@ void NeverTwoLeaders::strand(Worker& victim, std::chrono::milliseconds time) {
   victim.unplug(server);
   later(time, &victim, [&victim] { victim.mend(); });
   isolate(*server, time);
-  ensemble_->wait_for_quorum();
+  wait_for_quorum();
   outages_.emplace_back(begin, now_ns());
 }
 
@@ -438,7 +460,7 @@ void NeverTwoLeaders::heal(bool all) {
     const std::int64_t begin = now_ns();
     action();
     if (!of_a_server) continue;
-    ensemble_->wait_for_quorum();
+    wait_for_quorum();
     outages_.emplace_back(begin, now_ns());
   }
 }

@@ -436,16 +436,21 @@ TEST_F(QueueFaults, ClaimersProcessDies) {
   Queue queue(the_operator(), "/queue");
   queue.push_all({"a", "b", "c", "d"}, patient());
   testkit::Box<std::string> steps;
-  auto worker =
-      std::make_unique<testkit::SelfProcess>(std::vector<std::string>{"--claim", server.connect_string()},
-                                             [&](const std::vector<std::string>& words) { steps.put(words.front()); });
-  ASSERT_EQ(steps.take(), "claimed");
-  ASSERT_TRUE(claims(2)) << "one was claimed ahead";
-  worker.reset();
-  EXPECT_TRUE(claims(0));
+  int workers = 0;
+  // What was claimed ahead goes back after a second, which a busy machine may need to look: then another one dies.
+  for (bool ahead = false; !ahead; ++workers) {
+    ASSERT_LT(workers, 5) << "one was claimed ahead";
+    auto worker = std::make_unique<testkit::SelfProcess>(
+        std::vector<std::string>{"--claim", server.connect_string()},
+        [&](const std::vector<std::string>& words) { steps.put(words.front()); });
+    ASSERT_EQ(steps.take(), "claimed");
+    ahead = eventually([&] { return names("/queue/claims").size() == 2; }, 1s);
+    worker.reset();
+    ASSERT_TRUE(claims(0));
+  }
   EXPECT_EQ(items(), 4u);
   Claim again = queue.claim(patient());
-  EXPECT_EQ(again.deliveries(), 2);
+  EXPECT_EQ(again.deliveries(), workers + 1);
   again.give_back(patient());
   for (const char* item : {"a", "b", "c", "d"})
     EXPECT_EQ(queue.pop(patient()), item);
@@ -491,7 +496,13 @@ TEST_F(QueueFaults, SessionLostWhileClaimed) {
   Queue other(the_operator(), "/queue");
   queue.push_all({"a", "b", "c", "d", "e", "f"}, patient());
   Claim claim = queue.claim(patient());
-  ASSERT_TRUE(claims(3));
+  // Those ahead go back after a second, which a busy machine may need to look: then once more.
+  for (int attempt = 0; !eventually([&] { return names("/queue/claims").size() == 3; }, 1s); ++attempt) {
+    ASSERT_LT(attempt, 5);
+    ASSERT_TRUE(claims(1));
+    claim.give_back(patient());
+    claim = queue.claim(patient());
+  }
   auto taken = in_thread([&] {
     for (;;) {
       Claim next = other.claim(patient());
@@ -510,7 +521,7 @@ TEST_F(QueueFaults, SessionLostWhileClaimed) {
 
 // D2, for claims: nobody else has it before the loss is known here.
 TEST_F(QueueFaults, PartitionedPastExpiryWhileClaimed) {
-  Client client(proxy.connect_string(), {.session_timeout = 2s});
+  Client client(proxy.connect_string(), {.session_timeout = testkit::contended_session});
   Queue queue(client, "/queue");
   queue.push("a", patient());
   Claim claim = queue.claim(patient());
@@ -538,12 +549,20 @@ TEST_F(QueueFaults, DeadlineOrStopRequestWhilePopWaitsForTheAnswer) {
   std::stop_source stop;
   auto waiting = in_thread([&] { return queue.pop({.stop = stop.get_token()}); });
   ASSERT_TRUE(held.wait(patience));
+  const auto told = SteadyClock::now();
   stop.request_stop();
   held.release();
-  EXPECT_EQ(result_of(waiting), "a");
+  try {
+    EXPECT_EQ(result_of(waiting), "a");
+  } catch (const Error& error) {  // Or as below.
+    EXPECT_EQ(error.errc(), Errc::in_doubt) << error.what();
+    EXPECT_GE(SteadyClock::now() - told, 500ms) << "for so long it waits";
+    EXPECT_TRUE(eventually([&] { return items() == 3; }));
+    EXPECT_EQ(other.pop(patient()), "a");
+  }
   // It does not: in doubt, and the item goes back to its place.
   held = proxy.hold_next_reply(RequestType::multi);
-  auto doubtful = in_thread([&] { return error_of([&] { (void)queue.try_pop_for(1s); }); });
+  auto doubtful = in_thread([&] { return error_of([&] { (void)queue.try_pop_for(3s); }); });
   ASSERT_TRUE(held.wait(patience));
   EXPECT_EQ(result_of(doubtful), Errc::in_doubt);
   EXPECT_EQ(items(), 1u);
@@ -659,7 +678,7 @@ TEST_F(QueueFaults, DeadlineOrStopRequestWhilePushWaitsForTheAnswer) {
   for (const bool stops : {false, true}) {
     auto held = proxy.hold_next_reply(RequestType::multi);
     std::stop_source stop;
-    auto waiting = in_thread([&] { return error_of([&] { queue.push("x", stops ? until(stop) : within(2s)); }); });
+    auto waiting = in_thread([&] { return error_of([&] { queue.push("x", stops ? until(stop) : within(3s)); }); });
     ASSERT_TRUE(held.wait(patience));
     if (stops) stop.request_stop();
     EXPECT_EQ(result_of(waiting), Errc::in_doubt);
@@ -676,7 +695,7 @@ TEST_F(QueueFaults, DeadlineOrStopRequestWhileCommitWaitsForTheAnswer) {
   {
     Claim claim = queue.claim(patient());
     auto held = proxy.hold_next_reply(RequestType::multi);
-    auto waiting = in_thread([&] { return error_of([&] { claim.commit(within(2s)); }); });
+    auto waiting = in_thread([&] { return error_of([&] { claim.commit(within(3s)); }); });
     ASSERT_TRUE(held.wait(patience));
     EXPECT_EQ(result_of(waiting), Errc::in_doubt);
     EXPECT_FALSE(claim.valid());
@@ -756,7 +775,7 @@ TEST_F(QueueFaults, DeadlineWhileClaimWaitsForTheAnswer) {
   Queue queue(client, "/queue");
   queue.push("a", patient());
   auto held = proxy.hold_next_reply(RequestType::multi);
-  auto waiting = in_thread([&] { return queue.try_claim_for(1s).has_value(); });
+  auto waiting = in_thread([&] { return queue.try_claim_for(3s).has_value(); });
   ASSERT_TRUE(held.wait(patience));
   EXPECT_FALSE(result_of(waiting));
   held.release();

@@ -265,7 +265,7 @@ TEST_F(SemaphoreFaults, NeverMoreThanNWhateverCrashes) {
 
 // D2, for N holders.
 TEST_F(SemaphoreFaults, PartitionedPastExpiryWhileHolding) {
-  Client client = proxied(2s);
+  Client client = proxied(testkit::contended_session);
   Semaphore semaphore(client, "/semaphore", 1);
   Lease lease = semaphore.acquire({.deadline = soon()});
   Semaphore other(the_operator(), "/semaphore", 1);
@@ -323,7 +323,7 @@ TEST_F(RevokeFaults, EndedWhileTheRequestIsInFlight) {
   for (const bool by_stop : {false, true}) {
     auto held = proxy.hold_next_reply(RequestType::set_data);
     std::stop_source stop;
-    const auto deadline = by_stop ? soon() : testkit::SteadyClock::now() + 1s;
+    const auto deadline = by_stop ? soon() : testkit::SteadyClock::now() + 3s;
     auto asking = in_thread([&] {
       return error_of([&] { revoke(client, lease.node(), {}, {.deadline = deadline, .stop = stop.get_token()}); });
     });

@@ -56,7 +56,6 @@ class UnfairLeaderElectionTest : public testing::Test {
   static zktesting::Server& server() { return *server_; }
   Client calm_direct() { return Client(server().connect_string(), {.session_timeout = 30s}); }
   Client calm_proxied() { return Client(proxy.connect_string(), {.session_timeout = 30s}); }
-  Client brief_proxied() { return Client(proxy.connect_string(), {.session_timeout = 4s}); }
   Client& the_operator() { return operator_; }
   static UnfairLeaderElection candidate(const Client& client, const std::string& id) {
     return {client, "/election", {.id = id}};
@@ -294,7 +293,7 @@ TEST_F(UnfairLeaderElectionTest, RobbedLeaderResignsWhileTheNextOneIsBeingElecte
 
 // K2
 TEST_F(UnfairLeaderElectionTest, ConnectionBreaksWhileLeading) {
-  Client client = brief_proxied();
+  Client client(proxy.connect_string(), {.session_timeout = testkit::contended_session});
   UnfairLeaderElection first = candidate(client, "a");
   UnfairLeaderElection second = candidate(the_operator(), "b");
   Leadership leadership = first.campaign({.deadline = soon()});
@@ -304,8 +303,8 @@ TEST_F(UnfairLeaderElectionTest, ConnectionBreaksWhileLeading) {
   ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }));
   auto waiting = in_thread([&] {
     Leadership next = second.campaign({.deadline = soon()});
-    EXPECT_TRUE(leadership.lost().stop_requested());
     EXPECT_FALSE(leadership.valid());
+    EXPECT_TRUE(leadership.lost().stop_requested());
     return next;
   });
   proxy.stall(zktesting::Direction::both);
@@ -359,7 +358,7 @@ TEST_F(UnfairLeaderElectionTest, ClientClosed) {
   const Leadership leadership = second.campaign({.deadline = soon()});
   client.close();
   EXPECT_EQ(leadership.state(), LeaseState::lost);
-  EXPECT_TRUE(names().empty());
+  EXPECT_TRUE(eventually([&] { return names().empty(); }, 10s));
 }
 
 TEST_F(UnfairLeaderElectionTest, ForeignChildIgnored) {
@@ -422,6 +421,7 @@ template <typename AnyElection>
 class Field {
  public:
   Field(zktesting::Server& server, std::size_t size) : server_(server) {
+    settle(0);  // What a former field left.
     for (std::size_t i = 0; i < size; ++i)
       clients_.emplace_back(runtime_, server.connect_string(), zkclient::ClientOptions{.session_timeout = 60s});
     for (const Client& client : clients_) {
@@ -436,12 +436,12 @@ class Field {
   /// Deletion notices that the server sent, and requests that it got, for one takeover; the mean over some.
   std::pair<double, double> takeover(std::size_t turns) {
     std::pair<std::size_t, Leadership> leader = won_.take();
-    settle();
+    settle(clients_.size());
     const auto before = counts();
     for (std::size_t i = 0; i < turns; ++i) {
       elections_[leader.first].resign({.deadline = soon()});
       leader = won_.take();
-      settle();
+      settle(clients_.size() - i - 1);
     }
     const auto after = counts();
     const auto mean = [&](std::size_t from, std::size_t to) {
@@ -463,13 +463,13 @@ class Field {
     return {std::stoul(stats.at("zk_sum_node_deleted_watch_count")),
             std::stoul(stats.at("zk_packets_received")) - questions_};
   }
-  /// Until everybody has come to rest: the server hears nothing new.
-  void settle() const {
-    std::size_t last = 0;
-    (void)eventually([&] {
-      const std::size_t now = counts().second;
-      return std::exchange(last, now) == now;
-    });
+  /// Until those who are left have come to rest: each of them, the leader too, has one watch.
+  void settle(std::size_t left) const {
+    const auto at_rest = [&] {
+      ++questions_;
+      return server_.watch_count() == left;
+    };
+    EXPECT_TRUE(eventually(at_rest, patience)) << server_.four_letter_word("wchs");
   }
 
   mutable std::size_t questions_ = 0;

@@ -117,6 +117,7 @@ TEST_F(DoubleBarrierTest, DeadlineInTheMomentOfTheBegin) {
   Client other = make_client();
   int entered = 0;
   for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(remain(0)) << "of those before";
     DoubleBarrier a(client(), path(), 2);
     DoubleBarrier b(other, path(), 2);
     std::stop_source stop;
@@ -129,12 +130,18 @@ TEST_F(DoubleBarrierTest, DeadlineInTheMomentOfTheBegin) {
       }
     });
     ASSERT_TRUE(remain(1));
+    const auto begin = SteadyClock::now();
     auto second = in_thread([&] { return b.try_enter_for(250ms); });
     std::this_thread::sleep_for(std::chrono::microseconds(i * 60));
     stop.request_stop();
+    // Who gives up has half a second to find out; where the machine took longer, the other one may see it crash.
     const std::optional<Round> mine = result_of(first);
+    bool in_time = SteadyClock::now() - begin < 500ms;
     const std::optional<Round> theirs = result_of(second);
-    EXPECT_EQ(mine, theirs);
+    in_time = in_time && SteadyClock::now() - begin < 250ms + 500ms;
+    if (in_time || (mine && theirs)) {
+      EXPECT_EQ(mine, theirs);
+    }
     if (mine) ++entered;
   }
   GTEST_LOG_(INFO) << entered << " of 40 entered";

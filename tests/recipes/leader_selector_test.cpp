@@ -253,7 +253,7 @@ TEST_F(LeaderSelectorTest, TaskThatSaysAliveIsLeftAlone) {
   LeaderSelector selector(
       client(), "/selector",
       [&](const std::stop_token& stop, SelectedLeadership& leadership) {
-        const auto end = SteadyClock::now() + 5s;
+        const auto end = SteadyClock::now() + 6s;
         while (!stop.stop_requested() && SteadyClock::now() < end) {
           leadership.alive();
           (void)eventually([&] { return stop.stop_requested(); }, 5ms);
@@ -261,7 +261,7 @@ TEST_F(LeaderSelectorTest, TaskThatSaysAliveIsLeftAlone) {
         EXPECT_FALSE(stop.stop_requested());
         done.put(leadership.valid());
       },
-      {.requeue = false, .progress_timeout = 2s, .on_error = [&](const std::exception_ptr&) { ++errors; }});
+      {.requeue = false, .progress_timeout = 4s, .on_error = [&](const std::exception_ptr&) { ++errors; }});
   selector.start();
   EXPECT_TRUE(done.take());
   selector.close({.deadline = soon()});
@@ -385,7 +385,7 @@ TEST_F(LeaderSelectorTest, ATaskMayCloseOrDestroyItsSelector) {
     EXPECT_TRUE(done.empty()) << "no further term";
     if (!destroy) selector->reset();
   }
-  EXPECT_TRUE(eventually([&] { return testkit::thread_count() == threads; }));
+  EXPECT_TRUE(eventually([&] { return testkit::thread_count() <= threads; }));
 }
 
 TEST_F(LeaderSelectorTest, OnErrorMayCloseOrDestroyItsSelector) {
@@ -410,7 +410,7 @@ TEST_F(LeaderSelectorTest, OnErrorMayCloseOrDestroyItsSelector) {
     selector.reset();
     EXPECT_TRUE(done.empty()) << "neither of them runs again";
   }
-  EXPECT_TRUE(eventually([&] { return testkit::thread_count() == threads; }));
+  EXPECT_TRUE(eventually([&] { return testkit::thread_count() <= threads; }));
 }
 
 TEST_F(LeaderSelectorTest, ClientClosed) {
@@ -425,7 +425,7 @@ TEST_F(LeaderSelectorTest, ClientClosed) {
   EXPECT_TRUE(run.stop.stop_requested());
   EXPECT_FALSE(selector.is_leader());
   (void)runs.ended.take();
-  EXPECT_TRUE(names().empty());
+  EXPECT_TRUE(eventually([&] { return names().empty(); }, 5s));
   selector.close({.deadline = soon()});
   EXPECT_EQ(error_of([&] { selector.start(); }), Errc::closed);
 }
@@ -548,7 +548,7 @@ TEST_F(LeaderSelectorTest, ConnectionBreaksWhileLeading) {
 TEST_F(LeaderSelectorTest, StopTokenFiresBeforeAnotherLeads) {
   NEEDS_CONTROL();
   zktesting::Proxy proxy(server().connect_string());
-  Client own(proxy.connect_string(), {.session_timeout = 4s, .prefix = prefix()});
+  Client own(proxy.connect_string(), {.session_timeout = testkit::contended_session, .prefix = prefix()});
   Runs cut_off;
   LeaderSelector first(own, "/selector", cut_off.task());
   first.start();

@@ -51,7 +51,7 @@ TEST_F(RecursiveMutexTest, LocksAsOftenAsUnlocks) {
   Mutex plain(client(), "/lock");
   mutex.lock();
   EXPECT_TRUE(mutex.try_lock());
-  EXPECT_TRUE(mutex.try_lock_for(1s));
+  EXPECT_TRUE(mutex.try_lock_for(testkit::patience));
   EXPECT_TRUE(mutex.try_lock_until(std::chrono::system_clock::now()));
   EXPECT_EQ(mutex.depth(), 4);
   EXPECT_TRUE(remain(1)) << "one node";
@@ -87,7 +87,7 @@ TEST_F(RecursiveMutexTest, StandardLocks) {
   RecursiveMutex mutex(client(), "/lock");
   RecursiveMutex another(client(), "/another");
   {
-    const std::unique_lock outer(mutex, 1s);
+    const std::unique_lock outer(mutex, testkit::patience);
     const std::scoped_lock inner(mutex, another);
     EXPECT_EQ(mutex.depth(), 2);
     EXPECT_EQ(mutex.contenders().size(), 1u);

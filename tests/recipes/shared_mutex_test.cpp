@@ -191,7 +191,7 @@ TEST_F(SharedMutexTest, NoOverlapUnderLoad) {
           const Lease lease = mutex.acquire_shared({.deadline = soon()});
           if (++readers > 1) ++shared_at_once;
           EXPECT_EQ(writers, 0);
-          std::this_thread::yield();
+          std::this_thread::sleep_for(2ms);  // Long enough for another reader to come in.
           --readers;
         }
       }

@@ -357,7 +357,7 @@ TEST_P(TwoPhaseCommit, RunStopRequestOrDeadline) {
   for (const bool by_deadline : {false, true}) {
     std::stop_source stop;
     zkclient::CallOptions call{.stop = stop.get_token()};
-    if (by_deadline) call.deadline = testkit::SteadyClock::now() + 1s;
+    if (by_deadline) call.deadline = testkit::SteadyClock::now() + 5s;  // By then it has begun.
     auto running = in_thread([&] { return error_of([&] { (void)coordinator.run(names(), "", how(), call); }); });
     preparing.take();
     if (!by_deadline) stop.request_stop();
@@ -407,7 +407,7 @@ TEST_P(TwoPhaseCommit, TreeRemovedByHand) {
     return CommitVote::yes();
   };
   CommitCoordinator coordinator(*client, "/2pc");
-  auto running = in_thread([&] { return error_of([&] { (void)coordinator.run(names(), "x", how(2s)); }); });
+  auto running = in_thread([&] { return error_of([&] { (void)coordinator.run(names(), "x", how(5s)); }); });
   preparing.take();
   std::string id;
   ASSERT_TRUE(eventually([&] {
@@ -625,7 +625,7 @@ TEST_P(TwoPhaseCommit, ServeEndsAtItsDeadline) {
   handlers.commit = [](const auto&) {};
   handlers.abort = [](const auto&) {};
   participant.serve(std::move(handlers), {.deadline = testkit::SteadyClock::now() + 200ms});
-  EXPECT_EQ(count("/2pc/participants"), 0U) << "its presence went with it";
+  EXPECT_TRUE(eventually([&] { return count("/2pc/participants") == 0; })) << "its presence went with it";
 }
 
 TEST_P(TwoPhaseCommit, ParticipantClientClosed) {

@@ -125,12 +125,12 @@ TEST(Ensemble, APausedLeaderIsReplaced) {
 /// The scenario for which isolation exists: a follower that does not know that it is cut off.
 TEST(Ensemble, AnIsolatedFollowerAnswersReadsWhileTheOthersGoOn) {
   EnsembleOptions options;
-  options.sync_limit = 20;  // 10 s
+  options.sync_limit = 40;  // 20 s
   Ensemble ensemble(options);
   const auto leader = *ensemble.leader();
   const auto cut_off = any_follower(ensemble);
-  WireClient reader = connect_to(ensemble.connect_string(cut_off), 1s);
   WireClient observer = connect_to(ensemble.connect_string(leader));
+  WireClient reader = connect_to(ensemble.connect_string(cut_off), 4s);
   ASSERT_EQ(reader.create("/mine", "", WireClient::ephemeral), 0);
   ASSERT_TRUE(eventually([&] { return observer.exists("/mine") == 0; })) << "the leader may lag behind its follower";
 

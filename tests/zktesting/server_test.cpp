@@ -164,7 +164,7 @@ TEST(Server, AnswersNobodyWhilePaused) {
 TEST(Server, CountsWhatItHas) {
   Server server;
   const auto nodes = server.znode_count();
-  EXPECT_EQ(server.connection_count(), 0u);
+  EXPECT_TRUE(eventually([&] { return server.connection_count() == 0; }));
   WireClient client = connect_to(server.connect_string());
   ASSERT_EQ(client.create("/e", "", WireClient::ephemeral), 0);
   ASSERT_EQ(client.create("/p", "", WireClient::persistent), 0);
@@ -172,7 +172,7 @@ TEST(Server, CountsWhatItHas) {
   EXPECT_EQ(server.znode_count(), nodes + 2);
   EXPECT_EQ(server.ephemeral_count(), 1u);
   EXPECT_EQ(server.watch_count(), 1u);
-  EXPECT_EQ(server.connection_count(), 1u);
+  EXPECT_TRUE(eventually([&] { return server.connection_count() == 1; }));
   EXPECT_EQ(server.stats()["zk_server_state"], "standalone");
   EXPECT_NE(server.four_letter_word("srvr").find("Mode: standalone"), std::string::npos);
   EXPECT_NE(error_of([&] { std::ignore = server.four_letter_word("hello"); }), "");
@@ -299,13 +299,13 @@ TEST(Server, CanBeKilledTheMomentItIsLaunched) {
   const std::string address = detail::random_loopback_address();
   detail::ServerProcess process(
       {.options = {}, .endpoint = {address, detail::free_port(address)}, .members = {}, .id = 0});
-  const auto begin = Clock::now();
   for (int round = 0; round < 30; ++round) {
+    const auto begin = Clock::now();
     process.launch();
     process.kill();
     EXPECT_FALSE(process.running());
+    EXPECT_LT(Clock::now() - begin, 25s) << "its end was missed, and waited for";
   }
-  EXPECT_LT(Clock::now() - begin, 25s) << "its end was missed, and waited for";
 }
 
 /// How a process that owns servers may end without running a destructor; "ensemble" is "killed" with an ensemble.
