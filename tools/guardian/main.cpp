@@ -23,7 +23,7 @@
 #include <string_view>
 #include <thread>
 
-#include "tools/guardian/orders.hpp"
+#include "orders.hpp"
 
 namespace {
 
