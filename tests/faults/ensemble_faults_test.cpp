@@ -12,6 +12,7 @@
 #include <zktesting/ensemble.hpp>
 
 #include "tests/support/contention.hpp"
+#include "tests/support/ensembles.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -49,10 +50,9 @@ class EnsembleFaults : public testing::Test {
   // Whatever the test did, the next one finds three healthy servers.
   void TearDown() override {
     if (HasFailure()) show_logs();
-    for (std::size_t i = 0; i < ensemble().size(); ++i) {
+    for (std::size_t i = 0; i < ensemble().size(); ++i)
       ensemble().heal(i);
-      if (!ensemble().server(i).running()) ensemble().restart(i);
-    }
+    testkit::restart_who_has_died(ensemble());
     ensemble().wait_for_all(long_patience);
   }
 
@@ -77,20 +77,13 @@ class EnsembleFaults : public testing::Test {
     EXPECT_TRUE(eventually([&] { return !(followers = ensemble().followers()).empty(); }, long_patience));
     return followers.empty() ? 1 : followers.front();
   }
-  /// Now and then, though rarely, a real server ends its own process when its leader falls silent. Like in production,
-  /// somebody has to start it again.
-  static void restart_who_has_died(std::optional<std::size_t> but = {}) {
-    for (std::size_t i = 0; i < ensemble().size(); ++i) {
-      if (i != but && !ensemble().server(i).running()) ensemble().restart(i);
-    }
-  }
   /// Kills the leader, and waits until the others have a new one.
   static void kill_the_leader() {
     const std::size_t killed = leader_of_ensemble();
     ensemble().kill(killed);
     EXPECT_TRUE(eventually(
         [&] {
-          restart_who_has_died(killed);
+          testkit::restart_who_has_died(ensemble(), killed);
           return ensemble().leader().has_value();
         },
         long_patience));
@@ -147,7 +140,7 @@ class EnsembleFaults : public testing::Test {
     [[nodiscard]] bool proceeds(std::size_t more, std::optional<std::size_t> killed = {}) {
       const std::size_t enough = holdings.size() + more;
       const auto enough_turns = [&] {
-        restart_who_has_died(killed);
+        testkit::restart_who_has_died(ensemble(), killed);
         return holdings.size() >= enough;
       };
       return eventually(enough_turns, long_patience);

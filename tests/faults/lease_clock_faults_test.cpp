@@ -11,6 +11,7 @@
 #include <zkrecipes/mutex.hpp>
 #include <zktesting/ensemble.hpp>
 
+#include "tests/support/ensembles.hpp"
 #include "tests/support/testkit.hpp"
 
 namespace {
@@ -410,7 +411,11 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
   fault.strike(ensemble, leader, follower);
   const auto strike_done = BootClock::now();
   // Whatever is broken, two servers are left, whose leader ends the sessions (which they may have to elect first).
-  EXPECT_TRUE(eventually([&] { return observer.all_gone(); }, testkit::patience));
+  const auto all_gone = [&] {
+    testkit::restart_who_has_died(ensemble);
+    return observer.all_gone();
+  };
+  EXPECT_TRUE(eventually(all_gone, testkit::patience));
   std::size_t judged = 0;
   for (std::size_t i = 0; i < holders; ++i) {
     const auto gone = observer.gone(i);
@@ -481,7 +486,11 @@ TEST(EnsembleLease, LeaderKilledNobodyHoldsWhatIsGone) {
     const auto survived = [&] {
       return held[i]->valid_until() > killed + session_timeout && observer.last_there(i) > killed;
     };
-    ASSERT_TRUE(eventually([&] { return observer.gone(i) || survived(); }, testkit::patience));
+    const auto decided = [&] {
+      testkit::restart_who_has_died(ensemble, leader);
+      return observer.gone(i) || survived();
+    };
+    ASSERT_TRUE(eventually(decided, testkit::patience));
     const auto gone = observer.gone(i);
     if (!gone) continue;
     const auto told = held[i]->lost_at();

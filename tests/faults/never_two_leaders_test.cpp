@@ -27,6 +27,7 @@
 #include <zkrecipes/unfair_leader_election.hpp>
 #include <zktesting/ensemble.hpp>
 
+#include "tests/support/ensembles.hpp"
 #include "tests/support/testkit.hpp"
 
 extern char** environ;
@@ -362,14 +363,10 @@ void NeverTwoLeaders::break_a_server() {
   outages_.emplace_back(begin, now_ns());
 }
 
-// Now and then, though rarely, a real server ends its own process when its leader falls silent. Like in production,
-// somebody has to start it again.
 void NeverTwoLeaders::wait_for_quorum() {
   const auto end = SteadyClock::now() + testkit::patience;
   for (;;) {
-    for (std::size_t i = 0; i < ensemble_->size(); ++i) {
-      if (i != killed_ && !ensemble_->server(i).running()) ensemble_->restart(i);
-    }
+    testkit::restart_who_has_died(*ensemble_, killed_);
     try {
       return ensemble_->wait_for_quorum(10s);
     } catch (const zktesting::Error&) {

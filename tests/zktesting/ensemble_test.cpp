@@ -11,6 +11,7 @@
 #include <string>
 
 #include "testing_support.hpp"
+#include "tests/support/ensembles.hpp"
 #include "zktesting/expire.hpp"
 
 namespace zktesting {
@@ -35,19 +36,11 @@ std::size_t direct_links(Ensemble& ensemble) {
   return count;
 }
 
-/// Now and then, though rarely, a real server ends its own process when its leader falls silent. Like in production,
-/// somebody has to start it again.
-void restart_who_has_died(Ensemble& ensemble, std::size_t but) {
-  for (std::size_t i = 0; i < ensemble.size(); ++i) {
-    if (i != but && !ensemble.server(i).running()) ensemble.restart(i);
-  }
-}
-
 /// A leader that is not `old`, once there is one.
 std::optional<std::size_t> new_leader(Ensemble& ensemble, std::size_t old) {
   std::optional<std::size_t> leader;
   std::ignore = eventually([&] {
-    restart_who_has_died(ensemble, old);
+    testkit::restart_who_has_died(ensemble, old);
     leader = ensemble.leader();
     return leader && leader != old;
   });
