@@ -866,7 +866,7 @@ TEST_F(ClientFaultsTest, NoReplyIsTakenForAnothersWhenTheLinkIsCutWhileSubmittin
     submitter.join();
   ended = true;
   flapper.join();
-  EXPECT_TRUE(eventually([&] { return done == threads * rounds; })) << done << " of " << threads * rounds;
+  EXPECT_TRUE(eventually([&] { return done == threads * rounds; }, 2min)) << done << " of " << threads * rounds;
   for (const auto& count : calls)
     ASSERT_EQ(count, 1);
   EXPECT_EQ(wrong, 0);

@@ -597,9 +597,10 @@ TEST_F(LeaderElectionFaults, CampaignBeforeTheServerIsUp) {
 }
 
 TEST_F(LeaderElectionFaults, ServerRestartWhileLeadingCampaigningAndObserving) {
-  Client client = calm_direct();
+  const zkclient::ClientOptions options{.session_timeout = 60s};  // A server takes its time on a busy machine.
+  Client client(server.connect_string(), options);
   LeaderElection first = candidate(client, "a");
-  Client other = calm_direct();
+  Client other(server.connect_string(), options);
   LeaderElection second = candidate(other, "b");
   Leadership leadership = first.campaign();
   auto waiting = campaign_behind(second, other, leadership.node());
@@ -607,7 +608,8 @@ TEST_F(LeaderElectionFaults, ServerRestartWhileLeadingCampaigningAndObserving) {
   const auto subscription = second.observe([&](const Seen& leader) { seen.put(leader); });
   EXPECT_EQ(seen.take()->id, "a");
   server.restart();
-  ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; })) << to_string(leadership.state());
+  ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }, patience))
+      << to_string(leadership.state());
   leadership.proclaim("after", {.deadline = soon()});
   EXPECT_EQ(seen.take()->value, "after");
   leadership.release({.deadline = soon()});

@@ -11,6 +11,7 @@
 #include <zkrecipes/mutex.hpp>
 #include <zktesting/ensemble.hpp>
 
+#include "tests/support/contention.hpp"
 #include "tests/support/ensembles.hpp"
 #include "tests/support/testkit.hpp"
 
@@ -33,6 +34,7 @@ using zktesting::EnsembleOptions;
 using zktesting::Isolation;
 
 constexpr auto session_timeout = 2000ms;
+constexpr auto lasting_timeout = 5000ms;  // Of leases that have to outlive the stalls of a busy machine.
 
 long since(BootClock::time_point begin, BootClock::time_point end) {
   return static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count());
@@ -89,14 +91,16 @@ class LeaseClockFaultsTest : public testkit::FaultTest {
     EXPECT_LT(holder.lease().valid_until(), BootClock::now());
   }
 
+  Client lasting() { return Client(proxy.connect_string(), {.session_timeout = lasting_timeout}); }
+
   const Client observer = direct();
 };
 
 TEST_F(LeaseClockFaultsTest, HeartbeatsKeepALeaseForLongerThanTheTimeout) {
-  const Client client = proxied();
+  const Client client = lasting();
   const auto holder = hold(client);
   const auto begin = BootClock::now();
-  EXPECT_TRUE(eventually([&] { return holder->valid_until() > begin + 2 * session_timeout; }));
+  EXPECT_TRUE(eventually([&] { return holder->valid_until() > begin + 2 * lasting_timeout; }));
   EXPECT_EQ(holder->lease().state(), LeaseState::held);
   EXPECT_GT(proxy.request_count(zktesting::RequestType::multi), 3u);
 }
@@ -187,7 +191,7 @@ TEST_F(LeaseClockFaultsTest, LostFiresBeforeTheNodeGoesWhateverTheLinkDoes) {
 }
 
 TEST_F(LeaseClockFaultsTest, AShortOutageCostsNoLease) {
-  const Client client = proxied();
+  const Client client = lasting();
   const auto holder = hold(client);
   for (int i = 0; i < 5; ++i) {
     const auto before = holder->valid_until();
@@ -230,7 +234,7 @@ TEST_F(LeaseClockFaultsTest, StateAndClockAgreeAtEveryInstant) {
 }
 
 TEST_F(LeaseClockFaultsTest, ADeletedNodeIsALossAndTheSessionLivesOn) {
-  const Client client = proxied();
+  const Client client = lasting();
   const auto holder = hold(client);
   observer.remove(Path(holder->lease().node()));
   expect_told(*holder);
@@ -241,11 +245,11 @@ TEST_F(LeaseClockFaultsTest, ADeletedNodeIsALossAndTheSessionLivesOn) {
 // More leases than one heartbeat checks.
 TEST_F(LeaseClockFaultsTest, VeryManyLeasesAreAllLookedAfter) {
   constexpr int count = 600;
-  const Client client = proxied();
+  const Client client(proxy.connect_string(), {.session_timeout = 12s});
   std::vector<Lease> leases;
   client.create("/many");
   for (int i = 0; i < count; ++i)
-    leases.push_back(Mutex(client, Path("/many/" + std::to_string(i))).acquire());
+    leases.push_back(Mutex(client, Path("/many/" + std::to_string(i))).acquire({.deadline = testkit::soon()}));
   const auto until = leases.front().valid_until();
   EXPECT_TRUE(eventually([&] { return leases.front().valid_until() > until + session_timeout; }));
   for (const Lease& lease : leases)
@@ -510,8 +514,8 @@ TEST(EnsembleLease, TheNextHolderComesAfterThePreviousOneWasTold) {
   Ensemble ensemble(options);
   const std::size_t leader = ensemble.leader().value();
   const std::size_t follower = ensemble.followers().front();
-  const Client first(ensemble.connect_string(follower), {.session_timeout = session_timeout});
-  const Client second(ensemble.connect_string(leader), {.session_timeout = session_timeout});
+  const Client first(ensemble.connect_string(follower), {.session_timeout = testkit::contended_session});
+  const Client second(ensemble.connect_string(leader), {.session_timeout = testkit::contended_session});
   Mutex mine(first, "/lock");
   Holder holder(mine.acquire({.deadline = testkit::soon()}));
   ensemble.isolate(follower, Isolation::freeze);
@@ -580,7 +584,11 @@ TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
       std::this_thread::sleep_for(between(0, 50));
     }
     ensemble.isolate(follower, Isolation::freeze);  // And for good.
-    EXPECT_TRUE(eventually([&] { return observer.all_gone(); }));
+    const auto all_gone = [&] {
+      testkit::restart_who_has_died(ensemble);
+      return observer.all_gone();
+    };
+    EXPECT_TRUE(eventually(all_gone, testkit::patience));
     for (std::size_t i = 0; i < holders; ++i) {
       const auto gone = observer.gone(i);
       if (!gone) continue;

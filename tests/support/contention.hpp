@@ -41,7 +41,7 @@ inline constexpr auto contended_session = 6s;
 struct Holding {
   std::int64_t token = 0;
   SteadyClock::time_point acquired;    ///< After the acquisition had returned.
-  SteadyClock::time_point last_valid;  ///< Before the last look at the lease that found it valid.
+  SteadyClock::time_point last_valid;  ///< Before the last look at the lease that found it valid; long ago if none did.
 };
 
 /// Notices two who held at once: of two leases the one with the lower token must have been over when the other one was
@@ -55,7 +55,7 @@ class Holdings {
 
   /// Holds `lease` for `time`, or until it is lost. True when it was held to the end.
   bool hold(const zkrecipes::Lease& lease, std::chrono::microseconds time) {
-    Holding holding{lease.token().value, SteadyClock::now(), SteadyClock::time_point::min()};
+    Holding holding{lease.token().value, SteadyClock::now(), {}};
     const auto end = holding.acquired + time;
     bool valid = true;
     do {
