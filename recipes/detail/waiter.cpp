@@ -99,6 +99,7 @@ Awaitable<Reply> Waiter::checked(Request check, Reply reply) {
     Request again = check;
     reply = co_await client_->perform(std::move(again), call_);
   }
+  if (reply.failed(Errc::in_doubt)) reply.error = *reply.given_up;
   const auto refused =
       std::find_if(reply.codes.begin(), reply.codes.end(), [](int code) { return code != zk::rc::ok; });
   const bool gone =
