@@ -38,6 +38,9 @@ class ItemFormat {
   /// nullopt: it is in another format.
   std::optional<std::vector<std::string>> decode(std::string data) const;
 
+  /// Other libraries take part, which do not expect a folder to vanish while it is empty.
+  bool foreign() const noexcept { return style_ != Style::standard; }
+
   /// The priority of what a queue without priorities pushes.
   std::int32_t usual_priority() const noexcept;
 

@@ -180,7 +180,8 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
 }
 
 Awaitable<Reply> QueueCore::make_folders(Call call) {
-  Reply made = co_await spec_.client->ensure(spec_.claims, CreateMode::container, spec_.acl, call);
+  const CreateMode mode = spec_.format.foreign() ? CreateMode::persistent : CreateMode::container;
+  Reply made = co_await spec_.client->ensure(spec_.claims, mode, spec_.acl, call);
   if (made.ok() && spec_.max_deliveries > 0) {
     made = co_await spec_.client->ensure(spec_.dead_letters, CreateMode::persistent, spec_.acl, call);
   }
