@@ -104,7 +104,7 @@ class QueueBase {
 ///    |-- items (persistent)
 ///    |    |-- item-0000000007    persistent: the item's bytes; its version counts how often it was claimed
 ///    |    '-- item-0000000008
-///    |-- claims (container)
+///    |-- claims (container; persistent in a layout of other libraries)
 ///    |    '-- item-0000000007    ephemeral: somebody works on it; data: who
 ///    '-- slots (container)
 ///         '-- <uuid>             ephemeral: makes a write whose reply was lost repeatable, see below

@@ -400,6 +400,31 @@ TEST_F(SemaphoreTest, RefusesTooManyAtOnce) {
   EXPECT_TRUE(remain(0));
 }
 
+// All in one session: a lease that was granted after a waiter had come is held all the same.
+TEST_F(SemaphoreTest, WhoHoldsIsToldFromWhoIsNext) {
+  Semaphore semaphore(client(), "/semaphore", 2);
+  Lease first = semaphore.acquire();
+  Lease second = semaphore.acquire();
+  auto third = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(3, 1));
+  auto fourth = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(3, 2));
+  auto fifth = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(3, 3));
+  first.release();
+  Lease former = result_of(third);
+  ASSERT_TRUE(remain(3, 2));
+  second.release();
+  const Lease latter = result_of(fourth);
+  ASSERT_TRUE(remain(3, 1));
+  std::vector<bool> holds;
+  for (const Contender& contender : semaphore.contenders())
+    holds.push_back(contender.holds);
+  EXPECT_EQ(holds, (std::vector<bool>{true, true, false, false})) << "two, who is next, and its place in the queue";
+  former.release();
+  EXPECT_TRUE(result_of(fifth).valid());
+}
+
 // More than there are now: everybody behind waits as well, also for what is free.
 TEST_F(SemaphoreTest, MoreThanThereAreWaitInFront) {
   Semaphore semaphore(client(), "/semaphore", Path("/limit"));
