@@ -44,9 +44,12 @@ class LeaderElectionFaults : public testkit::RecipeFaultTest {
   static LeaderElection candidate(const Client& client, const std::string& id) {
     return {client, "/election", {.id = id}};
   }
-  /// A candidate in a thread of its own, which is at rest when this returns: its watch is armed.
+  /// A candidate in a thread of its own, which is at rest when this returns: its node is there and its watch is armed
+  /// (an observer of the same client may have armed one before).
   std::future<Leadership> campaign_behind(LeaderElection& election, const Client& client, const Path& predecessor) {
+    const std::size_t before = names().size();
     auto waiting = in_thread([&election] { return election.campaign({.deadline = soon()}); });
+    EXPECT_TRUE(remain(before + 1));
     EXPECT_TRUE(watches(client, predecessor));
     return waiting;
   }
