@@ -118,6 +118,7 @@ struct Ensemble::Impl {
   [[nodiscard]] std::vector<std::size_t> running_to_try() const;
   /// Waits until what `choose` returns is not empty and each of these commits.
   void wait_until_committing(std::chrono::milliseconds timeout, std::vector<std::size_t> (Impl::*choose)() const);
+  [[nodiscard]] bool all_run() const;
   [[nodiscard]] std::string describe() const;
 
   const EnsembleOptions options;
@@ -134,18 +135,21 @@ void Ensemble::Impl::build() {
   loop = std::make_shared<EventLoop>();
   isolated.assign(options.size, std::nullopt);
   std::vector<std::string> addresses;
+  std::vector<std::uint16_t> client_ports;
   std::vector<std::pair<Endpoint, Endpoint>> peers;  // for the quorum, for the election
   for (std::size_t i = 0; i < options.size; ++i) {
     const std::string address = random_loopback_address();
+    const auto [client, quorum, election] = free_ports<3>(address);
     addresses.push_back(address);
-    peers.push_back({{address, free_port(address)}, {address, free_port(address)}});
+    client_ports.push_back(client);
+    peers.push_back({{address, quorum}, {address, election}});
   }
   if (options.isolable) {
     make_links(addresses, peers);
   }
   for (std::size_t i = 0; i < options.size; ++i) {
     ServerPlan plan{.options = options.server,
-                    .endpoint = {addresses[i], free_port(addresses[i])},
+                    .endpoint = {addresses[i], client_ports[i]},
                     .members = members(i, peers),
                     .id = static_cast<int>(i) + 1};
     auto process = std::make_unique<ServerProcess>(std::move(plan));
@@ -250,6 +254,10 @@ void Ensemble::Impl::wait_until_committing(std::chrono::milliseconds timeout,
   }
 }
 
+bool Ensemble::Impl::all_run() const {
+  return std::all_of(servers.begin(), servers.end(), [](const Server& server) { return server.running(); });
+}
+
 std::string Ensemble::Impl::describe() const {
   std::string text;
   const auto all = roles();
@@ -294,7 +302,10 @@ Ensemble::Ensemble(EnsembleOptions options) {
     impl_->build();
     try {
       wait_for_all(start_patience * attempt);
-      return;
+      if (impl_->all_run()) {
+        return;
+      }
+      throw Error("not all servers of the ensemble run: " + impl_->describe());
     } catch (const Error&) {
       if (attempt == start_attempts) {
         throw;

@@ -17,11 +17,9 @@ std::unique_ptr<detail::ServerProcess> start_standalone(const ServerOptions& opt
   detail::validate(options);
   for (int attempt = 1;; ++attempt) {
     const std::string address = detail::random_loopback_address();
-    const detail::Endpoint endpoint{address, detail::free_port(address)};
-    std::uint16_t secure_port = 0;
-    while (options.secure_port && (secure_port == 0 || secure_port == endpoint.port)) {
-      secure_port = detail::free_port(address);
-    }
+    const auto ports = detail::free_ports<2>(address);
+    const detail::Endpoint endpoint{address, ports[0]};
+    const std::uint16_t secure_port = options.secure_port ? ports[1] : 0;
     auto process = std::make_unique<detail::ServerProcess>(detail::ServerPlan{
         .options = options, .endpoint = endpoint, .secure_port = secure_port, .members = {}, .id = 0});
     process->launch();

@@ -295,10 +295,20 @@ TEST(Server, AStartThatTakesTooLongFailsAndLeavesNothing) {
   EXPECT_EQ(entries(scratch.path), 0u);
 }
 
+/// A server that was told to use one port for two purposes ends at once.
+TEST(Server, ThePortsOfAServerAreAllDifferent) {
+  for (int round = 0; round < 30'000; ++round) {
+    const auto [client, quorum, election] = detail::free_ports<3>("127.0.0.1");
+    ASSERT_NE(client, quorum);
+    ASSERT_NE(client, election);
+    ASSERT_NE(quorum, election);
+  }
+}
+
 TEST(Server, CanBeKilledTheMomentItIsLaunched) {
   const std::string address = detail::random_loopback_address();
   detail::ServerProcess process(
-      {.options = {}, .endpoint = {address, detail::free_port(address)}, .members = {}, .id = 0});
+      {.options = {}, .endpoint = {address, detail::free_ports<1>(address)[0]}, .members = {}, .id = 0});
   for (int round = 0; round < 30; ++round) {
     const auto begin = Clock::now();
     process.launch();

@@ -116,12 +116,12 @@ Endpoint local_endpoint(int fd) {
   return {buffer, ntohs(address.sin_port)};
 }
 
-std::uint16_t free_port(const std::string& address) {
-  const UniqueFd fd = bind_to({address, 0});
+UniqueFd bind_to_any_port(const std::string& address) {
+  UniqueFd fd = bind_to({address, 0});
   if (!fd) {
     throw Error(errno_text("cannot bind to " + address));
   }
-  return local_endpoint(fd.get()).port;
+  return fd;
 }
 
 bool is_taken(const Endpoint& endpoint) { return !bind_to(endpoint); }

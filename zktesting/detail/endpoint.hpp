@@ -2,7 +2,9 @@
 
 #include <netinet/in.h>
 
+#include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,10 +35,22 @@ std::string random_loopback_address();
 /// A listening, non-blocking socket with close-on-exec; port 0 lets the kernel choose. Throws
 /// `Error`.
 UniqueFd listen_on(const Endpoint& endpoint);
+/// A socket that listens to nobody. Throws `Error`.
+UniqueFd bind_to_any_port(const std::string& address);
 /// The address to which a socket is bound.
 Endpoint local_endpoint(int fd);
-/// A port of `address` on which nobody listens at this moment.
-std::uint16_t free_port(const std::string& address);
+/// Ports of `address`, all different, on which nobody listens at this moment.
+template <std::size_t count>
+std::array<std::uint16_t, count> free_ports(const std::string& address) {
+  // Each is held until all are found: the kernel may give a port out again as soon as it is free.
+  std::array<UniqueFd, count> held;
+  std::array<std::uint16_t, count> ports{};
+  for (std::size_t i = 0; i < count; ++i) {
+    held[i] = bind_to_any_port(address);
+    ports[i] = local_endpoint(held[i].get()).port;
+  }
+  return ports;
+}
 /// Whether somebody has bound this address and port.
 bool is_taken(const Endpoint& endpoint);
 
