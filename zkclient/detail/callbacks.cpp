@@ -126,14 +126,13 @@ void CallbackPool::work(const std::shared_ptr<Shared>& shared) {
     Task task = std::move(from.front());
     from.pop_front();
     const std::uint64_t mine = urgent ? 0 : ++shared->baton;
+    if (!urgent) shared->baton_taken = true;
+    // Those that came before this one was started have reported nothing: a thread was there for them.
     bool report = false;
-    if (!urgent) {
-      shared->baton_taken = true;
-      // Those that came before this one was started have reported nothing.
-      if (!shared->tasks.empty() && !shared->backlog && !shared->stopping) {
-        shared->backlog = report = true;
-        shared->baton_at_relief = shared->baton;
-      }
+    const bool others_wait = !shared->tasks.empty() && (!urgent || shared->ready() == 0);
+    if (others_wait && !shared->backlog && !shared->stopping) {
+      shared->backlog = report = true;
+      shared->baton_at_relief = shared->baton;
     }
     lock.unlock();
     if (report) shared->on_backlog();
