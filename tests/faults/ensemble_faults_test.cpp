@@ -160,15 +160,15 @@ class EnsembleFaults : public testing::Test {
 
 TEST_F(EnsembleFaults, LeaderKilledWhileHoldingAndWaiting) {
   // Clients on each of the three servers, so that some lose their connection and some do not.
-  const Client holder = connect_to(a_follower(), 30s);
+  const Client holder = connect_to(a_follower(), 60s);
   Mutex mutex(holder, path());
   Lease held = mutex.acquire({.deadline = later()});
-  const Client waiting_client = connect(30s);
+  const Client waiting_client = connect(60s);
   Mutex waiting_mutex(waiting_client, path());
   auto waiting = in_thread([&] { return waiting_mutex.acquire({.deadline = later()}); });
   ASSERT_TRUE(eventually([&] { return nodes(holder) == 2; }));
   kill_the_leader();
-  // Sessions of half a minute outlive the election.
+  // Leases of a third of a minute outlive the election.
   ASSERT_TRUE(eventually([&] { return held.state() == LeaseState::held; }, long_patience)) << to_string(held.state());
   expect_truth(held);
   EXPECT_FALSE(held.lost().stop_requested());
@@ -180,11 +180,11 @@ TEST_F(EnsembleFaults, LeaderKilledWhileHoldingAndWaiting) {
 }
 
 TEST_F(EnsembleFaults, LeaderKilledWhileLeading) {
-  const Client leading_client = connect(30s);
+  const Client leading_client = connect(60s);
   LeaderElection election(leading_client, path(), {.id = "a"});
   Leadership leadership = election.campaign({.deadline = later()});
   leadership.proclaim("before", {.deadline = later()});
-  const Client other = connect(30s);
+  const Client other = connect(60s);
   LeaderElection second(other, path(), {.id = "b"});
   auto waiting = in_thread([&] { return second.campaign({.deadline = later()}); });
   ASSERT_TRUE(eventually([&] { return nodes(other) == 2; }));

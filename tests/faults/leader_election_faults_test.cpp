@@ -162,7 +162,7 @@ TEST_F(LeaderElectionFaults, CloseWhileCreateInFlight) {
   for (const bool reply_comes : {true, false}) {
     Client client = brief_proxied();
     LeaderElection election = candidate(client, "a");
-    election.campaign({.deadline = soon()}).release();
+    client.connect({.deadline = soon()});
     auto held = proxy.hold_next_reply(RequestType::create2);
     auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
     ASSERT_TRUE(held.wait(patience));

@@ -182,10 +182,10 @@ TEST_F(LongQueue, ConnectionBreaksInBetween) {
 
 // That its own node is there, a waiter reads; but a lease does not begin on a proof that is about to end.
 TEST_F(LongQueue, AnOldProofIsRenewed) {
-  Client client(proxy.connect_string(), {.session_timeout = 6s});
+  Client client(proxy.connect_string(), {.session_timeout = 12s});
   Mutex mutex(client, "/lock");
   Mutex other(the_operator(), "/lock");
-  constexpr auto too_little = 800ms;  // A sixth of the timeout would do.
+  constexpr auto too_little = 1600ms;  // A sixth of the timeout would do.
   for (const bool old : {false, true}) {
     Lease held = other.acquire({.deadline = soon()});
     auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });

@@ -240,7 +240,7 @@ TEST_F(MutexFaults, CloseWhileCreateInFlight) {
   for (const bool reply_comes : {true, false}) {
     Client client = brief_proxied();
     Mutex mutex(client, "/lock");
-    mutex.acquire({.deadline = soon()}).release();
+    client.connect({.deadline = soon()});
     auto held = proxy.hold_next_reply(RequestType::create2);
     auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
     ASSERT_TRUE(held.wait(patience));
@@ -676,8 +676,8 @@ TEST_F(MutexFaults, OwnNodeChangedWhileHolding) {
 TEST_F(MutexFaults, TheWatchOfTheOwnNodeIsLost) {
   Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
   Mutex mutex(client, "/lock");
+  auto fault = proxy.drop_next_request(RequestType::get_data);  // Who contends alone reads nothing before it holds.
   Lease lease = mutex.acquire({.deadline = soon()});
-  auto fault = proxy.drop_next_request(RequestType::get_data);
   ASSERT_TRUE(fault.wait(patience));
   ASSERT_TRUE(watches(client, lease.node())) << "armed all the same";
   the_operator().remove(lease.node());
@@ -741,7 +741,7 @@ TEST_F(MutexFaults, ConnectionBreaksWhileHolding) {
 }
 
 TEST_F(MutexFaults, ConnectionBreaksWhileHoldingForTooLong) {
-  Client client = brief_proxied();
+  Client client(proxy.connect_string(), {.session_timeout = 12s});
   Mutex mutex(client, "/lock");
   Lease lease = mutex.acquire({.deadline = soon()});
   proxy.refuse(true);

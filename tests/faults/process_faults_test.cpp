@@ -127,7 +127,8 @@ int hold_one(const std::string& kind, const std::string& hosts, std::chrono::mil
       } else if (order == "again") {
         Lease next = mutex.acquire({.deadline = soon()});
         report("acquired", next.token().value, nanoseconds(SteadyClock::now()));
-        next.release();
+        std::error_code error;
+        next.release({.deadline = soon()}, error);
       } else if (order == "release") {
         std::error_code error;
         mine.release({.deadline = soon()}, error);
@@ -151,6 +152,7 @@ int contend(const std::string& hosts, std::chrono::milliseconds session_timeout,
     try {
       Lease lease = mutex.acquire({.deadline = soon()});
       const auto acquired = SteadyClock::now();
+      if (!lease.valid()) continue;
       report("acquired", lease.token().value, nanoseconds(acquired));
       SteadyClock::time_point last = acquired;
       const auto end = acquired + std::chrono::microseconds(random() % 20'000);
@@ -326,7 +328,7 @@ class FencedStore {
 
 class ProcessFaults : public testkit::FaultTest {
  protected:
-  static constexpr const char* brief_session = "4000";
+  static constexpr const char* brief_session = "8000";
   static constexpr const char* calm_session = "30000";
 
   ProcessFaults() { client_.create("/data", "0"); }

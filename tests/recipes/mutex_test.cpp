@@ -997,7 +997,7 @@ TEST_F(MutexTest, ALongOneDoes) {
   NEEDS_CONTROL();
   using zktesting::RequestType;
   zktesting::Proxy proxy(hosts());
-  Client own(proxy.connect_string(), {.session_timeout = 6s, .prefix = prefix()});
+  Client own(proxy.connect_string(), {.session_timeout = 12s, .prefix = prefix()});
   Mutex mutex(own, "/lock");
   Lease lease = mutex.acquire();
   const BootClock::time_point first = lease.valid_until();

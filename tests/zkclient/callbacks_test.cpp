@@ -358,6 +358,23 @@ TEST_F(CallbackPoolTest, AnUrgentTaskThatSleepsDelaysNobodyElse) {
   release.open();
 }
 
+// Which takes the only thread, that was to run the other task.
+TEST_F(CallbackPoolTest, AnUrgentTaskThatOvertakesAnotherOneMayWaitForIt) {
+  std::atomic<int> ended{0};
+  constexpr int rounds = 200;
+  for (int round = 1; round <= rounds && !HasFailure(); ++round) {
+    Gate& other = gate();
+    post([&] { other.open(); });
+    post(
+        [&] {
+          EXPECT_TRUE(other.wait());
+          ++ended;
+        },
+        true);
+    ASSERT_TRUE(eventually([&] { return ended == round; }, 2 * patience));
+  }
+}
+
 TEST_F(CallbackPoolTest, StopRunsWhatIsQueued) {
   Gate& release = gate();
   Gate& blocked = gate();
@@ -399,6 +416,7 @@ TEST_F(CallbackPoolTest, MayBeStoppedFromInside) {
 }
 
 TEST_F(CallbackPoolTest, WhatATaskOwnsGoesWithIt) {
+  reliever.end();  // Nobody loses his turn.
   auto owned = std::make_shared<int>(1);
   Gate& next = gate();
   const std::weak_ptr<int> weak = owned;

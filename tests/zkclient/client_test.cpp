@@ -1283,7 +1283,7 @@ TEST(ClientAndItsServerTest, CloseDoesNotWaitForAReadThatPausesBeforeItIsRepeate
 
 TEST(ClientAndItsServerTest, WatchesSurviveAReconnection) {
   zktesting::Server server;
-  const Client client(server.connect_string());
+  const Client client(server.connect_string(), {.session_timeout = 30s});
   client.create("/n", "1");
   Box<WatchEvent> events;
   const auto handler = [&](const WatchEvent& event) { events.put(event); };

@@ -186,7 +186,7 @@ TEST_F(LimitsTest, AHeartbeatGoesBeforeWhatWaits) {
 
 TEST_F(LimitsTest, ARecursiveDeleteHas128DeletesOnTheirWay) {
   constexpr std::size_t nodes = 1000;
-  const Client observer = direct();
+  const Client observer(server.connect_string(), {.session_timeout = 20s});
   observer.create("/wide");
   for (std::size_t i = 0; i < nodes; i += 100) {
     Transaction batch;

@@ -63,7 +63,8 @@ TEST(ManySessionsTest, AThousandSessionsShareTwoThreads) {
     Box<Result<Created>> nodes;
     for (std::size_t i = 0; i < count; ++i) {
       clients[i].async_create(Path("/e" + std::to_string(i)), "x", {.mode = CreateMode::ephemeral},
-                              [&](Result<Created> result) { nodes.put(std::move(result)); });
+                              [&](Result<Created> result) { nodes.put(std::move(result)); },
+                              {.deadline = SteadyClock::now() + 60s});
     }
     for (std::size_t i = 0; i < count; ++i)
       EXPECT_TRUE(ids.contains(nodes.take().value().stat.ephemeral_owner));

@@ -346,7 +346,7 @@ class UpdateServersTest : public testkit::FaultTest {
   ClientOptions calm() const { return {.session_timeout = 20s}; }
   Client calm_client() { return Client(proxy.connect_string(), calm()); }
   Proxy second{server.connect_string()};
-  const Client observer = direct();
+  const Client observer{server.connect_string(), calm()};
 };
 
 TEST_F(UpdateServersTest, TheSessionGoesOn) {

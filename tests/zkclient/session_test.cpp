@@ -251,15 +251,15 @@ TEST_F(SessionTest, CallsThatWaitGoToTheNextSession) {
 }
 
 TEST_F(SessionTest, CredentialsResumeTheSession) {
-  Client first = proxied();
+  ClientOptions resuming = options();
+  resuming.session_timeout = 20s;
+  Client first(proxy.connect_string(), resuming);
   first.create("/e", "x", {.mode = CreateMode::ephemeral});
   const SessionCredentials credentials = first.session().credentials();
   EXPECT_EQ(credentials.password.size(), 16u);
   proxy.refuse(true);  // So that the first client cannot end the session when it is closed.
-  proxy.refuse(true);  // Else it may reconnect in time to end the session.
   proxy.cut();
   first.close();
-  ClientOptions resuming = options();
   resuming.resume = credentials;
   const Client second(server.connect_string(), resuming);
   const Session session = second.connect({.deadline = testkit::soon()});
@@ -270,16 +270,19 @@ TEST_F(SessionTest, CredentialsResumeTheSession) {
 TEST_F(SessionTest, ASessionThatIsGoneCannotBeResumed) {
   SessionCredentials credentials;
   {
-    Client first = direct();
+    const Client first = direct();
     credentials = first.connect().credentials();
+    expire(first.session());
   }
   for (const bool known : {true, false}) {
     ClientOptions resuming = options();
     resuming.resume = credentials;
     if (!known) resuming.resume->password.assign(16, 'x');
-    const Client second(server.connect_string(), resuming);
+    proxy.refuse(true);  // Until its first session was looked at.
+    const Client second(proxy.connect_string(), resuming);
     const Session resumed = second.session();
     Log log(second);
+    proxy.refuse(false);
     const StateChange connected = log.until(ConnectionState::connected);
     EXPECT_NE(connected.session.id(), credentials.id);
     EXPECT_NE(connected.session, resumed);

@@ -107,7 +107,7 @@ TEST_F(StatesTest, ConnectingToLostWhenThereIsNothingToResume) {
 }
 
 TEST_F(StatesTest, ConnectedToLostWhenTheLeaseClockRunsOut) {
-  const Client client = proxied();
+  const Client client(proxy.connect_string(), {.session_timeout = 6s});
   zkrecipes::Mutex mutex(client, "/lock");
   const zkrecipes::Lease lease = mutex.acquire({.deadline = testkit::soon()});
   Listener listener(client);

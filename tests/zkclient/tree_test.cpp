@@ -57,14 +57,14 @@ TEST_F(TreeTest, DeepAndWideTreesGo) {
   Path path("/deep");
   for (int i = 0; i < 200; ++i)
     path = path / "d";
-  c().ensure(path, CreateMode::persistent);
+  c().ensure(path, CreateMode::persistent, {.deadline = testkit::soon()});
   c().create("/wide");
   std::atomic<int> created{0};
   for (int i = 0; i < 3000; ++i)
     c().async_create(Path("/wide/n" + std::to_string(i)), "", {}, [&](const auto&) { ++created; });
   ASSERT_TRUE(testkit::eventually([&] { return created == 3000; }));
-  c().remove_tree("/deep");
-  c().remove_tree("/wide");
+  c().remove_tree("/deep", {.deadline = testkit::soon()});
+  c().remove_tree("/wide", {.deadline = testkit::soon()});
   EXPECT_TRUE(c().children("/").names.empty());
 }
 

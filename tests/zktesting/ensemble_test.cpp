@@ -36,6 +36,15 @@ std::size_t direct_links(Ensemble& ensemble) {
   return count;
 }
 
+/// Also when it has ended itself.
+bool does_not_serve(Ensemble& ensemble, std::size_t index) {
+  try {
+    return ensemble.server(index).four_letter_word("srvr").find("Mode:") == std::string::npos;
+  } catch (const Error&) {
+    return !ensemble.server(index).running();
+  }
+}
+
 /// A leader that is not `old`, once there is one.
 std::optional<std::size_t> new_leader(Ensemble& ensemble, std::size_t old) {
   std::optional<std::size_t> leader;
@@ -157,11 +166,9 @@ TEST_P(IsolatedLeader, IsReplacedAndComesBack) {
   ASSERT_TRUE(leader);
   ASSERT_NE(*leader, old);
   EXPECT_EQ(connect_to(ensemble.connect_string(*leader)).create("/a", "", WireClient::persistent), 0);
-  const auto gives_up = [&] {
-    return ensemble.server(old).four_letter_word("srvr").find("Mode:") == std::string::npos;
-  };
-  EXPECT_TRUE(eventually(gives_up)) << "it cannot lead alone";
+  EXPECT_TRUE(eventually([&] { return does_not_serve(ensemble, old); })) << "it cannot lead alone";
   ensemble.heal(old);
+  testkit::restart_who_has_died(ensemble);
   ensemble.wait_for_all();
   EXPECT_EQ(connect_to(ensemble.connect_string(old)).exists("/a"), 0);
 }
@@ -179,11 +186,11 @@ TEST_P(IsolatedFollower, MissesWritesUntilHealed) {
   WireClient client = connect_to(ensemble.connect_string(leader));
   EXPECT_EQ(client.create("/a", "", WireClient::persistent), 0);
   // Whatever it did before it noticed, it must end up without a leader.
-  EXPECT_TRUE(
-      eventually([&] { return ensemble.server(cut_off).four_letter_word("srvr").find("Mode:") == std::string::npos; }));
+  EXPECT_TRUE(eventually([&] { return does_not_serve(ensemble, cut_off); }));
   EXPECT_EQ(client.create("/b", "", WireClient::persistent), 0);
   EXPECT_EQ(ensemble.leader(), leader);
   ensemble.heal(cut_off);
+  testkit::restart_who_has_died(ensemble);
   ensemble.wait_for_all();
   EXPECT_EQ(connect_to(ensemble.connect_string(cut_off)).exists("/b"), 0);
 }
