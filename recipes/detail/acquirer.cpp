@@ -65,7 +65,7 @@ std::optional<Lease> Acquirer::try_acquire_until(std::chrono::steady_clock::time
 
 void Acquirer::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) const {
   zk::require_handler(handler, operation_, path_);
-  auto wrapped = [handler = std::move(handler)](Result<std::optional<Lease>> result) mutable {
+  auto wrapped = [handler = std::move(handler)](Result<std::optional<Lease>>&& result) mutable {
     if (result) {
       handler(std::move(**result));
     } else {
