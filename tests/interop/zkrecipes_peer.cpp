@@ -127,7 +127,7 @@ class Job {
     }
   }
   void run_semaphore(int size) {
-    zkrecipes::Semaphore semaphore(client_, path_, static_cast<std::uint32_t>(size));
+    zkrecipes::Semaphore semaphore(client_, path_, size);
     for (int i = 0; i < rounds_; ++i) {
       pause();
       const Lease lease = semaphore.acquire(patient());

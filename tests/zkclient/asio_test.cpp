@@ -77,7 +77,11 @@ class AsioTest : public testkit::ServerTest {
 template <typename T>
 asio::awaitable<Error> error_in(asio::awaitable<T> operation) {
   try {
-    co_await std::move(operation);
+    if constexpr (std::is_void_v<T>) {
+      co_await std::move(operation);
+    } else {
+      (void)co_await std::move(operation);
+    }
   } catch (const Error& error) {
     co_return error;
   }
