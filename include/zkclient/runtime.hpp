@@ -13,19 +13,19 @@ class Loop;
 using Executor = std::function<void(std::function<void()>)>;
 
 struct RuntimeOptions {
-  /// Where handlers and listeners run. Default: one thread, to which up to `max_callback_threads - 1` others are
-  /// added only while a handler blocks, and more than that only to signal the loss of a session or lease, which waits
-  /// for nobody. An executor of your own signals it when it gets to it, and Client::close() itself runs what it has not
-  /// begun. Tasks of one listener never overlap and keep their order.
+  /// Where handlers and listeners run. Default: on the two threads of the runtime, to which up to
+  /// `max_callback_threads - 1` others are added only while a handler blocks, and more than that only to signal the loss
+  /// of a session or lease, which waits for nobody. An executor of your own signals it when it gets to it, and
+  /// Client::close() itself runs what it has not begun. Tasks of one listener never overlap and keep their order.
   Executor callback_executor = {};
   int max_callback_threads = 16;
 };
 
-/// The two threads of the library: the event loop, and the thread that runs handlers and listeners. Any number
+/// The two threads of the library, which take turns in running the event loop, and handlers and listeners. Any number
 /// of Clients may share one Runtime; a Client that is given none makes its own.
 ///
-/// No user code ever runs on the event loop, so a slow handler delays no other client, no heartbeat and no
-/// blocking call, and handlers may make blocking calls.
+/// No user code ever runs inside the event loop: a slow handler delays other clients, heartbeats and blocking calls by
+/// two milliseconds at most, until the other thread has taken the loop over, and handlers may make blocking calls.
 ///
 /// Thread safety: all members. The destructor closes every Client that still uses this runtime and joins the
 /// threads (it only detaches them when it runs inside a handler).

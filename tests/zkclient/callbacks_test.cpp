@@ -28,6 +28,7 @@ using testkit::count_threads;
 using testkit::eventually;
 using zkclient::detail::CallbackGroup;
 using zkclient::detail::CallbackPool;
+using zkclient::detail::LoopPause;
 using zkclient::detail::SerialQueue;
 using zkclient::detail::Task;
 using namespace std::chrono_literals;
@@ -121,20 +122,78 @@ class NoThreads {
   pthread_attr_t before_{};
 };
 
+// An event loop without events: it runs what a test asks for.
+class JobLoop {
+ public:
+  LoopPause run() {
+    std::unique_lock lock(mutex_);
+    thread_ = std::this_thread::get_id();
+    changed_.notify_all();
+    while (!errand_) {
+      changed_.wait(lock, [this] { return ended_ || !jobs_.empty(); });
+      if (jobs_.empty()) break;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+      lock.lock();
+    }
+    thread_ = {};
+    return std::exchange(errand_, false) ? LoopPause::errand : LoopPause::end;
+  }
+  void post(std::function<void()> job) {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+    changed_.notify_all();
+  }
+  // In a job.
+  void pause() {
+    const std::lock_guard lock(mutex_);
+    errand_ = true;
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  bool here() {
+    const std::lock_guard lock(mutex_);
+    return thread_ == std::this_thread::get_id();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::thread::id thread_;  // That runs it.
+  bool errand_ = false;
+  bool ended_ = false;
+};
+
 class CallbackPoolTest : public ::testing::Test {
  protected:
-  void TearDown() override {
+  void TearDown() override { stop(); }
+  void stop() {
     reliever.end();
+    loop.end();
     pool.stop();
   }
-  bool post(Task task, bool urgent = false) { return pool.schedule(task, urgent); }
+  bool post(Task task, bool urgent = false) {
+    return pool.schedule(task, urgent, false) != CallbackPool::Place::stopped;
+  }
+  // In a job of the loop.
+  void post_from_loop(Task task) {
+    EXPECT_TRUE(loop.here());
+    if (pool.schedule(task, false, true) == CallbackPool::Place::errand) loop.pause();
+  }
   // Lives for longer than the tasks that wait for it.
   Gate& gate() { return gates.emplace_back(); }
 
   static constexpr int max_threads = 4;
   std::deque<Gate> gates;
   Reliever reliever;
-  CallbackPool pool{max_threads, [this] { reliever.start(); }};
+  JobLoop loop;
+  CallbackPool pool{max_threads, [this] { return loop.run(); }, [this] { reliever.start(); }};
   bool relieved = (reliever.run(pool), true);
 };
 
@@ -300,7 +359,9 @@ TEST_F(CallbackPoolTest, TasksWaitWhileThereIsNoThreadToBeHad) {
 
 TEST_F(CallbackPoolTest, WithoutAThreadThereIsNoPool) {
   const NoThreads scarcity;
-  EXPECT_THROW(CallbackPool(1, [] {}), zkclient::Error);
+  EXPECT_THROW(CallbackPool(
+                   1, [] { return LoopPause::end; }, [] {}),
+               zkclient::Error);
 }
 
 TEST_F(CallbackPoolTest, HelpersGoAwayWhenTheyAreNotNeeded) {
@@ -388,17 +449,17 @@ TEST_F(CallbackPoolTest, StopRunsWhatIsQueued) {
   for (int i = 0; i < 100; ++i)
     post([&] { ++ran; });
   std::thread opener([&] { release.open(); });
-  pool.stop();
+  stop();
   opener.join();
   EXPECT_EQ(ran, 100);
 }
 
 TEST_F(CallbackPoolTest, RefusesAfterStopAndLeavesTheTaskAlone) {
-  pool.stop();
+  stop();
   int calls = 0;
   Task task = [&] { ++calls; };
-  EXPECT_FALSE(pool.schedule(task, false));
-  EXPECT_FALSE(pool.schedule(task, true));
+  EXPECT_EQ(pool.schedule(task, false, false), CallbackPool::Place::stopped);
+  EXPECT_EQ(pool.schedule(task, true, false), CallbackPool::Place::stopped);
   EXPECT_FALSE(pool.relieve());
   ASSERT_TRUE(task);
   task();
@@ -408,11 +469,185 @@ TEST_F(CallbackPoolTest, RefusesAfterStopAndLeavesTheTaskAlone) {
 TEST_F(CallbackPoolTest, MayBeStoppedFromInside) {
   Gate& stopped = gate();
   post([&] {
-    pool.stop();
+    stop();
     stopped.open();
   });
   EXPECT_TRUE(stopped.wait());
   EXPECT_FALSE(post([] {}));
+}
+
+TEST_F(CallbackPoolTest, MayBeStoppedFromAnErrand) {
+  Gate& stopped = gate();
+  loop.post([&] {
+    post_from_loop([&] {
+      stop();
+      stopped.open();
+    });
+  });
+  EXPECT_TRUE(stopped.wait());
+  EXPECT_FALSE(post([] {}));
+}
+
+// What an event brings is done without a change of threads.
+TEST_F(CallbackPoolTest, TheThreadOfTheLoopRunsAFewTasksItself) {
+  int errands = 0;
+  EXPECT_TRUE(eventually([&] {
+    Gate done;
+    std::thread::id of_loop;
+    std::thread::id of_task;
+    loop.post([&] {
+      of_loop = std::this_thread::get_id();
+      post_from_loop([&] {
+        EXPECT_FALSE(loop.here()) << "it has left the loop";
+        of_task = std::this_thread::get_id();
+        done.open();
+      });
+      EXPECT_TRUE(loop.here());
+    });
+    EXPECT_TRUE(done.wait());
+    // The idle thread, when it looks after the loop, takes a task that waits.
+    if (of_task == of_loop) ++errands;
+    return errands == 100;
+  }));
+}
+
+TEST_F(CallbackPoolTest, TheLoopGoesOnWhileAnErrandTakesLong) {
+  Gate& release = gate();
+  Gate& other = gate();
+  loop.post([&] { post_from_loop([&] { EXPECT_TRUE(release.wait()); }); });
+  loop.post([&] { release.open(); });
+  ASSERT_TRUE(release.wait()) << "nobody took the loop over";
+  loop.post([&] { post_from_loop([&] { other.open(); }); });
+  EXPECT_TRUE(other.wait());
+}
+
+TEST_F(CallbackPoolTest, TheLoopGoesOnAtOnceWhenATaskIsAboutToWait) {
+  for (int round = 0; round < 50; ++round) {
+    JobLoop own;
+    CallbackPool patient(
+        max_threads, [&] { return own.run(); }, [] {}, 24h);
+    Gate release;
+    Task task = [&] {
+      own.post([&] { release.open(); });
+      CallbackPool::about_to_wait();
+      EXPECT_TRUE(release.wait());
+    };
+    own.post([&] {
+      if (patient.schedule(task, false, true) == CallbackPool::Place::errand) own.pause();
+    });
+    EXPECT_TRUE(release.wait());
+    own.end();
+    patient.stop();
+  }
+}
+
+TEST_F(CallbackPoolTest, StopWaitsForAnErrand) {
+  for (int round = 0; round < 50; ++round) {
+    JobLoop own;
+    CallbackPool patient(
+        max_threads, [&] { return own.run(); }, [] {}, 24h);
+    Gate begun;
+    Gate release;
+    std::atomic<bool> done{false};
+    Task task = [&] {
+      begun.open();
+      EXPECT_TRUE(release.wait());
+      done = true;
+    };
+    own.post([&] {
+      if (patient.schedule(task, false, true) == CallbackPool::Place::errand) own.pause();
+    });
+    ASSERT_TRUE(begun.wait());
+    own.end();
+    std::thread opener([&] { release.open(); });
+    patient.stop();
+    EXPECT_TRUE(done);
+    opener.join();
+  }
+}
+
+TEST_F(CallbackPoolTest, TheLoopGoesOnWhileAllTasksWaitForIt) {
+  constexpr int tasks = max_threads;
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> done{0};
+    std::deque<Gate> rounds(tasks);
+    for (Gate& release : rounds) {
+      loop.post([&] {
+        post_from_loop([&] {
+          loop.post([&] { release.open(); });
+          CallbackPool::about_to_wait();
+          EXPECT_TRUE(release.wait());
+          ++done;
+        });
+      });
+    }
+    ASSERT_TRUE(eventually([&] { return done == tasks; }));
+  }
+}
+
+// Only one thread is left, and it has the loop.
+TEST_F(CallbackPoolTest, WithoutAnIdleThreadTheLoopIsNotLeft) {
+  Gate& release = gate();
+  std::atomic<int> blocked{0};
+  for (int i = 0; i < max_threads; ++i) {
+    post([&] {
+      ++blocked;
+      release.wait();
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return blocked == max_threads; }));
+  Gate& job = gate();
+  std::atomic<int> ran{0};
+  loop.post([&] { post_from_loop([&] { ++ran; }); });
+  loop.post([&] { job.open(); });
+  EXPECT_TRUE(job.wait());
+  EXPECT_EQ(ran, 0);
+  release.open();
+  EXPECT_TRUE(eventually([&] { return ran == 1; }));
+}
+
+TEST_F(CallbackPoolTest, AnUrgentTaskWaitsForNoErrand) {
+  for (int round = 0; round < 50; ++round) {
+    Gate& release = gate();
+    Gate& blocked = gate();
+    loop.post([&] {
+      post_from_loop([&] {
+        blocked.open();
+        release.wait();
+      });
+    });
+    ASSERT_TRUE(blocked.wait());
+    Gate& urgent = gate();
+    post([&] { urgent.open(); }, true);
+    Gate& job = gate();
+    loop.post([&] { job.open(); });
+    EXPECT_TRUE(urgent.wait());
+    EXPECT_TRUE(job.wait()) << "the thread that was to look after the loop ran the urgent task";
+    release.open();
+  }
+}
+
+TEST_F(CallbackPoolTest, TasksOfTheLoopKeepTheirOrder) {
+  constexpr int jobs = 304;
+  reliever.end();  // Nobody loses his turn.
+  std::mutex mutex;
+  std::vector<int> order;
+  for (int i = 0; i < jobs; ++i) {
+    loop.post([&, i] {
+      for (int k = 0; k < i % 8; ++k) {
+        post_from_loop([&, number = 8 * i + k] {
+          const std::lock_guard lock(mutex);
+          order.push_back(number);
+        });
+      }
+    });
+  }
+  Gate& last = gate();
+  loop.post([&] { post_from_loop([&] { last.open(); }); });
+  ASSERT_TRUE(last.wait());
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(order.size(), jobs / 8 * (0u + 1 + 2 + 3 + 4 + 5 + 6 + 7));
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
 TEST_F(CallbackPoolTest, WhatATaskOwnsGoesWithIt) {
@@ -433,7 +668,7 @@ TEST_F(CallbackPoolTest, WhatATaskOwnsGoesWithIt) {
 class CallbackGroupTest : public CallbackPoolTest {
  protected:
   std::shared_ptr<CallbackGroup> make_group() {
-    return std::make_shared<CallbackGroup>([this](Task task, bool urgent) { pool.schedule(task, urgent); }, false);
+    return std::make_shared<CallbackGroup>([this](Task task, bool urgent) { post(std::move(task), urgent); }, false);
   }
   std::shared_ptr<CallbackGroup> group = make_group();
 };

@@ -16,6 +16,7 @@
 
 #include "tests/support/testkit.hpp"
 #include "zkclient/detail/calls.hpp"
+#include "zkclient/detail/loop.hpp"
 
 namespace {
 
@@ -54,7 +55,7 @@ using zkclient::WatchEventType;
 // Nobody listens there.
 constexpr const char* nowhere = "127.0.0.1:1";
 
-// "zk-loop", "zk-callback" and so on: how often each occurs in this process.
+// "zkclient" and so on: how often each occurs in this process.
 std::map<std::string, int> thread_names() {
   std::map<std::string, int> names;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -630,22 +631,23 @@ TEST_F(ClientTest, NoWatchIsLeftAtTheServerAfterClose) {
 
 // ---- Handlers -------------------------------------------------------------------------------------------------------
 
-TEST_F(ClientTest, HandlersNeverRunOnTheLoop) {
-  Box<std::string> names;
+TEST_F(ClientTest, HandlersNeverRunInsideTheLoop) {
+  Box<bool> inside;
+  const auto tell = [&] { inside.put(zkclient::detail::Loop::current() != nullptr); };
   c().create("/n");
-  c().async_get("/n", [&](const Result<NodeData>&) { names.put(this_thread_name()); });
-  EXPECT_EQ(names.take(), "zk-callback");
-  c().async_create("/p/q", "", {.parents = true}, [&](const Result<Created>&) { names.put(this_thread_name()); });
-  EXPECT_EQ(names.take(), "zk-callback");
-  const auto watched = c().get_and_watch("/n", [&](const WatchEvent&) { names.put(this_thread_name()); });
+  c().async_get("/n", [&](const Result<NodeData>&) { tell(); });
+  EXPECT_FALSE(inside.take());
+  c().async_create("/p/q", "", {.parents = true}, [&](const Result<Created>&) { tell(); });
+  EXPECT_FALSE(inside.take());
+  const auto watched = c().get_and_watch("/n", [&](const WatchEvent&) { tell(); });
   c().set("/n", "");
-  EXPECT_EQ(names.take(), "zk-callback");
-  const auto subscription = c().on_state_change([&](const StateChange&) { names.put(this_thread_name()); });
-  EXPECT_EQ(names.take(), "zk-callback");
-  const std::stop_callback lost(c().session().lost(), [&] { names.put(this_thread_name()); });
+  EXPECT_FALSE(inside.take());
+  const auto subscription = c().on_state_change([&](const StateChange&) { tell(); });
+  EXPECT_FALSE(inside.take());
+  const std::stop_callback lost(c().session().lost(), [&] { tell(); });
   client->close();
-  EXPECT_EQ(names.take(), "zk-callback");
-  EXPECT_EQ(names.take(), "zk-callback") << "the listener's last state";
+  EXPECT_FALSE(inside.take());
+  EXPECT_FALSE(inside.take()) << "the listener's last state";
 }
 
 TEST_F(ClientTest, HandlersMayMakeBlockingCalls) {
@@ -729,7 +731,7 @@ TEST_F(ClientTest, AnExecutorOfTheUsersOwnRunsTheHandlers) {
     own.create("/n");
     own.async_get("/n", [&](const Result<NodeData>&) { answered.put(this_thread_name()); });
     EXPECT_EQ(answered.take(), "my-executor");
-    EXPECT_TRUE(eventually([&] { return thread_names()["zk-callback"] == 1; })) << "the other client's, and no other";
+    EXPECT_TRUE(eventually([&] { return thread_names()["zkclient"] == 3; })) << "two of the other client, and one loop";
   }
   {
     const std::lock_guard lock(mutex);
@@ -767,7 +769,7 @@ TEST_F(ClientTest, AnUncalledWatchHandlerDoesNotEndOnTheEventLoop) {
     std::atomic<int>& ended;
     std::atomic<int>& on_loop;
     ~Capture() {
-      if (this_thread_name() == "zk-loop") ++on_loop;
+      if (zkclient::detail::Loop::current() != nullptr) ++on_loop;
       ++ended;
     }
   };
@@ -1313,7 +1315,7 @@ TEST_F(ClientTest, TwoThreadsPerRuntimeAndNoneAfterwards) {
     // A helper, where a handler was slow, soon goes away again.
     EXPECT_TRUE(eventually([&] { return testkit::thread_count() == before + 2; })) << testkit::thread_count();
     // A thread names itself, when it gets its first turn.
-    EXPECT_TRUE(eventually([&] { return thread_names()["zk-loop"] == 1 && thread_names()["zk-callback"] == 1; }));
+    EXPECT_TRUE(eventually([&] { return thread_names()["zkclient"] == 2; }));
     Client own = make_client();
     EXPECT_TRUE(eventually([&] { return testkit::thread_count() == before + 4; })) << testkit::thread_count();
     own.close();

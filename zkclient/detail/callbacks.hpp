@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -14,31 +15,49 @@ namespace zkclient::detail {
 
 using Task = UniqueFunction<void()>;
 
-/// The threads that run user code. Normally one. Tasks start in the order in which they came, one at a time: a
-/// thread needs the baton to start one. A task that keeps the baton for longer than a few milliseconds while others
-/// wait (it sleeps, or makes a blocking call) loses it to another thread, so that it delays only itself.
+/// Why the event loop returned.
+enum class LoopPause { errand, end };
+
+/// The threads of a runtime: one runs the event loop, the others run user code. Normally there are two.
+///
+/// Tasks start in the order in which they came, one at a time: a thread needs the baton to start one. A task that keeps
+/// the baton for longer than a few milliseconds while others wait (it sleeps, or makes a blocking call) loses it to
+/// another thread, so that it delays only itself.
+///
+/// The thread of the event loop runs the tasks that an event brought itself when they are few and another thread is
+/// idle, which saves two changes of threads per event: it leaves the loop for them, for an errand. The idle thread looks
+/// every `loop_patience` whether an errand takes too long, and takes the loop over if it does. So does it at once when the
+/// task says that it is going to wait (`about_to_wait`). No task ever runs on the thread that has the loop at that time.
 ///
 /// `on_backlog` is called, never under the lock, when a task has to wait; its owner then calls `relieve` every few
 /// milliseconds for as long as that returns true.
 class CallbackPool {
  public:
-  /// Throws Error (system_error) when not even one thread is to be had. Later on tasks wait for those that exist, and
-  /// for a better time.
-  CallbackPool(int max_threads, std::function<void()> on_backlog);
+  /// Runs the event loop until it ends, or until a task was scheduled that is for its thread to run.
+  using RunLoop = std::function<LoopPause()>;
+
+  /// `max_threads`: besides that of the loop; 0 if no task will ever be scheduled. Throws Error (system_error) when not
+  /// even the first two are to be had. Later on tasks wait for those that exist, and for a better time.
+  /// `loop_patience`: with a thread that is on an errand.
+  CallbackPool(int max_threads, RunLoop run_loop, std::function<void()> on_backlog,
+               std::chrono::milliseconds loop_patience = std::chrono::milliseconds(1));
   ~CallbackPool();
 
-  /// Runs `task` on a pool thread. Urgent tasks need no baton, only a thread. False, and `task` is left alone, when
-  /// the pool was stopped.
-  bool schedule(Task& task, bool urgent);
+  enum class Place { stopped, pool, errand };
+  /// Runs `task` on a pool thread. Urgent tasks need no baton, only a thread. `stopped`, and `task` is left alone, when
+  /// the pool was stopped. `errand`: the caller, which is the event loop, is to leave its loop as soon as it can.
+  Place schedule(Task& task, bool urgent, bool from_loop);
   bool relieve();
-  /// Runs what is queued, then joins the threads (detaches the calling one, if it belongs to the pool).
+  /// The calling thread is going to wait for something that the event loop or another task does.
+  static void about_to_wait() noexcept;
+  /// Waits until the event loop has ended, runs what is queued, then joins the threads (detaches the calling one, if it
+  /// belongs to the pool).
   void stop();
 
  private:
   struct Shared;
-  static void work(const std::shared_ptr<Shared>& shared);
-  // Requires the lock. False when no thread is to be had.
-  static bool add_thread(const std::shared_ptr<Shared>& shared);
+  class Worker;
+  void finish_loop();
 
   std::shared_ptr<Shared> shared_;
 };

@@ -25,6 +25,7 @@ class Slot {
     filled_.notify_one();
   }
   T take() {
+    CallbackPool::about_to_wait();
     std::unique_lock lock(mutex_);
     filled_.wait(lock, [this] { return value_.has_value(); });
     return std::move(*value_);

@@ -152,6 +152,7 @@ void ClientCore::on_closed() {
 
 void ClientCore::finish_close() {
   {
+    CallbackPool::about_to_wait();
     std::unique_lock lock(mutex_);
     closed_changed_.wait(lock, [this] { return closed_; });
   }

@@ -19,6 +19,7 @@
 #include <boost/asio/post.hpp>
 
 #include "zkclient/detail/log.hpp"
+#include "zkclient/detail/loop.hpp"
 #include "zkclient/detail/security.hpp"
 
 namespace zkclient::detail {
@@ -28,8 +29,9 @@ constexpr int before_handshake_state = 7;  // ZOO_SSL_CONNECTING_STATE, which th
 
 }  // namespace
 
-// OpenSSL writes to its socket without suppressing the signal.
+// OpenSSL writes to its socket without suppressing the signal, which no other code is to inherit.
 void Handle::block_broken_pipe_signal() {
+  if (Loop* const loop = Loop::current()) loop->stay_on_thread();
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGPIPE);

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -59,20 +58,23 @@ std::shared_ptr<Loop> Loop::start(RuntimeOptions options) {
       loop->has_user_executor());
   loop->log_queue_ = std::make_shared<SerialQueue>(loop->log_group_);
   loop->log_backlog_ = std::make_shared<LogBacklog>();
-  // The thread does not own the loop: stop() joins it before the loop can go.
-  loop->thread_ = std::thread([raw = loop.get()] {
-    pthread_setname_np(pthread_self(), "zk-loop");
-    current_loop = raw;
-    raw->context_.run();
-  });
-  loop->thread_id_ = loop->thread_.get_id();
   return loop;
 }
 
-Loop::Loop(RuntimeOptions options) : user_executor_(std::move(options.callback_executor)) {
-  if (!user_executor_) {
-    pool_ = std::make_unique<CallbackPool>(options.max_callback_threads, [this] { post([this] { watch_backlog(); }); });
-  }
+// The threads do not own the loop: stop() waits for its end before the loop can go.
+Loop::Loop(RuntimeOptions options)
+    : user_executor_(std::move(options.callback_executor)),
+      pool_(std::make_unique<CallbackPool>(
+          user_executor_ ? 0 : options.max_callback_threads, [this] { return run(); },
+          [this] { post([this] { watch_backlog(); }); })) {}
+
+LoopPause Loop::run() {
+  current_loop = this;
+  context_.run();
+  current_loop = nullptr;
+  if (!std::exchange(errand_, false)) return LoopPause::end;
+  context_.restart();
+  return LoopPause::errand;
 }
 
 Loop::~Loop() { stop(); }
@@ -96,8 +98,13 @@ void Loop::log(LogLevel level, std::string message) {
 
 void Loop::schedule(Task task, bool urgent) {
   if (!user_executor_) {
+    const auto place = pool_->schedule(task, urgent, on_loop() && !stays_on_thread_);
+    if (place == CallbackPool::Place::errand) {
+      errand_ = true;
+      context_.stop();
+    }
     // With the threads gone (the runtime was stopped) the caller's own thread has to do.
-    if (!pool_->schedule(task, urgent)) task();
+    if (place == CallbackPool::Place::stopped) task();
     return;
   }
   // std::function wants something that can be copied.
@@ -150,10 +157,8 @@ void Loop::stop() {
     resolver_.abandon();
   });
   work_.reset();
-  // Unless it could not be started.
-  if (thread_.joinable()) thread_.join();
+  pool_->stop();
   log_group_->wait();  // The last messages.
-  if (pool_) pool_->stop();
 }
 
 }  // namespace zkclient::detail

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <unordered_set>
 #include <utility>
 
@@ -24,8 +23,9 @@ namespace asio = boost::asio;
 class ClientCore;
 struct LogBacklog;
 
-/// The event loop: one thread on which every handle, watch, timer and recipe of every client of a Runtime lives.
-/// Nothing there takes a lock that user code can hold, and nothing there waits.
+/// The event loop, in which every handle, watch, timer and recipe of every client of a Runtime lives. One thread at a
+/// time runs it ("the loop thread"), not always the same (see CallbackPool). Nothing there takes a lock that user code
+/// can hold, and nothing there waits.
 class Loop : public std::enable_shared_from_this<Loop> {
  public:
   static std::shared_ptr<Loop> start(RuntimeOptions options);
@@ -33,7 +33,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
 
   asio::io_context& context() noexcept { return context_; }
   bool has_user_executor() const noexcept { return user_executor_ != nullptr; }
-  bool on_loop() const noexcept { return std::this_thread::get_id() == thread_id_; }
+  bool on_loop() const noexcept { return current() == this; }
 
   /// Runs `task` on the loop thread; false (and the task is dropped) when the loop has stopped.
   template <typename F>
@@ -46,11 +46,13 @@ class Loop : public std::enable_shared_from_this<Loop> {
 
   /// On the loop thread only.
   Resolver& resolver() noexcept { return resolver_; }
+  /// Likewise: from now on this thread runs the loop and nothing else.
+  void stay_on_thread() noexcept { stays_on_thread_ = true; }
 
   /// Runs `task` on the callback executor.
   void schedule(Task task, bool urgent);
 
-  /// The loop whose thread this is, or null.
+  /// The loop that this thread runs right now, or null.
   static Loop* current() noexcept;
   /// Loop thread: passes a message on to the log handler, on the callback executor.
   void log(LogLevel level, std::string message);
@@ -63,6 +65,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
 
  private:
   explicit Loop(RuntimeOptions options);
+  LoopPause run();
   void watch_backlog();
 
   asio::io_context context_{1};
@@ -73,14 +76,14 @@ class Loop : public std::enable_shared_from_this<Loop> {
   std::shared_ptr<SerialQueue> log_queue_;
   std::shared_ptr<LogBacklog> log_backlog_;
   Executor user_executor_;
-  std::unique_ptr<CallbackPool> pool_;
   std::mutex mutex_;
   bool stopping_ = false;
   bool stopped_ = false;
-  bool winding_down_ = false;  // On the loop thread only.
+  bool winding_down_ = false;     // On the loop thread only.
+  bool stays_on_thread_ = false;  // Likewise.
+  bool errand_ = false;           // Likewise: a task waits for the loop thread to leave the loop.
   std::unordered_set<ClientCore*> clients_;
-  std::thread thread_;
-  std::thread::id thread_id_;
+  std::unique_ptr<CallbackPool> pool_;  // Its threads begin when all else is there.
 };
 
 }  // namespace zkclient::detail
