@@ -262,7 +262,6 @@ constexpr const char* alone_durably = "uncontended, fsync";
 
 constexpr int long_queue = 1'000;   ///< From here on what a waiter costs is told and checked.
 constexpr double most_bytes = 600;  ///< That the server may send for a hand-over in a long queue.
-constexpr int slow_drain = 10'000;  ///< Takes so long that two rounds will do.
 
 std::optional<double> drain_target(int waiters) {
   if (waiters == 1'000) return 3.0;
@@ -358,8 +357,7 @@ class Run {
 
   void drain(int waiters) {
     const std::string what = fmt::format("drain of {}", waiters);
-    const int rounds = waiters >= slow_drain ? std::min(options_.rounds, 2) : options_.rounds;
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < options_.rounds; ++round) {
       for (Peer& peer : peers_) {
         if (waiters > peer.longest_queue || peer.name == ahead) continue;
         peer.locks->queue(waiters);
