@@ -23,9 +23,9 @@ using LogHandler = std::function<void(LogLevel level, std::string_view message)>
 /// standard error, and nothing else is written anywhere; an empty handler restores that.
 ///
 /// Handlers run on the callback executor of the Runtime whose client has something to say, one message of a Runtime at a
-/// time and in order, never on its event loop: a slow one delays nothing but other messages. Up to 1000 of them wait; of
-/// what comes then, only the number is told. A Runtime that is closed has delivered its messages. Handlers may call
-/// the library, and may throw: that is ignored.
+/// time and in order, never inside its event loop: a slow one delays other messages, and nothing else for long. Up to
+/// 1000 of them wait; of what comes then, only the number is told. A Runtime that is closed has delivered its
+/// messages. Handlers may call the library, and may throw: that is ignored.
 ///
 /// Messages name sessions (ids), servers and paths; never data, passwords or credentials.
 ///

@@ -1,6 +1,7 @@
 #include "zkclient/detail/callbacks.hpp"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -48,6 +49,7 @@ struct CallbackPool::Shared {
   bool stopping = false;
   RunLoop run_loop;
   std::function<void()> on_backlog;
+  sigset_t signals{};  // That the threads block, whoever starts them.
 
   LoopState loop = LoopState::free;
   std::condition_variable loop_ended;
@@ -111,6 +113,7 @@ CallbackPool::CallbackPool(int max_threads, RunLoop run_loop, std::function<void
   shared_->loop_patience = loop_patience;
   shared_->run_loop = std::move(run_loop);
   shared_->on_backlog = std::move(on_backlog);
+  pthread_sigmask(SIG_SETMASK, nullptr, &shared_->signals);
   {
     const std::lock_guard lock(shared_->mutex);
     if (Worker::add_thread(shared_) && (max_threads == 0 || Worker::add_thread(shared_))) return;
@@ -177,6 +180,7 @@ void CallbackPool::finish_loop() {
 }
 
 void CallbackPool::stop() {
+  about_to_wait();  // For the tasks of this pool, in one of another.
   finish_loop();
   std::list<std::thread> threads;
   {
@@ -210,6 +214,7 @@ bool CallbackPool::Worker::add_thread(const std::shared_ptr<Shared>& shared) {
 
 void CallbackPool::Worker::work(std::shared_ptr<Shared> shared) {
   pthread_setname_np(pthread_self(), "zkclient");
+  pthread_sigmask(SIG_SETMASK, &shared->signals, nullptr);
   Worker self(std::move(shared));
   --self.s_.starting;
   for (;;) {
@@ -251,6 +256,7 @@ CallbackPool::Worker::Duty CallbackPool::Worker::wait_for_duty() {
         s_.work.notify_one();
       } else if (s_.loop == LoopState::left && s_.errands == s_.seen) {
         s_.loop = LoopState::free;
+        s_.errands_off = errands_off_after_a_long_one;
       }
       continue;
     }
@@ -275,7 +281,7 @@ void CallbackPool::Worker::run_loop() {
       s_.loop_ended.notify_all();
       return;
     }
-    if (!s_.may_run_errand()) {
+    if (pause == LoopPause::pass_on || !s_.may_run_errand()) {
       pass_on();
       continue;
     }
@@ -477,8 +483,9 @@ void SerialQueue::close() {
   std::unique_lock lock(mutex_);
   closed_ = true;
   dropped.swap(tasks_);
-  if (runner_ != std::this_thread::get_id()) idle_.wait(lock, [&] { return runner_ == std::thread::id(); });
-  lock.unlock();
+  if (runner_ == std::this_thread::get_id()) return;
+  CallbackPool::about_to_wait();
+  idle_.wait(lock, [&] { return runner_ == std::thread::id(); });
 }
 
 }  // namespace zkclient::detail

@@ -15,8 +15,9 @@ namespace zkclient::detail {
 
 using Task = UniqueFunction<void()>;
 
-/// Why the event loop returned.
-enum class LoopPause { errand, end };
+/// Why the event loop returned: it ended, or a task waits that was left to its thread, which may run it (`errand`) or
+/// has to go back to the loop (`pass_on`).
+enum class LoopPause { errand, pass_on, end };
 
 /// The threads of a runtime: one runs the event loop, the others run user code. Normally there are two.
 ///

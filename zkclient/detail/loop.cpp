@@ -74,7 +74,7 @@ LoopPause Loop::run() {
   current_loop = nullptr;
   if (!std::exchange(errand_, false)) return LoopPause::end;
   context_.restart();
-  return LoopPause::errand;
+  return stays_on_thread_ ? LoopPause::pass_on : LoopPause::errand;
 }
 
 Loop::~Loop() { stop(); }
