@@ -28,7 +28,8 @@
 ///
 /// Where handlers run: on their associated executor, which is kept busy (a work guard) until then. One that has none
 /// runs where the members' handlers do, on the callback executor. An executor must outlive what is pending on it: close
-/// the client (which ends everything) before destroying an io_context that was stopped early.
+/// the client (which ends everything) before destroying an io_context that was stopped early. When a handler runs, the
+/// library has nothing left of its executor.
 ///
 /// Cancellation: the slot of the token ends the call as a request on CallOptions::stop does. Reads accept total, partial
 /// and terminal cancellation (Errc::cancelled; nothing happened). Writes accept partial and terminal: one that was sent

@@ -451,7 +451,11 @@ class Bank {
 
   /// No more faults: everything has to come to its end.
   void settle() {
-    bury(false);
+    // A machine may have been too slow for any before.
+    EXPECT_TRUE(eventually([&] {
+      bury(false);
+      return something_is_committed();
+    }));
     for (std::size_t i = branches; i < workers_.size(); ++i)
       workers_[i]->finish();
     EXPECT_TRUE(eventually([&] {
@@ -562,6 +566,13 @@ class Bank {
       EXPECT_TRUE(workers_[i]->clean()) << "worker " << i << " ended by itself";
       workers_[i] = i < branches ? start_branch(static_cast<int>(i), fateful ? 150 : 0) : start_coordinator();
     }
+  }
+  bool something_is_committed() const {
+    std::ifstream reports(folder_ / "reports");
+    for (std::string line; std::getline(reports, line);) {
+      if (line.starts_with("committed ")) return true;
+    }
+    return false;
   }
   static std::string describe(const std::vector<CommitStatus>& transactions) {
     std::ostringstream text;

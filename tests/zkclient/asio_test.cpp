@@ -267,6 +267,39 @@ TEST_F(AsioTest, AStrandKeepsHandlersApart) {
   EXPECT_EQ(count, 200);
 }
 
+// An executor that is slow to return, while what it was given runs on another thread.
+struct SlowToReturn {
+  asio::io_context* context;
+  std::atomic<bool>* inside;
+  Box<bool>* ran;
+
+  template <typename F>
+  void execute(F&& task) const {
+    *inside = true;
+    asio::post(*context, std::forward<F>(task));
+    (void)eventually([this] { return !ran->empty(); }, 100ms);
+    *inside = false;
+  }
+  SlowToReturn require(asio::execution::blocking_t::never_t) const { return *this; }
+  bool operator==(const SlowToReturn&) const = default;
+};
+
+TEST_F(AsioTest, NothingIsLeftOfAnExecutorWhenItsHandlerRuns) {
+  std::atomic<bool> inside{false};
+  Box<bool> ran;
+  const auto work = asio::make_work_guard(context);
+  std::thread thread([&] { context.run(); });
+  zkclient::async_get(
+      c(), "/",
+      asio::bind_executor(SlowToReturn{&context, &inside, &ran}, [&](const std::exception_ptr&, const NodeData&) {
+        EXPECT_FALSE(inside) << "the library still uses it";
+        ran.put(true);
+      }));
+  EXPECT_TRUE(eventually([&] { return ran.size() == 1; }));
+  context.stop();
+  thread.join();
+}
+
 TEST_F(AsioTest, WhatAHandlerOwnsGoesWithIt) {
   auto token = std::make_shared<int>(0);
   const std::weak_ptr<int> alive = token;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -12,8 +14,10 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/query.hpp>
 
 #include <zkclient/result.hpp>
 #include <zkclient/types.hpp>
@@ -38,7 +42,7 @@ template <typename T, typename CompletionHandler>
 class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, CompletionHandler>> {
  public:
   explicit AsioOperation(CompletionHandler handler)
-      : handler_(std::move(handler)), work_(boost::asio::get_associated_executor(handler_)) {}
+      : handler_(std::move(handler)), work_(boost::asio::get_associated_executor(*handler_)) {}
 
   template <typename Start>
   void run(Start start, CallOptions call, boost::asio::cancellation_type accepts) {
@@ -47,13 +51,13 @@ class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, Compl
     try {
       start(Handler<T>([self](Result<T> result) {
               self->stop_.reset();
-              const auto executor = self->work_.get_executor();
-              boost::asio::dispatch(executor, Completion{self, std::move(result)});
+              self->dispatch(Completion{self, std::move(result)});
             }),
             std::as_const(call));
     } catch (...) {  // Refused: nothing was started. The handler must not run inside this call.
       stop_.reset();
-      const auto executor = work_.get_executor();
+      const Executor executor = work_->get_executor();
+      dispatched_ = true;
       boost::asio::post(executor, Refusal{self, std::current_exception()});
     }
   }
@@ -90,8 +94,24 @@ class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, Compl
   using Slot = boost::asio::associated_cancellation_slot_t<CompletionHandler>;
   using Executor = boost::asio::associated_executor_t<CompletionHandler>;
 
+  // The handler's executor may go as soon as the handler has run, so that nothing of it may be left here by then.
+  void dispatch(Completion completion) {
+    dispatcher_ = std::this_thread::get_id();
+    {
+      const Executor executor = work_->get_executor();
+      if constexpr (boost::asio::can_query_v<const Executor&, boost::asio::execution::blocking_t>) {
+        // It returns when the handler has returned.
+        const auto blocking = boost::asio::query(executor, boost::asio::execution::blocking);
+        if (blocking == boost::asio::execution::blocking.always) dispatched_ = true;
+      }
+      boost::asio::dispatch(executor, std::move(completion));
+    }
+    dispatched_ = true;
+    dispatched_.notify_one();
+  }
+
   void connect_slot(CallOptions& call, boost::asio::cancellation_type accepts) {
-    Slot slot = boost::asio::get_associated_cancellation_slot(handler_);
+    Slot slot = boost::asio::get_associated_cancellation_slot(*handler_);
     if (!slot.is_connected()) return;
     std::stop_source source;
     slot.assign([source, accepts](boost::asio::cancellation_type type) mutable {
@@ -105,10 +125,13 @@ class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, Compl
   // On the handler's executor. Everything of the operation is gone when the handler runs: it may start the next one.
   template <typename... Values>
   static void finish_with(std::shared_ptr<AsioOperation> self, Values... values) {
-    Slot slot = boost::asio::get_associated_cancellation_slot(self->handler_);
+    if (self->dispatcher_ != std::this_thread::get_id()) self->dispatched_.wait(false);
+    Slot slot = boost::asio::get_associated_cancellation_slot(*self->handler_);
     if (slot.is_connected()) slot.clear();
-    CompletionHandler handler = std::move(self->handler_);
-    const boost::asio::executor_work_guard<Executor> work = std::move(self->work_);
+    CompletionHandler handler = std::move(*self->handler_);
+    const boost::asio::executor_work_guard<Executor> work = std::move(*self->work_);
+    self->handler_.reset();
+    self->work_.reset();
     self = nullptr;
     std::move(handler)(std::move(values)...);
   }
@@ -117,8 +140,10 @@ class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, Compl
     finish_with(this->shared_from_this(), std::move(values)...);
   }
 
-  CompletionHandler handler_;
-  boost::asio::executor_work_guard<Executor> work_;
+  std::optional<CompletionHandler> handler_;
+  std::optional<boost::asio::executor_work_guard<Executor>> work_;
+  std::thread::id dispatcher_;
+  std::atomic<bool> dispatched_ = false;
   std::optional<std::stop_callback<RequestStop>> stop_;
 };
 
