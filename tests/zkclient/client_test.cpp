@@ -766,19 +766,20 @@ TEST_F(ClientTest, CloseRunsWhatAnIdleExecutorHasNotBegun) {
 // Its captures may be anything: a last copy of the client, for one, whose destructor waits for the loop.
 TEST_F(ClientTest, AnUncalledWatchHandlerDoesNotEndOnTheEventLoop) {
   struct Capture {
-    std::atomic<int>& ended;
-    std::atomic<int>& on_loop;
+    Capture(std::atomic<int>& e, std::atomic<int>& l) : ended(e), on_loop(l) {}
     ~Capture() {
       if (zkclient::detail::Loop::current() != nullptr) ++on_loop;
       ++ended;
     }
+    std::atomic<int>& ended;
+    std::atomic<int>& on_loop;
   };
   constexpr int times = 300;
   std::atomic<int> ended{0};
   std::atomic<int> on_loop{0};
   for (int i = 0; i < times; ++i) {
     c().async_get_and_watch(
-        "/missing", [capture = std::unique_ptr<Capture>(new Capture{ended, on_loop})](const WatchEvent&) {},
+        "/missing", [capture = std::make_unique<Capture>(ended, on_loop)](const WatchEvent&) {},
         [](const Result<zkclient::Watched<NodeData>>& result) { EXPECT_EQ(result.code(), Errc::no_node); });
   }
   EXPECT_TRUE(eventually([&] { return ended == times; }));

@@ -100,9 +100,10 @@ class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, Compl
     {
       const Executor executor = work_->get_executor();
       if constexpr (boost::asio::can_query_v<const Executor&, boost::asio::execution::blocking_t>) {
-        // It returns when the handler has returned.
-        const auto blocking = boost::asio::query(executor, boost::asio::execution::blocking);
-        if (blocking == boost::asio::execution::blocking.always) dispatched_ = true;
+        const boost::asio::execution::blocking_t blocking =
+            boost::asio::query(executor, boost::asio::execution::blocking);
+        // The hand-over ends when the handler has returned: that one cannot wait for it.
+        if (blocking == boost::asio::execution::blocking_t::always) dispatched_ = true;
       }
       boost::asio::dispatch(executor, std::move(completion));
     }
