@@ -206,11 +206,22 @@ class CallbackPoolTest : public ::testing::Test {
     EXPECT_TRUE(loop.here());
     if (pool.schedule(task, false, true) == CallbackPool::Place::errand) loop.pause();
   }
+  // All but that of the loop, until `release` is open.
+  bool block_all_threads(Gate& release) {
+    for (int i = 0; i < max_threads; ++i) {
+      post([&] {
+        ++threads_blocked;
+        release.wait();
+      });
+    }
+    return eventually([&] { return threads_blocked == max_threads; });
+  }
   // Lives for longer than the tasks that wait for it.
   Gate& gate() { return gates.emplace_back(); }
 
   static constexpr int max_threads = 4;
   std::deque<Gate> gates;
+  std::atomic<int> threads_blocked{0};
   Reliever reliever;
   JobLoop loop;
   CallbackPool pool{max_threads, [this] { return loop.run(); }, [this] { reliever.start(); }};
@@ -387,14 +398,7 @@ TEST_F(CallbackPoolTest, WithoutAThreadThereIsNoPool) {
 TEST_F(CallbackPoolTest, HelpersGoAwayWhenTheyAreNotNeeded) {
   const std::size_t before = count_threads();
   Gate& release = gate();
-  std::atomic<int> blocked{0};
-  for (int i = 0; i < max_threads; ++i) {
-    post([&] {
-      ++blocked;
-      release.wait();
-    });
-  }
-  ASSERT_TRUE(eventually([&] { return blocked == max_threads; }));
+  ASSERT_TRUE(block_all_threads(release));
   EXPECT_EQ(count_threads(), before + max_threads - 1);
   release.open();
   EXPECT_TRUE(eventually([&] { return count_threads() == before; })) << count_threads() << " instead of " << before;
@@ -623,14 +627,7 @@ TEST_F(CallbackPoolTest, TheLoopGoesOnWhileAllTasksWaitForIt) {
 // Only one thread is left, and it has the loop.
 TEST_F(CallbackPoolTest, WithoutAnIdleThreadTheLoopIsNotLeft) {
   Gate& release = gate();
-  std::atomic<int> blocked{0};
-  for (int i = 0; i < max_threads; ++i) {
-    post([&] {
-      ++blocked;
-      release.wait();
-    });
-  }
-  ASSERT_TRUE(eventually([&] { return blocked == max_threads; }));
+  ASSERT_TRUE(block_all_threads(release));
   reliever.end();
   std::atomic<int> ran{0};
   post([&] { ++ran; });
