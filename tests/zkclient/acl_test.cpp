@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <atomic>
 #include <future>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <zktesting/expire.hpp>
 
@@ -250,6 +255,44 @@ TEST_F(AuthSessionTest, ALostAnswerIsAskedForAgain) {
   client.add_auth("digest", "alice:secret", {.deadline = testkit::soon()});
   EXPECT_TRUE(fault.happened());
   client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
+}
+
+// The server's refusal overtakes the answers to what was sent before, which it works off all the same.
+TEST_F(AuthSessionTest, WritesOnTheirWayAreInDoubtWhenAnIdentityIsRefused) {
+  const Client client = proxied();
+  client.create("/n", "");
+  bool met = false;
+  for (int round = 0; round < 20 && !met; ++round) {
+    const std::int32_t before = client.get("/n").stat.version;
+    constexpr int sets = 300;
+    std::vector<std::optional<Errc>> outcomes(sets);
+    std::atomic<int> done{0};
+    proxy.stall(zktesting::Direction::to_server);  // They arrive as one.
+    for (int i = 0; i < sets; ++i) {
+      client.async_set("/n", "x", any_version, [&, i](const Result<zkclient::Stat>& result) {
+        if (!result) outcomes[i] = result.error().errc();
+        ++done;
+      });
+    }
+    Box<Errc> read;
+    client.async_get(
+        "/n", [&](const Result<zkclient::NodeData>& result) { read.put(result ? Errc{} : result.error().errc()); });
+    Box<Errc> refused;
+    client.async_add_auth("no-such-scheme", "x",
+                          [&](const Result<void>& result) { refused.put(result ? Errc{} : result.error().errc()); });
+    proxy.unstall(zktesting::Direction::to_server);
+    EXPECT_EQ(refused.take(), Errc::auth_failed);
+    ASSERT_TRUE(testkit::eventually([&] { return done == sets; }));
+    EXPECT_EQ(read.take(), Errc{}) << "a read is repeated";
+    client.sync("/");
+    const std::int32_t applied = client.get("/n").stat.version - before;
+    const auto succeeded = std::count(outcomes.begin(), outcomes.end(), std::nullopt);
+    const auto in_doubt = std::count(outcomes.begin(), outcomes.end(), Errc::in_doubt);
+    EXPECT_EQ(succeeded + in_doubt, sets) << "no other outcome";
+    EXPECT_LE(succeeded, applied);
+    met = in_doubt > 0;
+  }
+  EXPECT_TRUE(met) << "the refusal never came first";
 }
 
 TEST_F(AuthSessionTest, TheServerOfTheSessionIsKnown) {

@@ -44,7 +44,12 @@ Awaitable<Reply> ClientCore::add_auth(Credential credential, Call call) {
   known->sent = true;
   // There is no telling whose answer an answer to an authentication is. But a server that refuses one closes the
   // connection and reads no further: what was sent behind it is answered only if it was accepted.
-  Reply answer = co_await perform(make_request(OpType::exists, "/"), call);
+  Call here = call;
+  here.bound = sent.session;
+  Reply answer = co_await perform(make_request(OpType::exists, "/"), here);
+  if (!known->refused && answer.failed(Errc::session_lost)) {  // For another reason; the next one begins with it.
+    answer = co_await perform(make_request(OpType::exists, "/"), call);
+  }
   if (known->refused) {
     answer.error = Errc::auth_failed;
   } else if (answer.ok()) {

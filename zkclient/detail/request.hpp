@@ -105,9 +105,10 @@ inline constexpr int reconfig_disabled = -123;
 inline constexpr int quota_exceeded = -125;
 inline constexpr int throttled = -127;
 
-/// The reply is missing, whatever the reason: the request may or may not have been applied.
+/// The reply is missing, whatever the reason: the request may or may not have been applied. (auth_failed is what the C
+/// client says to all requests on their way when the server refuses an identity; it never is an answer to one of them.)
 constexpr bool is_loss(int code) noexcept {
-  return code == system_error || code == connection_loss || code == operation_timeout ||
+  return code == auth_failed || code == system_error || code == connection_loss || code == operation_timeout ||
          code == runtime_inconsistency || code == closing || code == session_expired || code == session_moved ||
          code == invalid_state;
 }
