@@ -57,6 +57,7 @@ struct SharedMutexOptions {
 /// downgrade: request or reply lost         nothing: one of the two nodes is there, and tells what happened
 /// downgrade: refused by the server         its error; the lease is unchanged
 /// session lost while downgrading           downgrade throws not_held; Lease::lost() fires
+/// deadline, stop request while downgrading downgrade throws in_doubt; Lease::lost() fires; neither node stays
 /// client closed while downgrading          downgrade throws closed or in_doubt; Lease::lost() fires
 /// given back while downgrading             async_downgrade ends with not_held; neither node stays
 /// release: request or reply lost           nothing: the deletion is repeated until the node is gone
@@ -99,8 +100,8 @@ class SharedMutex {
   /// Turns a lease to write into one to read, in its place and without a gap: the readers behind it come in, nobody
   /// overtakes. `lease` has a new node and guard() afterwards; token(), lost() and revoke_requested() go on. Blocks for a
   /// round trip. Errors: not_held, invalid_argument (not a lease to write of this path), in_doubt (ended by deadline or stop
-  /// request after it was sent: `lease` is then either unchanged or about to be lost), and those common to all
-  /// operations of Client, after which `lease` is unchanged.
+  /// request after it was sent: `lease` is lost), and those common to all operations of Client, after which `lease` is
+  /// unchanged.
   void downgrade(Lease& lease, const zkclient::CallOptions& call = {});
   /// The same; `handler` gets the lease that goes on, and `lease` is released by then. It may be moved meanwhile; if it is
   /// given back, nothing stays, and `handler` gets not_held.

@@ -1,5 +1,6 @@
 #include "recipes/detail/downgrade.hpp"
 
+#include "recipes/detail/revocation.hpp"
 #include "recipes/detail/sequence.hpp"
 #include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/calls.hpp"
@@ -35,40 +36,51 @@ std::string_view digits_of(std::string_view name, const std::vector<std::string_
   return {};
 }
 
-/// The two nodes, and the transaction that replaces the one by the other.
+/// The two nodes, and what replaces the one by the other.
 struct Exchange {
+  std::string writer;
   std::string marker;
   std::string reader;
-  Request request;
+  std::string data;
+  std::int32_t version = 0;       ///< Of the writer's node: nothing was written there that nobody has looked at.
+  bool revoke_requested = false;  ///< It was, and it was a request.
+
+  Request request(const QueueSpec& readers) const {
+    Request both = zk::make_request(OpType::multi, reader);
+    both.operations.emplace_back(Transaction::Remove{Path(writer), version});
+    both.operations.emplace_back(Transaction::Create{Path(reader), data, CreateMode::ephemeral, readers.acl});
+    return both;
+  }
 };
 
 Exchange make_exchange(const QueueSpec& readers, const LeaseCore::Grant& writer) {
   const std::string uuid = zk::make_uuid();
   std::string name = readers.layout.name(uuid, readers.kind);
   name += digits_of(name_of(writer.path), readers.names.exclusive);
-  Exchange exchange;
-  exchange.marker = readers.layout.marker(uuid, readers.kind);
-  exchange.reader = child_path(readers.directory, name);
-  exchange.request = zk::make_request(OpType::multi, exchange.reader);
-  exchange.request.operations.emplace_back(Transaction::Remove{Path(writer.path), zkclient::any_version});
-  exchange.request.operations.emplace_back(
-      Transaction::Create{Path(exchange.reader), writer.data, CreateMode::ephemeral, readers.acl});
-  return exchange;
+  return {writer.path, readers.layout.marker(uuid, readers.kind), child_path(readers.directory, name), writer.data};
 }
 
-bool node_was_gone(const Reply& reply) {
-  return reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == zk::rc::no_node;
+// Because of what `code` says about the writer's node.
+bool refused(const Reply& reply, int code) {
+  return reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == code;
 }
 
 // The new node's Stat, or why there is none: in_doubt when that is unknown.
-Awaitable<Reply> run_exchange(SpecPtr readers, const Exchange& exchange, Waiter& waiter) {
+Awaitable<Reply> run_exchange(SpecPtr readers, Exchange& exchange, Waiter& waiter) {
   const std::shared_ptr<zk::ClientCore>& client = readers->client;
   for (;;) {
     // One flight, as for every create.
-    const PendingReply exchanging = client->launch(exchange.request, waiter.call());
+    const PendingReply reading = client->launch(zk::make_request(OpType::get, exchange.writer), waiter.call());
+    const PendingReply exchanging = client->launch(exchange.request(*readers), waiter.call());
     const PendingReply looking = client->launch(zk::make_request(OpType::exists, exchange.reader), waiter.call());
+    const Reply read = co_await reading.get();
     Reply exchanged = co_await exchanging.get();
     Reply seen = co_await looking.get();
+    if (refused(exchanged, zk::rc::bad_version) && read.ok()) {
+      exchange.version = read.stat.version;
+      exchange.revoke_requested = exchange.revoke_requested || is_revocation(read.data);
+      continue;
+    }
     if (exchanged.ok()) {
       waiter.keeper()->acknowledged(exchanged.sent);
       if (!seen.ok()) seen.error = Errc::in_doubt;  // It took place, and yet we cannot go on.
@@ -109,7 +121,7 @@ Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::strin
   if (held->state() == LeaseState::lost || entered.session != held->session() || !held->pause_node())
     co_return not_held();
 
-  const Exchange exchange = make_exchange(*readers, held->grant());
+  Exchange exchange = make_exchange(*readers, held->grant());
   Reply node = co_await run_exchange(readers, exchange, *waiter);
   if (node.ok()) {
     Request own_node = existence_check(exchange.reader);
@@ -122,17 +134,24 @@ Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::strin
   // Whoever has given it back, or lost it, meanwhile: then not even the new node may stay.
   if (node.ok() && held->state() != LeaseState::lost) {
     LeasePtr reader = make_lease(*held, *waiter, exchange, node);  // Somebody keeps the clock going at any time.
-    if (held->replaced()) co_return reader;
+    if (held->replaced()) {
+      if (exchange.revoke_requested) reader->request_revocation();
+      co_return reader;
+    }
     reader->replaced();
   }
-  if (node.ok() || node_was_gone(node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;
+  if (node.ok() || refused(node, zk::rc::no_node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;
   if (node.failed(Errc::in_doubt) || node.failed(Errc::not_held)) {
-    // Whichever of the two nodes is there: the one that nobody knows about must go.
-    HeldNodes unknown{exchange.reader};
-    remove_in_background(readers->client, held->session(), std::move(unknown));
+    // Nothing proves any more that the writer's node is there, and one of the two is. The holder knows before it goes.
+    const auto discard = [client = readers->client, session = held->session(), exchange] {
+      for (const std::string& path : {exchange.writer, exchange.reader})
+        remove_in_background(client, session, HeldNodes{path});
+    };
+    const bool told = held->lose([client = readers->client, discard] { client->loop()->post(discard); });
+    if (!told) discard();  // It was given back.
+  } else {
+    held->resume();
   }
-  held->resume();
-  if (node.failed(Errc::not_held)) held->lose();
   co_return zk::to_error(node, operation, readers->path);
 }
 

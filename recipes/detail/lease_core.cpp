@@ -71,13 +71,19 @@ void LeaseCore::detach() {
   if (!ended_->requested()) ended_->request();
 }
 
-void LeaseCore::lose() {
+bool LeaseCore::lose(std::function<void()> told) {
   const auto self = shared_from_this();
   detach();
   Status held = Status::held;
-  if (!status_.compare_exchange_strong(held, Status::lost)) return;
+  if (!status_.compare_exchange_strong(held, Status::lost)) return false;
   if (grant_.on_lost) grant_.on_lost();
-  grant_.client->callbacks()->post([self] { self->grant_.lost.request_stop(); }, true);
+  grant_.client->callbacks()->post(
+      [self, told = std::move(told)] {
+        self->grant_.lost.request_stop();
+        if (told) told();
+      },
+      true);
+  return true;
 }
 
 // Somebody deleted a node of ours by hand. What is left goes too.
@@ -86,7 +92,13 @@ void LeaseCore::lose_node() {
   if (!grant_.shares_name) remove_in_background(grant_.client, grant_.session, nodes());
 }
 
-void LeaseCore::lose_watched_node() { grant_.companion.empty() ? lose() : lose_node(); }
+void LeaseCore::lose_watched_node() {
+  if (grant_.companion.empty()) {
+    lose();
+  } else {
+    lose_node();
+  }
+}
 
 zk::Call LeaseCore::bound_call() const {
   zk::Call call;
@@ -138,10 +150,14 @@ zk::Awaitable<void> LeaseCore::look_at_own_node(std::shared_ptr<zk::LoopWatch> w
 // again whose it is.
 void LeaseCore::look_at(const zk::Reply& own_node) {
   if (!is_revocation(own_node.data)) return;
-  grant_.client->callbacks()->post([self = shared_from_this()] { self->grant_.revoke.request_stop(); }, true);
+  request_revocation();
   grant_.client->spawn([](std::shared_ptr<LeaseCore> self, std::int32_t version, zk::Call call) -> zk::Awaitable<void> {
     co_await self->restore_words(version, std::move(call));
   }(shared_from_this(), own_node.stat.version, bound_call()));
+}
+
+void LeaseCore::request_revocation() {
+  grant_.client->callbacks()->post([self = shared_from_this()] { self->grant_.revoke.request_stop(); }, true);
 }
 
 // With the version it may be sent as often as it takes: it has an effect once.

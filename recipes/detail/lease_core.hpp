@@ -67,8 +67,9 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   void remove_node();
   zk::Awaitable<void> removed(zk::Call call);
   bool node_gone() const noexcept { return gone_; }
-  /// Loses what is held, unless it was given back.
-  void lose();
+  /// Loses what is held, and calls `told`, on some thread, as soon as the holder knows. False, and `told` is dropped, when
+  /// nothing was held any more.
+  bool lose(std::function<void()> told = {});
   /// Before the node is replaced by another one, or removed: false when nothing is held. Then either resume(), if it was
   /// not, or replaced(): this one is over without a word; false when it was given back or lost meanwhile. After pause()
   /// nothing is looked after; after pause_node() the session is, and its end is a loss as ever.
@@ -76,6 +77,8 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   bool pause_node();
   void resume();
   bool replaced();
+  /// Tells the holder that somebody asks for the lease.
+  void request_revocation();
   const Grant& grant() const noexcept { return grant_; }
 
  private:

@@ -573,18 +573,41 @@ TEST_P(DowngradeFaults, PartitionedPastExpiryWhileDowngrading) {
   expect_nothing_left();
 }
 
+// Whoever comes next finds the former holder told, although no answer has reached it.
 TEST_P(DowngradeFaults, StopWhileDowngrading) {
   Client client = proxied();
   SharedMutex mutex(client, lock_path);
   Lease lease = mutex.acquire({.deadline = soon()});
+  const std::stop_token lost = lease.lost();
+  auto waiting = in_thread([&] {
+    Lease next = block();
+    EXPECT_TRUE(lost.stop_requested()) << "told before the other one acquired";
+    return next;
+  });
+  ASSERT_TRUE(remain(2));
   auto held = proxy.hold_next_reply(RequestType::multi);
   std::stop_source stop;
   auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.stop = stop.get_token()}); }); });
   ASSERT_TRUE(held.wait(patience));
   stop.request_stop();
   EXPECT_EQ(result_of(downgrading), Errc::in_doubt);
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  EXPECT_TRUE(stopped(lost));
+  result_of(waiting).release();
   held.release();
-  EXPECT_TRUE(stopped(lease.lost())) << "it took place, so the former lease is over";
+  expect_nothing_left();
+}
+
+// It was sent, and has not arrived.
+TEST_P(DowngradeFaults, DeadlineWhileDowngrading) {
+  Client client = proxied();
+  SharedMutex mutex(client, lock_path);
+  Lease lease = mutex.acquire({.deadline = soon()});
+  proxy.stall(Direction::to_server);
+  EXPECT_EQ(error_of([&] { mutex.downgrade(lease, {.deadline = SteadyClock::now() + 100ms}); }), Errc::in_doubt);
+  EXPECT_EQ(lease.state(), LeaseState::lost);
+  EXPECT_TRUE(stopped(lease.lost()));
+  proxy.unstall(Direction::to_server);
   expect_nothing_left();
 }
 

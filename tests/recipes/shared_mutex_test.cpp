@@ -240,6 +240,28 @@ TEST_F(SharedMutexTest, DowngradeKeepsTheRevocation) {
   EXPECT_TRUE(lease.revoke_requested().stop_requested());
 }
 
+// What was written before the holder saw it, and what was not a request.
+TEST_F(SharedMutexTest, DowngradeLooksAtWhatWasWritten) {
+  SharedMutex mutex(client(), "/lock");
+  for (int i = 0; i < 5; ++i) {
+    for (const bool request : {true, false}) {
+      Lease lease = mutex.acquire();
+      client().set(lease.node(), "some words");
+      if (request) client().set(lease.node(), "__REVOKE__");
+      mutex.downgrade(lease);
+      EXPECT_NE(lease.node().find("__READ__"), std::string::npos);
+      if (request) {
+        EXPECT_TRUE(stopped(lease.revoke_requested()));
+      } else {
+        EXPECT_FALSE(stopped(lease.revoke_requested(), 30ms));
+      }
+      EXPECT_TRUE(lease.valid());
+      lease.release();
+    }
+  }
+  EXPECT_TRUE(remain(0));
+}
+
 // A writer right behind: the node that it waits for goes, and yet it is not its turn.
 TEST_F(SharedMutexTest, DowngradeInFrontOfAWriter) {
   SharedMutex mutex = make_mutex();
