@@ -133,23 +133,64 @@ Awaitable<Result<RevokeOutcome>> revoke_all(ClientPtr client, std::vector<Target
   co_return outcome;
 }
 
-// The single node, and which of `names` goes with it: the one made by the same transaction. nullopt: what has its name
-// is no contender's, the directory of another lock for example.
-Awaitable<Result<std::optional<Target>>> find_single(ClientPtr client, std::string directory,
-                                                     std::vector<std::string> names, Call call) {
-  Target target{detail::child_path(directory, single_name)};
-  Request look = zk::make_request(OpType::exists, target.node);
+Awaitable<Reply> look_at(ClientPtr client, std::string path, Call call) {
+  Request look = zk::make_request(OpType::exists, std::move(path));
   Reply node = co_await client->perform(std::move(look), call);
-  if (!node.ok() && !node.failed(Errc::no_node)) co_return zk::to_error(node, operation, client->stripped(target.node));
-  if (node.ok() && !is_sessions(node)) co_return std::optional<Target>();
-  for (const std::string& name : names) {
-    if (!node.ok() || !detail::is_holding(name, single_name)) continue;
-    std::string path = detail::child_path(directory, name);
-    Request request = zk::make_request(OpType::exists, path);
-    Reply holding = co_await client->perform(std::move(request), call);
-    if (holding.ok() && holding.stat.czxid == node.stat.czxid) target.holding = std::move(path);
+  co_return node;
+}
+
+// The single node, and the child that goes with it: the one made by the same transaction. nullopt: what has its name is
+// no contender's, the directory of another lock for example.
+Awaitable<Result<std::optional<Target>>> find_single(ClientPtr client, std::string directory, Call call) {
+  Target target{detail::child_path(directory, single_name)};
+  std::optional<std::int64_t> alone;  // The node that was seen without a holding.
+  for (;;) {
+    Reply node = co_await look_at(client, target.node, call);
+    if (node.failed(Errc::no_node)) co_return std::optional<Target>(std::move(target));
+    if (!node.ok()) co_return zk::to_error(node, operation, client->stripped(target.node));
+    if (!is_sessions(node)) co_return std::optional<Target>();
+    // Seen twice, and no hand-over between the look and the list: somebody else's way of taking it.
+    if (alone == node.stat.czxid) co_return std::optional<Target>(std::move(target));
+    alone = node.stat.czxid;
+    Request list = zk::make_request(OpType::children, directory);
+    Reply listed = co_await client->perform(std::move(list), call);
+    if (listed.failed(Errc::no_node)) continue;
+    if (!listed.ok()) co_return zk::to_error(listed, operation, client->stripped(directory));
+    for (const std::string& name : listed.names) {
+      if (!detail::is_holding(name, single_name)) continue;
+      target.holding = detail::child_path(directory, name);
+      Reply holding = co_await look_at(client, target.holding, call);
+      if (holding.ok() && holding.stat.czxid == node.stat.czxid) co_return std::optional<Target>(std::move(target));
+    }
+    target.holding.clear();
   }
-  co_return std::optional<Target>(std::move(target));
+}
+
+// Those of `names` that hold, without nodes that are nobody's.
+Awaitable<Result<std::vector<Target>>> find_queued(ClientPtr client, std::string directory,
+                                                   std::vector<std::string> names, Call call) {
+  for (;;) {
+    std::vector<Target> targets;
+    bool foreign = false;
+    const std::vector<std::string> holding = detail::holders(names, known_names());
+    std::vector<zk::PendingReply> looks;
+    for (const std::string& name : holding)
+      looks.push_back(client->launch(zk::make_request(OpType::exists, detail::child_path(directory, name)), call));
+    for (std::size_t i = 0; i < holding.size(); ++i) {
+      const std::string& name = holding[i];
+      Target target{detail::child_path(directory, name)};
+      Reply node = co_await looks[i].get();
+      if (node.failed(Errc::no_node)) continue;
+      if (!node.ok()) co_return zk::to_error(node, operation, client->stripped(target.node));
+      if (is_sessions(node)) {
+        targets.push_back(std::move(target));
+      } else {
+        foreign = true;
+        std::erase(names, name);
+      }
+    }
+    if (!foreign) co_return targets;
+  }
 }
 
 Error refusal(const zk::ClientCore& client, const std::string& path) {
@@ -161,12 +202,7 @@ Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, 
   const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
   std::vector<Target> targets = {Target{path}};
   if (name == single_name || detail::is_holding(name, single_name)) {
-    Request list = zk::make_request(OpType::children, directory);
-    Reply listed = co_await client->perform(std::move(list), call);
-    if (!listed.ok() && !listed.failed(Errc::no_node)) {
-      co_return zk::to_error(listed, operation, client->stripped(path));
-    }
-    Result<std::optional<Target>> single = co_await find_single(client, directory, std::move(listed.names), call);
+    Result<std::optional<Target>> single = co_await find_single(client, directory, call);
     if (!single) co_return single.error();
     const std::optional<Target>& found = *single;
     const bool asked_for = name == single_name || (found && found->holding == path);
@@ -174,8 +210,7 @@ Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, 
     if (!found) co_return refusal(*client, path);
     targets = {*found};
   } else {
-    Request look = zk::make_request(OpType::exists, path);
-    Reply node = co_await client->perform(std::move(look), call);
+    Reply node = co_await look_at(client, path, call);
     if (node.failed(Errc::no_node)) co_return RevokeOutcome::released;
     if (!node.ok()) co_return zk::to_error(node, operation, client->stripped(path));
     if (!is_sessions(node)) co_return refusal(*client, path);
@@ -189,17 +224,15 @@ Awaitable<Result<RevokeOutcome>> revoke_in(ClientPtr client, std::string directo
   Reply listed = co_await client->perform(std::move(list), call);
   if (listed.failed(Errc::no_node)) co_return RevokeOutcome::released;
   if (!listed.ok()) co_return zk::to_error(listed, operation, client->stripped(directory));
-  std::vector<Target> targets;
-  const std::vector<std::string> holding = detail::holders(listed.names, known_names());
-  for (const std::string& name : holding)
-    targets.push_back({detail::child_path(directory, name)});
+  Result<std::vector<Target>> targets = co_await find_queued(client, directory, listed.names, call);
+  if (!targets) co_return targets.error();
   if (std::find(listed.names.begin(), listed.names.end(), single_name) != listed.names.end()) {
-    Result<std::optional<Target>> single = co_await find_single(client, directory, listed.names, call);
+    Result<std::optional<Target>> single = co_await find_single(client, directory, call);
     if (!single) co_return single.error();
     const std::optional<Target>& found = *single;
-    if (found) targets.push_back(*found);
+    if (found) targets->push_back(*found);
   }
-  Result<RevokeOutcome> outcome = co_await revoke_all(client, std::move(targets), options, call);
+  Result<RevokeOutcome> outcome = co_await revoke_all(client, std::move(*targets), options, call);
   co_return outcome;
 }
 

@@ -48,7 +48,7 @@ void async_revoke(const zkclient::Client& client, const zkclient::Path& node, co
 
 /// Asks all who hold at the path of a Mutex, UnfairMutex, RecursiveMutex or SharedMutex now (of a Semaphore: at its path
 /// followed by "/leases"; the one who is next may be among them). The mildest outcome that is true of all of them;
-/// `released` when nobody holds. A child `lock` that is not ephemeral is passed over: it may be the directory of another
+/// `released` when nobody holds. Children that are not ephemeral are passed over: `lock` may be the directory of another
 /// lock.
 RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path,
                              const RevokeOptions& options = {}, const zkclient::CallOptions& call = {});

@@ -315,6 +315,21 @@ TEST_F(RevokeTest, ALockBelowIsNotMeant) {
   EXPECT_EQ(client().get("/lock/lock").data, "words");
 }
 
+// Children that are nobody's, with names of contenders, before the holder and beside it.
+TEST_F(RevokeTest, PersistentNodesDoNotHold) {
+  Mutex mutex(client(), "/lock");
+  client().create("/lock/_c_x-latch-0000000000", "words", {.parents = true});
+  const Lease held = mutex.acquire();
+  client().create("/lock/_c_x-latch--000000001", "words");
+  EXPECT_EQ(revoke_holders(other(), "/lock"), RevokeOutcome::requested);
+  EXPECT_TRUE(stopped(held.revoke_requested()));
+  EXPECT_EQ(revoke_holders(other(), "/lock", {.break_after = 0ms}), RevokeOutcome::broken);
+  EXPECT_TRUE(stopped(held.lost()));
+  EXPECT_EQ(client().get("/lock/_c_x-latch-0000000000").data, "words");
+  EXPECT_EQ(client().get("/lock/_c_x-latch--000000001").data, "words");
+  EXPECT_EQ(revoke_holders(other(), "/lock", {.break_after = 0ms}), RevokeOutcome::released);
+}
+
 TEST_F(RevokeTest, Asynchronously) {
   Mutex mutex(client(), "/lock");
   Lease lease = mutex.acquire();
