@@ -1,10 +1,12 @@
 #include <zkrecipes/recursive_mutex.hpp>
 
+#include <cstdint>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 
 #include <zkclient/error.hpp>
+
+#include "recipes/detail/thread_number.hpp"
 
 namespace zkrecipes {
 
@@ -22,11 +24,12 @@ struct RecursiveMutex::State {
 
   Mutex plain;
   std::mutex mutex;
-  std::unordered_map<std::thread::id, Owned> owned;  // Guarded by mutex; of the lost leases there may be several.
+  // By thread; guarded by mutex. Of the lost leases there may be several.
+  std::unordered_map<std::uint64_t, Owned> owned;
 
   // Needs the lock; the entry is the calling thread's and stays until that thread erases it.
   Owned* own() {
-    const auto found = owned.find(std::this_thread::get_id());
+    const auto found = owned.find(detail::this_thread_number());
     return found != owned.end() ? &found->second : nullptr;
   }
 };
@@ -58,7 +61,7 @@ bool RecursiveMutex::lock_within(std::chrono::nanoseconds timeout) {
   std::optional<Lease> lease = state_->plain.try_acquire_for(timeout);
   if (!lease) return false;
   const std::lock_guard guard(state_->mutex);
-  state_->owned.emplace(std::this_thread::get_id(), State::Owned{std::move(*lease), 1});
+  state_->owned.emplace(detail::this_thread_number(), State::Owned{std::move(*lease), 1});
   return true;
 }
 
@@ -68,7 +71,7 @@ void RecursiveMutex::unlock() {
   if (own == nullptr) {
     throw Error(Errc::not_held, "recursive mutex unlock", path().str(), "not locked by this thread");
   }
-  if (--own->depth == 0) state_->owned.erase(std::this_thread::get_id());  // The lease's destructor gives it back.
+  if (--own->depth == 0) state_->owned.erase(detail::this_thread_number());  // The lease's destructor gives it back.
 }
 
 std::vector<Contender> RecursiveMutex::contenders(const zkclient::CallOptions& call) const {

@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "recipes/detail/thread_number.hpp"
+
 namespace zkrecipes::detail {
 
 using zkclient::CallOptions;
@@ -85,13 +87,13 @@ void Acquirer::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler
 
 bool ThreadLeases::holds() const {
   const std::lock_guard guard(mutex_);
-  const auto found = locked_.find(std::this_thread::get_id());
+  const auto found = locked_.find(this_thread_number());
   return found != locked_.end() && found->second.valid();
 }
 
 bool ThreadLeases::has() const {
   const std::lock_guard guard(mutex_);
-  return locked_.find(std::this_thread::get_id()) != locked_.end();
+  return locked_.find(this_thread_number()) != locked_.end();
 }
 
 bool ThreadLeases::lock_within(const Acquirer& acquirer, std::chrono::nanoseconds timeout, const char* operation) {
@@ -101,18 +103,18 @@ bool ThreadLeases::lock_within(const Acquirer& acquirer, std::chrono::nanosecond
   std::optional<Lease> lease = acquirer.try_acquire_for(timeout, {});
   if (!lease) return false;
   const std::lock_guard guard(mutex_);
-  locked_.insert_or_assign(std::this_thread::get_id(), std::move(*lease));
+  locked_.insert_or_assign(this_thread_number(), std::move(*lease));
   return true;
 }
 
 void ThreadLeases::unlock() {
   const std::lock_guard guard(mutex_);
-  locked_.erase(std::this_thread::get_id());  // The lease's destructor gives it back.
+  locked_.erase(this_thread_number());  // The lease's destructor gives it back.
 }
 
 const Lease& ThreadLeases::own(const char* operation, const std::string& path) const {
   const std::lock_guard guard(mutex_);
-  const auto found = locked_.find(std::this_thread::get_id());
+  const auto found = locked_.find(this_thread_number());
   if (found == locked_.end()) throw Error(Errc::not_held, operation, path, "not locked by this thread");
   return found->second;
 }

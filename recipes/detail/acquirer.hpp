@@ -1,12 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <unordered_map>
 
 #include <zkrecipes/lease.hpp>
@@ -60,7 +60,7 @@ class ThreadLeases {
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<std::thread::id, Lease> locked_;
+  std::unordered_map<std::uint64_t, Lease> locked_;  // By this_thread_number().
 };
 
 }  // namespace zkrecipes::detail

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <zkclient/error.hpp>
+#include <zkrecipes/shared_mutex.hpp>
 
 #include "tests/support/contention.hpp"
 #include "tests/support/lockable.hpp"
@@ -63,6 +65,31 @@ TEST_F(RecursiveMutexTest, LocksAsOftenAsUnlocks) {
   mutex.unlock();
   EXPECT_EQ(mutex.depth(), 0);
   EXPECT_TRUE(plain.try_acquire_for(testkit::patience));
+}
+
+// A thread that begins after another one has ended may get its id.
+TEST_F(RecursiveMutexTest, ALaterThreadHoldsNothing) {
+  RecursiveMutex mutex(client(), "/lock");
+  SharedMutex shared(client(), "/shared");
+  std::set<std::thread::id> ids;
+  std::thread([&] {
+    ids.insert(std::this_thread::get_id());
+    mutex.lock();
+    shared.lock();
+  }).join();
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&] {
+      ids.insert(std::this_thread::get_id());
+      EXPECT_EQ(mutex.depth(), 0);
+      EXPECT_FALSE(mutex.try_lock());
+      EXPECT_EQ(error_of([&] { mutex.unlock(); }), Errc::not_held);
+      EXPECT_FALSE(shared.try_lock()) << "and does not wait for itself";
+      shared.unlock();
+    }).join();
+  }
+  EXPECT_LT(ids.size(), 4u) << "no id was used again, so this proved nothing";
+  EXPECT_EQ(mutex.contenders().size(), 1u);
+  EXPECT_EQ(shared.contenders().size(), 1u);
 }
 
 TEST_F(RecursiveMutexTest, ExcludesThreads) {
