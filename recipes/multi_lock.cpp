@@ -264,10 +264,10 @@ std::optional<MultiLease> MultiLock::try_acquire_until(std::chrono::steady_clock
                                                        std::stop_token stop) {
   CallOptions call;
   call.stop = std::move(stop);
-  if (deadline <= std::chrono::steady_clock::now()) return run(true, call);
-  if (deadline != std::chrono::steady_clock::time_point::max()) call.deadline = deadline;
+  const bool once = deadline <= std::chrono::steady_clock::now();
+  if (!once && deadline != std::chrono::steady_clock::time_point::max()) call.deadline = deadline;
   try {
-    return run(false, call);
+    return run(once, call);
   } catch (const Error& error) {
     if (error.errc() == Errc::deadline_exceeded) return std::nullopt;
     throw;

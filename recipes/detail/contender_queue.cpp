@@ -154,10 +154,19 @@ class Attempt {
   void learn(Reply listed) {
     listed_at_ = listed.sent;
     children_ = std::move(listed.names);
-    crowded_ = long_queue_ = children_.size() >= long_queue;
+    crowded_ = long_queue_ = queue_is_long();
     // What the directory's node holds is known if it is nothing, or what was read there before.
     const bool known = listed.stat.data_length == 0 || record_version_ == listed.stat.version;
     record_version_ = known ? std::optional(listed.stat.version) : std::nullopt;
+  }
+
+  // By its contenders: there may be any number of other children.
+  bool queue_is_long() const {
+    if (children_.size() < long_queue) return false;
+    const auto contends = [&](const std::string& child) {
+      return sequence_of(child, spec_.names.exclusive).has_value();
+    };
+    return static_cast<std::size_t>(std::count_if(children_.begin(), children_.end(), contends)) >= long_queue;
   }
 
   Awaitable<Reply> list_again() {

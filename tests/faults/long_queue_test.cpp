@@ -106,6 +106,16 @@ TEST_F(LongQueue, DataOfOthersStays) {
   EXPECT_EQ(record(), "mine");
 }
 
+// However many there are: nobody waits, so there is nothing to tell.
+TEST_F(LongQueue, ForeignChildrenAreNoQueue) {
+  for (int i = 0; i < 150; ++i)
+    the_operator().create("/lock/foreign-" + std::to_string(i), "");
+  Client client = calm_direct();
+  Mutex mutex(client, "/lock");
+  mutex.acquire({.deadline = soon()}).release();
+  EXPECT_EQ(the_operator().get("/lock").stat.version, 0);
+}
+
 TEST_F(LongQueue, DataWrittenMeanwhileStays) {
   Client client = calm_direct();
   Mutex mutex(client, "/lock");

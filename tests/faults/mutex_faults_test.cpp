@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/revoke.hpp>
 
@@ -1057,6 +1058,7 @@ TEST_F(MutexFaults, ServerDown) {
   Mutex tried(hasty, "/lock");
   EXPECT_FALSE(tried.try_acquire_for(0ms));
   EXPECT_FALSE(tried.try_lock());
+  EXPECT_FALSE(MultiLock().add(tried).try_acquire_for(0ms));
   EXPECT_EQ(error_of([&] { (void)tried.try_acquire(); }), Errc::deadline_exceeded);
   auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
   server.start();
