@@ -22,6 +22,8 @@
 #include <zkclient/error.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/semaphore.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
 
 #include "tests/support/contention.hpp"
 
@@ -139,18 +141,29 @@ int hold_one(const std::string& kind, const std::string& hosts, std::chrono::mil
   return EXIT_SUCCESS;
 }
 
+constexpr int semaphore_limit = 2;
+
 /// Acquires, holds for a while, releases, until its input ends; reports each holding.
-int contend(const std::string& hosts, std::chrono::milliseconds session_timeout, unsigned seed) {
+int contend(const std::string& kind, const std::string& hosts, std::chrono::milliseconds session_timeout,
+            unsigned seed) {
   std::minstd_rand random(seed);
   const Client client(hosts, {.session_timeout = session_timeout});
   Mutex mutex(client, "/lock");
+  UnfairMutex unfair(client, "/lock");
+  Semaphore semaphore(client, "/lock", semaphore_limit);
+  const auto acquire = [&] {
+    const zkclient::CallOptions call{.deadline = soon()};
+    if (kind == "unfair") return unfair.acquire(call);
+    if (kind == "semaphore") return semaphore.acquire(call);
+    return mutex.acquire(call);
+  };
   const auto wanted = [] {
     pollfd input{STDIN_FILENO, POLLIN, 0};
     return ::poll(&input, 1, 0) == 0;
   };
   while (wanted()) {
     try {
-      Lease lease = mutex.acquire({.deadline = soon()});
+      Lease lease = acquire();
       const auto acquired = SteadyClock::now();
       if (!lease.valid()) continue;
       report("acquired", lease.token().value, nanoseconds(acquired));
@@ -177,7 +190,7 @@ int run_worker(const std::vector<std::string>& arguments) {
   try {
     const std::chrono::milliseconds timeout(std::stol(arguments.at(2)));
     if (arguments[0] == "contend") {
-      return contend(arguments[1], timeout, static_cast<unsigned>(std::stoul(arguments.at(3))));
+      return contend(arguments.at(4), arguments[1], timeout, static_cast<unsigned>(std::stoul(arguments.at(3))));
     }
     return hold_one(arguments[0], arguments[1], timeout);
   } catch (const std::exception& error) {
@@ -481,11 +494,17 @@ TEST_F(ProcessFaults, LeaderPausedPastItsSession) {
   EXPECT_TRUE(remain("/election", 1));
 }
 
-TEST_F(ProcessFaults, ManyProcessesNeverHoldAtOnce) {
+/// Processes that contend for a lock of this kind at "/lock", and are killed again and again.
+class CrewFaults : public ProcessFaults {
+ protected:
+  std::map<std::int64_t, Holding> contend_and_kill(const std::string& kind);
+};
+
+/// Who held, by token.
+std::map<std::int64_t, Holding> CrewFaults::contend_and_kill(const std::string& kind) {
   const unsigned seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";
   std::minstd_rand random(seed);
-  testkit::Holdings holdings;
   std::map<std::int64_t, Holding> found;
   const auto collect = [&](Worker& worker) {
     for (const auto& line : worker.lines()) {
@@ -501,6 +520,7 @@ TEST_F(ProcessFaults, ManyProcessesNeverHoldAtOnce) {
   const auto start_one = [&] {
     auto all = arguments("contend");
     all.push_back(std::to_string(random()));
+    all.push_back(kind);
     return std::make_unique<Worker>(all);
   };
   std::vector<std::unique_ptr<Worker>> workers;
@@ -530,12 +550,35 @@ TEST_F(ProcessFaults, ManyProcessesNeverHoldAtOnce) {
     EXPECT_EQ(worker->finish(), EXIT_SUCCESS);
     collect(*worker);
   }
-  for (const auto& [token, holding] : found)
-    holdings.add(holding);
-  holdings.expect_no_overlap();
   std::cout << found.size() << " holdings, " << killed << " processes killed\n";
   EXPECT_GT(found.size(), 20u);
+  return found;
+}
+
+class ExclusiveCrewFaults : public CrewFaults, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, ExclusiveCrewFaults, ::testing::Values("mutex", "unfair"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(ExclusiveCrewFaults, ManyProcessesNeverHoldAtOnce) {
+  testkit::Holdings holdings;
+  for (const auto& [token, holding] : contend_and_kill(GetParam()))
+    holdings.add(holding);
+  holdings.expect_no_overlap();
   EXPECT_TRUE(remain("/lock", 0));
+}
+
+TEST_F(CrewFaults, ManyProcessesNeverHoldMoreThanTheSemaphoreAllows) {
+  const std::map<std::int64_t, Holding> found = contend_and_kill("semaphore");
+  std::ptrdiff_t most = 0;
+  for (const auto& [token, one] : found) {
+    const SteadyClock::time_point now = one.acquired;
+    most = std::max(most, std::count_if(found.begin(), found.end(), [&](const auto& other) {
+                      return other.second.acquired <= now && now <= other.second.last_valid;
+                    }));
+  }
+  EXPECT_EQ(most, semaphore_limit);
+  EXPECT_TRUE(remain("/lock/leases", 0));
+  EXPECT_TRUE(remain("/lock/locks", 0));
 }
 
 }  // namespace
