@@ -132,7 +132,7 @@ class Client {
                     const CallOptions& call = {}) const;
 
   /// Makes sure that `path` and its parents exist; missing ones are created as containers (or persistent nodes, the only
-  /// other choice for `mode`). A lost reply is resolved by trying again.
+  /// other choice for `mode`). A lost reply is resolved by trying again. After an error some of them may have been made.
   void ensure(const Path& path, CreateMode mode = CreateMode::container, const CallOptions& call = {}) const;
   void ensure(const Path& path, CreateMode mode, const CallOptions& call, std::error_code& error) const;
   void async_ensure(const Path& path, CreateMode mode, Handler<void> handler, const CallOptions& call = {}) const;
@@ -188,8 +188,8 @@ class Client {
   void remove(const Path& path, std::int32_t version = any_version, const CallOptions& call = {}) const;
   void remove(const Path& path, std::int32_t version, const CallOptions& call, std::error_code& error) const;
   void async_remove(const Path& path, std::int32_t version, Handler<void> handler, const CallOptions& call = {}) const;
-  /// Guaranteed delete: returns at once and tries in the background until the node is gone (one that somebody makes
-  /// in its place stays). With a session, only while that session lives (its ephemeral nodes go with it).
+  /// Guaranteed delete: returns at once and tries in the background until the node is gone that is there at the first look
+  /// (one that somebody makes in its place after that stays). With a session, only while that session lives (its ephemeral nodes go with it).
   void remove_in_background(const Path& path, std::optional<Session> session = {}) const;
 
   /// Deletes `path` and all that is below it, from the leaves up, whoever made it. Not atomic, but safe against others:

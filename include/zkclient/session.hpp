@@ -24,7 +24,7 @@ class SessionState;
 ///                           may still be alive at the server
 ///   suspended   connected   reconnected within the session's time: same id, nodes and watches are there
 ///   connected   lost        the lease clock ran out, or the server ended the session or refused the credentials
-///   suspended   lost        the same, or the SASL login failed, or nothing was heard for a whole session timeout
+///   suspended   lost        the same, or the SASL login failed, or it was suspended for a whole session timeout
 ///   these three closed      Client::close(); the last state of every session that was not lost before
 ///
 /// `lost` and `closed` are final for a session. After `lost` the Client opens a new session, whose states
@@ -53,8 +53,8 @@ class Session {
   std::chrono::milliseconds timeout() const noexcept;
   /// `lost` from the instant at which the lease clock ran out, even before listeners were told.
   ConnectionState state() const noexcept;
-  /// Fires once, when the session is lost or closed, before the server can have given its nodes to others
-  /// provided that the session holds a lease. Callbacks run on the callback executor.
+  /// Fires once, when the session is lost or closed. If it is lost while it holds a lease: before the server can have
+  /// given its nodes to others. Callbacks run on the callback executor.
   std::stop_token lost() const noexcept;
   /// Until when the server cannot have ended the session, proven by a write that a quorum acknowledged. In
   /// the past when nothing is proven. Only maintained while the session holds leases.

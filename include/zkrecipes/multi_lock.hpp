@@ -47,7 +47,7 @@ class [[nodiscard]] MultiLease {
   std::unique_ptr<State> state_;
 };
 
-/// Several locks at once, of any kind: all or none, under one deadline.
+/// Several locks at once (Mutex, UnfairMutex, SharedMutex in either way): all or none, under one deadline.
 /// Source: Apache Curator's InterProcessMultiLock; there each lock waits for the whole time anew, and in the order given.
 ///
 ///   MultiLock both;

@@ -34,7 +34,7 @@ struct UnfairMutexOptions {
 /// by hand; a guard() or release of a former holder never takes its successor's node for its own. Not guaranteed: any
 /// order, nor that a contender ever gets it (starvation); that a holder that was paused stops in time (use
 /// Lease::token() or guard()). The herd: each release wakes all n waiters, which send n creates, so handing the lock
-/// through n waiters costs n * n / 2 requests.
+/// through n waiters costs n * n / 2 creates.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------

@@ -52,7 +52,7 @@ namespace {
 
 /// One attempt to get leases by one who has the inner mutex, in one session.
 ///
-///   create all nodes and list, in one flight
+///   create all nodes, in one flight, then list
 ///   loop:  decide(list, limit) -> acquired: prove, grant | wait: for a change of list or limit | vanished: start over
 ///
 /// Destroyed without a grant, it has its nodes removed in the background.

@@ -129,6 +129,20 @@ asio::awaitable<void> every_other_operation(Client client) {
 
 TEST_F(AsioTest, EveryOtherOperationCanBeAwaited) { run(every_other_operation(c())); }
 
+asio::awaitable<void> ensemble_operations(Client client, std::string servers) {
+  const auto ignore = [](const zkclient::WatchEvent&) {};
+  const zkclient::EnsembleConfig config = co_await zkclient::async_get_config(client, use_awaitable);
+  const auto watched = co_await zkclient::async_get_config_and_watch(client, ignore, use_awaitable);
+  EXPECT_EQ(watched.value.text, config.text);
+  zkclient::Reconfig change;
+  change.leaving.emplace_back("1");
+  const Error error = co_await error_in(zkclient::async_reconfig(client, change, use_awaitable));
+  EXPECT_EQ(error.operation(), "reconfig");
+  co_await zkclient::async_update_servers(client, servers, use_awaitable);
+}
+
+TEST_F(AsioTest, OperationsOnTheEnsembleCanBeAwaited) { run(ensemble_operations(c(), hosts())); }
+
 asio::awaitable<void> watching_reads(Client client, Box<zkclient::WatchEventType>& events) {
   const auto note = [&events](const zkclient::WatchEvent& event) { events.put(event.type); };
   const zkclient::CreateOptions persistent;
