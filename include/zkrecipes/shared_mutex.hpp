@@ -57,7 +57,8 @@ struct SharedMutexOptions {
 /// downgrade: request or reply lost         nothing: one of the two nodes is there, and tells what happened
 /// downgrade: refused by the server         its error; the lease is unchanged
 /// session lost while downgrading           downgrade throws not_held; Lease::lost() fires
-/// deadline, stop request while downgrading downgrade throws in_doubt; Lease::lost() fires; neither node stays
+/// deadline, stop request while downgrading downgrade throws in_doubt, once it was sent; Lease::lost() fires; neither node
+///                                          stays
 /// client closed while downgrading          downgrade throws closed or in_doubt; Lease::lost() fires
 /// given back while downgrading             async_downgrade ends with not_held; neither node stays
 /// release: request or reply lost           nothing: the deletion is repeated until the node is gone
