@@ -142,16 +142,13 @@ Awaitable<Reply> look_at(ClientPtr client, std::string path, Call call) {
 // The single node, and the child that goes with it: the one made by the same transaction. nullopt: what has its name is
 // no contender's, the directory of another lock for example.
 Awaitable<Result<std::optional<Target>>> find_single(ClientPtr client, std::string directory, Call call) {
+  constexpr int looks = 3;  // A hand-over may come between the look and the list.
   Target target{detail::child_path(directory, single_name)};
-  std::optional<std::int64_t> alone;  // The node that was seen without a holding.
-  for (;;) {
+  for (int look = 0; look < looks; ++look) {
     Reply node = co_await look_at(client, target.node, call);
-    if (node.failed(Errc::no_node)) co_return std::optional<Target>(std::move(target));
+    if (node.failed(Errc::no_node)) break;
     if (!node.ok()) co_return zk::to_error(node, operation, client->stripped(target.node));
     if (!is_sessions(node)) co_return std::optional<Target>();
-    // Seen twice, and no hand-over between the look and the list: somebody else's way of taking it.
-    if (alone == node.stat.czxid) co_return std::optional<Target>(std::move(target));
-    alone = node.stat.czxid;
     Request list = zk::make_request(OpType::children, directory);
     Reply listed = co_await client->perform(std::move(list), call);
     if (listed.failed(Errc::no_node)) continue;
@@ -164,6 +161,20 @@ Awaitable<Result<std::optional<Target>>> find_single(ClientPtr client, std::stri
     }
     target.holding.clear();
   }
+  co_return std::optional<Target>(std::move(target));  // Somebody else's way of taking it, or a busy lock.
+}
+
+// The holding with this name, unless it is over, or was none.
+Awaitable<Result<std::optional<Target>>> find_holding(ClientPtr client, std::string path, Call call) {
+  const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+  Target target{detail::child_path(directory, single_name), path};
+  Reply holding = co_await look_at(client, path, call);
+  if (holding.failed(Errc::no_node)) co_return std::optional<Target>();
+  if (!holding.ok()) co_return zk::to_error(holding, operation, client->stripped(path));
+  Reply node = co_await look_at(client, target.node, call);
+  if (!node.ok() && !node.failed(Errc::no_node)) co_return zk::to_error(node, operation, client->stripped(target.node));
+  const bool is_its_own = node.ok() && is_sessions(node) && node.stat.czxid == holding.stat.czxid;
+  co_return is_its_own ? std::optional<Target>(std::move(target)) : std::nullopt;
 }
 
 // Those of `names` that hold, without nodes that are nobody's.
@@ -201,13 +212,17 @@ Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, 
   const std::string name = path.substr(path.rfind('/') + 1);
   const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
   std::vector<Target> targets = {Target{path}};
-  if (name == single_name || detail::is_holding(name, single_name)) {
+  if (name == single_name) {
     Result<std::optional<Target>> single = co_await find_single(client, directory, call);
     if (!single) co_return single.error();
     const std::optional<Target>& found = *single;
-    const bool asked_for = name == single_name || (found && found->holding == path);
-    if (!asked_for) co_return RevokeOutcome::released;  // That holding is over.
     if (!found) co_return refusal(*client, path);
+    targets = {*found};
+  } else if (detail::is_holding(name, single_name)) {
+    Result<std::optional<Target>> holding = co_await find_holding(client, path, call);
+    if (!holding) co_return holding.error();
+    const std::optional<Target>& found = *holding;
+    if (!found) co_return RevokeOutcome::released;
     targets = {*found};
   } else {
     Reply node = co_await look_at(client, path, call);
