@@ -189,7 +189,7 @@ class Client {
   void remove(const Path& path, std::int32_t version, const CallOptions& call, std::error_code& error) const;
   void async_remove(const Path& path, std::int32_t version, Handler<void> handler, const CallOptions& call = {}) const;
   /// Guaranteed delete: returns at once and tries in the background until the node is gone that is there at the first look
-  /// (one that somebody makes in its place after that stays). With a session, only while that session lives (its ephemeral nodes go with it).
+  /// (one that somebody makes in its place later stays, unless it came while the delete was on its way). With a session, only while that session lives (its ephemeral nodes go with it).
   void remove_in_background(const Path& path, std::optional<Session> session = {}) const;
 
   /// Deletes `path` and all that is below it, from the leaves up, whoever made it. Not atomic, but safe against others:

@@ -168,7 +168,9 @@ int contend(const std::string& kind, const std::string& hosts, std::chrono::mill
       if (!lease.valid()) continue;
       report("acquired", lease.token().value, nanoseconds(acquired));
       SteadyClock::time_point last = acquired;
-      const auto end = acquired + std::chrono::microseconds(random() % 20'000);
+      // Who has to wait for a turn to take one of several comes a while after the one before.
+      const auto longest = kind == "semaphore" ? 200'000U : 20'000U;
+      const auto end = acquired + std::chrono::microseconds(random() % longest);
       do {
         const SteadyClock::time_point now = SteadyClock::now();
         if (!lease.valid()) break;
@@ -576,7 +578,8 @@ TEST_F(CrewFaults, ManyProcessesNeverHoldMoreThanTheSemaphoreAllows) {
                       return other.second.acquired <= now && now <= other.second.last_valid;
                     }));
   }
-  EXPECT_EQ(most, semaphore_limit);
+  EXPECT_LE(most, semaphore_limit);
+  EXPECT_GT(most, 1) << "it never came to the limit, so this proved nothing";
   EXPECT_TRUE(remain("/lock/leases", 0));
   EXPECT_TRUE(remain("/lock/locks", 0));
 }

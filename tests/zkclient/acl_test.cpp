@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -259,35 +260,41 @@ TEST_F(AuthSessionTest, ALostAnswerIsAskedForAgain) {
 
 // The server's refusal overtakes the answers to what was sent before, which it works off all the same.
 TEST_F(AuthSessionTest, WritesOnTheirWayAreInDoubtWhenAnIdentityIsRefused) {
+  constexpr int sets = 300;
+  struct Round {
+    std::vector<std::optional<Errc>> outcomes = std::vector<std::optional<Errc>>(sets);
+    std::atomic<int> done{0};
+    Box<Errc> read;
+    Box<Errc> refused;
+  };
+  std::list<Round> rounds;
   const Client client = proxied();
   client.create("/n", "");
   bool met = false;
-  for (int round = 0; round < 20 && !met; ++round) {
+  while (!met && rounds.size() < 20) {
+    Round& round = rounds.emplace_back();
     const std::int32_t before = client.get("/n").stat.version;
-    constexpr int sets = 300;
-    std::vector<std::optional<Errc>> outcomes(sets);
-    std::atomic<int> done{0};
     proxy.stall(zktesting::Direction::to_server);  // They arrive as one.
-    for (int i = 0; i < sets; ++i) {
-      client.async_set("/n", "x", any_version, [&, i](const Result<zkclient::Stat>& result) {
-        if (!result) outcomes[i] = result.error().errc();
-        ++done;
+    for (std::optional<Errc>& outcome : round.outcomes) {
+      client.async_set("/n", "x", any_version, [&](const Result<zkclient::Stat>& result) {
+        if (!result) outcome = result.error().errc();
+        ++round.done;
       });
     }
-    Box<Errc> read;
-    client.async_get(
-        "/n", [&](const Result<zkclient::NodeData>& result) { read.put(result ? Errc{} : result.error().errc()); });
-    Box<Errc> refused;
-    client.async_add_auth("no-such-scheme", "x",
-                          [&](const Result<void>& result) { refused.put(result ? Errc{} : result.error().errc()); });
+    client.async_get("/n", [&](const Result<zkclient::NodeData>& result) {
+      round.read.put(result ? Errc{} : result.error().errc());
+    });
+    client.async_add_auth("no-such-scheme", "x", [&](const Result<void>& result) {
+      round.refused.put(result ? Errc{} : result.error().errc());
+    });
     proxy.unstall(zktesting::Direction::to_server);
-    EXPECT_EQ(refused.take(), Errc::auth_failed);
-    ASSERT_TRUE(testkit::eventually([&] { return done == sets; }));
-    EXPECT_EQ(read.take(), Errc{}) << "a read is repeated";
+    EXPECT_EQ(round.refused.take(), Errc::auth_failed);
+    ASSERT_TRUE(testkit::eventually([&] { return round.done == sets; }));
+    EXPECT_EQ(round.read.take(), Errc{}) << "a read is repeated";
     client.sync("/");
     const std::int32_t applied = client.get("/n").stat.version - before;
-    const auto succeeded = std::count(outcomes.begin(), outcomes.end(), std::nullopt);
-    const auto in_doubt = std::count(outcomes.begin(), outcomes.end(), Errc::in_doubt);
+    const auto succeeded = std::count(round.outcomes.begin(), round.outcomes.end(), std::nullopt);
+    const auto in_doubt = std::count(round.outcomes.begin(), round.outcomes.end(), Errc::in_doubt);
     EXPECT_EQ(succeeded + in_doubt, sets) << "no other outcome";
     EXPECT_LE(succeeded, applied);
     met = in_doubt > 0;
