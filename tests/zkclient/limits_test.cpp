@@ -133,8 +133,11 @@ TEST_F(LimitsTest, AHundredThousandPipelinedOperations) {
   };
   ASSERT_TRUE(eventually(all_done, 2min)) << done;
   EXPECT_EQ(succeeded, count);
-  GTEST_LOG_(INFO) << (most - before) / count << " bytes per operation at most";
-  EXPECT_LT(most, before + 600'000'000);
+  const std::size_t each = (most - before) / count;
+  GTEST_LOG_(INFO) << each << " bytes per operation at most";
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // What they note down takes several times as much.
+  EXPECT_LT(each, 3000u);
+#endif
 }
 
 constexpr std::size_t window = 2048;  // Of requests that are on their way.
