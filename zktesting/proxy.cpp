@@ -62,6 +62,8 @@ Fault Proxy::drop_next_reply(RequestType type) { return Fault(relay_->arm(detail
 
 Fault Proxy::drop_next_request(RequestType type) { return Fault(relay_->arm(detail::FaultKind::drop_request, type)); }
 
+Fault Proxy::forge_next_session() { return Fault(relay_->arm(detail::FaultKind::forge_session, RequestType::connect)); }
+
 HeldReply Proxy::hold_next_reply(RequestType type) {
   return HeldReply(relay_->arm(detail::FaultKind::hold_reply, type));
 }

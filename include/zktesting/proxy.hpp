@@ -49,7 +49,7 @@ enum class RequestType : std::int32_t {
 /// A fault that was armed. Copies stand for the same fault; it stays armed when they are gone.
 class Fault {
  public:
-  /// Waits until the fault has happened and the connection is cut. False: not within `timeout`.
+  /// Waits until the fault has happened (and the connection is cut, if it does that). False: not within `timeout`.
   [[nodiscard]] bool wait(std::chrono::milliseconds timeout) const;
   /// Whether `wait` would return true at once.
   [[nodiscard]] bool happened() const;
@@ -129,6 +129,9 @@ class Proxy {
   /// The next request of this kind is thrown away: the server never sees it. What was sent before
   /// it is answered (at most 1 s is waited for that), then the connection is closed.
   Fault drop_next_request(RequestType type);
+  /// The next handshake that the server accepts is answered with the id of another session. A client that asked for its
+  /// old session has to see that it did not get it. The connection stays.
+  Fault forge_next_session();
   /// The next reply to a request of this kind is held until released.
   HeldReply hold_next_reply(RequestType type);
 

@@ -218,6 +218,22 @@ TEST_F(SessionTest, AnExpiredSessionIsLostAndReplaced) {
   EXPECT_TRUE(events.empty());
 }
 
+// Whatever made the server give it another one: the session that the nodes and leases belong to is not there.
+TEST_F(SessionTest, AChangedSessionIdAfterReconnectIsALoss) {
+  const Client client = proxied();
+  const Session old = client.connect();
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  zktesting::Fault forged = proxy.forge_next_session();
+  proxy.cut();
+  ASSERT_TRUE(forged.wait(testkit::patience));
+  EXPECT_TRUE(eventually([&] { return old.state() == ConnectionState::lost; }));
+  EXPECT_TRUE(testkit::stopped(old.lost()));
+  const Session next = client.connect({.deadline = testkit::soon()});
+  EXPECT_NE(next, old);
+  EXPECT_NE(next.id(), old.id());
+  EXPECT_TRUE(eventually([&] { return !client.exists("/e"); })) << "nothing is left of a session that was given up";
+}
+
 TEST_F(SessionTest, LostFiresOnce) {
   Client client = proxied();
   const Session session = client.connect();

@@ -120,6 +120,17 @@ TEST_F(ProxyTest, DropsTheReplyToTheHandshake) {
   EXPECT_TRUE(connect().connected());
 }
 
+TEST_F(ProxyTest, ForgesTheSessionOfAHandshake) {
+  WireClient real = connect();
+  Fault fault = proxy_.forge_next_session();
+  const WireClient client(detail::parse_endpoint(proxy_.connect_string()), 10s, long_time, real.session());
+  EXPECT_TRUE(fault.wait(long_time));
+  EXPECT_TRUE(client.connected());
+  EXPECT_NE(client.session().id, real.session().id);
+  EXPECT_TRUE(connect().connected());
+  EXPECT_EQ(proxy_.dropped_replies(), 0u);
+}
+
 TEST_F(ProxyTest, FaultsHappenOneByOneAndCanBeCancelled) {
   Fault first = proxy_.drop_next_reply(RequestType::any);
   Fault second = proxy_.drop_next_reply(RequestType::exists);

@@ -21,6 +21,7 @@ constexpr std::size_t most_output = 4 << 20;
 constexpr std::chrono::milliseconds doom_patience{1000};
 constexpr std::chrono::milliseconds between_connects{20};
 constexpr std::int32_t notification_xid = -1;
+constexpr std::size_t session_id_end = 20;  // In the reply to a handshake.
 
 bool given_up(tcp::socket& socket) {
   pollfd poll{socket.native_handle(), POLLRDHUP, 0};
@@ -188,7 +189,7 @@ void Connection::scan(Half& half) {
     if (step == FrameScanner::Step::need) {
       break;
     }
-    const Verdict verdict = half.way == Way::to_server ? judge_request(half) : judge_reply(half);
+    const Verdict verdict = half.way == Way::to_server ? judge_request(half) : judge_reply(half, position);
     if (verdict != Verdict::pass) {
       break;
     }
@@ -307,7 +308,7 @@ Connection::Verdict Connection::judge_request(Half& half) {
   return Verdict::pass;
 }
 
-Connection::Verdict Connection::judge_reply(Half& half) {
+Connection::Verdict Connection::judge_reply(Half& half, std::size_t position) {
   const FrameScanner::Head& head = half.scanner.head();
   auto type = RequestType::connect;
   if (!head.first) {
@@ -324,8 +325,13 @@ Connection::Verdict Connection::judge_reply(Half& half) {
       doom(fault);
       return Verdict::drop;
     }
-    hold(half, fault);
-    return half.held ? Verdict::hold : Verdict::pass;
+    if (fault->kind == FaultKind::hold_reply) {
+      hold(half, fault);
+      return half.held ? Verdict::hold : Verdict::pass;
+    }
+    char& last_byte = half.input[position + session_id_end - 1];
+    last_byte = static_cast<char>(last_byte ^ 1);
+    fault->mark_happened();
   }
   if (head.first) {
     connect_pending_ = false;

@@ -9,7 +9,7 @@
 
 namespace zktesting::detail {
 
-enum class FaultKind { drop_reply, drop_request, hold_reply };
+enum class FaultKind { drop_reply, drop_request, hold_reply, forge_session };
 
 /// What a test's handle and the relay share.
 struct FaultState {

@@ -6,7 +6,8 @@ namespace zktesting::detail {
 namespace {
 
 constexpr std::size_t length_size = 4;
-constexpr std::size_t head_size = 8;  // xid and type
+constexpr std::size_t head_size = 8;             // xid and type
+constexpr std::size_t handshake_head_size = 16;  // in a reply: version, timeout, session id
 // A four-letter word, read as a length, is greater than any real one.
 constexpr std::uint32_t largest_frame = 0x2000'0000;
 
@@ -32,16 +33,16 @@ FrameScanner::Step FrameScanner::next(std::string_view bytes, std::size_t& posit
   if (length > largest_frame) {
     return Step::not_ours;
   }
-  const std::size_t wanted = first_ ? 0 : std::min<std::size_t>(length, head_size);
+  const std::size_t wanted = std::min<std::size_t>(length, first_ ? handshake_head_size : head_size);
   if (left < length_size + wanted) {
     return Step::need;
   }
   frame_size_ = length_size + length;
   head_ = {.first = first_, .xid = {}, .type = {}};
-  if (wanted >= 4) {
+  if (!first_ && wanted >= 4) {
     head_.xid = static_cast<std::int32_t>(number_at(bytes, position + length_size));
   }
-  if (wanted >= head_size) {
+  if (!first_ && wanted >= head_size) {
     head_.type = static_cast<std::int32_t>(number_at(bytes, position + length_size + 4));
   }
   return Step::head;

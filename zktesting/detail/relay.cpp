@@ -148,7 +148,7 @@ std::shared_ptr<FaultState> Relay::strike(bool reply, RequestType type) {
   }
   auto fault = *found;
   armed_.erase(found);
-  if (fault->kind != FaultKind::hold_reply) {
+  if (fault->kind == FaultKind::drop_reply || fault->kind == FaultKind::drop_request) {
     const std::lock_guard lock(counts_mutex_);
     ++dropped_[fault->kind];
   }
