@@ -168,7 +168,7 @@ class CallLimitsTest : public testkit::ServerTest, public ::testing::WithParamIn
   void expect_prompt(const std::vector<std::chrono::nanoseconds>& delays) {
     const auto best = *std::min_element(delays.begin(), delays.end());
     const auto worst = *std::max_element(delays.begin(), delays.end());
-    EXPECT_LT(best, 500ms);
+    EXPECT_LT(best, 50ms);
     EXPECT_LT(worst, 10s);
     slowest = std::max<std::chrono::nanoseconds>(slowest, worst);
   }
