@@ -24,8 +24,8 @@ namespace {
 
 /// As many children make a queue in which a list costs more than a record. (It gains nothing below about a hundred.)
 constexpr std::size_t long_queue = 100;
-/// Whoever has waited for so long does not know how long the queue has become, and looks for a record first: what that
-/// costs if there is none is little beside such a wait.
+/// Whoever has waited for so long does not know how long the queue has become. So it looks for a record first, and leaves
+/// one to its successor if there is one: only the first of such a row pays for a look in vain.
 constexpr auto long_wait = std::chrono::milliseconds(50);
 
 /// One attempt to get through the queue, with one node in one session.
@@ -202,10 +202,10 @@ class Attempt {
     const Request own_node = proven ? zk::make_request(OpType::exists, node_.path) : existence_check(node_.path);
     const PendingReply looking = spec_.client->launch(own_node, waiter_.call());
     Reply learned;
-    if (step.last_obstacle) {
+    if (by_record) {
+      learned = co_await read_record(step);
+    } else if (step.last_obstacle) {
       children_ = {std::string(name())};
-    } else if (by_record) {
-      learned = co_await read_record(step.node);
     } else {
       learned = co_await list_again();
     }
@@ -214,18 +214,19 @@ class Attempt {
     co_return present.ok() ? std::move(learned) : std::move(present);
   }
 
-  // After `former` has gone: was it the first in the queue, and has it said so? Else the list tells.
-  Awaitable<Reply> read_record(std::string former) {
+  // After `former.node` has gone: was it the first in the queue, as we know or as it has said? Else the list tells.
+  Awaitable<Reply> read_record(const QueueStep former) {
     Request get = zk::make_request(OpType::get, spec_.directory);
     Reply record = co_await spec_.client->perform(std::move(get), waiter_.call());
     if (!record.ok()) co_return record;
+    if (former.last_obstacle || record.data == former.node) {
+      children_ = {std::string(name())};
+    } else {
+      Reply listed = co_await list_again();
+      if (!listed.ok()) co_return listed;
+    }
     const bool ours = record.data.empty() || sequence_of(record.data, spec_.names.exclusive).has_value();
     record_version_ = ours ? std::optional(record.stat.version) : std::nullopt;
-    if (record.data != former) {
-      record = co_await list_again();
-      co_return record;
-    }
-    children_ = {std::string(name())};
     crowded_ = record.stat.children_count > 1;
     co_return record;
   }
