@@ -121,6 +121,7 @@ Options parse(const std::vector<std::string_view>& arguments) {
 
 constexpr const char* ours = "zkrecipes";
 constexpr const char* ahead = "zkrecipes, look-ahead";
+constexpr const char* blocking = "zkrecipes, blocking";
 constexpr const char* raw = "raw st loop";
 constexpr const char* raw_mt = "raw mt loop";
 constexpr const char* curator = "Curator";
@@ -129,7 +130,8 @@ constexpr const char* kazoo = "kazoo";
 struct Peer {
   std::string name;
   std::unique_ptr<bench::LockPeer> locks;
-  int longest_queue;  ///< Each waiter is a thread in the libraries that have no other form. 0: it only cycles.
+  /// Each waiter is a thread in the libraries that have no other form. 1: it drains none. 0: it only cycles.
+  int longest_queue;
 };
 
 /// A program that takes part.
@@ -229,8 +231,9 @@ std::vector<Peer> make_peers(const std::string& server, const std::vector<Progra
     return path.str();
   };
   std::vector<Peer> peers;
-  peers.push_back({ours, bench::make_our_locks(server, folder("ours"), false), 10'000});
-  peers.push_back({ahead, bench::make_our_locks(server, folder("ahead"), true), 1'000});
+  peers.push_back({ours, bench::make_our_locks(server, folder("ours"), bench::Form::asynchronous), 10'000});
+  peers.push_back({ahead, bench::make_our_locks(server, folder("ahead"), bench::Form::look_ahead), 1});
+  peers.push_back({blocking, bench::make_our_locks(server, folder("blocking"), bench::Form::blocking), 1});
   for (const Program& program : programs) {
     std::vector<std::string> command = program.command;
     command.push_back(server);
@@ -306,6 +309,7 @@ class Run {
     ratio(alone_durably, ours, curator, 1.7);
     ratio(alone_durably, ours, raw);
     ratio(alone_durably, ours, raw_mt);
+    ratio(alone_durably, blocking, curator);
     ratio(alone_durably, ours, kazoo);
   }
 
@@ -359,7 +363,7 @@ class Run {
     const std::string what = fmt::format("drain of {}", waiters);
     for (int round = 0; round < options_.rounds; ++round) {
       for (Peer& peer : peers_) {
-        if (waiters > peer.longest_queue || peer.name == ahead) continue;
+        if (waiters > peer.longest_queue) continue;
         peer.locks->queue(waiters);
         if (peer.name == ours && waiters >= long_queue) {  // The only one in this process.
           keep_most(memory_[name_of(what, ours)],
@@ -409,6 +413,8 @@ class Run {
     ratio(alone, ours, curator, 1.9);
     ratio(alone, ours, raw, 0.9);
     ratio(alone, ours, raw_mt);
+    ratio(alone, blocking, curator);
+    ratio(alone, blocking, raw_mt);
     ratio(alone, ours, kazoo);
     for (const int count : options_.contenders) {
       const std::string what = fmt::format("{} contenders", count);
@@ -418,11 +424,13 @@ class Run {
       ratio(what, ours, kazoo);
       ratio(what, ours, raw);
       ratio(what, ahead, ours);
+      ratio(what, blocking, curator);
       ratio(what, raw, curator);  // What is possible at all here.
     }
     ratio("8 readers", ours, curator, 2.0);
     ratio("8 readers", ours, kazoo);
     ratio("8 readers", ours, raw);
+    ratio("8 readers", blocking, curator);
     ratio("8 readers", raw, curator);
     for (const int waiters : drains()) {
       const std::string what = fmt::format("drain of {}", waiters);

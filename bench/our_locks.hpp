@@ -7,7 +7,13 @@
 
 namespace bench {
 
-/// This library, with or without MutexOptions::look_ahead.
-std::unique_ptr<LockPeer> make_our_locks(const std::string& server, const std::string& folder, bool look_ahead);
+/// How the contenders of this library ask for the lock. The waiters of a drain are asynchronous in any case.
+enum class Form {
+  asynchronous,  ///< A handler that got it asks again.
+  look_ahead,    ///< The same, with MutexOptions::look_ahead.
+  blocking,      ///< A thread for each.
+};
+
+std::unique_ptr<LockPeer> make_our_locks(const std::string& server, const std::string& folder, Form form);
 
 }  // namespace bench
