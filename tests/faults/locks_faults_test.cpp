@@ -513,7 +513,19 @@ TEST_P(SingleNodeFaults, ClearingUpLost) {
 
 // --- Downgrade ----------------------------------------------------------------------------------------------------
 
-class DowngradeFaults : public LocksFaults {};
+class DowngradeFaults : public LocksFaults {
+ protected:
+  /// Ends a downgrade that has happened and whose reply does not come until the result is released.
+  zktesting::HeldReply stop_a_downgrade(SharedMutex& mutex, Lease& lease) {
+    auto held = proxy.hold_next_reply(RequestType::multi);
+    std::stop_source stop;
+    auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.stop = stop.get_token()}); }); });
+    EXPECT_TRUE(held.wait(patience));
+    stop.request_stop();
+    EXPECT_EQ(result_of(downgrading), Errc::in_doubt);
+    return held;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Writer, DowngradeFaults, ::testing::Values(&writer));
 
 TEST_P(DowngradeFaults, DowngradeLost) {
@@ -585,12 +597,7 @@ TEST_P(DowngradeFaults, StopWhileDowngrading) {
     return next;
   });
   ASSERT_TRUE(remain(2));
-  auto held = proxy.hold_next_reply(RequestType::multi);
-  std::stop_source stop;
-  auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.stop = stop.get_token()}); }); });
-  ASSERT_TRUE(held.wait(patience));
-  stop.request_stop();
-  EXPECT_EQ(result_of(downgrading), Errc::in_doubt);
+  auto held = stop_a_downgrade(mutex, lease);
   EXPECT_EQ(lease.state(), LeaseState::lost);
   EXPECT_TRUE(stopped(lost));
   result_of(waiting).release();
@@ -604,12 +611,7 @@ TEST_P(DowngradeFaults, HolderThatIsToldWaitsForTheNextOne) {
   SharedMutex mutex(client, lock_path);
   Lease lease = mutex.acquire({.deadline = soon()});
   const std::stop_callback told(lease.lost(), [&] { EXPECT_TRUE(block().valid()); });
-  auto held = proxy.hold_next_reply(RequestType::multi);
-  std::stop_source stop;
-  auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.stop = stop.get_token()}); }); });
-  ASSERT_TRUE(held.wait(patience));
-  stop.request_stop();
-  EXPECT_EQ(result_of(downgrading), Errc::in_doubt);
+  auto held = stop_a_downgrade(mutex, lease);
   held.release();
   client.close();  // Returns when the holder was told.
   expect_nothing_left();
