@@ -86,7 +86,7 @@ class Attempt {
     return outcome_ = Outcome::failed;
   }
 
-  // Sets node_ and children_.
+  // Sets node_, and children_ to the list.
   Awaitable<Reply> enter() {
     Reply connected = co_await waiter_.enter();
     if (!connected.ok()) co_return connected;
@@ -127,9 +127,8 @@ class Attempt {
     }
     node_ = created;
     if (!unknown) waiter_.keeper()->acknowledged(created.sent);  // Else it was read, which proves nothing; see prove().
-    Reply entered = listed;
-    learn(std::move(listed));
-    co_return entered;
+    learn(listed);
+    co_return listed;
   }
 
   // The reply of the create was lost: the node is there and is found by its marker, or it has to be made again.
@@ -151,7 +150,7 @@ class Attempt {
   }
 
   /// What a list, or a record, tells about the queue.
-  void learn(Reply listed) {
+  void learn(Reply& listed) {
     listed_at_ = listed.sent;
     children_ = std::move(listed.names);
     crowded_ = long_queue_ = queue_is_long();
@@ -171,7 +170,7 @@ class Attempt {
 
   Awaitable<Reply> list_again() {
     Reply listed = co_await list();
-    if (listed.ok()) learn(std::move(listed));
+    if (listed.ok()) learn(listed);
     co_return listed;
   }
 
@@ -183,6 +182,7 @@ class Attempt {
     }
     std::shared_ptr<Waiter::NodeWatch> armed = near_node_ == step.node ? std::move(near_) : nullptr;
     near_ = nullptr;
+    children_ = std::vector<std::string>();  // Thousands of waiters need not keep a list of thousands each.
     Reply gone = co_await waiter_.wait_until_gone(child_path(spec_.directory, step.node), std::move(armed));
     if (!gone.ok()) co_return gone;
     const std::shared_ptr<zk::SessionState>& session = waiter_.session();
@@ -235,9 +235,9 @@ class Attempt {
   // (list_is_new_), so that its end may be the grant.
   Awaitable<Reply> look_ahead(const QueueStep step) {
     list_is_new_ = false;
-    std::vector<std::string> others = children_;
-    std::erase(others, step.node);
-    const QueueStep beyond = decide_queue(others, name(), spec_.names);
+    std::erase(children_, step.node);
+    const QueueStep beyond = decide_queue(children_, name(), spec_.names);
+    children_ = std::vector<std::string>();
     if (beyond.kind != QueueStep::Kind::watch) co_return Reply{};
     const auto far = waiter_.make_watch();
     PendingReply near_seen;
@@ -295,8 +295,8 @@ class Attempt {
   Waiter waiter_;
   bool may_exist_ = false;  // The create was sent and not refused.
   std::string marker_;
-  Reply node_;  // Path and Stat of our own node.
-  std::vector<std::string> children_;
+  Reply node_;                                 // Path and Stat of our own node.
+  std::vector<std::string> children_;          // As far as it is known; empty while waiting.
   zkclient::BootClock::time_point listed_at_;  // When the last list was asked for.
   const std::chrono::steady_clock::time_point entered_ = std::chrono::steady_clock::now();
   bool long_queue_ = false;                     // When it was last listed.
