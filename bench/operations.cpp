@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -298,6 +300,39 @@ void add_ratios(bench::Report& report, const std::string& operation) {
   add("pipelined", "mt pipelined", {});
 }
 
+constexpr const char* every = "every operation";
+
+// What all operations have in common: per round, the geometric mean of their rates. Its spread is much smaller.
+bench::Series mean_of(const std::vector<bench::Series>& all, const std::string& row) {
+  bench::Series mean{fmt::format("{}, {}", every, row), {}};
+  std::vector<const bench::Series*> parts;
+  for (const bench::Series& series : all) {
+    if (series.name.ends_with(", " + row)) parts.push_back(&series);
+  }
+  for (std::size_t round = 0; !parts.empty() && round < parts.front()->samples.size(); ++round) {
+    double rates = 0;  // Logarithms.
+    double cpu = 0;
+    for (const bench::Series* part : parts) {
+      rates += std::log(std::max(part->samples[round].cycles_per_second(), 1.0));
+      cpu += part->samples[round].cpu_us_per_cycle();
+    }
+    const auto count = static_cast<double>(parts.size());
+    const double rate = std::exp(rates / count);
+    mean.samples.push_back({std::llround(rate), 1s, std::chrono::microseconds(std::llround(rate * cpu / count))});
+  }
+  return mean;
+}
+
+void add_means(bench::Report& report) {
+  std::vector<bench::Series> means;
+  for (const char* row : {"mt synchronous", "mt pipelined", "st one by one", "st pipelined", "blocking", "pipelined"}) {
+    bench::Series mean = mean_of(report.series, row);
+    if (!mean.samples.empty()) means.push_back(std::move(mean));
+  }
+  std::move(means.begin(), means.end(), std::back_inserter(report.series));
+  add_ratios(report, every);
+}
+
 // --- Memory -------------------------------------------------------------------------------------
 
 std::int64_t our_bytes_per_session(const std::string& server, int count) {
@@ -375,6 +410,7 @@ int run(const Options& options) {
       report.series.push_back(std::move(row.series));
     add_ratios(report, operation);
   }
+  if (options.only.empty()) add_means(report);
   if (!std::filesystem::exists(beside_this_program("raw_operations_mt"))) {
     report.notes.emplace_back(
         "mt: skipped, there was no libzookeeper_mt when this was built. Run scripts/setup.sh --bench, "
