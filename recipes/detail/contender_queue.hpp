@@ -33,10 +33,10 @@ struct QueueSpec {
   bool lists_foreign = false;            ///< Listing shows contenders of other libraries as well.
   std::chrono::nanoseconds trusts_list = young_list;  ///< At what age no more; 0: no grant without another look.
   bool look_ahead = false;                            ///< Watch the one before the nearest as well: see MutexOptions.
-  /// In a long queue, or after a long wait, a holder that goes writes its name into the directory's node, in the same transaction. Whoever
-  /// waits for it reads that, instead of a list as long as the queue: if the record names the one it waited for, nobody
-  /// is before it, for only the first in the queue can write it. Whatever else is found there means: read the list. It
-  /// takes exclusive contenders only, and is not done where the node has data of another kind.
+  /// In a long queue, or after a long wait, a holder that goes writes its name into the directory's node, in the same
+  /// transaction. Whoever waits for it reads that, instead of a list as long as the queue: if the record names the one
+  /// it waited for, nobody is before it, for only the first in the queue can write it. Whatever else is found there
+  /// means: read the list. It takes exclusive contenders only, and is not done where the node has data of another kind.
   bool hands_over = false;
 };
 

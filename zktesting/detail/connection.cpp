@@ -329,9 +329,11 @@ Connection::Verdict Connection::judge_reply(Half& half, std::size_t position) {
       hold(half, fault);
       return half.held ? Verdict::hold : Verdict::pass;
     }
-    char& last_byte = half.input[position + session_id_end - 1];
-    last_byte = static_cast<char>(last_byte ^ 1);
-    fault->mark_happened();
+    if (half.input.size() >= position + session_id_end) {  // No server sends less.
+      char& last_byte = half.input[position + session_id_end - 1];
+      last_byte = static_cast<char>(last_byte ^ 1);
+      fault->mark_happened();
+    }
   }
   if (head.first) {
     connect_pending_ = false;
