@@ -123,15 +123,23 @@ constexpr const char* ours = "zkrecipes";
 constexpr const char* ahead = "zkrecipes, look-ahead";
 constexpr const char* blocking = "zkrecipes, blocking";
 constexpr const char* raw = "raw st loop";
+constexpr const char* raw_record = "raw st loop, record";
 constexpr const char* raw_mt = "raw mt loop";
 constexpr const char* curator = "Curator";
 constexpr const char* kazoo = "kazoo";
 
+/// In which measures somebody takes part.
+struct Parts {
+  bool uncontended = true;
+  bool contended = true;
+  bool readers = true;
+  int longest_queue = 0;  ///< That it drains. Each waiter is a thread in the libraries that have no other form.
+};
+
 struct Peer {
   std::string name;
   std::unique_ptr<bench::LockPeer> locks;
-  /// Each waiter is a thread in the libraries that have no other form. 1: it drains none. 0: it only cycles.
-  int longest_queue;
+  Parts parts;
 };
 
 /// A program that takes part.
@@ -139,7 +147,7 @@ struct Program {
   std::string name;
   std::vector<std::string> command;  ///< Without the server and the folder there.
   const char* folder;
-  int longest_queue;
+  Parts parts;
 };
 
 /// The loop of `lock_cycle` on libzookeeper_mt, which can do nothing else.
@@ -213,13 +221,19 @@ std::vector<Program> find_programs(const Scratch& scratch, bench::Report& report
       programs.push_back(std::move(program));
     }
   };
-  add({raw, {here / "raw_locks"}, "raw", 3'000}, "");
+  add({raw, {here / "raw_locks"}, "raw", {.longest_queue = 3'000}}, "");
+  add({raw_record,
+       {here / "raw_locks", "--record"},
+       "record",
+       {.uncontended = false, .contended = false, .readers = false, .longest_queue = 3'000}},
+      "");
   std::vector<std::string> mt;
   if (fs::exists(here / "raw_mt")) mt.push_back(here / "raw_mt");
-  add({raw_mt, std::move(mt), "mt", 0}, "not built: raw_mt, which needs libzookeeper_mt (scripts/setup.sh --bench)");
-  add({curator, curator_command(scratch), "curator", 3'000},
+  add({raw_mt, std::move(mt), "mt", {.contended = false, .readers = false}},
+      "not built: raw_mt, which needs libzookeeper_mt (scripts/setup.sh --bench)");
+  add({curator, curator_command(scratch), "curator", {.longest_queue = 3'000}},
       "not installed: libcurator-recipes-java, default-jdk-headless");
-  add({kazoo, kazoo_command(), "kazoo", 1'000}, "not installed: python3-kazoo");
+  add({kazoo, kazoo_command(), "kazoo", {.longest_queue = 1'000}}, "not installed: python3-kazoo");
   return programs;
 }
 
@@ -231,20 +245,23 @@ std::vector<Peer> make_peers(const std::string& server, const std::vector<Progra
     return path.str();
   };
   std::vector<Peer> peers;
-  peers.push_back({ours, bench::make_our_locks(server, folder("ours"), bench::Form::asynchronous), 10'000});
-  peers.push_back({ahead, bench::make_our_locks(server, folder("ahead"), bench::Form::look_ahead), 1});
-  peers.push_back({blocking, bench::make_our_locks(server, folder("blocking"), bench::Form::blocking), 1});
+  peers.push_back(
+      {ours, bench::make_our_locks(server, folder("ours"), bench::Form::asynchronous), {.longest_queue = 10'000}});
+  peers.push_back({ahead,
+                   bench::make_our_locks(server, folder("ahead"), bench::Form::look_ahead),
+                   {.uncontended = false, .readers = false}});
+  peers.push_back({blocking, bench::make_our_locks(server, folder("blocking"), bench::Form::blocking), {}});
   for (const Program& program : programs) {
     std::vector<std::string> command = program.command;
     command.push_back(server);
     command.push_back(folder(program.folder));
     std::unique_ptr<bench::LockPeer> locks;
-    if (program.longest_queue == 0) {
+    if (program.name == raw_mt) {
       locks = std::make_unique<MtLoop>(std::move(command));
     } else {
       locks = std::make_unique<bench::ChildLockPeer>(std::move(command));
     }
-    peers.push_back({program.name, std::move(locks), program.longest_queue});
+    peers.push_back({program.name, std::move(locks), program.parts});
   }
   return peers;
 }
@@ -280,12 +297,12 @@ class Run {
   /// False when two were inside at once.
   bool measure() {
     warm_up();
-    compare(alone, [&](Peer& peer) { return peer.locks->cycle(options_.slice); });
+    compare_alone(alone);
     for (const int count : options_.contenders) {
-      compare(fmt::format("{} contenders", count),
+      compare(fmt::format("{} contenders", count), &Parts::contended,
               [&](Peer& peer) { return peer.locks->contend(count, options_.slice); });
     }
-    compare("8 readers", [&](Peer& peer) { return peer.locks->readers(8, options_.slice); });
+    compare("8 readers", &Parts::readers, [&](Peer& peer) { return peer.locks->readers(8, options_.slice); });
     idle_memory_ = bench::resident_bytes();
     for (const int waiters : drains())
       drain(waiters);
@@ -304,7 +321,7 @@ class Run {
   /// The same on a server with fsync.
   void measure_durably() {
     warm_up();
-    compare(alone_durably, [&](Peer& peer) { return peer.locks->cycle(options_.slice); });
+    compare_alone(alone_durably);
     add_series();
     ratio(alone_durably, ours, curator, 1.7);
     ratio(alone_durably, ours, raw);
@@ -317,8 +334,9 @@ class Run {
   void warm_up() {
     const auto end = std::chrono::steady_clock::now() + options_.warmup;
     while (std::chrono::steady_clock::now() < end) {
-      for (Peer& peer : peers_)
-        (void)(peer.longest_queue > 0 ? peer.locks->contend(2, 100ms) : peer.locks->cycle(100ms));
+      for (Peer& peer : peers_) {
+        if (peer.parts.contended) (void)peer.locks->contend(2, 100ms);
+      }
     }
   }
 
@@ -342,16 +360,14 @@ class Run {
 
   /// One slice of everybody per round, in turns.
   template <typename Work>
-  void compare(const std::string& what, Work work) {
+  void compare(const std::string& what, bool Parts::*part, Work work) {
     for (int round = 0; round < options_.rounds; ++round) {
       for (std::size_t i = 0; i < peers_.size(); ++i) {
         Peer& peer = peers_[(i + static_cast<std::size_t>(round)) % peers_.size()];
-        const bool contended = what.ends_with("contenders");
-        if (peer.name == ahead && !contended) continue;  // It would be the same.
-        if (peer.longest_queue == 0 && !what.starts_with(alone)) continue;
+        if (!(peer.parts.*part)) continue;
         const bench::Outcome outcome = work(peer);
         add(name_of(what, peer.name), outcome);
-        if (contended) {
+        if (part == &Parts::contended) {
           const double most = static_cast<double>(std::max<std::int64_t>(outcome.most, 1));
           fairness_[name_of(what, peer.name)] = static_cast<double>(outcome.least) / most;
         }
@@ -359,11 +375,15 @@ class Run {
     }
   }
 
+  void compare_alone(const char* what) {
+    compare(what, &Parts::uncontended, [&](Peer& peer) { return peer.locks->cycle(options_.slice); });
+  }
+
   void drain(int waiters) {
     const std::string what = fmt::format("drain of {}", waiters);
     for (int round = 0; round < options_.rounds; ++round) {
       for (Peer& peer : peers_) {
-        if (waiters > peer.longest_queue) continue;
+        if (waiters > peer.parts.longest_queue) continue;
         peer.locks->queue(waiters);
         if (peer.name == ours && waiters >= long_queue) {  // The only one in this process.
           keep_most(memory_[name_of(what, ours)],
@@ -437,6 +457,8 @@ class Run {
       ratio(what, ours, curator, drain_target(waiters));
       ratio(what, ours, kazoo);
       ratio(what, ours, raw);
+      ratio(what, ours, raw_record);
+      ratio(what, raw_record, curator);  // What is possible at all here.
     }
     const bench::Series* shorter = find(name_of("drain of 100", ours));
     const bench::Series* longest = find(name_of("drain of 10000", ours));

@@ -1,6 +1,9 @@
 // Locks on libzookeeper_st without a library: each contender is a session, all of them in one poll loop. A contender
 // creates its node and lists in one flight, watches the one before it, and lists again when that is gone; its deletes
 // are not awaited. Nothing is recovered: what a library adds is what this leaves out.
+//
+// In a drain with the queue record its delete also writes who left into the path's node, and who was woken reads that
+// instead of the list: the least that a hand-over in a long queue can cost.
 
 #include <poll.h>
 #include <sys/time.h>
@@ -11,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "lock_peer.hpp"
 #include "raw_program.hpp"
@@ -88,16 +92,21 @@ Links connect(const std::string& server, std::size_t count) {
   return links;
 }
 
+/// What a drain's contenders do when they leave and are woken; all others only list.
+enum class Handover { list, record };
+
 /// One contender: calls `granted` when it has the lock, once for each acquire().
 class Contender {
  public:
-  Contender(zhandle_t* handle, std::string parent, bool shares, std::function<void(Contender&)> granted)
+  Contender(zhandle_t* handle, std::string parent, bool shares, Handover handover,
+            std::function<void(Contender&)> granted)
       : handle_(handle),
         parent_(std::move(parent)),
         prefix_(
             parent_ + "/" +
             (shares ? std::string("_c_00000000-0000-4000-8000-000000000000-read-") : std::string(bench::node_name))),
         shares_(shares),
+        handover_(handover),
         granted_(std::move(granted)) {}
 
   void acquire() {
@@ -108,8 +117,15 @@ class Contender {
     list();
   }
   void release() {
-    bench::require_ok(zoo_adelete(handle_, node_.c_str(), -1, &Contender::on_deleted, this), "zoo_adelete");
     ++deleting_;
+    if (handover_ == Handover::list) {
+      bench::require_ok(zoo_adelete(handle_, node_.c_str(), -1, &Contender::on_deleted, this), "zoo_adelete");
+      return;
+    }
+    const std::string_view own = std::string_view(node_).substr(parent_.size() + 1);
+    zoo_delete_op_init(&leaving_[0], node_.c_str(), -1);
+    zoo_set_op_init(&leaving_[1], parent_.c_str(), own.data(), static_cast<int>(own.size()), -1, nullptr);
+    bench::require_ok(zoo_amulti(handle_, 2, leaving_, left_, &Contender::on_deleted, this), "zoo_amulti");
   }
   bool idle() const { return deleting_ == 0; }
   bool queued() const { return queued_; }
@@ -142,7 +158,8 @@ class Contender {
       if (std::strcmp(name, own) < 0 && (before == nullptr || std::strcmp(before, name) < 0)) before = name;
     }
     if (before == nullptr) return granted_(*this);
-    const std::string path = parent_ + "/" + before;
+    before_ = before;
+    const std::string path = parent_ + "/" + before_;
     ok(zoo_awget(handle_, path.c_str(), &Contender::on_gone, this, &Contender::on_watched, this), "get");
   }
   static void on_watched(int code, const char*, int, const Stat*, const void* context) {
@@ -152,7 +169,16 @@ class Contender {
     ok(code, "get");
   }
   static void on_gone(zhandle_t*, int type, int, const char*, void* context) {
-    if (type == ZOO_DELETED_EVENT) self_of(context).list();
+    if (type != ZOO_DELETED_EVENT) return;
+    Contender& self = self_of(context);
+    if (self.handover_ == Handover::list) return self.list();
+    ok(zoo_aget(self.handle_, self.parent_.c_str(), 0, &Contender::on_record, context), "get");
+  }
+  static void on_record(int code, const char* value, int length, const Stat*, const void* context) {
+    if (!ok(code, "get")) return;
+    Contender& self = self_of(context);
+    const bool next = length > 0 && std::string_view(value, static_cast<std::size_t>(length)) == self.before_;
+    return next ? self.granted_(self) : self.list();
   }
   static void on_deleted(int code, const void* context) {
     if (ok(code, "delete")) --self_of(context).deleting_;
@@ -162,15 +188,20 @@ class Contender {
   const std::string parent_;
   const std::string prefix_;
   const bool shares_;
+  const Handover handover_;
   const std::function<void(Contender&)> granted_;
   std::string node_;
+  std::string before_;     // The name of the one that is watched.
+  zoo_op_t leaving_[2]{};  // Until the reply is there.
+  zoo_op_result_t left_[2]{};
   int deleting_ = 0;
   bool queued_ = false;
 };
 
 class RawPeer final : public bench::LockPeer {
  public:
-  RawPeer(const std::string& server, const std::string& folder) : server_(server), folder_(folder) {
+  RawPeer(const std::string& server, const std::string& folder, Handover handover)
+      : server_(server), folder_(folder), handover_(handover) {
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     links_ = connect(server_, 1);
     int created = 0;
@@ -203,7 +234,7 @@ class RawPeer final : public bench::LockPeer {
     };
     for (int i = 0; i <= waiters; ++i) {
       const Link& link = *links_[static_cast<std::size_t>(i) % links_.size()];
-      queue_.push_back(std::make_unique<Contender>(link.handle(), folder_ + "/drain", false, granted));
+      queue_.push_back(std::make_unique<Contender>(link.handle(), folder_ + "/drain", false, handover_, granted));
       queue_.back()->acquire();
       if (i == 0) turn_until([this] { return held_; });
     }
@@ -246,7 +277,7 @@ class RawPeer final : public bench::LockPeer {
     };
     std::vector<std::unique_ptr<Contender>> crew;
     for (const auto& link : links_)
-      crew.push_back(std::make_unique<Contender>(link->handle(), folder_ + lock, shares, granted));
+      crew.push_back(std::make_unique<Contender>(link->handle(), folder_ + lock, shares, Handover::list, granted));
     for (const auto& one : crew)
       one->acquire();
     turn_until([&] {
@@ -266,6 +297,7 @@ class RawPeer final : public bench::LockPeer {
 
   const std::string server_;
   const std::string folder_;
+  const Handover handover_;
   Links links_;
   std::vector<std::unique_ptr<Contender>> queue_;
   bool held_ = false;
@@ -274,8 +306,14 @@ class RawPeer final : public bench::LockPeer {
 
 }  // namespace
 
+// An option before the arguments that all peers have: --record.
 int main(int argc, char** argv) {
-  return bench::lock_peer_main(argc, argv, [](const std::string& server, const std::string& folder) {
-    return std::make_unique<RawPeer>(server, folder);
+  const bool record = argc > 1 && std::string_view(argv[1]) == "--record";
+  if (record) {
+    --argc;
+    ++argv;
+  }
+  return bench::lock_peer_main(argc, argv, [record](const std::string& server, const std::string& folder) {
+    return std::make_unique<RawPeer>(server, folder, record ? Handover::record : Handover::list);
   });
 }
