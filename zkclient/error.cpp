@@ -72,6 +72,22 @@ class Category final : public std::error_category {
     const Entry* entry = find(value);
     return make_error_condition(entry != nullptr ? entry->kind : ErrorKind::precondition);
   }
+  // The conditions of the standard that say the same.
+  bool equivalent(int value, const std::error_condition& condition) const noexcept override {
+    switch (static_cast<Errc>(value)) {
+      case Errc::would_deadlock:
+        if (condition == std::errc::resource_deadlock_would_occur) return true;
+        break;
+      case Errc::deadline_exceeded:
+        if (condition == std::errc::timed_out) return true;
+        break;
+      case Errc::cancelled:
+        if (condition == std::errc::operation_canceled) return true;
+        break;
+      default: break;
+    }
+    return default_error_condition(value) == condition;
+  }
 };
 
 class KindCategory final : public std::error_category {

@@ -12,8 +12,8 @@ enum class Errc {
   // The connection, the session, the call.
   connection_loss = 1,  ///< The connection broke and the retry budget of a read is spent.
   in_doubt,             ///< A write was sent and its reply never came: it may or may not have happened.
-  deadline_exceeded,    ///< The deadline passed; nothing was changed on the server.
-  cancelled,            ///< The caller's stop token fired; nothing was changed on the server.
+  deadline_exceeded,    ///< The deadline passed; nothing was changed on the server. (== std::errc::timed_out)
+  cancelled,            ///< The caller's stop token fired; nothing was changed. (== std::errc::operation_canceled)
   closed,               ///< The client was closed; nothing was changed on the server.
   session_lost,         ///< The session that the call depended on is over, and its ephemeral nodes with it.
   overloaded,           ///< Too many calls or watches are outstanding in this client.
@@ -44,7 +44,7 @@ enum class Errc {
   // What a recipe found.
   not_held = 300,  ///< The lease is no longer held.
   foreign_node,    ///< A node at the recipe's path is not what the recipe put there.
-  would_deadlock,  ///< The caller itself holds what it would wait for.
+  would_deadlock,  ///< The caller itself holds what it would wait for. (== std::errc::resource_deadlock_would_occur)
 };
 
 /// What the caller can do about an error. Compare with a code: `error.code() == ErrorKind::in_doubt`.

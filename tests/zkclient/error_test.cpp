@@ -97,6 +97,15 @@ TEST(ErrorTest, CodesCompareWithKindsThroughErrorCondition) {
   EXPECT_NE(std::error_code(), ErrorKind::retryable);
 }
 
+TEST(ErrorTest, SomeSayWhatTheStandardsConditionsSay) {
+  for (const Expected& expected : all) {
+    const std::error_code code = expected.code;
+    EXPECT_EQ(code == std::errc::resource_deadlock_would_occur, expected.code == Errc::would_deadlock);
+    EXPECT_EQ(code == std::errc::timed_out, expected.code == Errc::deadline_exceeded);
+    EXPECT_EQ(code == std::errc::operation_canceled, expected.code == Errc::cancelled);
+  }
+}
+
 TEST(ErrorTest, CodesOfOtherCategoriesAreNoneOfOurs) {
   const std::error_code foreign(static_cast<int>(Errc::in_doubt), std::generic_category());
   EXPECT_NE(foreign, make_error_code(Errc::in_doubt));
