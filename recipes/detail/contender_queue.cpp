@@ -102,6 +102,7 @@ class Attempt {
   Awaitable<Reply> create_and_list() {
     const std::string uuid = zk::make_uuid();
     marker_ = spec_.layout.marker(uuid, spec_.kind);
+    node_ = Reply();  // The one before, if any, went with the directory.
     Request create = zk::make_request(OpType::create, child_path(spec_.directory, spec_.layout.name(uuid, spec_.kind)));
     create.data = data_;
     create.mode = zkclient::CreateMode::ephemeral_sequential;
@@ -153,19 +154,19 @@ class Attempt {
   void learn(Reply& listed) {
     listed_at_ = listed.sent;
     children_ = std::move(listed.names);
-    crowded_ = long_queue_ = queue_is_long();
+    crowded_ = long_queue_ = lists_contenders(long_queue);
     // What the directory's node holds is known if it is nothing, or what was read there before.
     const bool known = listed.stat.data_length == 0 || record_version_ == listed.stat.version;
     record_version_ = known ? std::optional(listed.stat.version) : std::nullopt;
   }
 
-  // By its contenders: there may be any number of other children.
-  bool queue_is_long() const {
-    if (children_.size() < long_queue) return false;
+  // There may be any number of other children.
+  bool lists_contenders(std::size_t least) const {
+    if (children_.size() < least) return false;
     const auto contends = [&](const std::string& child) {
       return sequence_of(child, spec_.names.exclusive).has_value();
     };
-    return static_cast<std::size_t>(std::count_if(children_.begin(), children_.end(), contends)) >= long_queue;
+    return static_cast<std::size_t>(std::count_if(children_.begin(), children_.end(), contends)) >= least;
   }
 
   Awaitable<Reply> list_again() {
@@ -221,13 +222,14 @@ class Attempt {
     if (!record.ok()) co_return record;
     if (former.last_obstacle || record.data == former.node) {
       children_ = {std::string(name())};
+      crowded_ = record.stat.children_count > 1;
     } else {
       Reply listed = co_await list_again();
       if (!listed.ok()) co_return listed;
+      crowded_ = lists_contenders(2);
     }
     const bool ours = record.data.empty() || sequence_of(record.data, spec_.names.exclusive).has_value();
     record_version_ = ours ? std::optional(record.stat.version) : std::nullopt;
-    crowded_ = record.stat.children_count > 1;
     co_return record;
   }
 

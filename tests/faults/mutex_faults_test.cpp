@@ -292,6 +292,28 @@ TEST_F(MutexFaults, ParentRemovedWhileWaiting) {
   expect_nothing_left();
 }
 
+// The node of the second create is the one that goes.
+TEST_F(MutexFaults, StopWhileCreatedAgainAfterTheParentWasRemoved) {
+  Client client = calm_proxied();
+  client.connect({.deadline = soon()});
+  Mutex mutex(client, "/lock");
+  proxy.refuse(true);
+  auto unseen = proxy.drop_next_reply(RequestType::get_children2);
+  std::stop_source stop;
+  auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon(), .stop = stop.get_token()}); });
+  ASSERT_TRUE(unseen.wait(patience));
+  the_operator().remove_tree("/lock", {.deadline = soon()});
+  auto created = proxy.hold_next_reply(RequestType::create2);
+  proxy.refuse(false);
+  ASSERT_TRUE(created.wait(patience));
+  ASSERT_TRUE(remain(1));
+  stop.request_stop();
+  EXPECT_EQ(failure_of(waiting), Errc::cancelled);
+  created.release();
+  EXPECT_TRUE(remain(0));
+  expect_nothing_left();
+}
+
 // The server removes empty containers whenever it likes, also between the creation of the parent and of the child.
 TEST_F(MutexFaults, ParentRemovedAgainAndAgain) {
   Client client = calm_direct();
@@ -877,7 +899,7 @@ TEST_F(MutexFaults, DeadlineWhileWaiting) {
 }
 
 // The clean-up outlives the call, and the connection.
-TEST_F(MutexFaults, DeadlineWhileWaitingAndDisconnected) {
+TEST_F(MutexFaults, StopWhileWaitingAndDisconnected) {
   Client client = calm_proxied();
   Mutex mutex(client, "/lock");
   Mutex other(the_operator(), "/lock");
