@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "recipes/detail/queue_decider.hpp"
+#include "recipes/detail/refusal.hpp"
 #include "recipes/detail/revocation.hpp"
 #include "recipes/detail/single_node.hpp"
 #include "recipes/detail/waiter.hpp"
@@ -59,6 +60,7 @@ Awaitable<Reply> insist(ClientPtr client, Request request, Call call) {
   do {
     Request again = request;
     reply = co_await client->perform(std::move(again), call);
+    if (reply.failed(Errc::transaction_failed)) reply.error = detail::refusal_of(reply);
   } while (reply.failed(Errc::in_doubt) && !reply.given_up);
   if (reply.failed(Errc::in_doubt)) reply.error = reply.given_up;
   co_return reply;
@@ -71,11 +73,6 @@ bool is_sessions(const Reply& node) {
   return owner != 0 && owner != container && (owner >> 56U) != 0xffU;
 }
 
-bool was_gone(const Reply& reply) {
-  return reply.failed(Errc::no_node) ||
-         (reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == zk::rc::no_node);
-}
-
 Awaitable<Reply> request_revocation(ClientPtr client, Target target, Call call) {
   Request request = zk::make_request(OpType::set, target.node);
   request.data = detail::curator_revocation;
@@ -86,7 +83,6 @@ Awaitable<Reply> request_revocation(ClientPtr client, Target target, Call call) 
         zkclient::Path(target.node), std::string(detail::curator_revocation), zkclient::any_version});
   }
   Reply reply = co_await insist(std::move(client), std::move(request), std::move(call));
-  if (was_gone(reply)) reply.error = Errc::no_node;
   co_return reply;
 }
 
@@ -108,7 +104,7 @@ Awaitable<Result<RevokeOutcome>> break_after_grace(ClientPtr client, Target targ
   Request removal = detail::removal(nodes);
   Reply removed = co_await insist(client, std::move(removal), call);
   if (removed.ok()) co_return RevokeOutcome::broken;
-  if (was_gone(removed)) co_return RevokeOutcome::released;
+  if (removed.failed(Errc::no_node)) co_return RevokeOutcome::released;
   co_return zk::to_error(removed, operation, client->stripped(target.node));
 }
 

@@ -8,8 +8,16 @@
 /// Asking others to give a lock back. Source: "Revocable Shared Locks" in ZooKeeper's recipes; the request is written as
 /// Apache Curator's Revoker does it, so that its holders understand it, and holders of this library understand both.
 ///
-/// The holder learns it by Lease::revoke_requested(), and decides. Its own words in the node are overwritten by the
-/// request; a holder of this library writes them back as soon as it has seen that.
+///   path of a Mutex, RecursiveMutex, SharedMutex       path of an UnfairMutex
+///    |-- _c_<uuid>-lock-0000000007  <- "__REVOKE__"     |-- lock  <- "__REVOKE__"; "unlock" is understood as well
+///    '-- _c_<uuid>-lock-0000000008                      '-- _c_<uuid>-lock  checked: only while this one holds
+///
+/// Invariant: nothing but the data of the contender that was meant is ever written, and no node but its own deleted.
+///
+/// Guaranteed: a contender of this library that holds learns it by Lease::revoke_requested(), and decides; who broke it
+/// is told so only after the node has gone; session, age and token of the contender stay to be listed. Its own words in
+/// the node are overwritten by the request, and written back as soon as it holds and has seen it. Not guaranteed: that it
+/// complies; that a waiter does before it holds; that what it protects is at rest when it was broken.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
@@ -40,6 +48,7 @@ struct RevokeOptions {
 /// A contender's node is ephemeral; no other one, such as the directory of a lock, is written to or deleted.
 /// Blocks for a few round trips, and for up to break_after. Any client may ask. Errors: see the table, invalid_argument
 /// (a negative time, not a contender's node), and those common to all operations of Client.
+/// Thread safety: this and all below may be called from any thread.
 RevokeOutcome revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options = {},
                      const zkclient::CallOptions& call = {});
 /// The same; `handler` is called exactly once, on the callback executor.

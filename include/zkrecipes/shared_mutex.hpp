@@ -59,7 +59,7 @@ struct SharedMutexOptions {
 /// session lost while downgrading           downgrade throws not_held; Lease::lost() fires
 /// deadline, stop request while downgrading downgrade throws in_doubt, once it was sent; Lease::lost() fires; neither node
 ///                                          stays
-/// client closed while downgrading          downgrade throws closed or in_doubt; Lease::lost() fires
+/// client closed while downgrading          downgrade throws closed, in_doubt or not_held; Lease::lost() fires
 /// given back while downgrading             async_downgrade ends with not_held; neither node stays
 /// release: request or reply lost           nothing: the deletion is repeated until the node is gone
 /// deadline, stop request while waiting     deadline_exceeded, cancelled; the node is removed in the background

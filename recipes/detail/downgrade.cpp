@@ -1,5 +1,6 @@
 #include "recipes/detail/downgrade.hpp"
 
+#include "recipes/detail/refusal.hpp"
 #include "recipes/detail/revocation.hpp"
 #include "recipes/detail/sequence.hpp"
 #include "recipes/detail/waiter.hpp"
@@ -161,6 +162,7 @@ Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::strin
     }
     reader->replaced();
   }
+  if (node.failed(Errc::transaction_failed) && !refused(node, zk::rc::no_node)) node.error = refusal_of(node);
   if (node.ok() || refused(node, zk::rc::no_node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;
   if (node.failed(Errc::in_doubt) || node.failed(Errc::not_held)) {
     const std::shared_ptr<zk::ClientCore>& client = readers->client;

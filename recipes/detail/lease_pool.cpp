@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "recipes/detail/refusal.hpp"
 #include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/calls.hpp"
 #include "zkclient/detail/uuid.hpp"
@@ -140,7 +141,7 @@ class Attempt {
         }
         co_return created;
       }
-      if (created.failed(Errc::transaction_failed)) created.error = first_refusal(created);
+      if (created.failed(Errc::transaction_failed)) created.error = refusal_of(created);
       may_exist_ = created.ok() || created.failed(Errc::in_doubt);
       if (created.failed(Errc::no_node)) {
         const zkclient::CreateMode mode = spec_->queue->layout.parent_mode();
@@ -154,13 +155,6 @@ class Attempt {
         own_.push_back(result.path.substr(result.path.rfind('/') + 1));
       co_return created;
     }
-  }
-
-  static Errc first_refusal(const Reply& reply) {
-    for (const int code : reply.codes) {
-      if (code != zk::rc::ok && code != zk::rc::runtime_inconsistency) return zk::rc::to_errc(code);
-    }
-    return Errc::transaction_failed;
   }
 
   // The reply was lost: all nodes are there, or none. It proves nothing; see prove().

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "recipes/detail/refusal.hpp"
 #include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/calls.hpp"
 #include "zkclient/detail/uuid.hpp"
@@ -117,19 +118,12 @@ class Attempt {
       co_return created;
     }
     if (created.ok()) waiter_.keeper()->acknowledged(created.sent);
-    if (created.failed(Errc::transaction_failed)) created.error = why_refused(created);
+    if (created.failed(Errc::transaction_failed)) created.error = refusal_of(created);
     may_exist_ = created.ok() || created.failed(Errc::in_doubt);
     if (!created.failed(Errc::node_exists)) co_return created;
     if (node_.ok()) present_ = watch;
     if (!node_.ok() && !node_.failed(Errc::no_node)) created = node_;  // The read ended for a reason of its own.
     co_return created;
-  }
-
-  static Errc why_refused(const Reply& reply) {
-    for (const int code : reply.codes) {
-      if (code != zk::rc::ok && code != zk::rc::runtime_inconsistency) return zk::rc::to_errc(code);
-    }
-    return Errc::transaction_failed;
   }
 
   // The reply was lost: if one of our nodes is there, so was the other. It proves nothing; see prove().

@@ -362,6 +362,27 @@ TEST_F(RevokeFaults, NoAccess) {
   const Lease lease = mutex.acquire();
   EXPECT_EQ(error_of([&] { revoke_holders(client, mutex.path()); }), Errc::no_auth);
   EXPECT_TRUE(lease.valid());
+  UnfairMutex unfair(the_operator(), "/semaphore/unfair", {.acl = zkclient::read_only_acl()});
+  the_operator().ensure(unfair.path());
+  const Lease single = unfair.acquire();
+  EXPECT_EQ(error_of([&] { revoke_holders(client, unfair.path()); }), Errc::no_auth);
+  EXPECT_TRUE(single.valid());
+}
+
+TEST_F(RevokeFaults, NoRightToBreak) {
+  Client client = direct();
+  Mutex mutex(the_operator(), "/semaphore/lock");
+  UnfairMutex unfair(the_operator(), "/semaphore/unfair");
+  const Lease leases[] = {mutex.acquire(), unfair.acquire()};
+  for (const Lease& lease : leases) {
+    const Path directory = Path(lease.node()).parent();
+    using zkclient::Acl;
+    the_operator().set_acl(directory, {{.permissions = Acl::read | Acl::admin}});
+    EXPECT_EQ(error_of([&] { revoke_holders(client, directory, {.break_after = 0ms}); }), Errc::no_auth);
+    EXPECT_TRUE(stopped(lease.revoke_requested()));
+    EXPECT_TRUE(lease.valid());
+    the_operator().set_acl(directory, zkclient::open_acl());
+  }
 }
 
 // The holder's own words come back in the place of the request only, and of nothing that was written since.
