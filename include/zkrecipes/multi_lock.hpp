@@ -58,18 +58,26 @@ class [[nodiscard]] MultiLease {
 /// included. So two MultiLocks never wait for each other, whatever locks they have in common, by whatever clients, and
 /// in which order they were added.
 ///
-/// Guaranteed: what each lock guarantees; a deadline covers the whole; if one cannot be had, those before it are given
-/// back. If one of those before it is lost while the next one is waited for, the whole ends with not_held. Not
-/// guaranteed: freedom from deadlock for a thread that holds one of the locks by other means, or that adds one lock twice
-/// (refused, as far as paths tell).
+/// Guaranteed: what each lock guarantees; the deadline of a call covers the whole (without one, try_acquire() and
+/// release() give each lock the time of an operation); if one cannot be had, those before it are given back. If one of
+/// those before it is lost while the next one is waited for, the whole ends with not_held. Not guaranteed: freedom from
+/// deadlock for a thread that holds one of the locks by other means, or that adds one lock twice (refused, as far as
+/// paths tell).
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
 /// a lock cannot be had in time             nullopt, or deadline_exceeded; the others are given back
 /// a lock fails while others are held       its error; the others are given back
+/// create lost while others are held        nothing: the node is found by its id, or created again
 /// one is lost while others are waited for  not_held; the others are given back
+/// session lost while others are waited for session_lost, or not_held if the loss of one of those held ends the wait
+///                                          (always if it is of another client); no node stays
 /// one is lost while all are held           MultiLease::lost() fires, valid() is false
-/// stop request                             cancelled; the others are given back
+/// session lost while all are held          MultiLease::lost() fires, once for all; valid() is false
+/// connection breaks while all are held     valid() stays true, but not beyond valid_until(): MultiLease::lost() fires
+///                                          then, before anybody else has one of them
+/// stop request while others are waited for cancelled; the others are given back
+/// client closed                            closed, or not_held as above; leases are lost; the nodes vanish
 ///
 /// The locks must outlive this object, which keeps pointers to them.
 /// Thread safety: acquiring from any thread; not add().

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 
 #include <zkclient/error.hpp>
 
@@ -167,24 +168,30 @@ TEST_F(MultiLockTest, ALockFailsWhileOthersAreHeld) {
 
 // D9: one deadline for the whole, and not one for each lock.
 TEST_F(MultiLockTest, OneDeadlineForAll) {
+  constexpr auto timeout = 3s;
+  constexpr auto freed_after = 1250ms;  // The first one, and after as long again the second one.
   Lease first = a().acquire();
   Lease second = b().acquire();
   Lease third = c().acquire();
   MultiLock lock = all();
   auto waiting = in_thread([&] {
     const auto start = SteadyClock::now();
-    std::optional<MultiLease> leases = lock.try_acquire_for(900ms);
-    EXPECT_GE(SteadyClock::now() - start, 900ms);
-    return leases;
+    const bool acquired = lock.try_acquire_for(timeout).has_value();
+    return std::pair(acquired, SteadyClock::now() - start);
   });
   // From when its time runs at the latest.
   const auto begun = [&] { return a().contenders().size() == 2 || waiting.wait_for(0ms) == std::future_status::ready; };
   ASSERT_TRUE(eventually(begun));
-  for (Lease* held : {&first, &second, &third}) {
-    testkit::let_age(600ms);  // Each is freed well before the time for one would be over.
+  for (Lease* held : {&first, &second}) {
+    testkit::let_age(freed_after);
     held->release();
   }
-  EXPECT_FALSE(result_of(waiting));
+  EXPECT_EQ(waiting.wait_for(testkit::patience), std::future_status::ready) << "whether or not the third one is freed";
+  third.release();
+  const auto [acquired, took] = result_of(waiting);
+  EXPECT_FALSE(acquired);
+  EXPECT_GE(took, timeout);
+  EXPECT_LT(took, 2 * freed_after + timeout) << "the end of a time that begins when the second one is freed";
   EXPECT_TRUE(free());
 }
 
