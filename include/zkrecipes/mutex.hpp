@@ -57,10 +57,11 @@ struct MutexOptions {
 /// client closed                            acquire throws closed; leases are lost; the nodes vanish
 /// foreign child in the directory           ignored
 ///
-/// A path belongs to one recipe: other recipes ignore the mutex's nodes there, or take them for their own. As soon
-/// as a hundred or more wait, or one has waited for more than 50 ms, and until nobody does, whoever gives the lock back
-/// writes its name into the path's node, unless that holds data of another kind: so the next one need not read a list
-/// as long as the queue.
+/// A path belongs to one recipe: other recipes ignore the mutex's nodes there, or take them for their own. If a hundred
+/// or more wait, or if it has waited for more than 50 ms itself and is not alone, whoever gives the lock back writes its
+/// name into the path's node, unless that holds data of another kind: so the next one need not read a list as long as
+/// the queue. Where the server refuses that (no right to write there, or somebody else just has), the node goes one
+/// round trip later, and a try_acquire() right after a lease was dropped may still find it.
 ///
 /// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
 /// The object keeps its client open; a Lease does not, and is lost when the last Client (or Mutex) goes.

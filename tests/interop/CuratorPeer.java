@@ -4,6 +4,7 @@ import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -11,6 +12,7 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
@@ -26,8 +28,9 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 /**
  * Apache Curator as a contender.
  *
- * <p>contend HOSTS ROUNDS KIND:PATH:FOLDER...: contends for all of them at once, ROUNDS times each; KIND is mutex, rw or
- * semaphore-N. Prints "overlaps N". See interop_test.cpp for what is done in FOLDER.
+ * <p>contend HOSTS ROUNDS KIND:PATH:FOLDER:CROWD...: contends for all of them at once, ROUNDS times each; KIND is
+ * mutex, rw or semaphore-N. Prints "overlaps N", "holders N", "readers N", "libraries N". See interop_test.cpp for
+ * them, and for what is done in FOLDER.
  *
  * <p>revoke HOSTS MINE THEIRS: holds the mutex MINE until it is asked to give it back, then asks the holder of THEIRS.
  *
@@ -36,16 +39,35 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  */
 public class CuratorPeer {
   static final AtomicInteger overlaps = new AtomicInteger();
+  static final AtomicInteger mostHolders = new AtomicInteger();
+  static final AtomicInteger mostReaders = new AtomicInteger();
+  static final AtomicInteger mostLibraries = new AtomicInteger();
 
-  static boolean anyWith(String folder, String prefix) {
-    String[] names = new File(folder).list((dir, name) -> name.startsWith(prefix));
-    return names != null && names.length > 0;
+  static String[] names(String folder, String prefix) {
+    return new File(folder).list((dir, name) -> name.startsWith(prefix));
+  }
+
+  /** Waits until everybody has come: who starts quickly would be done before the others. */
+  static void meet(String folder, int crowd) throws Exception {
+    new File(folder, "here-" + UUID.randomUUID()).createNewFile();
+    long began = System.nanoTime();
+    while (names(folder, "here-").length < crowd) {
+      if (System.nanoTime() - began > TimeUnit.SECONDS.toNanos(60)) {
+        throw new IllegalStateException("not everybody has come");
+      }
+      Thread.sleep(10);
+    }
+  }
+
+  /** Part of the experiment: long enough for others to come in. */
+  static void stay() throws InterruptedException {
+    Thread.sleep(ThreadLocalRandom.current().nextInt(2, 6));
   }
 
   static void exclusive(String folder) throws Exception {
     File writer = new File(folder, "writer");
     if (!writer.createNewFile()) overlaps.incrementAndGet();
-    if (anyWith(folder, "reader-")) overlaps.incrementAndGet();
+    if (names(folder, "reader-").length > 0) overlaps.incrementAndGet();
     Path counter = Path.of(folder, "counter");
     int value = Integer.parseInt(Files.readString(counter).trim());
     Files.writeString(counter, Integer.toString(value + 1));
@@ -53,17 +75,24 @@ public class CuratorPeer {
   }
 
   static void shared(String folder) throws Exception {
-    File reader = new File(folder, "reader-" + UUID.randomUUID());
+    File reader = new File(folder, "reader-curator-" + UUID.randomUUID());
     reader.createNewFile();
     if (new File(folder, "writer").exists()) overlaps.incrementAndGet();
+    String[] readers = names(folder, "reader-");
+    long libraries = Arrays.stream(readers).map(name -> name.split("-")[1]).distinct().count();
+    mostReaders.accumulateAndGet(readers.length, Math::max);
+    mostLibraries.accumulateAndGet((int) libraries, Math::max);
+    stay();
     reader.delete();
   }
 
   static void oneOf(String folder, int most) throws Exception {
     File holder = new File(folder, "holder-" + UUID.randomUUID());
     holder.createNewFile();
-    String[] names = new File(folder).list((dir, name) -> name.startsWith("holder-"));
-    if (names.length > most) overlaps.incrementAndGet();
+    int holders = names(folder, "holder-").length;
+    if (holders > most) overlaps.incrementAndGet();
+    mostHolders.accumulateAndGet(holders, Math::max);
+    stay();
     holder.delete();
   }
 
@@ -72,6 +101,8 @@ public class CuratorPeer {
     String kind = parts[0];
     String path = parts[1];
     String folder = parts[2];
+    client.blockUntilConnected(60, TimeUnit.SECONDS);
+    meet(folder, Integer.parseInt(parts[3]));
     for (int i = 0; i < rounds; ++i) {
       if (kind.equals("mutex")) {
         InterProcessMutex mutex = new InterProcessMutex(client, path);
@@ -218,6 +249,9 @@ public class CuratorPeer {
     for (Thread thread : crew) thread.join();
     client.close();
     System.out.println("overlaps " + overlaps.get());
+    System.out.println("holders " + mostHolders.get());
+    System.out.println("readers " + mostReaders.get());
+    System.out.println("libraries " + mostLibraries.get());
     System.exit(failures.get());
   }
 }

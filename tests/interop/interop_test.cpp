@@ -3,8 +3,10 @@
 // In every critical section the following is done in a folder that goes with the path; whoever finds what must not be
 // there counts an overlap:
 //   exclusive   creates the file "writer", looks for "reader-*", counts the file "counter" up
-//   shared      creates a file "reader-<id>", looks for "writer"
-//   semaphore   creates a file "holder-<id>", counts "holder-*"
+//   shared      creates a file "reader-<library>-<id>", looks for "writer", counts "reader-*", stays for 2 to 5 ms
+//   semaphore   creates a file "holder-<id>", counts "holder-*", stays for 2 to 5 ms
+// Each process tells the greatest number of holders and of readers that it saw inside at once, itself included, and of
+// how many libraries the readers were. Nobody begins before a whole CROWD has created files "here-<id>" in the folder.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -14,6 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 
 #include <zkclient/error.hpp>
@@ -55,6 +58,22 @@ Output run(const std::string& command) {
   output.status = ::pclose(pipe);
   return output;
 }
+
+/// The number in the line "WHAT NUMBER" of what a process printed; 0 without such a line.
+int number_of(const std::string& what, const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(what + " ")) return std::atoi(line.c_str() + what.size() + 1);
+  }
+  return 0;
+}
+
+/// The greatest numbers that any process saw inside at once.
+struct Inside {
+  int holders = 0;
+  int readers = 0;
+  int libraries = 0;  // Of the readers.
+};
 
 std::string in_quotes(const std::string& text) { return "'" + text + "'"; }
 
@@ -108,8 +127,8 @@ class Interop : public ::testing::Test {
     if (!fs::exists(made / "counter")) std::ofstream(made / "counter") << 0;
     return made.string();
   }
-  static std::string job(const std::string& kind, const std::string& name) {
-    return " " + in_quotes(kind + ":/" + name + ":" + folder(name));
+  static std::string job(const std::string& kind, const std::string& name, int libraries) {
+    return " " + in_quotes(kind + ":/" + name + ":" + folder(name) + ":" + std::to_string(libraries * peers));
   }
   static int counted(const std::string& name) {
     int count = -1;
@@ -178,17 +197,22 @@ class Interop : public ::testing::Test {
   }
 
   /// Runs `peers` processes of each command at once.
-  static void expect_no_overlap(const std::vector<std::string>& commands) {
+  static Inside expect_no_overlap(const std::vector<std::string>& commands) {
     std::vector<std::future<Output>> processes;
     for (int i = 0; i < peers; ++i) {
       for (const std::string& command : commands)
         processes.push_back(in_thread([=] { return run(command); }));
     }
+    Inside most;
     for (auto& process : processes) {
       const Output output = process.get();
       EXPECT_EQ(output.status, 0) << output.text;
       EXPECT_NE(output.text.find("overlaps 0\n"), std::string::npos) << output.text;
+      most.holders = std::max(most.holders, number_of("holders", output.text));
+      most.readers = std::max(most.readers, number_of("readers", output.text));
+      most.libraries = std::max(most.libraries, number_of("libraries", output.text));
     }
+    return most;
   }
 
  private:
@@ -201,21 +225,27 @@ class Interop : public ::testing::Test {
 TEST_F(Interop, CuratorsLayout) {
   if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
   if (kazoo().empty()) GTEST_SKIP() << "not installed: python3-kazoo";
-  const std::string jobs =
-      job("mutex", "mutex") + job("rw", "shared") + job("semaphore-" + std::to_string(semaphore_size), "semaphore");
-  expect_no_overlap({contend_with(ours()) + jobs, contend_with(curator() + "contend") + jobs,
-                     contend_with(kazoo()) + job("curator", "mutex")});
+  const std::string jobs = job("mutex", "mutex", 3) + job("rw", "shared", 2) +
+                           job("semaphore-" + std::to_string(semaphore_size), "semaphore", 2);
+  const Inside most = expect_no_overlap({contend_with(ours()) + jobs, contend_with(curator() + "contend") + jobs,
+                                         contend_with(kazoo()) + job("curator", "mutex", 3)});
   EXPECT_EQ(counted("mutex"), 3 * peers * rounds());
   EXPECT_EQ(counted("shared"), 2 * peers * rounds() / 2);
+  EXPECT_EQ(most.holders, semaphore_size);
+  EXPECT_GE(most.readers, 2);
+  EXPECT_EQ(most.libraries, 2) << "readers of both have shared";
 }
 
 // The names of kazoo: kazoo as it is, and we.
 TEST_F(Interop, KazoosLayout) {
   if (kazoo().empty()) GTEST_SKIP() << "not installed: python3-kazoo";
-  expect_no_overlap({contend_with(ours()) + job("kazoo-mutex", "kazoo") + job("kazoo-rw", "kazoo-shared"),
-                     contend_with(kazoo()) + job("lock", "kazoo") + job("rw", "kazoo-shared")});
+  const Inside most =
+      expect_no_overlap({contend_with(ours()) + job("kazoo-mutex", "kazoo", 2) + job("kazoo-rw", "kazoo-shared", 2),
+                         contend_with(kazoo()) + job("lock", "kazoo", 2) + job("rw", "kazoo-shared", 2)});
   EXPECT_EQ(counted("kazoo"), 2 * peers * rounds());
   EXPECT_EQ(counted("kazoo-shared"), 2 * peers * rounds() / 2);
+  EXPECT_GE(most.readers, 2);
+  EXPECT_EQ(most.libraries, 2) << "readers of both have shared";
 }
 
 // kazoo's own ReadLock and WriteLock, step by step: a reader of kazoo's never waits with a writer behind it, because it

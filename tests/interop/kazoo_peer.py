@@ -1,9 +1,10 @@
 """kazoo as a contender.
 
-kazoo_peer.py HOSTS ROUNDS KIND:PATH:FOLDER...
+kazoo_peer.py HOSTS ROUNDS KIND:PATH:FOLDER:CROWD...
 
 Contends for all of them at once, ROUNDS times each; KIND is lock, rw (kazoo's own names) or curator (the names of
-Curator's mutex). Prints "overlaps N". See interop_test.cpp for what is done in FOLDER.
+Curator's mutex). Prints "overlaps N", "readers N", "libraries N". See interop_test.cpp for them, and for what is done
+in FOLDER.
 
 kazoo_peer.py HOSTS obey PATH
 
@@ -11,8 +12,10 @@ Each line of the input is "NAME VERB", and is said again when NAME, a contender 
 that; VERB is read, unread, write or unwrite.
 """
 import os
+import random
 import sys
 import threading
+import time
 import uuid
 
 from kazoo.client import KazooClient
@@ -38,6 +41,7 @@ class PatientReadLock(ReadLock):
 
 
 overlaps = 0
+most = {"readers": 0, "libraries": 0}
 failures = 0
 guard = threading.Lock()
 
@@ -48,13 +52,32 @@ def overlap():
         overlaps += 1
 
 
+def note(what, seen):
+    with guard:
+        most[what] = max(most[what], seen)
+
+
+def names(folder, prefix):
+    return [name for name in os.listdir(folder) if name.startswith(prefix)]
+
+
+def meet(folder, crowd):
+    """Waits until everybody has come: who starts quickly would be done before the others."""
+    os.close(os.open(os.path.join(folder, "here-" + uuid.uuid4().hex), os.O_CREAT | os.O_EXCL))
+    end = time.monotonic() + 60
+    while len(names(folder, "here-")) < crowd:
+        if time.monotonic() > end:
+            raise RuntimeError("not everybody has come")
+        time.sleep(0.01)
+
+
 def exclusive(folder):
     writer = os.path.join(folder, "writer")
     try:
         os.close(os.open(writer, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         overlap()
-    if any(name.startswith("reader-") for name in os.listdir(folder)):
+    if names(folder, "reader-"):
         overlap()
     counter = os.path.join(folder, "counter")
     with open(counter) as file:
@@ -68,17 +91,22 @@ def exclusive(folder):
 
 
 def shared(folder):
-    reader = os.path.join(folder, "reader-" + uuid.uuid4().hex)
+    reader = os.path.join(folder, "reader-kazoo-" + uuid.uuid4().hex)
     os.close(os.open(reader, os.O_CREAT | os.O_EXCL))
     if os.path.exists(os.path.join(folder, "writer")):
         overlap()
+    readers = names(folder, "reader-")
+    note("readers", len(readers))
+    note("libraries", len({name.split("-")[1] for name in readers}))
+    time.sleep(random.uniform(0.002, 0.005))  # Part of the experiment: long enough for others to come in.
     os.remove(reader)
 
 
 def contend(client, rounds, job):
     global failures
-    kind, path, folder = job.split(":")
+    kind, path, folder, crowd = job.split(":")
     try:
+        meet(folder, int(crowd))
         for i in range(rounds):
             if kind == "rw" and i % 2 == 1:
                 with PatientReadLock(client, path):
@@ -127,6 +155,8 @@ def main():
         thread.join()
     client.stop()
     print("overlaps", overlaps)
+    for what, seen in most.items():
+        print(what, seen)
     sys.exit(1 if failures else 0)
 
 
