@@ -573,6 +573,9 @@ TEST_F(MutexTest, ContendersFirstToLast) {
   EXPECT_FALSE(contenders[1].holds);
   EXPECT_GT(contenders[1].token, contenders[0].token);
   EXPECT_GE(contenders[1].since, contenders[0].since);
+  const auto now = std::chrono::system_clock::now();
+  EXPECT_GT(contenders[0].since, now - 1h) << "the server's clock is this machine's";
+  EXPECT_LT(contenders[1].since, now + 1h);
   EXPECT_NE(contenders[0].data.find("id=first "), std::string::npos) << contenders[0].data;
   EXPECT_NE(contenders[1].data.find("id=second "), std::string::npos) << contenders[1].data;
   stop.request_stop();
@@ -991,6 +994,39 @@ TEST_F(MutexTest, AShortCriticalSectionSendsNoHeartbeat) {
   // create, list, delete; the watch on the own node only if we were slow.
   const std::size_t watches = proxy.request_count(RequestType::get_data) - watches_before;
   EXPECT_EQ(proxy.request_count(RequestType::any), before + 3 + watches);
+}
+
+constexpr auto shorter = 15s;  // Than it takes the client to give a connection up on which a reply is held.
+
+TEST_F(MutexTest, CreateAndListAreOneFlight) {
+  NEEDS_CONTROL();
+  using zktesting::RequestType;
+  zktesting::Proxy proxy(hosts());
+  client().create("/lock", "");
+  Client own(proxy.connect_string(), {.session_timeout = 60s, .prefix = prefix()});
+  own.connect();
+  Mutex mutex(own, "/lock");
+  auto created = proxy.hold_next_reply(RequestType::create2);
+  auto acquiring = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(created.wait(testkit::patience));
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::get_children2, 1, shorter)) << "before the create's reply";
+  created.release();
+  EXPECT_TRUE(result_of(acquiring).valid());
+}
+
+TEST_F(MutexTest, TheDestructorDoesNotWait) {
+  NEEDS_CONTROL();
+  using zktesting::RequestType;
+  zktesting::Proxy proxy(hosts());
+  Client own(proxy.connect_string(), {.session_timeout = 60s, .prefix = prefix()});
+  Mutex mutex(own, "/lock");
+  std::optional<Lease> lease = mutex.acquire();
+  auto removed = proxy.hold_next_reply(RequestType::remove);
+  auto dropping = in_thread([&] { lease.reset(); });
+  EXPECT_EQ(dropping.wait_for(shorter), std::future_status::ready) << "while nothing is answered";
+  EXPECT_TRUE(removed.wait(testkit::patience));
+  removed.release();
+  EXPECT_TRUE(remain(0));
 }
 
 TEST_F(MutexTest, ALongOneDoes) {
