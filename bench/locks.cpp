@@ -389,9 +389,9 @@ class Run {
           keep_most(memory_[name_of(what, ours)],
                     static_cast<double>(bench::resident_bytes() - idle_memory_) / waiters);
         }
-        const std::uint64_t before = bench::bytes_sent_by(server_.port());
+        const bench::SentBytes before = bench::bytes_sent_by(server_.port());
         const bench::Outcome outcome = peer.locks->drain();
-        const std::uint64_t sent = bench::bytes_sent_by(server_.port()) - before;
+        const std::uint64_t sent = bench::sent_between(before, bench::bytes_sent_by(server_.port()));
         add(name_of(what, peer.name), outcome);
         keep_most(bytes_[name_of(what, peer.name)], static_cast<double>(sent) / waiters);
       }

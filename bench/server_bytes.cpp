@@ -32,17 +32,16 @@ class Diagnosis {
   Diagnosis(const Diagnosis&) = delete;
   Diagnosis& operator=(const Diagnosis&) = delete;
 
-  std::uint64_t bytes_sent(std::uint8_t family, std::uint16_t port) {
+  void add_to(SentBytes& sent, std::uint8_t family, std::uint16_t port) {
     ask(family);
-    std::uint64_t sum = 0;
     for (;;) {
       const ssize_t received = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
       if (received < 0) fail("recv");
       auto left = static_cast<std::uint32_t>(received);
       for (auto* header = reinterpret_cast<nlmsghdr*>(buffer_.data()); NLMSG_OK(header, left);
            header = NLMSG_NEXT(header, left)) {
-        if (header->nlmsg_type == NLMSG_DONE || header->nlmsg_type == NLMSG_ERROR) return sum;
-        sum += bytes_of(*header, port);
+        if (header->nlmsg_type == NLMSG_DONE || header->nlmsg_type == NLMSG_ERROR) return;
+        add_connection(sent, *header, port);
       }
     }
   }
@@ -63,17 +62,17 @@ class Diagnosis {
     if (::send(socket_, &message, sizeof message, 0) < 0) fail("send");
   }
 
-  static std::uint64_t bytes_of(nlmsghdr& header, std::uint16_t port) {
+  static void add_connection(SentBytes& sent, nlmsghdr& header, std::uint16_t port) {
     auto* connection = static_cast<inet_diag_msg*>(NLMSG_DATA(&header));
-    if (ntohs(connection->id.idiag_sport) != port) return 0;
+    if (ntohs(connection->id.idiag_sport) != port) return;
     auto left = static_cast<std::uint32_t>(header.nlmsg_len - NLMSG_LENGTH(sizeof *connection));
     for (auto* item = reinterpret_cast<rtattr*>(connection + 1); RTA_OK(item, left); item = RTA_NEXT(item, left)) {
       if (item->rta_type != INET_DIAG_INFO) continue;
       tcp_info info{};
       std::memcpy(&info, RTA_DATA(item), std::min<std::size_t>(sizeof info, RTA_PAYLOAD(item)));
-      return info.tcpi_bytes_acked;
+      const auto& cookie = connection->id.idiag_cookie;
+      sent[(std::uint64_t{cookie[1]} << 32U) | cookie[0]] = info.tcpi_bytes_acked;
     }
-    return 0;
   }
 
   int socket_;
@@ -82,9 +81,21 @@ class Diagnosis {
 
 }  // namespace
 
-std::uint64_t bytes_sent_by(std::uint16_t port) {
+SentBytes bytes_sent_by(std::uint16_t port) {
   Diagnosis diagnosis;
-  return diagnosis.bytes_sent(AF_INET, port) + diagnosis.bytes_sent(AF_INET6, port);
+  SentBytes sent;
+  diagnosis.add_to(sent, AF_INET, port);
+  diagnosis.add_to(sent, AF_INET6, port);
+  return sent;
+}
+
+std::uint64_t sent_between(const SentBytes& before, const SentBytes& after) {
+  std::uint64_t sum = 0;
+  for (const auto& [connection, bytes] : after) {
+    const auto known = before.find(connection);
+    sum += bytes - (known != before.end() ? known->second : 0);
+  }
+  return sum;
 }
 
 }  // namespace bench

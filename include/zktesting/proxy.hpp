@@ -129,7 +129,7 @@ class Proxy {
   /// The next request of this kind is thrown away: the server never sees it. What was sent before
   /// it is answered (at most 1 s is waited for that), then the connection is closed.
   Fault drop_next_request(RequestType type);
-  /// The next handshake that the server accepts is answered with the id of another session. A client that asked for its
+  /// The next answer to a handshake names the id of another session. A client that asked for its
   /// old session has to see that it did not get it. The connection stays.
   Fault forge_next_session();
   /// The next reply to a request of this kind is held until released.
