@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "recipes/detail/held_nodes.hpp"
 #include "recipes/detail/queue_decider.hpp"
 #include "recipes/detail/refusal.hpp"
 #include "recipes/detail/revocation.hpp"
-#include "recipes/detail/single_node.hpp"
+#include "recipes/detail/single_node_decider.hpp"
 #include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/calls.hpp"
 

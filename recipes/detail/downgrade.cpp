@@ -24,6 +24,11 @@ using zkclient::Transaction;
 
 namespace {
 
+// Because of what `code` says about the writer's node.
+bool refused(const Reply& reply, int code) {
+  return reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == code;
+}
+
 std::string_view name_of(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
 
 // The number as it stands in the name.
@@ -61,11 +66,6 @@ Exchange make_exchange(const QueueSpec& readers, const LeaseCore::Grant& writer)
   return {writer.path, readers.layout.marker(uuid, readers.kind), child_path(readers.directory, name), writer.data};
 }
 
-// Because of what `code` says about the writer's node.
-bool refused(const Reply& reply, int code) {
-  return reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == code;
-}
-
 // The new node's Stat, or why there is none: in_doubt when that is unknown.
 Awaitable<Reply> run_exchange(SpecPtr readers, Exchange& exchange, Waiter& waiter) {
   const std::shared_ptr<zk::ClientCore>& client = readers->client;
@@ -77,17 +77,18 @@ Awaitable<Reply> run_exchange(SpecPtr readers, Exchange& exchange, Waiter& waite
     const Reply read = co_await reading.get();
     Reply exchanged = co_await exchanging.get();
     Reply seen = co_await looking.get();
-    if (refused(exchanged, zk::rc::bad_version) && read.ok()) {
-      exchange.version = read.stat.version;
-      exchange.revoke_requested = exchange.revoke_requested || is_revocation(read.data);
-      continue;
+    switch (decide_exchange(read, exchanged)) {
+      case ExchangeStep::read_again:
+        exchange.version = read.stat.version;
+        exchange.revoke_requested = exchange.revoke_requested || is_revocation(read.data);
+        continue;
+      case ExchangeStep::done:
+        waiter.keeper()->acknowledged(exchanged.sent);
+        if (!seen.ok()) seen.error = Errc::in_doubt;  // It took place, and yet we cannot go on.
+        co_return seen;
+      case ExchangeStep::failed: co_return exchanged;
+      case ExchangeStep::look: break;
     }
-    if (exchanged.ok()) {
-      waiter.keeper()->acknowledged(exchanged.sent);
-      if (!seen.ok()) seen.error = Errc::in_doubt;  // It took place, and yet we cannot go on.
-      co_return seen;
-    }
-    if (!exchanged.failed(Errc::in_doubt) || exchanged.given_up) co_return exchanged;
     Reply found = co_await client->find_marked(readers->directory, exchange.marker, waiter.call());
     if (found.failed(Errc::no_node)) continue;  // Not done: once more.
     if (!found.ok() && !found.failed(Errc::session_lost)) found.error = Errc::in_doubt;
@@ -128,6 +129,12 @@ LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchang
 }
 
 }  // namespace
+
+ExchangeStep decide_exchange(const Reply& read, const Reply& exchanged) {
+  if (exchanged.ok()) return ExchangeStep::done;
+  if (refused(exchanged, zk::rc::bad_version) && read.ok()) return ExchangeStep::read_again;
+  return exchanged.failed(Errc::in_doubt) && !exchanged.given_up ? ExchangeStep::look : ExchangeStep::failed;
+}
 
 bool is_writer_of(const QueueSpec& readers, const LeaseCore& lease) {
   const std::string& path = lease.grant().path;

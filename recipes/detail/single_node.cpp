@@ -1,10 +1,9 @@
 #include "recipes/detail/single_node.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "recipes/detail/refusal.hpp"
+#include "recipes/detail/single_node_decider.hpp"
 #include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/calls.hpp"
 #include "zkclient/detail/uuid.hpp"
@@ -24,13 +23,11 @@ using zkclient::Transaction;
 
 namespace {
 
-constexpr std::string_view prefix = "_c_";
-constexpr std::size_t uuid_size = 36;
-
 /// One attempt to get the node, in one session.
 ///
-///   loop:  create both nodes, read and watch the wanted one, list: in one flight
-///          created -> clear up behind the predecessor, prove, grant | refused: wait until it is gone | unknown: look
+///   loop:  create both nodes, list, read and watch the wanted one: in one flight
+///          decide_flight() -> claim | look: claim what is there, if anything | wait until it is gone, ...
+///   claim: decide_claim()  -> clear up behind the predecessor, prove, grant | vanished: start over
 ///
 /// Destroyed without a grant, it has its nodes removed in the background.
 class Attempt {
@@ -40,7 +37,7 @@ class Attempt {
   Attempt(SingleNodePtr spec, std::string data, Call call)
       : spec_(std::move(spec)),
         data_(std::move(data)),
-        marker_(fmt::format("{}{}-", prefix, zk::make_uuid())),
+        marker_(fmt::format("{}{}-", holding_prefix, zk::make_uuid())),
         holding_(child_path(spec_->directory, marker_ + spec_->name)),
         waiter_(spec_->client, std::move(call)) {}
   ~Attempt() {
@@ -55,21 +52,27 @@ class Attempt {
     Reply reply = co_await waiter_.enter();
     if (!reply.ok()) co_return fail(std::move(reply));
     for (;;) {
-      repeat_ = false;
       reply = co_await create();
-      if (repeat_) continue;
-      if (reply.ok()) co_return co_await claim();
-      if (reply.failed(Errc::no_node)) {
-        reply = co_await spec_->client->ensure(spec_->directory, spec_->parent_mode, spec_->acl, waiter_.call());
-        if (!reply.ok()) co_return fail(std::move(reply));
-        continue;
+      const FlightStep step = decide_flight(reply, node_);
+      const bool taken = step == FlightStep::wait || step == FlightStep::try_again;
+      if (taken && patience == Patience::try_once) co_return outcome_ = Outcome::busy;
+      switch (step) {
+        case FlightStep::claim: waiter_.keeper()->acknowledged(reply.sent); co_return co_await claim();
+        case FlightStep::look:
+          reply = co_await look();
+          if (reply.ok()) co_return co_await claim();
+          if (reply.failed(Errc::no_node)) continue;
+          break;
+        case FlightStep::make_parents:
+          reply = co_await spec_->client->ensure(spec_->directory, spec_->parent_mode, spec_->acl, waiter_.call());
+          break;
+        case FlightStep::wait: reply = co_await wait(); break;
+        case FlightStep::try_again: continue;
+        case FlightStep::failed:
+          if (reply.failed(Errc::transaction_failed)) reply.error = refusal_of(reply);
+          break;
+        case FlightStep::read_failed: reply = std::move(node_); break;
       }
-      if (!reply.failed(Errc::node_exists)) co_return fail(std::move(reply));
-      if (patience == Patience::try_once) co_return outcome_ = Outcome::busy;
-      if (present_ == nullptr) continue;  // It was gone before it could be watched.
-      const std::string node = spec_->node();
-      reply = co_await waiter_.wait_until_gone(node, present_);
-      present_ = nullptr;
       if (!reply.ok()) co_return fail(std::move(reply));
     }
   }
@@ -94,8 +97,7 @@ class Attempt {
     return both;
   }
 
-  // ok: both nodes are there. node_exists: somebody has it, and present_ watches it (null: not any more).
-  // no_node: the directory is missing.
+  // The reply to the create; node_ and listed_ are what was read after it, and present_ watches a node of somebody else.
   Awaitable<Reply> create() {
     // One flight: the server works off a session's requests in order, so what is read is what the create left.
     may_exist_ = true;
@@ -109,30 +111,22 @@ class Attempt {
     Reply created = co_await creating.get();
     listed_ = co_await listing.get();
     node_ = co_await getting.get();
-    present_ = nullptr;
-    const bool lost = created.failed(Errc::in_doubt) && !created.given_up;
-    const bool ours_is_there = created.failed(Errc::transaction_failed) && !created.codes.empty() &&
-                               created.codes.front() == zk::rc::node_exists;
-    if (lost || ours_is_there) {
-      created = co_await recover();
-      co_return created;
-    }
-    if (created.ok()) waiter_.keeper()->acknowledged(created.sent);
-    if (created.failed(Errc::transaction_failed)) created.error = refusal_of(created);
-    may_exist_ = created.ok() || created.failed(Errc::in_doubt);
-    if (!created.failed(Errc::node_exists)) co_return created;
-    if (node_.ok()) present_ = watch;
-    if (!node_.ok() && !node_.failed(Errc::no_node)) created = node_;  // The read ended for a reason of its own.
+    const FlightStep step = decide_flight(created, node_);
+    may_exist_ = step == FlightStep::claim || step == FlightStep::look || created.failed(Errc::in_doubt);
+    present_ = step == FlightStep::wait ? watch : nullptr;
     co_return created;
   }
 
-  // The reply was lost: if one of our nodes is there, so was the other. It proves nothing; see prove().
-  Awaitable<Reply> recover() {
+  Awaitable<Reply> wait() {
+    const std::string node = spec_->node();
+    Reply gone = co_await waiter_.wait_until_gone(node, std::move(present_));
+    co_return gone;
+  }
+
+  // If one of our nodes is there, so was the other. It proves nothing; see prove(). no_node: neither is.
+  Awaitable<Reply> look() {
     Reply found = co_await spec_->client->find_marked(spec_->directory, marker_, waiter_.call());
-    if (found.failed(Errc::no_node)) {
-      repeat_ = true;
-      co_return found;
-    }
+    if (found.failed(Errc::no_node)) co_return found;
     if (!found.ok()) {
       const bool over = found.failed(Errc::session_lost) || found.failed(Errc::closed);
       if (!over) found.error = Errc::in_doubt;
@@ -146,18 +140,22 @@ class Attempt {
     co_return found;
   }
 
-  // Both nodes were created. They are ours if this session owns what is there now.
+  // Both nodes were created.
   Awaitable<Outcome> claim() {
-    if (node_.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
-    if (!node_.ok()) co_return fail(std::move(node_));
-    const bool ours = node_.stat.ephemeral_owner == waiter_.session()->id();
-    if (!ours || (czxid_ != 0 && czxid_ != node_.stat.czxid)) co_return outcome_ = Outcome::vanished;
-    czxid_ = node_.stat.czxid;
-    if (!listed_.ok()) co_return fail(std::move(listed_));
-    if (std::any_of(listed_.names.begin(), listed_.names.end(), [this](const auto& name) { return is_others(name); })) {
-      Reply cleared = co_await clear_up();
-      if (cleared.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
-      if (!cleared.ok()) co_return fail(std::move(cleared));
+    const ClaimStep step = decide_claim({node_, listed_, waiter_.session()->id(), czxid_, own_name(), spec_->name});
+    const bool ours = step != ClaimStep::vanished && step != ClaimStep::wanted_failed;
+    if (ours) czxid_ = node_.stat.czxid;
+    switch (step) {
+      case ClaimStep::prove: break;
+      case ClaimStep::clear_up: {
+        Reply cleared = co_await clear_up();
+        if (cleared.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
+        if (!cleared.ok()) co_return fail(std::move(cleared));
+        break;
+      }
+      case ClaimStep::vanished: co_return outcome_ = Outcome::vanished;
+      case ClaimStep::wanted_failed: co_return fail(std::move(node_));
+      case ClaimStep::list_failed: co_return fail(std::move(listed_));
     }
     Request own_nodes = existence_check(holding_, spec_->node());
     Reply proven = co_await waiter_.prove(std::move(own_nodes));
@@ -167,17 +165,14 @@ class Attempt {
     co_return outcome_ = Outcome::granted;
   }
 
-  /// True for the second nodes of others.
-  bool is_others(const std::string& name) const {
-    return is_holding(name, spec_->name) && child_path(spec_->directory, name) != holding_;
-  }
+  std::string_view own_name() const { return std::string_view(holding_).substr(holding_.rfind('/') + 1); }
 
   // Whoever had the wanted node before has it no more, but what says so may still be there, and let it pass for the
   // holder: somebody deleted the wanted node alone. It may have used that already, and deleted ours with its own; so
   // when it cannot any more, see that ours is still there. no_node: it is not.
   Awaitable<Reply> clear_up() {
     for (const std::string& name : listed_.names) {
-      if (!is_others(name)) continue;
+      if (!is_others(name, own_name(), spec_->name)) continue;
       std::string path = child_path(spec_->directory, name);
       Reply removed;
       do {
@@ -211,7 +206,6 @@ class Attempt {
   const std::string holding_;  // Full path of the node that is ours alone.
   Waiter waiter_;
   bool may_exist_ = false;  // The create was sent and not refused.
-  bool repeat_ = false;     // It got lost.
   std::int64_t czxid_ = 0;
   Reply node_;    // The wanted node, as read after the create.
   Reply listed_;  // The directory, likewise.
@@ -224,11 +218,6 @@ class Attempt {
 }  // namespace
 
 std::string SingleNodeSpec::node() const { return child_path(directory, name); }
-
-bool is_holding(std::string_view name, std::string_view of) {
-  return name.size() == prefix.size() + uuid_size + 1 + of.size() && name.starts_with(prefix) && name.ends_with(of) &&
-         name[prefix.size() + uuid_size] == '-';
-}
 
 Awaitable<Result<LeasePtr>> contend_for_node(SingleNodePtr spec, std::string data, Patience patience, Call call) {
   for (;;) {

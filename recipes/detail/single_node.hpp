@@ -46,7 +46,4 @@ zk::Awaitable<zkclient::Result<LeasePtr>> contend_for_node(SingleNodePtr spec, s
 zk::Awaitable<zkclient::Result<std::optional<Contender>>> read_holder(SingleNodePtr spec, std::string operation,
                                                                       zk::Call call);
 
-/// True for the names of the second nodes.
-bool is_holding(std::string_view name, std::string_view of);
-
 }  // namespace zkrecipes::detail

@@ -42,6 +42,29 @@ TEST(PoolDecider, EveryChildCounts) {
   EXPECT_EQ(decide_pool({"a", "b"}, own, 0), PoolStep::wait);
 }
 
+// In plain words: whoever still has all its nodes holds when there are no more children than the limit allows.
+TEST(PoolDecider, EverySmallPool) {
+  using detail::decide_pool;
+  using detail::PoolStep;
+  const std::vector<std::string> all = {"a", "b", "c", "d", "e"};
+  const auto chosen = [&](unsigned bits) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if ((bits >> i & 1U) != 0) names.push_back(all[i]);
+    }
+    return names;
+  };
+  for (unsigned present = 0; present < 32; ++present) {
+    for (unsigned own = 0; own < 32; ++own) {
+      for (int limit = -1; limit <= 6; ++limit) {
+        PoolStep expected = static_cast<int>(chosen(present).size()) <= limit ? PoolStep::acquired : PoolStep::wait;
+        if (own == 0 || (own & ~present) != 0) expected = PoolStep::vanished;
+        EXPECT_EQ(decide_pool(chosen(present), chosen(own), limit), expected) << present << " " << own << " " << limit;
+      }
+    }
+  }
+}
+
 TEST(PoolLimit, IsCuratorsSharedCount) {
   for (const int limit : {0, 1, 255, 256, 65536, 0x7fffffff})
     EXPECT_EQ(detail::decode_limit(detail::encode_limit(limit)), limit);

@@ -6,10 +6,13 @@
 #include <random>
 #include <shared_mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <zkclient/error.hpp>
 #include <zktesting/expire.hpp>
 
+#include "recipes/detail/downgrade.hpp"
 #include "tests/support/contention.hpp"
 
 namespace zkrecipes {
@@ -44,6 +47,32 @@ concept SharedTimedLockable = requires(T mutex) {
   { mutex.try_lock_shared_until(std::chrono::steady_clock::now()) } -> std::same_as<bool>;
 };
 static_assert(SharedTimedLockable<SharedMutex>);
+
+TEST(ExchangeDecider, EveryOutcome) {
+  namespace zk = zkclient::detail;
+  using detail::decide_exchange;
+  using detail::ExchangeStep;
+  const auto failed = [](Errc code, std::vector<int> codes = {}) {
+    zk::Reply reply;
+    reply.error = code;
+    reply.codes = std::move(codes);
+    return reply;
+  };
+  zk::Reply ended = failed(Errc::in_doubt);
+  ended.given_up = Errc::cancelled;
+  const zk::Reply written = failed(Errc::transaction_failed, {zk::rc::bad_version, zk::rc::runtime_inconsistency});
+  const zk::Reply gone = failed(Errc::transaction_failed, {zk::rc::no_node, zk::rc::runtime_inconsistency});
+  const zk::Reply denied = failed(Errc::transaction_failed, {zk::rc::ok, zk::rc::no_auth});
+  const zk::Reply reads[] = {zk::Reply(), failed(Errc::no_node), failed(Errc::connection_loss), failed(Errc::no_auth)};
+  for (const zk::Reply& read : reads) {
+    EXPECT_EQ(decide_exchange(read, zk::Reply()), ExchangeStep::done);
+    EXPECT_EQ(decide_exchange(read, failed(Errc::in_doubt)), ExchangeStep::look);
+    EXPECT_EQ(decide_exchange(read, written), read.ok() ? ExchangeStep::read_again : ExchangeStep::failed);
+    for (const zk::Reply& reply : {ended, gone, denied, failed(Errc::transaction_failed), failed(Errc::session_lost),
+                                   failed(Errc::closed), failed(Errc::cancelled), failed(Errc::deadline_exceeded)})
+      EXPECT_EQ(decide_exchange(read, reply), ExchangeStep::failed);
+  }
+}
 
 class SharedMutexTest : public testkit::ServerTest {
  protected:
