@@ -21,7 +21,7 @@
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
-/// request or its reply lost                nothing: it is repeated
+/// request or its reply lost                nothing: it is repeated (what broke it may then be told as released)
 /// nobody holds, or not any more            released
 /// holder does not react                    requested; with break_after: broken, and the holder's lost() fires
 /// holder releases while it is broken       released or broken; its successor is untouched in any case

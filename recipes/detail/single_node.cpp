@@ -53,11 +53,11 @@ class Attempt {
     if (!reply.ok()) co_return fail(std::move(reply));
     for (;;) {
       reply = co_await create();
-      const FlightStep step = decide_flight(reply, node_);
+      const FlightStep step = decide_flight(reply, node_, read_later_);
       const bool taken = step == FlightStep::wait || step == FlightStep::try_again;
       if (taken && patience == Patience::try_once) co_return outcome_ = Outcome::busy;
       switch (step) {
-        case FlightStep::claim: waiter_.keeper()->acknowledged(reply.sent); co_return co_await claim();
+        case FlightStep::claim: co_return co_await claim();
         case FlightStep::look:
           reply = co_await look();
           if (reply.ok()) co_return co_await claim();
@@ -109,9 +109,12 @@ class Attempt {
     const PendingReply getting =
         spec_->client->launch_watching(zk::make_request(OpType::get, spec_->node()), waiter_.call(), watch->watch);
     Reply created = co_await creating.get();
+    const zkclient::BootClock::time_point answered = zkclient::BootClock::now();
     listed_ = co_await listing.get();
     node_ = co_await getting.get();
-    const FlightStep step = decide_flight(created, node_);
+    if (created.ok()) waiter_.keeper()->acknowledged(created.sent);
+    read_later_ = listed_.sent > answered || node_.sent > answered;
+    const FlightStep step = decide_flight(created, node_, read_later_);
     may_exist_ = step == FlightStep::claim || step == FlightStep::look || created.failed(Errc::in_doubt);
     present_ = step == FlightStep::wait ? watch : nullptr;
     co_return created;
@@ -205,7 +208,8 @@ class Attempt {
   const std::string marker_;
   const std::string holding_;  // Full path of the node that is ours alone.
   Waiter waiter_;
-  bool may_exist_ = false;  // The create was sent and not refused.
+  bool may_exist_ = false;   // The create was sent and not refused.
+  bool read_later_ = false;  // Not in the order in which it was sent.
   std::int64_t czxid_ = 0;
   Reply node_;    // The wanted node, as read after the create.
   Reply listed_;  // The directory, likewise.

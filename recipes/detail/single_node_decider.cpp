@@ -15,8 +15,8 @@ constexpr std::size_t uuid_size = 36;
 
 }  // namespace
 
-FlightStep decide_flight(const Reply& created, const Reply& wanted) {
-  if (created.ok()) return FlightStep::claim;
+FlightStep decide_flight(const Reply& created, const Reply& wanted, bool read_later) {
+  if (created.ok()) return read_later ? FlightStep::look : FlightStep::claim;
   if (created.failed(Errc::in_doubt)) return created.given_up ? FlightStep::failed : FlightStep::look;
   const bool refused = created.failed(Errc::transaction_failed);
   // Only an earlier try can have made the node that is ours alone.

@@ -14,7 +14,7 @@ namespace zk = zkclient::detail;
 /// watched the one that everybody wants.
 enum class FlightStep {
   claim,         ///< Both are there; see decide_claim().
-  look,          ///< Perhaps they are: the reply was lost, of this try or of an earlier one.
+  look,          ///< Perhaps they are: a reply was lost, of this try or of an earlier one.
   make_parents,  ///< The directory is missing.
   wait,          ///< Somebody has it, and is watched.
   try_again,     ///< Somebody had it, and has not any more.
@@ -22,7 +22,9 @@ enum class FlightStep {
   read_failed,   ///< Somebody has it; why it cannot be watched, the read says.
 };
 
-FlightStep decide_flight(const zk::Reply& created, const zk::Reply& wanted);
+/// `read_later`: a read was sent once more after the create had been answered, so it may tell what this session has made
+/// since for somebody else.
+FlightStep decide_flight(const zk::Reply& created, const zk::Reply& wanted, bool read_later);
 
 /// What is known of both nodes after their creation.
 struct Claim {

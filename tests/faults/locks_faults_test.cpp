@@ -481,6 +481,34 @@ TEST_P(QueueFaults, OwnNodeDeletedJustBeforeTheGrant) {
 class SingleNodeFaults : public LocksFaults {};
 INSTANTIATE_TEST_SUITE_P(Unfair, SingleNodeFaults, ::testing::Values(&unfair));
 
+// The first one's nodes are deleted by hand. What it reads is read again after another contender of its own session has
+// made both nodes anew: it must not take them for its own.
+TEST_P(SingleNodeFaults, ReadRepeatedAfterASiblingHasIt) {
+  for (const RequestType read : {RequestType::get_data, RequestType::get_children2}) {
+    const zkclient::RetryPolicy slow = {.initial = 2s, .jitter = 0};
+    Client client(proxy.connect_string(), {.session_timeout = calm, .retry = slow});
+    client.connect({.deadline = soon()});
+    auto unread = proxy.drop_next_reply(read);
+    auto waiting = in_thread([&] { return acquire(client); });
+    ASSERT_TRUE(unread.wait(patience));
+    Transaction removal;
+    for (const std::string& name : names())
+      removal.remove(Path(lock_path) / name);
+    the_operator().commit(removal);
+    const std::size_t before = proxy.request_count(read);
+    Lease sibling = acquire(client);
+    ASSERT_TRUE(proxy.wait_for_requests(read, before + 2, patience)) << "its own, and the repeated one";
+    client.sync("/", {.deadline = soon()});
+    EXPECT_TRUE(sibling.valid());
+    EXPECT_EQ(names().size(), kind().nodes);
+    sibling.release({.deadline = soon()});
+    Lease first = result_of(waiting);
+    EXPECT_GT(first.token(), sibling.token());
+    first.release({.deadline = soon()});
+    expect_nothing_left();
+  }
+}
+
 // The node of that name is there, and the holder's second one as well; and yet it is not the holder's any more.
 TEST_P(SingleNodeFaults, NodeReplacedWhileDisconnected) {
   Client client = proxied();

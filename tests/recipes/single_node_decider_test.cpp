@@ -90,7 +90,10 @@ TEST(SingleNodeDecider, Flight) {
     for (std::size_t j = 0; j < readings().size(); ++j) {
       const Creation& created = creations()[i];
       const Reading& read = readings()[j];
-      EXPECT_EQ(decide_flight(created.reply, read.reply), created.step.value_or(read.step)) << i << ", " << j;
+      const FlightStep step = created.step.value_or(read.step);
+      EXPECT_EQ(decide_flight(created.reply, read.reply, false), step) << i << ", " << j;
+      const FlightStep later = step == FlightStep::claim ? FlightStep::look : step;
+      EXPECT_EQ(decide_flight(created.reply, read.reply, true), later) << i << ", " << j;
     }
   }
 }
