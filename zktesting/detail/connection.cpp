@@ -1,19 +1,16 @@
 #include "zktesting/detail/connection.hpp"
 
-#include <fmt/format.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-
-#include <boost/asio/buffer.hpp>
+#include <unistd.h>
 
 #include "zktesting/detail/wire_client.hpp"
 
 namespace zktesting::detail {
 namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
+using Event = EventLoop::Event;
 
 /// A slow reader must not make us swallow everything that the other side has.
 constexpr std::size_t most_output = 4 << 20;
@@ -23,37 +20,30 @@ constexpr std::chrono::milliseconds between_connects{20};
 constexpr std::int32_t notification_xid = -1;
 constexpr std::size_t session_id_end = 20;  // In the reply to a handshake.
 
-bool given_up(tcp::socket& socket) {
-  pollfd poll{socket.native_handle(), POLLRDHUP, 0};
+bool given_up(const UniqueFd& socket) {
+  pollfd poll{socket.get(), POLLRDHUP, 0};
   return ::poll(&poll, 1, 0) > 0;
 }
 
-void close_with_reset(tcp::socket& socket) {
-  error_code ignored;
-  socket.set_option(asio::socket_base::linger(true, 0), ignored);
-  socket.close(ignored);
+void send_at_once(const UniqueFd& socket) {
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-void prepare(tcp::socket& socket) {
-  error_code ignored;
-  socket.non_blocking(true, ignored);
-  socket.set_option(tcp::no_delay(true), ignored);
-}
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
-Connection::Connection(Relay& relay, tcp::socket client)
+Connection::Connection(Relay& relay, UniqueFd client)
     : relay_(relay),
+      loop_(*relay.loop()),
       client_(std::move(client)),
-      server_(client_.get_executor()),
       to_server_(Way::to_server, client_, server_),
       to_client_(Way::to_client, server_, client_),
       opaque_(!relay.options().parse),
       announced_(!relay.options().election),
-      doom_timer_(client_.get_executor()),
-      connect_deadline_(Clock::now() + relay.options().connect_patience),
-      connect_timer_(client_.get_executor()) {
-  prepare(client_);
+      connect_deadline_(Clock::now() + relay.options().connect_patience) {
+  send_at_once(client_);
 }
 
 void Connection::proceed() {
@@ -77,27 +67,31 @@ void Connection::connect() {
     reset();
     return;
   }
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) {
+  server_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!server_) {
     reset();
     return;
   }
-  server_.assign(tcp::v4(), fd);
-  prepare(server_);
+  send_at_once(server_);
   state_ = State::connecting;
-  const Endpoint& target = relay_.options().target;
-  server_.async_connect({asio::ip::make_address(target.address), target.port},
-                        [self = shared_from_this()](error_code error) {
-                          if (self->state_ == State::closed) {
-                            return;
-                          }
-                          if (error) {
-                            self->handle_refusal();
-                            return;
-                          }
-                          self->state_ = State::open;
-                          self->proceed();
-                        });
+  const sockaddr_in target = relay_.options().target.to_sockaddr();
+  if (::connect(server_.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0 &&
+      errno != EINPROGRESS) {
+    handle_refusal();
+    return;
+  }
+  loop_.await(server_.get(), Event::writable, [self = shared_from_this()] { self->finish_connect(); });
+}
+
+void Connection::finish_connect() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(server_.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+    handle_refusal();
+    return;
+  }
+  state_ = State::open;
+  proceed();
 }
 
 void Connection::handle_refusal() {
@@ -105,14 +99,10 @@ void Connection::handle_refusal() {
     reset();
     return;
   }
-  error_code ignored;
-  server_.close(ignored);
-  connect_timer_.expires_after(between_connects);
-  connect_timer_.async_wait([self = shared_from_this()](error_code error) {
-    if (!error && self->state_ == State::connecting) {
-      self->state_ = State::fresh;
-      self->connect();
-    }
+  disconnect(server_, false);
+  connect_timer_ = loop_.at(Clock::now() + between_connects, [self = shared_from_this()] {
+    self->state_ = State::fresh;
+    self->connect();
   });
 }
 
@@ -138,15 +128,8 @@ void Connection::await_readable(Half& half) {
     return;
   }
   half.awaiting_readable = true;
-  half.from.async_wait(tcp::socket::wait_read, [self = shared_from_this(), &half](error_code error) {
+  loop_.await(half.from.get(), Event::readable, [self = shared_from_this(), &half] {
     half.awaiting_readable = false;
-    if (self->state_ != State::open) {
-      return;
-    }
-    if (error) {
-      self->reset();
-      return;
-    }
     self->read(half);
   });
 }
@@ -155,16 +138,17 @@ void Connection::read(Half& half) {
   if (relay_.stalled(half.way)) {
     return;
   }
-  error_code error;
   auto& scratch = relay_.scratch();
-  const std::size_t size = half.from.read_some(asio::buffer(scratch), error);
-  if (error == asio::error::eof) {
-    half.ended = true;
-  } else if (error && error != asio::error::would_block && error != asio::error::interrupted) {
+  const ssize_t size = ::read(half.from.get(), scratch.data(), scratch.size());
+  if (size < 0 && !would_block(errno)) {
     reset();
     return;
   }
-  half.input.append(scratch.data(), size);
+  if (size == 0) {
+    half.ended = true;
+  } else if (size > 0) {
+    half.input.append(scratch.data(), static_cast<std::size_t>(size));
+  }
   advance(half);
 }
 
@@ -219,23 +203,21 @@ void Connection::write(Half& half) {
       await_due(half, chunk.due);
       return;
     }
-    error_code error;
-    const std::size_t size =
-        half.to.write_some(asio::buffer(chunk.bytes.data() + chunk.written, chunk.bytes.size() - chunk.written), error);
-    if (error == asio::error::would_block) {
+    const ssize_t sent =
+        ::send(half.to.get(), chunk.bytes.data() + chunk.written, chunk.bytes.size() - chunk.written, MSG_NOSIGNAL);
+    if (sent < 0 && would_block(errno)) {
       half.awaiting_writable = true;
-      half.to.async_wait(tcp::socket::wait_write, [self = shared_from_this(), &half](error_code) {
+      loop_.await(half.to.get(), Event::writable, [self = shared_from_this(), &half] {
         half.awaiting_writable = false;
-        if (self->state_ == State::open) {
-          self->advance(half);
-        }
+        self->advance(half);
       });
       return;
     }
-    if (error) {
+    if (sent < 0) {
       reset();
       return;
     }
+    const auto size = static_cast<std::size_t>(sent);
     relay_.count_bytes(half.way, size);
     chunk.written += size;
     half.output_size -= size;
@@ -250,12 +232,9 @@ void Connection::await_due(Half& half, Clock::time_point due) {
     return;
   }
   half.awaiting_due = true;
-  half.timer.expires_at(due);
-  half.timer.async_wait([self = shared_from_this(), &half](error_code) {
+  half.timer = loop_.at(due, [self = shared_from_this(), &half] {
     half.awaiting_due = false;
-    if (self->state_ == State::open) {
-      self->advance(half);
-    }
+    self->advance(half);
   });
 }
 
@@ -263,8 +242,7 @@ void Connection::propagate_end(Half& half) {
   if (doom_ || !half.ended || half.shut || !half.input.empty() || !half.output.empty()) {
     return;
   }
-  error_code ignored;
-  half.to.shutdown(tcp::socket::shutdown_send, ignored);
+  ::shutdown(half.to.get(), SHUT_WR);
   half.shut = true;
   if (to_server_.shut && to_client_.shut) {
     close();
@@ -352,7 +330,7 @@ void Connection::hold(Half& half, const std::shared_ptr<FaultState>& fault) {
   fault->happened = true;
   fault->resume = [weak_loop = std::weak_ptr(relay_.loop()), weak = weak_from_this()] {
     if (const auto loop = weak_loop.lock()) {
-      asio::post(loop->context(), [weak] {
+      loop->post([weak] {
         if (const auto self = weak.lock()) {
           self->release_held();
         }
@@ -378,12 +356,9 @@ void Connection::doom(const std::shared_ptr<FaultState>& fault) {
     to_server_.output.clear();
     to_server_.output_size = 0;
   }
-  doom_timer_.expires_after(doom_patience + relay_.delay(Way::to_server) + relay_.delay(Way::to_client));
-  doom_timer_.async_wait([self = shared_from_this()](error_code error) {
-    if (!error && self->state_ == State::open) {
-      self->close();
-    }
-  });
+  loop_.cancel(doom_timer_);
+  const auto patience = doom_patience + relay_.delay(Way::to_server) + relay_.delay(Way::to_client);
+  doom_timer_ = loop_.at(Clock::now() + patience, [self = shared_from_this()] { self->close(); });
 }
 
 void Connection::check_doom() {
@@ -400,14 +375,12 @@ void Connection::close() {
   // An orderly end: what the client has been sent is read before the end.
   const auto self = shared_from_this();
   state_ = State::closed;
-  error_code ignored;
-  client_.shutdown(tcp::socket::shutdown_send, ignored);
-  client_.close(ignored);
-  server_.close(ignored);
-  to_server_.timer.cancel();
-  to_client_.timer.cancel();
-  doom_timer_.cancel();
-  connect_timer_.cancel();
+  ::shutdown(client_.get(), SHUT_WR);
+  disconnect(client_, false);
+  disconnect(server_, false);
+  for (const EventLoop::TimerId timer : {to_server_.timer, to_client_.timer, doom_timer_, connect_timer_}) {
+    loop_.cancel(timer);
+  }
   to_client_.held.reset();
   relay_.forget(self);
   if (doom_) {
@@ -415,12 +388,23 @@ void Connection::close() {
   }
 }
 
+void Connection::disconnect(UniqueFd& socket, bool with_reset) {
+  if (!socket) {
+    return;
+  }
+  if (with_reset) {
+    const linger at_once{1, 0};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
+  loop_.forget(socket.get());
+  socket.reset();
+}
+
 void Connection::reset() {
   if (state_ != State::closed) {
-    close_with_reset(client_);
-    if (server_.is_open()) {
-      close_with_reset(server_);
-    }
+    const auto self = shared_from_this();
+    disconnect(client_, true);
+    disconnect(server_, true);
     close();
   }
 }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <memory>
 #include <string>
@@ -20,7 +18,7 @@ namespace zktesting::detail {
 /// a stall takes effect at once.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Relay& relay, boost::asio::ip::tcp::socket client);
+  Connection(Relay& relay, UniqueFd client);
 
   /// Does whatever can be done now: to be called when a stall has begun or ended.
   void proceed();
@@ -35,12 +33,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   /// One direction.
   struct Half {
-    Half(Way which, boost::asio::ip::tcp::socket& source, boost::asio::ip::tcp::socket& sink)
-        : way(which), from(source), to(sink), timer(source.get_executor()) {}
+    Half(Way which, UniqueFd& source, UniqueFd& sink) : way(which), from(source), to(sink) {}
 
     const Way way;
-    boost::asio::ip::tcp::socket& from;
-    boost::asio::ip::tcp::socket& to;
+    UniqueFd& from;
+    UniqueFd& to;
     std::string input;         ///< Read, not yet looked at.
     std::deque<Chunk> output;  ///< To be written.
     std::size_t output_size = 0;
@@ -53,12 +50,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool awaiting_due = false;
     bool ended = false;  ///< The source will send no more.
     bool shut = false;   ///< The sink was told so.
-    boost::asio::steady_timer timer;
+    EventLoop::TimerId timer = 0;
   };
   enum class Verdict { pass, hold, drop };
   enum class State { fresh, connecting, open, closed };
 
   void connect();
+  void finish_connect();
   void handle_refusal();
   void advance(Half& half);
   void read(Half& half);
@@ -76,11 +74,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void release_held();
   void doom(const std::shared_ptr<FaultState>& fault);
   void check_doom();
+  void disconnect(UniqueFd& socket, bool with_reset);
   void close();
 
   Relay& relay_;  ///< Not to be used once closed.
-  boost::asio::ip::tcp::socket client_;
-  boost::asio::ip::tcp::socket server_;
+  EventLoop& loop_;
+  UniqueFd client_;
+  UniqueFd server_;
   Half to_server_;
   Half to_client_;
   State state_ = State::fresh;
@@ -90,9 +90,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unordered_map<std::int32_t, RequestType> pending_;  ///< By xid.
   bool connect_pending_ = false;
   std::shared_ptr<FaultState> doom_;  ///< What this connection will die of.
-  boost::asio::steady_timer doom_timer_;
+  EventLoop::TimerId doom_timer_ = 0;
   Clock::time_point connect_deadline_;
-  boost::asio::steady_timer connect_timer_;
+  EventLoop::TimerId connect_timer_ = 0;
 };
 
 }  // namespace zktesting::detail

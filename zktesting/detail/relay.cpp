@@ -9,9 +9,6 @@
 namespace zktesting::detail {
 namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-
 bool is_any(RequestType type) { return type != RequestType::connect && type != RequestType::ping; }
 
 bool matches(RequestType wanted, RequestType type) {
@@ -31,10 +28,7 @@ void for_each_way(Direction direction, Function function) {
 }  // namespace
 
 Relay::Relay(std::shared_ptr<EventLoop> loop, RelayOptions options)
-    : loop_(std::move(loop)),
-      options_(std::move(options)),
-      endpoint_{options_.listen_address, 0},
-      acceptor_(loop_->context()) {
+    : loop_(std::move(loop)), options_(std::move(options)), endpoint_{options_.listen_address, 0} {
   if (endpoint_.address.empty()) {
     endpoint_.address = random_loopback_address();
   }
@@ -49,42 +43,30 @@ Relay::~Relay() {
 }
 
 void Relay::listen() {
-  UniqueFd fd = listen_on(endpoint_);
+  listener_ = listen_on(endpoint_);
   // Only once: other threads may be reading it when the relay listens again, at the same place.
-  if (endpoint_.port == 0) endpoint_ = local_endpoint(fd.get());
-  acceptor_.assign(tcp::v4(), fd.get());
-  std::ignore = fd.release();
-  listening_ = std::make_shared<bool>(true);
+  if (endpoint_.port == 0) endpoint_ = local_endpoint(listener_.get());
   accept_some();
 }
 
 void Relay::stop_listening() {
-  listening_.reset();
-  boost::system::error_code ignored;
-  acceptor_.close(ignored);
+  if (!listener_) return;
+  loop_->forget(listener_.get());
+  listener_.reset();
 }
 
 void Relay::accept_some() {
-  // accept4 by hand: Asio's accept leaves out close-on-exec.
   for (;;) {
-    UniqueFd fd(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
+    UniqueFd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!client) {
       break;
     }
     ++accepted_;
-    tcp::socket client(loop_->context());
-    client.assign(tcp::v4(), fd.get());
-    std::ignore = fd.release();
     auto connection = std::make_shared<Connection>(*this, std::move(client));
     connections_.insert(connection);
     connection->proceed();
   }
-  acceptor_.async_wait(tcp::acceptor::wait_read,
-                       [this, listening = std::weak_ptr(listening_)](boost::system::error_code error) {
-                         if (!error && listening.lock()) {
-                           accept_some();
-                         }
-                       });
+  loop_->await(listener_.get(), EventLoop::Event::readable, [this] { accept_some(); });
 }
 
 void Relay::reset_all() {
@@ -102,7 +84,7 @@ void Relay::refuse(bool on) {
   loop_->run([this, on] {
     if (on) {
       stop_listening();
-    } else if (!acceptor_.is_open()) {
+    } else if (!listener_) {
       listen();
     }
   });

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <boost/asio/ip/tcp.hpp>
 #include <condition_variable>
 #include <list>
 #include <map>
@@ -89,8 +88,7 @@ class Relay {
   Endpoint endpoint_;
 
   // On the loop's thread only.
-  boost::asio::ip::tcp::acceptor acceptor_;
-  std::shared_ptr<bool> listening_;  ///< A handler of a former listener must do nothing.
+  UniqueFd listener_;
   std::set<std::shared_ptr<Connection>> connections_;
   std::list<std::shared_ptr<FaultState>> armed_;
   std::array<bool, 2> stalled_{};
