@@ -44,7 +44,7 @@ void drop(std::unique_ptr<ClaimState> state) noexcept {
       *taken.abandoned = true;
       const LeaseState now = taken.lease->state();
       if (now != LeaseState::held && now != LeaseState::uncertain) return;  // Over already.
-      core->spec().client->spawn(QueueCore::give_back_abandoned(core, std::move(taken)));
+      zk::spawn(QueueCore::give_back_abandoned(core, std::move(taken)));
     });
   } catch (...) {
     // Out of memory: it goes back when its session ends.

@@ -327,7 +327,7 @@ void start_serving(const std::shared_ptr<zk::ClientCore>& client, const std::sha
       serving->stop.reset();
       (*handler)(std::move(result));
     };
-    client->spawn(CommitServer::serve(serving->server, std::move(limits), open, std::move(finished)));
+    zk::spawn(CommitServer::serve(serving->server, std::move(limits), open, std::move(finished)));
   });
   if (!accepted) (*handler)(Error(Errc::closed, serve_operation, path));
 }

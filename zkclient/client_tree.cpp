@@ -68,7 +68,7 @@ void Client::async_remove_tree(const Path& path, Handler<void> handler, const Ca
 void Client::remove_in_background(const Path& path, std::optional<Session> session) const {
   auto state = session ? std::const_pointer_cast<detail::SessionState>(session->impl()) : nullptr;
   impl()->loop()->post(
-      [core = impl(), full = impl()->full(path), state] { core->spawn(core->remove_this_one(full, state)); });
+      [core = impl(), full = impl()->full(path), state] { detail::spawn(core->remove_this_one(full, state)); });
 }
 
 }  // namespace zkclient

@@ -347,9 +347,9 @@ DrivePtr CommitDriver::start(std::string id, TransactionHeader header, LoopTime 
   started->deadline = deadline;
   started->owner = owner;
   started->unwanted = std::move(unwanted);
-  started->wake = std::make_shared<zk::Signal>(tree_->client->context());
+  started->wake = std::make_shared<zk::Signal>(tree_->client->events());
   active_.emplace(started->id, started);
-  tree_->client->spawn(drive(shared_from_this(), started));
+  zk::spawn(drive(shared_from_this(), started));
   return started;
 }
 

@@ -189,7 +189,7 @@ void CommitServer::take_up(const std::string& id, std::optional<LoggedTransactio
     }
   }
   served_.emplace(id, served);
-  tree_->client->spawn(handle(shared_from_this(), served));
+  zk::spawn(handle(shared_from_this(), served));
 }
 
 Awaitable<void> CommitServer::handle(std::shared_ptr<CommitServer> self, ServedPtr served) {
@@ -226,7 +226,7 @@ Awaitable<void> CommitServer::attend() {
     }
     if (next_sweep_ && std::chrono::steady_clock::now() >= *next_sweep_) {
       next_sweep_ = from_now(scattered(setup_.sweep_interval));
-      if (present && !std::exchange(sweeping_, true)) tree_->client->spawn(sweep(shared_from_this()));
+      if (present && !std::exchange(sweeping_, true)) zk::spawn(sweep(shared_from_this()));
     }
     std::optional<LoopTime> next = next_sweep_;
     if (deadline_) next = std::min(next.value_or(*deadline_), *deadline_);

@@ -218,7 +218,7 @@ Roster::~Roster() {
 
 void Roster::follow() {
   if (std::exchange(state_->followed, true)) return;
-  state_->tree->client->spawn(watch(state_));
+  zk::spawn(watch(state_));
 }
 
 Roster::Absence Roster::absence(const std::vector<std::string>& names,

@@ -54,7 +54,7 @@ std::optional<FailedOperation> failed_operation(zk::Reply& reply);
 class Wake {
  public:
   explicit Wake(std::shared_ptr<zk::ClientCore> client)
-      : client_(std::move(client)), signal_(std::make_shared<zk::Signal>(client_->context())) {}
+      : client_(std::move(client)), signal_(std::make_shared<zk::Signal>(client_->events())) {}
 
   struct NodeWatch {
     std::optional<zkclient::WatchEventType> event = {};

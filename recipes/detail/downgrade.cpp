@@ -104,7 +104,7 @@ constexpr auto telling_patience = std::chrono::seconds(1);
 Awaitable<void> discard(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::SessionState> session,
                         Exchange exchange, std::shared_ptr<zk::CancelScope> told) {
   {
-    zk::Signal wake(client->context());
+    zk::Signal wake(client->events());
     const zk::CancelScope::Guard telling(told, [&wake] { wake.set(); });
     const auto observer = session->observe([&wake, raw = session.get()] {
       if (raw->over()) wake.set();
@@ -176,7 +176,7 @@ Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::strin
     const auto told = std::make_shared<zk::CancelScope>();
     const bool telling = held->lose([client, told] { client->loop()->post([told] { told->request(); }); });
     if (!telling) told->request();  // It was given back.
-    client->spawn(discard(client, held->session(), exchange, told));
+    zk::spawn(discard(client, held->session(), exchange, told));
   } else {
     held->resume();
   }

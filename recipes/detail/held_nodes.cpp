@@ -96,8 +96,8 @@ void remove_in_background(const std::shared_ptr<zk::ClientCore>& client,
   zk::Call call;
   call.bound = session;
   auto pending = client->launch(removal(nodes), call);
-  client->spawn([](std::shared_ptr<zk::ClientCore> core, std::shared_ptr<zk::SessionState> owner, HeldNodes held,
-                   zk::PendingReply first) -> Awaitable<void> {
+  zk::spawn([](std::shared_ptr<zk::ClientCore> core, std::shared_ptr<zk::SessionState> owner, HeldNodes held,
+               zk::PendingReply first) -> Awaitable<void> {
     Reply reply = co_await first.get();
     co_await finish_removal(std::move(core), std::move(owner), std::move(held), std::move(reply));
   }(client, session, std::move(nodes), std::move(pending)));
@@ -105,7 +105,7 @@ void remove_in_background(const std::shared_ptr<zk::ClientCore>& client,
 
 Awaitable<void> pause_before_retry(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::SessionState> session,
                                    std::chrono::milliseconds pause) {
-  zk::Signal wake(client->context());
+  zk::Signal wake(client->events());
   const auto observer = session->observe([&wake, raw = session.get()] {
     if (raw->over()) wake.set();
   });

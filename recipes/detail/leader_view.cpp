@@ -154,7 +154,7 @@ Awaitable<Result<std::optional<Leader>>> find_leader(PlacePtr place, Call call) 
 // --- Waiting ------------------------------------------------------------------------------------------------------
 
 Awaitable<Result<Leader>> await_leader(PlacePtr place, LeaderCondition condition, Call call) {
-  const auto wake = std::make_shared<zk::Signal>(place->client->context());
+  const auto wake = std::make_shared<zk::Signal>(place->client->events());
   const auto wake_up = [wake] { wake->set(); };
   zk::CancelScope::Guard cancelled;
   if (call.cancel != nullptr && !call.cancel->requested()) cancelled = zk::CancelScope::Guard(call.cancel, wake_up);
@@ -195,7 +195,7 @@ struct Observer {
 
 Awaitable<void> observe_until_ended(std::shared_ptr<Observer> self) {
   const std::shared_ptr<zk::ClientCore>& client = self->place->client;
-  const auto wake = std::make_shared<zk::Signal>(client->context());
+  const auto wake = std::make_shared<zk::Signal>(client->events());
   const zk::CancelScope::Guard ended(self->ended, [wake] { wake->set(); });
   Call call;
   call.cancel = self->ended;
@@ -229,7 +229,7 @@ zkclient::Subscription observe_leader(const PlacePtr& place, LeaderListener list
   observer->listener = std::move(listener);
   observer->queue = subscription->queue();
   subscription->on_end = [client, ended = observer->ended] { client->loop()->post([ended] { ended->request(); }); };
-  client->loop()->post([client, observer] { client->spawn(observe_until_ended(observer)); });
+  client->loop()->post([client, observer] { zk::spawn(observe_until_ended(observer)); });
   return zkclient::Subscription(std::move(subscription));
 }
 

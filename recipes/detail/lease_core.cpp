@@ -120,7 +120,7 @@ void LeaseCore::watch_own_node() {
   };
   own_watch_ = std::make_shared<zk::LoopWatch>(grant_.client, zk::WatchRegistry::Kind::data, on_event);
   *current = own_watch_;
-  grant_.client->spawn(
+  zk::spawn(
       [](std::shared_ptr<LeaseCore> self, std::shared_ptr<zk::LoopWatch> watch, zk::Call call) -> zk::Awaitable<void> {
         co_await self->look_at_own_node(std::move(watch), std::move(call));
       }(shared_from_this(), own_watch_, bound_call()));
@@ -151,7 +151,7 @@ zk::Awaitable<void> LeaseCore::look_at_own_node(std::shared_ptr<zk::LoopWatch> w
 void LeaseCore::look_at(const zk::Reply& own_node) {
   if (!is_revocation(own_node.data)) return;
   request_revocation();
-  grant_.client->spawn([](std::shared_ptr<LeaseCore> self, std::int32_t version, zk::Call call) -> zk::Awaitable<void> {
+  zk::spawn([](std::shared_ptr<LeaseCore> self, std::int32_t version, zk::Call call) -> zk::Awaitable<void> {
     co_await self->restore_words(version, std::move(call));
   }(shared_from_this(), own_node.stat.version, bound_call()));
 }
@@ -228,7 +228,7 @@ void LeaseCore::remove_node() {
   zk::Call call;
   call.bound = grant_.session;
   auto pending = grant_.client->launch(removal(nodes_to_hand_over()), call);
-  grant_.client->spawn([](std::shared_ptr<LeaseCore> self, zk::PendingReply first) -> zk::Awaitable<void> {
+  zk::spawn([](std::shared_ptr<LeaseCore> self, zk::PendingReply first) -> zk::Awaitable<void> {
     zk::Reply reply = co_await first.get();
     HeldNodes nodes = self->nodes_to_hand_over();
     co_await finish_removal(self->grant_.client, self->grant_.session, std::move(nodes), std::move(reply));
@@ -240,7 +240,7 @@ void LeaseCore::remove_node() {
 
 zk::Awaitable<void> LeaseCore::removed(zk::Call call) {
   const auto self = shared_from_this();
-  zk::Signal wake(grant_.client->context());
+  zk::Signal wake(grant_.client->events());
   if (gone_) co_return;
   const zk::CancelScope::Guard removed(removed_, [&wake] { wake.set(); });
   zk::CancelScope::Guard cancelled;

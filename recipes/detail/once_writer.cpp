@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-
 #include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/uuid.hpp"
 
@@ -42,8 +39,8 @@ Refusal find_refusal(const std::vector<int>& codes) {
 }  // namespace
 
 struct OnceWriter::Part {
-  Part(boost::asio::io_context& context, std::vector<Transaction::Operation> what, const Call& limits)
-      : session(limits.bound), deadline(context) {
+  Part(zk::EventLoop& events, std::vector<Transaction::Operation> what, const Call& limits)
+      : session(limits.bound), deadline(events) {
     Request measured;
     measured.operations = std::move(what);
     bytes = measured.wire_size();
@@ -53,17 +50,15 @@ struct OnceWriter::Part {
   std::vector<Transaction::Operation> operations;
   std::size_t bytes = 0;
   const std::shared_ptr<zk::SessionState> session;
-  boost::asio::steady_timer deadline;
+  zk::Timer deadline;
   bool sent = false;  // It may have been applied.
   bool ended = false;
-  zkclient::UniqueFunction<void(Written)> waiter;
+  zk::Pending<Written> outcome;
 
-  /// The caller goes on in here: what it does next must see the same as if there were no line.
   void end(Written with) {
     if (std::exchange(ended, true)) return;
     deadline.cancel();
-    auto resume = std::move(waiter);
-    resume(std::move(with));
+    outcome.arrive(std::move(with));
   }
   void give_up(Errc why) {
     Written written;
@@ -84,7 +79,7 @@ OnceWriter::~OnceWriter() {
 }
 
 Awaitable<Written> OnceWriter::write(std::vector<Transaction::Operation> operations, Call call) {
-  const auto part = std::make_shared<Part>(client_->context(), std::move(operations), call);
+  const auto part = std::make_shared<Part>(client_->events(), std::move(operations), call);
   const auto give_up = [this, part](Errc why) {
     if (part->ended) return;
     std::erase(waiting_, part);
@@ -96,19 +91,10 @@ Awaitable<Written> OnceWriter::write(std::vector<Transaction::Operation> operati
     co_return cancelled;
   }
   const zk::CancelScope::Guard cancelled(call.cancel, [give_up] { give_up(Errc::cancelled); });
-  auto initiation = [&](auto handler) {
-    part->waiter = std::move(handler);
-    if (call.deadline) {
-      part->deadline.expires_at(*call.deadline);
-      part->deadline.async_wait([give_up](boost::system::error_code ended) {
-        if (!ended) give_up(Errc::deadline_exceeded);
-      });
-    }
-    waiting_.push_back(part);
-    send_soon();
-  };
-  auto token = zk::use_awaitable;
-  Written written = co_await boost::asio::async_initiate<decltype(token), void(Written)>(std::move(initiation), token);
+  if (call.deadline) part->deadline.set(*call.deadline, [give_up] { give_up(Errc::deadline_exceeded); });
+  waiting_.push_back(part);
+  send_soon();
+  Written written = co_await part->outcome.get();
   co_return written;
 }
 
@@ -119,13 +105,13 @@ bool OnceWriter::may_send() const { return !waiting_.empty() && senders_ < std::
 void OnceWriter::send_soon() {
   if (sending_soon_ || !may_send()) return;
   sending_soon_ = true;
-  boost::asio::post(client_->context(), [weak = weak_from_this()] {
+  client_->events().defer([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->sending_soon_ = false;
     if (!self->may_send()) return;
     ++self->senders_;
-    self->client_->spawn(send(self));
+    zk::spawn(send(self));
   });
 }
 

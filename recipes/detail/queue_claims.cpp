@@ -68,7 +68,7 @@ Awaitable<Result<void>> QueueCore::commit(Taken claim, Call call) {
 
 void QueueCore::keep(const Taken& claim) {
   claim.lease->resume();
-  if (*claim.abandoned) spec_.client->spawn(give_back_abandoned(shared_from_this(), claim));
+  if (*claim.abandoned) zk::spawn(give_back_abandoned(shared_from_this(), claim));
 }
 
 Awaitable<void> QueueCore::give_back_abandoned(std::shared_ptr<QueueCore> self, Taken claim) {
@@ -123,7 +123,7 @@ Awaitable<Result<void>> QueueCore::give_back(Taken claim, bool seen, Call call) 
   const Reply& reply = written.reply;
   const std::optional<Errc> early = reply.given_up ? reply.given_up : reply.error;
   if (early == Errc::deadline_exceeded || early == Errc::cancelled) {
-    spec_.client->spawn(return_in_background(shared_from_this(), std::move(claim), seen));
+    zk::spawn(return_in_background(shared_from_this(), std::move(claim), seen));
     co_return Error(*early, returning, spec_.path, "the item goes back in the background");
   }
   claim.lease->replaced();
@@ -136,7 +136,7 @@ Awaitable<Result<void>> QueueCore::give_back(Taken claim, bool seen, Call call) 
   if (written.outcome == Written::Outcome::in_doubt || reply.failed(Errc::session_lost)) co_return Result<void>();
   const bool unclear = written.outcome == Written::Outcome::failed || !tells_of_loss(written);
   // It goes back, if not to where it should.
-  spec_.client->spawn(remove_claim(shared_from_this(), claim.key, claim.version, call.bound));
+  zk::spawn(remove_claim(shared_from_this(), claim.key, claim.version, call.bound));
   if (written.outcome == Written::Outcome::refused && unclear) written.reply.error = zk::rc::to_errc(written.code);
   if (unclear) co_return error(written.reply, returning);
   co_return Error(Errc::not_held, returning, spec_.path, "the claim was lost");
@@ -155,7 +155,7 @@ Awaitable<void> QueueCore::return_in_background(std::shared_ptr<QueueCore> self,
   self->claim_over(claim);
   self->listed_ = false;
   self->wake_.set();
-  self->spec_.client->spawn(remove_claim(self, claim.key, claim.version, call.bound));
+  zk::spawn(remove_claim(self, claim.key, claim.version, call.bound));
 }
 
 bool QueueCore::to_be_buried(const Taken& claim, bool seen) const {
@@ -224,7 +224,7 @@ Awaitable<void> QueueCore::return_unused(std::shared_ptr<QueueCore> self) {
     const auto due = self->last_claim_ + longest_unused;
     if (self->retired_ || steady_clock::now() >= due) {
       while (std::optional<Taken> unused = self->from_stash())
-        self->spec_.client->spawn(put_back(self, std::move(*unused)));
+        zk::spawn(put_back(self, std::move(*unused)));
       break;
     }
     self->idle_.clear();

@@ -47,9 +47,9 @@ QueueCore::QueueCore(ItemQueueSpec spec)
       pusher_(std::make_shared<OnceWriter>(spec_.client, spec_.slots, spec_.acl)),
       taker_(std::make_shared<OnceWriter>(spec_.client, spec_.slots, spec_.acl)),
       ender_(std::make_shared<OnceWriter>(spec_.client, spec_.slots, spec_.acl)),
-      wake_(spec_.client->context()),
+      wake_(spec_.client->events()),
       random_(std::random_device()()),
-      idle_(spec_.client->context()) {}
+      idle_(spec_.client->events()) {}
 
 QueueCore::~QueueCore() {
   if (observer_) session_->forget(*observer_);
@@ -61,7 +61,7 @@ Error QueueCore::error(const Reply& reply, const char* operation) const {
 
 Awaitable<Result<std::optional<Taken>>> QueueCore::take(TakeKind kind, Patience patience, Call call) {
   const bool once = patience == Patience::try_once;
-  const WantPtr want = std::make_shared<Want>(spec_.client->context(), kind, once, ++wants_made_);
+  const WantPtr want = std::make_shared<Want>(spec_.client->events(), kind, once, ++wants_made_);
   const char* operation = kind == TakeKind::pop ? "queue pop" : "queue claim";
   zk::CancelScope::Guard cancelled;
   bool stop = call.cancel != nullptr && call.cancel->requested();
@@ -102,20 +102,20 @@ void QueueCore::kick() {
   wake_.set();
   if (dispatching_) return;
   dispatching_ = true;
-  spec_.client->spawn(dispatch(shared_from_this()));
+  zk::spawn(dispatch(shared_from_this()));
 }
 
 Awaitable<void> QueueCore::dispatch(std::shared_ptr<QueueCore> self) {
   while (!self->wants_.empty()) {
     self->wake_.clear();
     Reply connected = co_await self->spec_.client->connected(Call());
-    if (!connected.ok() || !self->begin_session(connected.session)) {
-      if (connected.ok()) connected.error = Errc::system_error;
+    if (!connected.ok()) {
       self->fail_waiting(connected);
       if (self->wants_.empty()) break;
       co_await self->wake_.wait(std::nullopt);  // Some are in flight still.
       continue;
     }
+    self->begin_session(connected.session);
     self->serve();
     if (self->wants_.empty()) break;
     if (!self->must_look()) {
@@ -129,9 +129,8 @@ Awaitable<void> QueueCore::dispatch(std::shared_ptr<QueueCore> self) {
   self->dispatching_ = false;
 }
 
-// False: the lease clock cannot work.
-bool QueueCore::begin_session(const std::shared_ptr<zk::SessionState>& session) {
-  if (session == session_) return keeper_->prepare();
+void QueueCore::begin_session(const std::shared_ptr<zk::SessionState>& session) {
+  if (session == session_) return;
   if (observer_) session_->forget(*observer_);
   session_ = session;
   observer_ = session_->observe([this] { wake_.set(); });
@@ -143,7 +142,6 @@ bool QueueCore::begin_session(const std::shared_ptr<zk::SessionState>& session) 
   listed_ = false;
   changed_ = true;
   own_claims_deleted_ = 0;
-  return keeper_->prepare();
 }
 
 // Of a queue with priorities, all calls that one look was for try at once: what comes later might have to go first.
@@ -213,7 +211,7 @@ void QueueCore::start(WantPtr want, ItemKey key) {
   backlog_.hold(key.name);
   ++in_flight_;
   ++taken_since_;
-  spec_.client->spawn(attempt(shared_from_this(), std::move(want), std::move(key), kind));
+  zk::spawn(attempt(shared_from_this(), std::move(want), std::move(key), kind));
 }
 
 void QueueCore::fail_waiting(const Reply& why) {
@@ -325,13 +323,12 @@ void QueueCore::watch_folder() {
   folder_watch_ = std::make_shared<zk::LoopWatch>(spec_.client, zk::WatchRegistry::Kind::data, on_event);
   Call call;
   call.bound = session_;
-  spec_.client->spawn(
-      [](std::shared_ptr<QueueCore> self, std::shared_ptr<zk::LoopWatch> watch, Call limits) -> Awaitable<void> {
-        Request exists = zk::make_request(OpType::exists, self->spec_.items);
-        const Reply seen = co_await self->spec_.client->perform_watching(std::move(exists), limits, watch);
-        if (limits.bound != self->session_ || watch != self->folder_watch_) co_return;
-        if (!seen.ok() || seen.stat.czxid != self->folder_czxid_) self->folder_replaced();
-      }(shared_from_this(), folder_watch_, call));
+  zk::spawn([](std::shared_ptr<QueueCore> self, std::shared_ptr<zk::LoopWatch> watch, Call limits) -> Awaitable<void> {
+    Request exists = zk::make_request(OpType::exists, self->spec_.items);
+    const Reply seen = co_await self->spec_.client->perform_watching(std::move(exists), limits, watch);
+    if (limits.bound != self->session_ || watch != self->folder_watch_) co_return;
+    if (!seen.ok() || seen.stat.czxid != self->folder_czxid_) self->folder_replaced();
+  }(shared_from_this(), folder_watch_, call));
 }
 
 void QueueCore::folder_replaced() {

@@ -93,7 +93,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   // queue_core.cpp: the dispatcher.
   void kick();
   static zk::Awaitable<void> dispatch(std::shared_ptr<QueueCore> self);
-  bool begin_session(const std::shared_ptr<zk::SessionState>& session);
+  void begin_session(const std::shared_ptr<zk::SessionState>& session);
   void serve();
   void answer_tries();
   bool must_look() const;

@@ -100,7 +100,7 @@ Awaitable<Written> QueueCore::push_in_turn(std::vector<Transaction::Operation> o
 
 // Waits until all who came earlier have had their turn; it ends when its place in the line goes.
 Awaitable<Reply> QueueCore::take_turn(Call call) {
-  const auto turn = std::make_shared<zk::Signal>(spec_.client->context());
+  const auto turn = std::make_shared<zk::Signal>(spec_.client->events());
   const zk::CancelScope::Guard cancelled(call.cancel, [turn] { turn->set(); });
   fillers_.push_back(turn);
   Reply reply;

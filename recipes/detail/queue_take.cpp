@@ -138,7 +138,7 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
         ++taken.version;
         const bool granted = co_await grant(taken, std::move(written.reply), text, keeper, call.bound);
         if (!granted) {
-          spec_.client->spawn(remove_claim(shared_from_this(), taken.key, taken.version, call.bound));
+          zk::spawn(remove_claim(shared_from_this(), taken.key, taken.version, call.bound));
           if (call.bound == session_) changed_ = true;
           co_return Attempted::gone;
         }
@@ -202,7 +202,7 @@ Awaitable<bool> QueueCore::grant(Taken& taken, Reply written, std::string text, 
   grant.on_lost = [weak = weak_from_this(), key = taken.key, version = taken.version, mine = grant.session] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    if (!mine->over()) self->spec_.client->spawn(remove_claim(self, key, version, mine));
+    if (!mine->over()) zk::spawn(remove_claim(self, key, version, mine));
     if (self->session_ != mine) return;
     self->backlog_.let_go(key.name);
     self->changed_ = true;
@@ -250,9 +250,9 @@ void QueueCore::deliver(const WantPtr& want, Taken taken, TakeKind kind) {
     stash_.insert(place, std::move(taken));
     if (returning_) return;
     returning_ = true;
-    spec_.client->spawn(return_unused(shared_from_this()));
+    zk::spawn(return_unused(shared_from_this()));
   } else {
-    spec_.client->spawn(put_back(shared_from_this(), std::move(taken)));
+    zk::spawn(put_back(shared_from_this(), std::move(taken)));
   }
 }
 
@@ -262,7 +262,7 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     (void)co_await self->give_back(std::move(taken), false, Call());
     co_return;
   }
-  zk::Signal never(self->spec_.client->context());
+  zk::Signal never(self->spec_.client->events());
   for (bool first = true;; first = false) {
     if (!first) co_await never.wait(std::chrono::steady_clock::now() + pause_after_failure);
     Reply connected = co_await self->spec_.client->connected(Call());

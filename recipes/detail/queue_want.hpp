@@ -16,8 +16,8 @@ struct QueueCore::Want {
     writing,  ///< The item is being taken.
     done,     ///< `outcome` is set, or the call has ended by itself.
   };
-  Want(boost::asio::io_context& context, TakeKind wanted, bool tries, std::uint64_t number)
-      : kind(wanted), once(tries), serial(number), wake(context) {}
+  Want(zk::EventLoop& events, TakeKind wanted, bool tries, std::uint64_t number)
+      : kind(wanted), once(tries), serial(number), wake(events) {}
 
   const TakeKind kind;
   const bool once;  ///< Does not wait for an item.

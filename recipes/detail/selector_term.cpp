@@ -15,14 +15,14 @@ SelectorTerm::SelectorTerm(std::shared_ptr<LeaseCore> lease, Limits limits, std:
     : lease_(std::move(lease)),
       limits_(limits),
       on_stall_(std::move(on_stall)),
-      wake_(std::make_shared<zk::Signal>(lease_->client()->context())) {
+      wake_(std::make_shared<zk::Signal>(lease_->client()->events())) {
   alive();
 }
 
 void SelectorTerm::begin() {
   alive();
   lost_.emplace(lease_->lost(), [this] { stop_.request_stop(); });
-  lease_->client()->loop()->post([self = shared_from_this()] { self->lease_->client()->spawn(watch(self)); });
+  lease_->client()->loop()->post([self = shared_from_this()] { zk::spawn(watch(self)); });
 }
 
 void SelectorTerm::end() {
@@ -84,7 +84,7 @@ Awaitable<void> SelectorTerm::watch(std::shared_ptr<SelectorTerm> self) {
 
 // Sets the token; its callbacks are the user's and run on the callback executor.
 Awaitable<void> SelectorTerm::stop_and_wait() {
-  const auto done = std::make_shared<zk::Signal>(lease_->client()->context());
+  const auto done = std::make_shared<zk::Signal>(lease_->client()->events());
   lease_->client()->callbacks()->post(
       [self = shared_from_this(), done] {
         self->stop_.request_stop();

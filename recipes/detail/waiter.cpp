@@ -12,7 +12,7 @@ using zkclient::Errc;
 using zkclient::WatchEventType;
 
 Waiter::Waiter(std::shared_ptr<zk::ClientCore> client, zk::Call call)
-    : client_(std::move(client)), call_(std::move(call)), wake_(client_->context()) {}
+    : client_(std::move(client)), call_(std::move(call)), wake_(client_->events()) {}
 
 Waiter::~Waiter() {
   if (observing_) session_->forget(observer_);
@@ -23,11 +23,6 @@ Awaitable<Reply> Waiter::enter() {
   if (!connected.ok()) co_return connected;
   session_ = call_.bound = connected.session;
   keeper_ = client_->keeper();
-  if (!keeper_->prepare()) {
-    connected.error = Errc::system_error;
-    connected.detail = "no descriptor for the lease clock";
-    co_return connected;
-  }
   observer_ = session_->observe([this] { wake_.set(); });
   observing_ = true;
   if (call_.cancel != nullptr && !call_.cancel->requested()) {

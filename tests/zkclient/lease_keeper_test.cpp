@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <boost/asio/io_context.hpp>
 
 namespace {
 
@@ -26,8 +25,7 @@ class LeaseKeeperTest : public ::testing::Test {
     LeaseKeeper::Hooks hooks;
     hooks.send = [this](const Request&, Op::Done done) { sent.push_back(std::move(done)); };
     hooks.lose = [this] { lost = true; };
-    keeper = std::make_shared<LeaseKeeper>(context, session, std::move(hooks));
-    ASSERT_TRUE(keeper->prepare());
+    keeper = std::make_shared<LeaseKeeper>(events, session, std::move(hooks));
   }
   void TearDown() override { keeper->stop(); }
 
@@ -43,7 +41,7 @@ class LeaseKeeperTest : public ::testing::Test {
     done(std::move(reply));
   }
 
-  boost::asio::io_context context;
+  zkclient::detail::EventLoop events;
   std::shared_ptr<SessionState> session = std::make_shared<SessionState>(40s);
   std::shared_ptr<LeaseKeeper> keeper;
   std::vector<Op::Done> sent;

@@ -11,9 +11,9 @@
 
 #include <zkclient/function.hpp>
 
-namespace zkclient::detail {
+#include "zkclient/detail/loop/event_loop.hpp"
 
-using Task = UniqueFunction<void()>;
+namespace zkclient::detail {
 
 /// Why the event loop returned: it ended, or a task waits that was left to its thread, which may run it (`errand`) or
 /// has to go back to the loop (`pass_on`).

@@ -102,7 +102,7 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
       UniqueFunction<void(Result<T>)> finish = std::move(owned->done);
       finish(std::move(*outcome));
     };
-    job->core->spawn(body(job, std::move(call)));
+    spawn(body(job, std::move(call)));
   });
   if (!accepted) job->done(Error(Errc::closed, operation, path));
 }

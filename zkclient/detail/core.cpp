@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include <boost/asio/post.hpp>
-
 #include "zkclient/detail/security.hpp"
 
 namespace zkclient::detail {
@@ -61,10 +59,10 @@ ClientCore::ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, Clie
           loop_->has_user_executor())),
       resume_(options_.resume),
       hosts_(std::move(hosts)),
-      look_up_timer_(loop_->context()),
-      deadline_timer_(loop_->context()),
+      look_up_timer_(loop_->events()),
+      deadline_timer_(loop_->events()),
       random_(std::random_device{}()),
-      login_timer_(loop_->context()) {}
+      login_timer_(loop_->events()) {}
 
 ClientCore::~ClientCore() { loop_->remove(this); }
 
@@ -143,7 +141,7 @@ void ClientCore::do_close() {
 void ClientCore::on_closed() {
   if (retiring_ > 0) return;
   // What the closing woke up (coroutines of recipes) gets one more turn of the loop before the close is over.
-  asio::post(context(), [self = shared_from_this()] {
+  events().defer([self = shared_from_this()] {
     const std::lock_guard lock(self->mutex_);
     self->closed_ = true;
     self->closed_changed_.notify_all();

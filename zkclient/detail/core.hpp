@@ -13,9 +13,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include <zkclient/client.hpp>
 
 #include "zkclient/detail/armed_watches.hpp"
@@ -112,14 +109,16 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   WatchRegistry& watches() noexcept { return connection_->watches; }
   LeaseKeeper& leases() noexcept { return *connection_->leases; }
   const std::shared_ptr<LeaseKeeper>& keeper() const noexcept { return connection_->leases; }
-  asio::io_context& context() noexcept { return loop_->context(); }
+  EventLoop& events() noexcept { return loop_->events(); }
 
   /// Sends a request whose paths are full ones; never throws.
   PendingReply launch(Request request, const Call& call);
-  Awaitable<Reply> perform(Request request, Call call);
+  PendingReply perform(Request request, const Call& call) { return launch(std::move(request), call); }
   /// The same for a read that arms a watch. `watch` is registered before anything else happens on the loop.
   PendingReply launch_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch);
-  Awaitable<Reply> perform_watching(Request request, Call call, std::shared_ptr<LoopWatch> watch);
+  PendingReply perform_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch) {
+    return launch_watching(std::move(request), call, std::move(watch));
+  }
   /// Waits for a connected session; the reply's `session`.
   Awaitable<Reply> connected(Call call);
   /// Creates `path` (a full one) and what is missing above it, down from below the prefix.
@@ -150,11 +149,6 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   /// Replaces the list of servers; the session moves to the new ones. Waits until it is connected to one of them.
   Awaitable<Reply> update_servers(std::vector<Host> hosts, Call call);
 
-  template <typename Coroutine>
-  void spawn(Coroutine coroutine) {
-    asio::co_spawn(loop_->context().get_executor(), std::move(coroutine), asio::detached);
-  }
-
  private:
   /// All that belongs to one session.
   struct Connection final : HandleOwner, std::enable_shared_from_this<Connection> {
@@ -175,7 +169,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     std::shared_ptr<Handle> handle;
     std::shared_ptr<LeaseKeeper> leases;
     WatchRegistry watches;
-    asio::steady_timer silence;
+    Timer silence;
     bool retired = false;
     SessionCredentials resume;  // The session to be resumed, until it is connected.
     std::string addresses;      // Those of the handle.
@@ -185,9 +179,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     bool taking_over = false;                                            // Only what is urgent may go first.
     bool draining = false;  // Nothing is sent until the handle is replaced by one for next_addresses.
     std::string next_addresses;
-    asio::steady_timer drain;
-    asio::steady_timer idle_watches;  // Until watches that nobody waits for are removed at the server.
-    bool removals_scheduled = false;
+    Timer drain;
+    Timer idle_watches;  // Until watches that nobody waits for are removed at the server.
     bool removals_wait = false;
   };
 
@@ -217,11 +210,13 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void pump();
   void on_reply(const std::shared_ptr<Op>& op);
   void retry(const std::shared_ptr<Op>& op);
+  void end_pause(const std::shared_ptr<Op>& op);
   void end_pauses();
   void fail(const std::shared_ptr<Op>& op, Errc code, std::string detail = {});
   void give_up(const std::shared_ptr<Op>& op, Errc code);
   void finish(const std::shared_ptr<Op>& op);
   void add_deadline(const std::shared_ptr<Op>& op);
+  void await_deadline(Op::TimePoint due);
   void on_deadlines();
   void do_close();
   void on_closed();
@@ -252,21 +247,19 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::uint64_t applied_update_ = 0;
   std::list<Signal*> update_waiters_;
   Resolver::Ticket look_up_;
-  asio::steady_timer look_up_timer_;
+  Timer look_up_timer_;
   std::chrono::milliseconds look_up_pause_{200};
-  bool look_up_planned_ = false;
   std::atomic<std::size_t> calls_{0};  // Of the user's, not yet done.
   std::atomic<std::size_t> call_bytes_{0};
-  std::vector<std::shared_ptr<Credential>> credentials_;  // Applied to each new session, in this order.
-  std::deque<std::shared_ptr<Op>> waiting_;               // Those that were given up stay in it for a while.
-  std::size_t abandoned_ = 0;                             // Of those, about.
-  std::map<std::shared_ptr<Op>, std::shared_ptr<asio::steady_timer>> pausing_;  // Reads before their next attempt.
+  std::vector<std::shared_ptr<Credential>> credentials_;           // Applied to each new session, in this order.
+  std::deque<std::shared_ptr<Op>> waiting_;                        // Those that were given up stay in it for a while.
+  std::size_t abandoned_ = 0;                                      // Of those, about.
+  std::map<std::shared_ptr<Op>, std::unique_ptr<Timer>> pausing_;  // Reads before their next attempt.
   std::multimap<Op::TimePoint, std::weak_ptr<Op>> deadlines_;
-  asio::steady_timer deadline_timer_;
-  Op::TimePoint deadline_timer_due_ = Op::TimePoint::max();
+  Timer deadline_timer_;
   std::vector<std::weak_ptr<SubscriptionState>> listeners_;
   std::minstd_rand random_;
-  asio::steady_timer login_timer_;
+  Timer login_timer_;
   bool login_refused_ = false;
   int retiring_ = 0;
   bool closing_ = false;

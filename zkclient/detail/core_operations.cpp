@@ -48,12 +48,6 @@ PendingReply ClientCore::launch(Request request, const Call& call) {
   return pending;
 }
 
-Awaitable<Reply> ClientCore::perform(Request request, Call call) {
-  const PendingReply pending = launch(std::move(request), call);
-  Reply reply = co_await pending.get();
-  co_return reply;
-}
-
 Awaitable<Reply> ClientCore::connected(Call call) {
   const bool cancelled = call.cancel != nullptr && call.cancel->requested();
   if (!closing_ && !cancelled && call.bound == nullptr && waiting_.empty() &&
@@ -177,7 +171,7 @@ void ClientCore::janitor_remove_marked(std::string parent, std::string marker, s
 
 // Ends early when the session does.
 Awaitable<void> ClientCore::janitor_pause(std::chrono::milliseconds& pause) {
-  Signal timer(context());
+  Signal timer(events());
   const auto now = current();
   const auto observer = now->observe([&timer, raw = now.get()] {
     if (raw->over()) timer.set();

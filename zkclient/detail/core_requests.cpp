@@ -200,20 +200,22 @@ void ClientCore::retry(const std::shared_ptr<Op>& op) {
     return;
   }
   op->state = Op::State::pausing;
-  const auto timer = std::make_shared<asio::steady_timer>(context(), *pause);
-  pausing_.emplace(op, timer);
-  timer->async_wait([self = shared_from_this(), op, timer](const boost::system::error_code&) {
-    self->pausing_.erase(op);
-    if (op->state != Op::State::pausing) return;
-    op->state = Op::State::idle;
-    self->start_op(op);
-  });
+  auto timer = std::make_unique<Timer>(events());
+  timer->set_after(*pause, [self = shared_from_this(), op] { self->end_pause(op); });
+  pausing_.emplace(op, std::move(timer));
+}
+
+void ClientCore::end_pause(const std::shared_ptr<Op>& op) {
+  pausing_.erase(op);
+  if (op->state != Op::State::pausing) return;
+  op->state = Op::State::idle;
+  start_op(op);
 }
 
 // Those who wait before they try again try now: they end, or go on waiting for the next session.
 void ClientCore::end_pauses() {
-  for (const auto& [op, timer] : pausing_)
-    timer->cancel();
+  for (const auto& [op, timer] : std::exchange(pausing_, {}))
+    events().defer([self = shared_from_this(), waiting = op] { self->end_pause(waiting); });
 }
 
 void ClientCore::fail(const std::shared_ptr<Op>& op, Errc code, std::string detail) {
@@ -241,7 +243,7 @@ void ClientCore::finish(const std::shared_ptr<Op>& op) {
   op->state = Op::State::done;
   op->cancel_guard.reset();
   op->stop.reset();
-  if (const auto pause = pausing_.find(op); pause != pausing_.end()) pause->second->cancel();
+  pausing_.erase(op);
   if (op->admitted_bytes != 0) uncount_call(std::exchange(op->admitted_bytes, 0));
   // The op itself may be known for longer, to the C client or to the queue; what it carried need not.
   op->request.data.reset();
@@ -263,17 +265,16 @@ void ClientCore::add_deadline(const std::shared_ptr<Op>& op) {
       return alive == nullptr || alive->state == Op::State::done;
     });
   }
-  if (*op->deadline >= deadline_timer_due_) return;
-  deadline_timer_due_ = *op->deadline;
-  deadline_timer_.expires_at(deadline_timer_due_);
-  deadline_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-    const auto self = weak.lock();
-    if (!error && self != nullptr) self->on_deadlines();
+  if (*op->deadline < deadline_timer_.due()) await_deadline(*op->deadline);
+}
+
+void ClientCore::await_deadline(Op::TimePoint due) {
+  deadline_timer_.set(due, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->on_deadlines();
   });
 }
 
 void ClientCore::on_deadlines() {
-  deadline_timer_due_ = Op::TimePoint::max();
   const auto now = std::chrono::steady_clock::now();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const auto op = deadlines_.begin()->second.lock();
@@ -283,12 +284,7 @@ void ClientCore::on_deadlines() {
   while (!deadlines_.empty()) {
     const auto next = deadlines_.begin()->second.lock();
     if (next != nullptr && next->state != Op::State::done) {
-      deadline_timer_due_ = deadlines_.begin()->first;
-      deadline_timer_.expires_at(deadline_timer_due_);
-      deadline_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-        const auto self = weak.lock();
-        if (!error && self != nullptr) self->on_deadlines();
-      });
+      await_deadline(deadlines_.begin()->first);
       return;
     }
     deadlines_.erase(deadlines_.begin());

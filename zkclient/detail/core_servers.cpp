@@ -1,7 +1,5 @@
 // Which servers a client talks to: look-ups, and the move of a session from one list of servers to another.
 
-#include <boost/asio/post.hpp>
-
 #include <algorithm>
 
 #include "zkclient/detail/core.hpp"
@@ -50,23 +48,20 @@ void ClientCore::plan_look_up() {
   const bool connected = connection_->session->raw_state() == ConnectionState::connected;
   const bool unsettled = !connected || applied_update_ != newest_update_;
   if (connection_->handle != nullptr && (all_numeric(hosts_) || !unsettled)) return;
-  if (look_up_planned_) return;
-  look_up_planned_ = true;
+  if (look_up_timer_.is_set()) return;
   // Spread, so that many clients do not ask at the same instant.
   const double share = std::uniform_real_distribution<double>(0.75, 1.25)(random_);
-  look_up_timer_.expires_after(std::chrono::duration_cast<std::chrono::milliseconds>(look_up_pause_ * share));
+  const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(look_up_pause_ * share);
   look_up_pause_ = std::min(look_up_pause_ * 2, last_look_up_pause);
-  look_up_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+  look_up_timer_.set_after(pause, [weak = weak_from_this()] {
     const auto self = weak.lock();
-    if (error || self == nullptr) return;
-    self->look_up_planned_ = false;
+    if (self == nullptr) return;
     if (!self->closing_ && !self->connection_->session->over()) self->look_up_servers();
   });
 }
 
 void ClientCore::stop_looking_up() {
   look_up_timer_.cancel();
-  look_up_planned_ = false;
   look_up_pause_ = first_look_up_pause;
 }
 
@@ -82,14 +77,13 @@ void ClientCore::move_to(const std::string& addresses) {
   }
   connection->draining = true;
   const auto patience = std::min<std::chrono::milliseconds>(longest_drain, connection->session->timeout() / 8);
-  connection->drain.expires_after(patience);
-  connection->drain.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
-    if (!error && connection->draining) self->finish_move(connection);
+  connection->drain.set_after(patience, [self = shared_from_this(), connection] {
+    if (connection->draining) self->finish_move(connection);
   });
 }
 
 void ClientCore::on_drained() {
-  asio::post(context(), [self = shared_from_this(), connection = connection_] {
+  events().defer([self = shared_from_this(), connection = connection_] {
     if (connection->draining) self->finish_move(connection);
   });
 }
@@ -117,7 +111,7 @@ void ClientCore::open_handle(const std::string& addresses) {
   const SessionState& session = *connection.session;
   const SessionCredentials known{session.id(), session.password()};
   try {
-    connection.handle = std::make_shared<Handle>(context(), connection);
+    connection.handle = std::make_shared<Handle>(events(), connection);
     connection.handle->open({.addresses = odd_list(addresses, random_()),
                              .timeout = options_.session_timeout,
                              .resume = known.id != 0 ? known : connection.resume,
@@ -221,7 +215,7 @@ Awaitable<Reply> ClientCore::update_servers(std::vector<Host> hosts, Call call) 
   look_up_servers();
   pump();  // What a drain that is not wanted any more has held back.
 
-  Signal applied(context());
+  Signal applied(events());
   const auto place = update_waiters_.insert(update_waiters_.end(), &applied);
   const CancelScope::Guard guard(call.cancel, [&applied] { applied.set(); });
   const auto waits = [&] {

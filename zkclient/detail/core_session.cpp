@@ -3,7 +3,6 @@
 #include "zkclient/detail/core.hpp"
 
 #include <fmt/format.h>
-#include <boost/asio/post.hpp>
 
 #include "zkclient/detail/log.hpp"
 
@@ -18,9 +17,9 @@ constexpr auto login_pause = std::chrono::milliseconds(1000);  // After one that
 ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionState> state)
     : core(&owner),
       session(std::move(state)),
-      silence(owner.context()),
-      drain(owner.context()),
-      idle_watches(owner.context()) {
+      silence(owner.events()),
+      drain(owner.events()),
+      idle_watches(owner.events()) {
   watches.on_idle([this] { schedule_removals(); });
   LeaseKeeper::Hooks hooks;
   hooks.send = [this](Request request, Op::Done done) {
@@ -35,7 +34,7 @@ ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionSta
   hooks.lose = [this] {
     if (core->connection_.get() == this) core->lose_session("its lease clock ran out");
   };
-  leases = std::make_shared<LeaseKeeper>(core->context(), session, std::move(hooks));
+  leases = std::make_shared<LeaseKeeper>(core->events(), session, std::move(hooks));
 }
 
 void ClientCore::Connection::on_handle_event(HandleEvent event) {
@@ -126,9 +125,8 @@ void ClientCore::on_suspended() {
   change_state(ConnectionState::suspended);
   if (connection->draining) on_drained();
   // Only a server can tell that a session expired. Without one for a whole timeout there is no reason for hope.
-  connection->silence.expires_after(connection->session->timeout());
-  connection->silence.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
-    if (error || connection != self->connection_) return;
+  connection->silence.set_after(connection->session->timeout(), [self = shared_from_this(), connection] {
+    if (connection != self->connection_) return;
     // It may have reconnected while this was on its way.
     if (connection->session->raw_state() == ConnectionState::suspended) {
       self->lose_session("no server was heard for its whole timeout");
@@ -162,7 +160,7 @@ void ClientCore::lose_session(const char* why) {
   end_session(ConnectionState::lost);
   if (login_refused_) return;  // refuse_login() goes on.
   // Not from inside a callback of what has just ended.
-  asio::post(context(), [self = shared_from_this()] {
+  events().defer([self = shared_from_this()] {
     if (!self->closing_ && self->connection_->session->over()) self->open_session();
   });
 }
@@ -179,9 +177,8 @@ void ClientCore::refuse_login() {
   for (const auto& op : waiting) {
     if (op->state == Op::State::waiting) fail(op, Errc::auth_failed, "SASL");
   }
-  login_timer_.expires_after(login_pause);
-  login_timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (!error && !self->closing_ && self->connection_->session->over()) self->open_session();
+  login_timer_.set_after(login_pause, [self = shared_from_this()] {
+    if (!self->closing_ && self->connection_->session->over()) self->open_session();
   });
 }
 
@@ -225,10 +222,8 @@ void ClientCore::end_session(ConnectionState state) {
     return;
   }
   // The goodbye gives the session's nodes away: not before its holders were told, unless one of them blocks.
-  connection->silence.expires_after(goodbye_patience);
-  connection->silence.async_wait([self = shared_from_this(), connection](const boost::system::error_code& error) {
-    if (!error) self->retire(connection);
-  });
+  connection->silence.set_after(goodbye_patience,
+                                [self = shared_from_this(), connection] { self->retire(connection); });
 }
 
 // Says goodbye to the server if it listens, so that the session's nodes vanish now and not at its timeout.

@@ -38,12 +38,6 @@ PendingReply ClientCore::launch_watching(Request request, const Call& call, std:
   return pending;
 }
 
-Awaitable<Reply> ClientCore::perform_watching(Request request, Call call, std::shared_ptr<LoopWatch> watch) {
-  const PendingReply pending = launch_watching(std::move(request), call, std::move(watch));
-  Reply reply = co_await pending.get();
-  co_return reply;
-}
-
 // --- Watches that nobody waits for -----------------------------------------------------------------------------------
 
 // Never at once: the one who caused it is in the middle of its work, and may want the watch again.
@@ -51,12 +45,8 @@ void ClientCore::Connection::schedule_removals() {
   const auto due = watches.idle_due();
   if (removals_wait || !due || core->closing_ || session->over()) return;
   const auto when = std::max(*due, std::chrono::steady_clock::now());
-  if (removals_scheduled && idle_watches.expiry() <= when) return;
-  removals_scheduled = true;
-  idle_watches.expires_at(when);
-  idle_watches.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (error) return;  // The session is over, or something is due earlier.
-    self->removals_scheduled = false;
+  if (idle_watches.due() <= when) return;
+  idle_watches.set(when, [self = shared_from_this()] {
     if (self->session->over()) return;
     self->remove_idle_watches();
     self->schedule_removals();

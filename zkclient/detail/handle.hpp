@@ -8,13 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
-
 #include <zkclient/log.hpp>
 #include <zkclient/session.hpp>
 
+#include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/request.hpp"
 
 struct _zhandle;
@@ -27,8 +24,6 @@ struct TlsOptions;
 namespace zkclient::detail {
 
 class SaslLogin;
-
-namespace asio = boost::asio;
 
 /// `flushed`: what had to wait for unsent requests (an `authenticate`, or for `has_room`) may be submitted again.
 /// `login_refused`: SASL failed; the session is over.
@@ -60,7 +55,7 @@ class HandleOwner {
 /// queue, which is worked off as soon as the C client has returned.
 class Handle : public std::enable_shared_from_this<Handle> {
  public:
-  Handle(asio::io_context& context, HandleOwner& owner);
+  Handle(EventLoop& events, HandleOwner& owner);
   ~Handle();
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -116,12 +111,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void schedule_drive();
   bool take_descriptor(int fd);
   void drop_descriptor();
-  void stop_listening();
-  void arm_read();
-  void arm_write();
   void arm_timer(std::chrono::microseconds delay);
-  void on_readable();
-  void on_writable();
+  void on_ready(bool writable);
   void process(int events);
   void read_on();
   std::chrono::microseconds give_up_on_silence();
@@ -155,17 +146,14 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void cut_attempt();
   void say_goodbye_aside();
 
-  asio::io_context& context_;
+  EventLoop& events_;
   HandleOwner* owner_;
   _zhandle* zh_ = nullptr;
   Phase phase_ = Phase::idle;
   bool connected_ = false;
   bool dead_ = false;
   int in_flight_ = 0;
-  asio::posix::stream_descriptor descriptor_;
-  bool read_armed_ = false;
-  bool write_armed_ = false;
-  bool listens_for_write_ = false;
+  Descriptor descriptor_;
   bool drive_scheduled_ = false;
   bool running_ready_ = false;
   bool fresh_ = true;          // Nothing was handed to the C client yet.
@@ -173,10 +161,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::vector<std::shared_ptr<Credential>> authenticated_;
   std::chrono::steady_clock::time_point attempt_begun_;
   std::chrono::milliseconds attempt_patience_{0};  // Zero: not yet known.
-  unsigned generation_ = 0;                        // Of the descriptor; stale waits are ignored.
-  asio::steady_timer timer_;
-  std::chrono::steady_clock::time_point timer_due_ = std::chrono::steady_clock::time_point::max();
-  asio::steady_timer close_timer_;
+  Timer timer_;
+  Timer close_timer_;
   std::chrono::milliseconds close_patience_{0};
   UniqueFunction<void()> closed_;
   std::deque<Ready> ready_;

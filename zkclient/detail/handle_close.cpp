@@ -10,8 +10,6 @@
 #include <array>
 #include <cassert>
 
-#include <boost/asio/post.hpp>
-
 namespace zkclient::detail {
 
 void Handle::close(std::chrono::milliseconds patience, UniqueFunction<void()> done) {
@@ -20,14 +18,11 @@ void Handle::close(std::chrono::milliseconds patience, UniqueFunction<void()> do
   phase_ = Phase::draining;
   close_patience_ = patience;
   arm_close_timer();
-  asio::post(context_, [self = shared_from_this()] { self->continue_close(); });
+  events_.defer([self = shared_from_this()] { self->continue_close(); });
 }
 
 void Handle::arm_close_timer() {
-  close_timer_.expires_after(close_patience_);
-  close_timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (!error) self->finish_close();
-  });
+  close_timer_.set_after(close_patience_, [self = shared_from_this()] { self->finish_close(); });
 }
 
 void Handle::continue_close() {
@@ -51,8 +46,8 @@ void Handle::say_goodbye() {
     finish_close();
     return;
   }
-  if ((interest & ZOOKEEPER_WRITE) != 0) {  // A request is still partly unsent; on_writable() comes back here.
-    arm_write();
+  if ((interest & ZOOKEEPER_WRITE) != 0) {  // A request is still partly unsent; on_ready() comes back here.
+    descriptor_.listen_for(true, true);
     return;
   }
   if (tls_) {
@@ -74,13 +69,13 @@ void Handle::say_goodbye() {
 // Reads and discards until the server has closed the connection, which it does once the session is gone.
 void Handle::read_goodbye() {
   std::array<char, 4096> buffer;
-  const int fd = descriptor_.native_handle();
+  const int fd = descriptor_.get();
   for (;;) {
     const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (count > 0) continue;
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      arm_read();
+      descriptor_.listen_for(true, false);
       return;
     }
     finish_close();
@@ -130,14 +125,14 @@ void Handle::abandon() {
   drop_descriptor();
   zookeeper_close(zh_);
   zh_ = nullptr;
-  if (!running_ready_ && !ready_.empty()) asio::post(context_, [self = shared_from_this()] { self->run_ready(); });
+  if (!running_ready_ && !ready_.empty()) events_.defer([self = shared_from_this()] { self->run_ready(); });
 }
 
 // Takes the connection down before zookeeper_close(), which would otherwise wait for the server.
 void Handle::cut_connection() {
   int fd = -1;
   if (descriptor_.is_open()) {
-    fd = descriptor_.native_handle();
+    fd = descriptor_.get();
   } else if (zh_ != nullptr && zoo_state(zh_) == ZOO_CONNECTED_STATE) {
     int interest = 0;
     timeval wait{};

@@ -11,8 +11,6 @@
 
 #include <cassert>
 
-#include <boost/asio/post.hpp>
-
 namespace zkclient::detail {
 namespace {
 
@@ -25,8 +23,16 @@ bool connects(zhandle_t* zh) { return zoo_state(zh) == ZOO_CONNECTING_STATE; }
 
 }  // namespace
 
-Handle::Handle(asio::io_context& context, HandleOwner& owner)
-    : context_(context), owner_(&owner), descriptor_(context), timer_(context), close_timer_(context) {}
+Handle::Handle(EventLoop& events, HandleOwner& owner)
+    : events_(events),
+      owner_(&owner),
+      descriptor_(events,
+                  [this](bool, bool writable) {
+                    const auto self = shared_from_this();
+                    self->on_ready(writable);
+                  }),
+      timer_(events),
+      close_timer_(events) {}
 
 Handle::~Handle() {
   assert(phase_ == Phase::closed || zh_ == nullptr);  // Its owner closes or abandons it.
@@ -43,7 +49,7 @@ std::optional<std::string> Handle::server() const {
   socklen_t length = sizeof address;
   char host[NI_MAXHOST];
   char port[NI_MAXSERV];
-  const int fd = descriptor_.is_open() ? const_cast<Handle*>(this)->descriptor_.native_handle() : -1;
+  const int fd = descriptor_.is_open() ? descriptor_.get() : -1;
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
   if (fd == -1 || ::getpeername(fd, generic, &length) != 0) return std::nullopt;
   const int flags = NI_NUMERICHOST | NI_NUMERICSERV;
@@ -117,7 +123,7 @@ void Handle::check_login() {
 // Mostly the C client has closed it. After a ping that could not be sent it has not: what arrived is read to its end.
 void Handle::finish_broken_connection() {
   if (dead_ || !descriptor_.is_open() || zoo_state(zh_) != ZOO_CONNECTED_STATE) return;
-  ::shutdown(descriptor_.native_handle(), SHUT_RDWR);
+  ::shutdown(descriptor_.get(), SHUT_RDWR);
   while (zookeeper_process(zh_, ZOOKEEPER_READ) == ZOK && !dead_)
     continue;
 }
@@ -125,7 +131,7 @@ void Handle::finish_broken_connection() {
 void Handle::schedule_drive() {
   if (drive_scheduled_) return;
   drive_scheduled_ = true;
-  asio::post(context_, [self = shared_from_this()] {
+  events_.defer([self = shared_from_this()] {
     self->drive_scheduled_ = false;
     self->drive();
   });
@@ -158,12 +164,10 @@ void Handle::drive() {
     if (fd == -1) drop_descriptor();
     unsent_ = (interest & ZOOKEEPER_WRITE) != 0;
     const bool wants_write = unsent_ || std::exchange(crowded_, false);
-    // Asio goes on listening for writability once it was asked to, which would wake the loop after each reply.
-    if (fd != -1 && listens_for_write_ && !wants_write) stop_listening();
-    const bool ready = fd != -1 && (descriptor_.is_open() || take_descriptor(fd));
     // Before the handshake there is nothing to read, but the C client would.
-    if (ready && (interest & ZOOKEEPER_READ) != 0 && !connects(zh_) && !shakes_hands()) arm_read();
-    if (ready && wants_write) arm_write();
+    const bool wants_read = (interest & ZOOKEEPER_READ) != 0 && !connects(zh_) && !shakes_hands();
+    const bool ready =
+        fd != -1 && (descriptor_.is_open() || take_descriptor(fd)) && descriptor_.listen_for(wants_read, wants_write);
     arm_timer(std::chrono::seconds(wait.tv_sec) + std::chrono::microseconds(wait.tv_usec));
     if (ready && !connected_) arm_timer(give_up_on_silence());
     if (fd != -1 && !ready) arm_timer(descriptor_pause);
@@ -177,10 +181,7 @@ void Handle::drive() {
 bool Handle::take_descriptor(int fd) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // Programs that this process starts must not keep the session's socket open.
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  boost::system::error_code error;
-  if (own != -1) descriptor_.assign(own, error);
-  if (own != -1 && error) ::close(own);
-  ++generation_;
+  if (own != -1) descriptor_.open(own);
   attempt_begun_ = std::chrono::steady_clock::now();
   return descriptor_.is_open();
 }
@@ -206,55 +207,14 @@ std::chrono::microseconds Handle::give_up_on_silence() {
 }
 
 void Handle::drop_descriptor() {
-  boost::system::error_code ignored;
-  if (descriptor_.is_open()) descriptor_.close(ignored);
-  ++generation_;
-  read_armed_ = write_armed_ = listens_for_write_ = more_to_read_ = false;
-}
-
-// Forgets all waits, and what the event loop listens for.
-void Handle::stop_listening() {
-  const int own = descriptor_.release();
-  boost::system::error_code error;
-  descriptor_.assign(own, error);
-  if (error) ::close(own);
-  ++generation_;
-  read_armed_ = write_armed_ = listens_for_write_ = false;
-}
-
-void Handle::arm_read() {
-  if (read_armed_) return;
-  read_armed_ = true;
-  descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
-                         [self = shared_from_this(), generation = generation_](const boost::system::error_code&) {
-                           if (generation != self->generation_) return;
-                           self->read_armed_ = false;
-                           self->on_readable();
-                         });
-}
-
-void Handle::arm_write() {
-  if (write_armed_) return;
-  write_armed_ = listens_for_write_ = true;
-  descriptor_.async_wait(asio::posix::descriptor_base::wait_write,
-                         [self = shared_from_this(), generation = generation_](const boost::system::error_code&) {
-                           if (generation != self->generation_) return;
-                           self->write_armed_ = false;
-                           self->on_writable();
-                         });
+  descriptor_.close();
+  more_to_read_ = false;
 }
 
 // A timer that is due earlier stays: it finds nothing to do and arms the next one. That saves a system call per reply.
 void Handle::arm_timer(std::chrono::microseconds delay) {
   const auto due = std::chrono::steady_clock::now() + std::max(delay, std::chrono::microseconds(1000));
-  if (due >= timer_due_) return;
-  timer_due_ = due;
-  timer_.expires_at(due);
-  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (error) return;
-    self->timer_due_ = std::chrono::steady_clock::time_point::max();
-    self->drive();
-  });
+  if (due < timer_.due()) timer_.set(due, [self = shared_from_this()] { self->drive(); });
 }
 
 // At once: the connection ends only when the duplicate is closed, too.
@@ -263,16 +223,15 @@ void Handle::forget_closed_socket() {
   if (dead_ || state == 0 || state == not_connected_state) drop_descriptor();
 }
 
-void Handle::on_readable() {
+void Handle::on_ready(bool writable) {
   if (aside_) return;
   if (phase_ == Phase::saying_goodbye) {
     read_goodbye();
-    return;
+  } else {
+    // One at a time: sending may lead to another connection. What can be read is told again.
+    process(writable ? ZOOKEEPER_WRITE : ZOOKEEPER_READ);
   }
-  process(ZOOKEEPER_READ);
 }
-
-void Handle::on_writable() { process(ZOOKEEPER_WRITE); }
 
 void Handle::process(int events) {
   if (aside_ || (phase_ != Phase::open && phase_ != Phase::draining)) return;
@@ -302,8 +261,8 @@ void Handle::process(int events) {
 // What OpenSSL has decrypted already does not make the socket readable.
 void Handle::read_on() {
   if (!descriptor_.is_open() || std::exchange(more_to_read_, true)) return;
-  asio::post(context_, [self = shared_from_this()] {
-    if (std::exchange(self->more_to_read_, false)) self->on_readable();
+  events_.defer([self = shared_from_this()] {
+    if (std::exchange(self->more_to_read_, false)) self->on_ready(false);
   });
 }
 
@@ -325,6 +284,7 @@ void Handle::run_ready() {
     } else {
       owner_->on_handle_event(item.event);
     }
+    events_.run_ready();  // Coroutines see things in the order in which they happened.
   }
   running_ready_ = false;
   if (phase_ == Phase::draining) continue_close();

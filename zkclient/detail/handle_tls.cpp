@@ -15,8 +15,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/post.hpp>
 
 #include "zkclient/detail/log.hpp"
 #include "zkclient/detail/loop.hpp"
@@ -47,15 +45,16 @@ struct Handle::Aside {
 void Handle::run_aside(UniqueFunction<void()> work, UniqueFunction<void()> then) {
   assert(!aside_);
   aside_ = true;
+  descriptor_.listen_for(false, false);
   const auto task = std::make_shared<Aside>();
   task->work = std::move(work);
   task->then = std::move(then);
-  const auto body = [self = shared_from_this(), task, busy = asio::make_work_guard(context_)] {
+  const auto body = [self = shared_from_this(), task] {
     {
       const LineCollector collector(task->lines);
       task->work();
     }
-    asio::post(self->context_, [self, task] {
+    self->events_.post([self, task] {
       self->end_aside();
       for (const std::string& line : task->lines)
         log_library_line(line);
@@ -111,7 +110,7 @@ void Handle::handshake_failed(const std::string& reason, bool permanent) {
 // Makes the C client give the current attempt to connect up. What it would do on a socket that can be written to is to
 // begin a handshake.
 void Handle::cut_attempt() {
-  if (descriptor_.is_open()) ::shutdown(descriptor_.native_handle(), SHUT_RDWR);
+  if (descriptor_.is_open()) ::shutdown(descriptor_.get(), SHUT_RDWR);
   if (!aside_) zookeeper_process(zh_, tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
 }
 
@@ -120,7 +119,7 @@ void Handle::cut_attempt() {
 // So nothing is begun while the buffer is nearly full.
 bool Handle::has_room() {
   if (!tls_ || !connected_ || !descriptor_.is_open()) return true;
-  pollfd socket{descriptor_.native_handle(), POLLOUT, 0};
+  pollfd socket{descriptor_.get(), POLLOUT, 0};
   if (!unsent_ && ::poll(&socket, 1, 0) == 1) return true;
   flush_wanted_ = crowded_ = true;
   schedule_drive();

@@ -1,8 +1,5 @@
 #include "zkclient/detail/lease_keeper.hpp"
 
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "zkclient/detail/log.hpp"
@@ -17,16 +14,8 @@ constexpr auto settling_time = std::chrono::milliseconds(20);
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(asio::io_context& context, std::shared_ptr<SessionState> session, Hooks hooks)
-    : session_(std::move(session)), hooks_(std::move(hooks)), timer_(context) {}
-
-bool LeaseKeeper::prepare() {
-  if (timer_.is_open()) return true;
-  const int fd = ::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
-  if (fd < 0) return false;
-  timer_.assign(fd);
-  return true;
-}
+LeaseKeeper::LeaseKeeper(EventLoop& events, std::shared_ptr<SessionState> session, Hooks hooks)
+    : session_(std::move(session)), hooks_(std::move(hooks)), timer_(events) {}
 
 void LeaseKeeper::connected() {
   if (stopped_) return;
@@ -51,7 +40,7 @@ void LeaseKeeper::stop() {
   held_.clear();
   unsettled_.clear();
   hooks_ = {};
-  if (timer_.is_open()) timer_.close();
+  timer_.cancel();
 }
 
 void LeaseKeeper::acknowledged(BootClock::time_point sent) {
@@ -106,7 +95,6 @@ LeaseKeeper::TimePoint LeaseKeeper::next_date() const {
 }
 
 void LeaseKeeper::on_time() {
-  armed_ = TimePoint::max();
   const TimePoint now = BootClock::now();
   settle(now);
   if (stopped_ || !holding()) return;
@@ -179,31 +167,11 @@ void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
 }
 
 void LeaseKeeper::arm(TimePoint due) {
-  if (stopped_ || due >= armed_) return;
-  const bool waiting = armed_ != TimePoint::max();
-  armed_ = due;
-  const auto since = std::max<std::chrono::nanoseconds>(due.time_since_epoch(), std::chrono::nanoseconds(1));
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
-  itimerspec when{};
-  when.it_value.tv_sec = seconds.count();
-  when.it_value.tv_nsec = (since - seconds).count();
-  ::timerfd_settime(timer_.native_handle(), TFD_TIMER_ABSTIME, &when, nullptr);
-  if (!waiting) wait();
-}
-
-void LeaseKeeper::wait() {
-  timer_.async_wait(asio::posix::descriptor_base::wait_read,
-                    [weak = weak_from_this()](const boost::system::error_code& error) {
-                      const auto self = weak.lock();
-                      if (error || self == nullptr || self->stopped_) return;
-                      std::uint64_t expirations = 0;
-                      const bool due = ::read(self->timer_.native_handle(), &expirations, sizeof expirations) > 0;
-                      if (due) {
-                        self->on_time();
-                      } else {
-                        self->wait();
-                      }
-                    });
+  if (stopped_ || due >= timer_.due()) return;
+  timer_.set(due, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self != nullptr && !self->stopped_) self->on_time();
+  });
 }
 
 }  // namespace zkclient::detail

@@ -8,15 +8,11 @@
 #include <string>
 #include <utility>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-
 #include "zkclient/detail/lease_clock.hpp"
+#include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/request.hpp"
 
 namespace zkclient::detail {
-
-namespace asio = boost::asio;
 
 /// Keeps the leases of one session: while there are any, it sends heartbeats (a transaction of nothing but checks
 /// of the held nodes: committed by the quorum, changes nothing, fails when a node is gone) and declares the session
@@ -31,10 +27,8 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
     std::function<void()> lose;
   };
 
-  LeaseKeeper(asio::io_context& context, std::shared_ptr<SessionState> session, Hooks hooks);
+  LeaseKeeper(EventLoop& events, std::shared_ptr<SessionState> session, Hooks hooks);
 
-  /// Gets what hold() needs from the system; false when there is none to be had.
-  bool prepare();
   /// The session was granted, or the connection came back.
   void connected();
   /// Ends everything; nothing is called afterwards.
@@ -69,7 +63,6 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   void beat();
   void on_beat(const std::vector<HoldId>& ids, const Reply& reply);
   void arm(TimePoint due);
-  void wait();
 
   std::shared_ptr<SessionState> session_;
   Hooks hooks_;
@@ -82,8 +75,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   bool beating_ = false;
   bool stopped_ = false;
   TimePoint next_beat_{};
-  TimePoint armed_ = TimePoint::max();
-  asio::posix::stream_descriptor timer_;  // A timerfd: asio's timers do not count the time of a suspended machine.
+  BootTimer timer_;
 };
 
 }  // namespace zkclient::detail

@@ -70,10 +70,9 @@ Loop::Loop(RuntimeOptions options)
 
 LoopPause Loop::run() {
   current_loop = this;
-  context_.run();
+  const bool ended = events_.run();
   current_loop = nullptr;
-  if (!std::exchange(errand_, false)) return LoopPause::end;
-  context_.restart();
+  if (ended) return LoopPause::end;
   return stays_on_thread_ ? LoopPause::pass_on : LoopPause::errand;
 }
 
@@ -100,8 +99,7 @@ void Loop::schedule(Task task, bool urgent) {
   if (!user_executor_) {
     const auto place = pool_->schedule(task, urgent, on_loop() && !stays_on_thread_);
     if (place == CallbackPool::Place::errand) {
-      errand_ = true;
-      context_.stop();
+      events_.interrupt();
     }
     // With the threads gone (the runtime was stopped) the caller's own thread has to do.
     if (place == CallbackPool::Place::stopped) task();
@@ -114,9 +112,8 @@ void Loop::schedule(Task task, bool urgent) {
 
 void Loop::watch_backlog() {
   if (winding_down_) return;
-  backlog_timer_.expires_after(backlog_patience);
-  backlog_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && !winding_down_ && pool_->relieve()) watch_backlog();
+  backlog_timer_.set_after(backlog_patience, [this] {
+    if (!winding_down_ && pool_->relieve()) watch_backlog();
   });
 }
 
@@ -151,12 +148,12 @@ void Loop::stop() {
     if (stopped_) return;  // Another thread was faster.
     stopped_ = true;
   }
-  asio::post(context_, [this] {
+  events_.post([this] {
     winding_down_ = true;
     backlog_timer_.cancel();
     resolver_.abandon();
   });
-  work_.reset();
+  events_.close();
   pool_->stop();
   log_group_->wait();  // The last messages.
 }

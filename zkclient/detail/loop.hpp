@@ -8,17 +8,11 @@
 #include <zkclient/log.hpp>
 #include <zkclient/runtime.hpp>
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-
 #include "zkclient/detail/callbacks.hpp"
+#include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/resolver.hpp"
 
 namespace zkclient::detail {
-
-namespace asio = boost::asio;
 
 class ClientCore;
 struct LogBacklog;
@@ -31,18 +25,12 @@ class Loop : public std::enable_shared_from_this<Loop> {
   static std::shared_ptr<Loop> start(RuntimeOptions options);
   ~Loop();
 
-  asio::io_context& context() noexcept { return context_; }
+  EventLoop& events() noexcept { return events_; }
   bool has_user_executor() const noexcept { return user_executor_ != nullptr; }
   bool on_loop() const noexcept { return current() == this; }
 
   /// Runs `task` on the loop thread; false (and the task is dropped) when the loop has stopped.
-  template <typename F>
-  bool post(F&& task) {
-    const std::lock_guard lock(mutex_);
-    if (stopped_) return false;
-    asio::post(context_, std::forward<F>(task));
-    return true;
-  }
+  bool post(Task task) { return events_.post(std::move(task)); }
 
   /// On the loop thread only.
   Resolver& resolver() noexcept { return resolver_; }
@@ -68,9 +56,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
   LoopPause run();
   void watch_backlog();
 
-  asio::io_context context_{1};
-  asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
-  asio::steady_timer backlog_timer_{context_};
+  EventLoop events_;
+  Timer backlog_timer_{events_};
   Resolver resolver_{*this};
   std::shared_ptr<CallbackGroup> log_group_;
   std::shared_ptr<SerialQueue> log_queue_;
@@ -81,7 +68,6 @@ class Loop : public std::enable_shared_from_this<Loop> {
   bool stopped_ = false;
   bool winding_down_ = false;     // On the loop thread only.
   bool stays_on_thread_ = false;  // Likewise.
-  bool errand_ = false;           // Likewise: a task waits for the loop thread to leave the loop.
   std::unordered_set<ClientCore*> clients_;
   std::unique_ptr<CallbackPool> pool_;  // Its threads begin when all else is there.
 };

@@ -1,36 +1,28 @@
 #pragma once
 
+#include <cassert>
 #include <chrono>
+#include <coroutine>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-
+#include "zkclient/detail/loop/awaitable.hpp"
+#include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/request.hpp"
 
 /// What coroutines on the loop thread wait with. Nothing here is for other threads.
 namespace zkclient::detail {
 
-namespace asio = boost::asio;
-template <typename T>
-using Awaitable = asio::awaitable<T, asio::io_context::executor_type>;
-inline constexpr asio::use_awaitable_t<asio::io_context::executor_type> use_awaitable;
-
 /// A flag that one coroutine waits for. Set it before or during the wait; clear it before the read that re-checks.
 class Signal {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  explicit Signal(asio::io_context& context) : timer_(context) {}
+  explicit Signal(EventLoop& loop) : timer_(loop) {}
 
   void set() {
     set_ = true;
-    timer_.cancel();
+    wake();
   }
   void clear() noexcept { set_ = false; }
   bool is_set() const noexcept { return set_; }
@@ -38,51 +30,74 @@ class Signal {
   /// Returns when the flag is set or the deadline has passed.
   Awaitable<void> wait(std::optional<TimePoint> deadline) {
     while (!set_ && (!deadline || std::chrono::steady_clock::now() < *deadline)) {
-      timer_.expires_at(deadline.value_or(TimePoint::max()));
-      boost::system::error_code ignored;
-      auto token = asio::redirect_error(use_awaitable, ignored);
-      co_await timer_.async_wait(token);
+      if (deadline) timer_.set(*deadline, [this] { wake(); });
+      Parking parking{this};
+      co_await parking;
+      timer_.cancel();
     }
   }
 
  private:
-  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
-                             asio::io_context::executor_type>
-      timer_;
+  struct Parking {
+    Signal* signal;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiting) const noexcept {
+      assert(!signal->waiting_);
+      signal->waiting_ = waiting;
+    }
+    void await_resume() const noexcept {}
+  };
+
+  void wake() {
+    if (waiting_) coroutine::resume_later(std::exchange(waiting_, {}));
+  }
+
+  Timer timer_;
+  std::coroutine_handle<> waiting_;
   bool set_ = false;
 };
 
-/// A reply that is on its way; requests that are to go out in one flight are launched first and awaited afterwards.
-class PendingReply {
+/// A value that is on its way to one coroutine. Copies stand for the same one.
+template <typename T>
+class Pending {
  public:
-  PendingReply() : state_(std::make_shared<State>()) {}
+  Pending() : state_(std::make_shared<State>()) {}
 
-  Op::Done handler() const {
-    return [state = state_](Reply reply) {
-      if (state->waiter) {
-        Op::Done waiter = std::move(state->waiter);
-        waiter(std::move(reply));
-      } else {
-        state->reply = std::move(reply);
-      }
-    };
+  /// Once.
+  void arrive(T value) const {
+    state_->value.emplace(std::move(value));
+    if (state_->waiting) coroutine::resume_later(std::exchange(state_->waiting, {}));
+  }
+  UniqueFunction<void(T)> handler() const {
+    return [self = *this](T value) { self.arrive(std::move(value)); };
   }
 
-  Awaitable<Reply> get() const {
-    const std::shared_ptr<State> state = state_;
-    if (state->reply) co_return std::move(*state->reply);
-    auto token = use_awaitable;
-    auto initiation = [state](auto handler) { state->waiter = std::move(handler); };
-    Reply reply = co_await asio::async_initiate<decltype(token), void(Reply)>(std::move(initiation), token);
-    co_return reply;
-  }
+  class Arrival;
+  /// To be awaited, once.
+  Arrival get() const { return Arrival(state_); }
+  Arrival operator co_await() const { return get(); }
 
  private:
   struct State {
-    std::optional<Reply> reply;
-    Op::Done waiter;
+    std::optional<T> value;
+    std::coroutine_handle<> waiting;
   };
   std::shared_ptr<State> state_;
 };
+
+template <typename T>
+class Pending<T>::Arrival {
+ public:
+  explicit Arrival(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+  bool await_ready() const noexcept { return state_->value.has_value(); }
+  void await_suspend(std::coroutine_handle<> waiting) const noexcept { state_->waiting = waiting; }
+  T await_resume() const { return std::move(*state_->value); }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// A reply that is on its way; requests that are to go out in one flight are launched first and awaited afterwards.
+using PendingReply = Pending<Reply>;
 
 }  // namespace zkclient::detail
