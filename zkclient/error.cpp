@@ -52,6 +52,10 @@ constexpr Entry entries[] = {
     {Errc::not_held, ErrorKind::session_lost, "the lease is no longer held"},
     {Errc::foreign_node, ErrorKind::precondition, "a node at this path was not made by this recipe"},
     {Errc::would_deadlock, ErrorKind::precondition, "the caller holds what it would wait for, for ever"},
+    {Errc::timeout_too_short, ErrorKind::precondition,
+     "the session timeout is too short for leases; nothing was acquired"},
+    {Errc::connection_too_slow, ErrorKind::retryable,
+     "the server answers too slowly for leases of this session; nothing was acquired"},
 };
 
 const Entry* find(int value) noexcept {

@@ -49,6 +49,9 @@ struct SaslOptions {
 struct ClientOptions {
   /// Asked for; the server grants what its limits allow (see Session::timeout). At least 100 ms.
   std::chrono::milliseconds session_timeout{10'000};
+  /// The servers' `tickTime`, if it is known. How long a lease can be trusted depends on it (docs/connection.md), and no
+  /// server tells. Without it the longest one that fits is assumed: half the granted timeout, but at least 2 s. Positive.
+  std::optional<std::chrono::milliseconds> server_tick = {};
   /// Deadline of calls that name none of their own. Positive.
   std::chrono::milliseconds operation_timeout{15'000};
   RetryPolicy retry = {};

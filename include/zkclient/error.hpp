@@ -42,9 +42,11 @@ enum class Errc {
   library_conflict,  ///< libzookeeper_mt is loaded in this process as well; the two cannot live together.
   system_error,
   // What a recipe found.
-  not_held = 300,  ///< The lease is no longer held.
-  foreign_node,    ///< A node at the recipe's path is not what the recipe put there.
-  would_deadlock,  ///< The caller itself holds what it would wait for. (== std::errc::resource_deadlock_would_occur)
+  not_held = 300,     ///< The lease is no longer held.
+  foreign_node,       ///< A node at the recipe's path is not what the recipe put there.
+  would_deadlock,     ///< The caller itself holds what it would wait for. (== std::errc::resource_deadlock_would_occur)
+  timeout_too_short,  ///< The session timeout leaves no time in which a lease is safe; nothing was acquired.
+  connection_too_slow,  ///< The server answers too slowly for a lease to be kept; nothing was acquired.
 };
 
 /// What the caller can do about an error. Compare with a code: `error.code() == ErrorKind::in_doubt`.

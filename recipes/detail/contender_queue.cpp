@@ -88,7 +88,7 @@ class Attempt {
 
   // Sets node_, and children_ to the list.
   Awaitable<Reply> enter() {
-    Reply connected = co_await waiter_.enter();
+    Reply connected = co_await waiter_.enter_to_hold();
     if (!connected.ok()) co_return connected;
     for (;;) {
       Reply created = co_await create_and_list();
@@ -177,6 +177,10 @@ class Attempt {
 
   // Waits until `step.node` is gone, and learns who is before us then.
   Awaitable<Reply> wait_for(const QueueStep step) {
+    if (step.last_obstacle) {  // The next one: its lease may begin at any time.
+      Reply proven = co_await waiter_.stay_proven(spec_.directory);
+      if (!proven.ok()) co_return proven;
+    }
     if (spec_.look_ahead && !step.last_obstacle) {
       Reply ahead = co_await look_ahead(step);
       if (!ahead.ok() || list_is_new_) co_return ahead;

@@ -96,27 +96,6 @@ Awaitable<Reply> run_exchange(SpecPtr readers, Exchange& exchange, Waiter& waite
   }
 }
 
-/// For so long the nodes of a lost lease stay for a holder that is not told yet: as long as a session's goodbye waits.
-constexpr auto telling_patience = std::chrono::seconds(1);
-
-// Nothing proves any more that the writer's node is there, and one of the two is. The holder knows before it goes, unless
-// something blocks the one who tells.
-Awaitable<void> discard(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::SessionState> session,
-                        Exchange exchange, std::shared_ptr<zk::CancelScope> told) {
-  {
-    zk::Signal wake(client->events());
-    const zk::CancelScope::Guard telling(told, [&wake] { wake.set(); });
-    const auto observer = session->observe([&wake, raw = session.get()] {
-      if (raw->over()) wake.set();
-    });
-    if (told->requested() || session->over()) wake.set();  // That is not told again.
-    co_await wake.wait(std::chrono::steady_clock::now() + telling_patience);
-    session->forget(observer);
-  }
-  remove_in_background(client, session, HeldNodes{exchange.writer});
-  remove_in_background(client, session, HeldNodes{exchange.reader});
-}
-
 LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchange& exchange, const Reply& node) {
   LeaseCore::Grant grant = writer.grant();  // With its signals.
   grant.keeper = waiter.keeper();
@@ -172,11 +151,8 @@ Awaitable<Result<LeasePtr>> downgrade(SpecPtr readers, LeasePtr held, std::strin
   if (node.failed(Errc::transaction_failed) && !refused(node, zk::rc::no_node)) node.error = refusal_of(node);
   if (node.ok() || refused(node, zk::rc::no_node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;
   if (node.failed(Errc::in_doubt) || node.failed(Errc::not_held)) {
-    const std::shared_ptr<zk::ClientCore>& client = readers->client;
-    const auto told = std::make_shared<zk::CancelScope>();
-    const bool telling = held->lose([client, told] { client->loop()->post([told] { told->request(); }); });
-    if (!telling) told->request();  // It was given back.
-    zk::spawn(discard(client, held->session(), exchange, told));
+    // Nothing proves any more that the writer's node is there, and one of the two is.
+    held->lose("its downgrade ended in the middle", {HeldNodes{exchange.writer}, HeldNodes{exchange.reader}});
   } else {
     held->resume();
   }

@@ -103,6 +103,31 @@ void remove_in_background(const std::shared_ptr<zk::ClientCore>& client,
   }(client, session, std::move(nodes), std::move(pending)));
 }
 
+// As long as a session's end waits.
+constexpr auto telling_patience = std::chrono::seconds(1);
+
+Awaitable<void> until_told(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::SessionState> session,
+                           std::shared_ptr<zk::CancelScope> told) {
+  zk::Signal wake(client->events());
+  const zk::CancelScope::Guard telling(told, [&wake] { wake.set(); });
+  const auto observer = session->observe([&wake, raw = session.get()] {
+    if (raw->over()) wake.set();
+  });
+  if (told->requested() || session->over()) wake.set();  // That is not told again.
+  co_await wake.wait(std::chrono::steady_clock::now() + telling_patience);
+  session->forget(observer);
+}
+
+void remove_when_told(const std::shared_ptr<zk::ClientCore>& client, const std::shared_ptr<zk::SessionState>& session,
+                      std::vector<HeldNodes> nodes, std::shared_ptr<zk::CancelScope> told) {
+  zk::spawn([](std::shared_ptr<zk::ClientCore> core, std::shared_ptr<zk::SessionState> owner,
+               std::vector<HeldNodes> lost, std::shared_ptr<zk::CancelScope> known) -> Awaitable<void> {
+    co_await until_told(core, owner, std::move(known));
+    for (HeldNodes& held : lost)
+      remove_in_background(core, owner, std::move(held));
+  }(client, session, std::move(nodes), std::move(told)));
+}
+
 Awaitable<void> pause_before_retry(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::SessionState> session,
                                    std::chrono::milliseconds pause) {
   zk::Signal wake(client->events());

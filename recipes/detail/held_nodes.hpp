@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "zkclient/detail/core.hpp"
 
@@ -31,6 +32,14 @@ zk::Awaitable<void> finish_removal(std::shared_ptr<zk::ClientCore> client, std::
 /// The same from the start, in the background.
 void remove_in_background(const std::shared_ptr<zk::ClientCore>& client,
                           const std::shared_ptr<zk::SessionState>& session, HeldNodes nodes);
+
+/// The same for a lease that was lost, once its holder knows (`told` is requested), or after a second: something may block
+/// the one who tells.
+void remove_when_told(const std::shared_ptr<zk::ClientCore>& client, const std::shared_ptr<zk::SessionState>& session,
+                      std::vector<HeldNodes> nodes, std::shared_ptr<zk::CancelScope> told);
+/// Returns when `told` is requested, or a second later, or when the session is over.
+zk::Awaitable<void> until_told(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::SessionState> session,
+                               std::shared_ptr<zk::CancelScope> told);
 
 /// Waits before a background task tries again, a little longer each time; ends early when `session` does.
 zk::Awaitable<void> pause_before_retry(std::shared_ptr<zk::ClientCore> client,

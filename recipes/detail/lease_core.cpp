@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include <fmt/format.h>
+
 #include "recipes/detail/revocation.hpp"
+#include "zkclient/detail/log.hpp"
 
 namespace zkrecipes::detail {
 
@@ -41,24 +44,31 @@ void LeaseCore::begin() {
   attached_ = true;
   node_paused_ = false;
   if (ended_->requested()) ended_ = std::make_shared<zk::CancelScope>();
-  const auto gone = [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    // The check was refused; mostly, but not always, because there is no such node.
-    self->lose_node();
+  zk::LeaseKeeper::Holder holder = make_holder();
+  // Mostly, but not always, because there is no such node.
+  holder.gone = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->lose_node("its node is gone");
   };
-  std::function<void()> settled;
   if (!grant_.watch_at_once) {
-    settled = [weak = weak_from_this()] {
+    holder.settled = [weak = weak_from_this()] {
       if (const auto self = weak.lock(); self != nullptr && self->attached_) self->watch_own_node();
     };
   }
-  hold_ = grant_.keeper->hold(grant_.path, gone, std::move(settled));
+  hold_ = grant_.keeper->hold(grant_.path, std::move(holder));
   observer_ = grant_.session->observe([weak = weak_from_this(), session = grant_.session.get()] {
     const auto self = weak.lock();
-    if (self != nullptr && session->over()) self->lose();
+    if (self != nullptr && session->over()) self->lose("its session is over", {});
   });
   if (grant_.watch_at_once) watch_own_node();
+}
+
+zk::LeaseKeeper::Holder LeaseCore::make_holder() {
+  zk::LeaseKeeper::Holder holder;
+  holder.gone = [] {};
+  holder.expired = [weak = weak_from_this()](const std::string& cause) {
+    if (const auto self = weak.lock()) self->lose_node(cause);
+  };
+  return holder;
 }
 
 // Stops everything that looks after the node.
@@ -71,33 +81,54 @@ void LeaseCore::detach() {
   if (!ended_->requested()) ended_->request();
 }
 
-bool LeaseCore::lose(std::function<void()> told) {
+void LeaseCore::lose(std::string_view cause, std::vector<HeldNodes> left) {
+  end(cause, [client = grant_.client, session = grant_.session,
+              left = std::move(left)](std::shared_ptr<zk::CancelScope> told) mutable {
+    if (!left.empty()) remove_when_told(client, session, std::move(left), std::move(told));
+  });
+}
+
+// The lease is over and its session is not: what is left of the nodes goes.
+void LeaseCore::lose_node(std::string_view cause) {
+  if (!grant_.clear_up) {
+    lose(cause, {nodes()});
+    return;
+  }
+  end(cause, [self = shared_from_this()](std::shared_ptr<zk::CancelScope> told) {
+    zk::spawn([](std::shared_ptr<LeaseCore> lost, std::shared_ptr<zk::CancelScope> known) -> zk::Awaitable<void> {
+      co_await until_told(lost->grant_.client, lost->grant_.session, std::move(known));
+      if (!lost->grant_.session->over()) lost->grant_.clear_up();
+    }(self, std::move(told)));
+  });
+}
+
+void LeaseCore::lose_deleted_node() {
+  constexpr std::string_view cause = "its node was deleted";
+  const bool something_left = !grant_.companion.empty() || grant_.clear_up;
+  something_left ? lose_node(cause) : lose(cause, {});
+}
+
+// First the holder learns of it, then `clear_up` may let others have what was held.
+void LeaseCore::end(std::string_view cause, std::function<void(std::shared_ptr<zk::CancelScope> told)> clear_up) {
   const auto self = shared_from_this();
   detach();
+  const auto told = std::make_shared<zk::CancelScope>();
   Status held = Status::held;
-  if (!status_.compare_exchange_strong(held, Status::lost)) return false;
-  if (grant_.on_lost) grant_.on_lost();
-  grant_.client->callbacks()->post(
-      [self, told = std::move(told)] {
-        self->grant_.lost.request_stop();
-        if (told) told();
-      },
-      true);
-  return true;
-}
-
-// Somebody deleted a node of ours by hand. What is left goes too.
-void LeaseCore::lose_node() {
-  lose();
-  if (!grant_.shares_name) remove_in_background(grant_.client, grant_.session, nodes());
-}
-
-void LeaseCore::lose_watched_node() {
-  if (grant_.companion.empty()) {
-    lose();
+  if (status_.compare_exchange_strong(held, Status::lost)) {
+    if (zk::log_enabled(zkclient::LogLevel::warning)) {
+      zk::log(zkclient::LogLevel::warning, fmt::format("lease lost: {}: {}", grant_.path, cause));
+    }
+    if (grant_.on_lost) grant_.on_lost();
+    grant_.client->callbacks()->post(
+        [self, told] {
+          self->grant_.lost.request_stop();
+          self->grant_.client->loop()->post([told] { told->request(); });
+        },
+        true);
   } else {
-    lose_node();
+    told->request();  // Nothing was held any more.
   }
+  clear_up(told);
 }
 
 zk::Call LeaseCore::bound_call() const {
@@ -113,7 +144,7 @@ void LeaseCore::watch_own_node() {
     const auto self = weak.lock();
     if (self == nullptr || !self->watching(current->lock())) return;
     if (type == zkclient::WatchEventType::deleted) {
-      self->lose_watched_node();
+      self->lose_deleted_node();
     } else if (type == zkclient::WatchEventType::data_changed) {
       self->watch_own_node();  // Whatever was written, the node is still there; see what it is.
     }
@@ -131,14 +162,14 @@ zk::Awaitable<void> LeaseCore::look_at_own_node(std::shared_ptr<zk::LoopWatch> w
   const zk::Reply reply = co_await grant_.client->perform_watching(std::move(request), call, watch);
   if (!watching(watch)) co_return;
   if (reply.failed(Errc::no_node)) {
-    lose_watched_node();
+    lose_deleted_node();
   } else if (reply.ok() && reply.stat.czxid == grant_.czxid) {
     look_at(reply);
   } else if (reply.ok()) {
     // Somebody has made another node of that name. It stays; only what is still ours goes.
-    lose();
-    HeldNodes left{grant_.path};
-    if (!grant_.companion.empty()) remove_in_background(grant_.client, grant_.session, std::move(left));
+    std::vector<HeldNodes> left;
+    if (!grant_.companion.empty()) left.push_back(HeldNodes{grant_.path});
+    lose("its node was replaced", std::move(left));
   } else if (reply.failed(Errc::connection_loss) || reply.failed(Errc::overloaded)) {
     // Not armed, and without it nobody would hear of a revocation.
     co_await pause_before_retry(grant_.client, grant_.session, retry_pause);
@@ -184,7 +215,7 @@ bool LeaseCore::pause_node() {
   if (status_.load(std::memory_order_acquire) != Status::held || !attached_ || node_paused_) return false;
   // Heartbeats go on; they check what is there in any case.
   const zk::LeaseKeeper::HoldId former = hold_;
-  hold_ = grant_.keeper->hold(grant_.path.substr(0, std::max<std::size_t>(grant_.path.rfind('/'), 1)), [] {}, {});
+  hold_ = grant_.keeper->hold(grant_.path.substr(0, std::max<std::size_t>(grant_.path.rfind('/'), 1)), make_holder());
   grant_.keeper->drop(former);
   own_watch_ = nullptr;
   node_paused_ = true;
@@ -195,7 +226,7 @@ void LeaseCore::resume() {
   if (status_.load(std::memory_order_acquire) != Status::held) return;
   detach();
   begin();
-  if (grant_.session->over()) lose();  // That is not told again.
+  if (grant_.session->over()) lose("its session is over", {});  // That is not told again.
 }
 
 bool LeaseCore::replaced() {

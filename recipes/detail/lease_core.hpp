@@ -6,6 +6,8 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <zkrecipes/lease.hpp>
 
@@ -30,12 +32,14 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     /// A second node, made in the same transaction, whose name others use as well: what single_node.hpp contends for.
     /// It is watched instead of the first one, and removed together with that.
     std::string companion = {};
-    /// `path` is not this holding's alone: when it is lost, on_lost sees to what is left of it.
-    bool shares_name = false;
     std::string data = {};  ///< What was written into the watched node.
     std::stop_source lost = {};
     std::stop_source revoke = {};
-    std::function<void()> on_lost = {};  ///< For the recipe: on the loop thread, before the holder is told.
+    /// For the recipe, on the loop thread: when the lease is lost, before the holder is told.
+    std::function<void()> on_lost = {};
+    /// Likewise, when the holder knows that it is lost, and the session goes on: removes what is left, in place of a
+    /// removal of the nodes. For a `path` that is not this holding's alone.
+    std::function<void()> clear_up = {};
     /// Watch the own node from the start, so that an operator's delete is seen at once; otherwise only when the lease
     /// has been held for a while: short critical sections are over before, and do not pay.
     bool watch_at_once = false;
@@ -67,9 +71,10 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   void remove_node();
   zk::Awaitable<void> removed(zk::Call call);
   bool node_gone() const noexcept { return gone_; }
-  /// Loses what is held, and calls `told`, on some thread, as soon as the holder knows. False, and `told` is dropped, when
-  /// nothing was held any more.
-  bool lose(std::function<void()> told = {});
+  /// Loses what is held, for this reason, and tells the holder. Then `left` is removed.
+  void lose(std::string_view cause, std::vector<HeldNodes> left);
+  /// The same; what is left is whatever the session still has of its nodes.
+  void lose_node(std::string_view cause);
   /// Before the node is replaced by another one, or removed: false when nothing is held. Then either resume(), if it was
   /// not, or replaced(): this one is over without a word; false when it was given back or lost meanwhile. After pause()
   /// nothing is looked after; after pause_node() the session is, and its end is a loss as ever.
@@ -88,8 +93,9 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   HeldNodes nodes_to_hand_over() const {
     return {grant_.path, grant_.companion, grant_.czxid, grant_.record, grant_.record_version};
   }
-  void lose_node();
-  void lose_watched_node();
+  void lose_deleted_node();
+  void end(std::string_view cause, std::function<void(std::shared_ptr<zk::CancelScope> told)> clear_up);
+  zk::LeaseKeeper::Holder make_holder();
   void detach();
   void watch_own_node();
   zk::Awaitable<void> look_at_own_node(std::shared_ptr<zk::LoopWatch> watch, zk::Call call);

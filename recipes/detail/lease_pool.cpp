@@ -81,7 +81,7 @@ class Attempt {
 
   Awaitable<Outcome> run(Patience patience) {
     outcome_ = Outcome::failed;
-    Reply reply = co_await waiter_.enter();
+    Reply reply = co_await waiter_.enter_to_hold();
     if (!reply.ok()) co_return fail(std::move(reply));
     if (waiter_.session() != turn_->session()) co_return outcome_ = Outcome::vanished;
     reply = co_await create();
@@ -101,7 +101,8 @@ class Attempt {
         co_return outcome_ = Outcome::granted;
       }
       if (patience == Patience::try_once) co_return outcome_ = Outcome::busy;
-      reply = co_await waiter_.any_fired(watches_);
+      reply = co_await waiter_.stay_proven(spec_->directory);
+      if (reply.ok()) reply = co_await waiter_.any_fired(watches_);
       if (!reply.ok()) co_return fail(std::move(reply));
     }
   }

@@ -60,7 +60,7 @@ Awaitable<Result<void>> QueueCore::commit(Taken claim, Call call) {
       co_return error(reply, committing);
     case Written::Outcome::in_doubt: break;
   }
-  claim.lease->lose();  // And what is left of the claim goes.
+  claim.lease->lose_node("the claim was lost when it was committed");
   if (written.outcome == Written::Outcome::in_doubt)
     co_return Error(Errc::in_doubt, committing, spec_.path, reply.detail);
   co_return Error(Errc::not_held, committing, spec_.path, "the claim was lost");

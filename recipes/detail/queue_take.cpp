@@ -113,6 +113,13 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
   Call call;
   call.bound = session_;
   const auto keeper = keeper_;  // Of that session.
+  if (kind == TakeKind::claim) {
+    if (const auto why = keeper->obstacle()) {
+      failure.error = why->code;
+      failure.detail = why->detail;
+      co_return Attempted::failed;
+    }
+  }
   if (want != nullptr && want->state != Want::State::done) {
     want->state = Want::State::writing;
     want->item = taken.key.name;
@@ -197,13 +204,13 @@ Awaitable<bool> QueueCore::grant(Taken& taken, Reply written, std::string text, 
   grant.keeper = std::move(keeper);
   grant.path = claim_path(taken.key);
   grant.data = std::move(text);
-  grant.shares_name = true;
+  grant.clear_up = [weak = weak_from_this(), key = taken.key, version = taken.version, mine = grant.session] {
+    if (const auto self = weak.lock()) zk::spawn(remove_claim(self, key, version, mine));
+  };
   // It is anybody's then, also ours.
-  grant.on_lost = [weak = weak_from_this(), key = taken.key, version = taken.version, mine = grant.session] {
+  grant.on_lost = [weak = weak_from_this(), key = taken.key, mine = grant.session] {
     const auto self = weak.lock();
-    if (self == nullptr) return;
-    if (!mine->over()) zk::spawn(remove_claim(self, key, version, mine));
-    if (self->session_ != mine) return;
+    if (self == nullptr || self->session_ != mine) return;
     self->backlog_.let_go(key.name);
     self->changed_ = true;
     self->wake_.set();

@@ -62,7 +62,7 @@ class Attempt {
 
   Awaitable<Outcome> run() {
     outcome_ = Outcome::failed;
-    Reply reply = co_await waiter_.enter();
+    Reply reply = co_await waiter_.enter_to_hold();
     if (reply.ok()) reply = co_await create();
     while (reply.ok()) {
       reply = co_await look();
@@ -163,6 +163,8 @@ class Attempt {
 
   // One who is extra waits for any of those before it to go, too.
   Awaitable<Reply> wait(bool extra) {
+    Reply proven = co_await waiter_.stay_proven(spec_->directory);
+    if (!proven.ok()) co_return proven;
     std::vector<std::shared_ptr<Waiter::NodeWatch>> watches = {roster_watch_};
     watches.push_back(waiter_.make_watch());  // Nobody else would tell us that our own node is gone.
     Request own_node = zk::make_request(OpType::get, node_.path);

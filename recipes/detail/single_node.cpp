@@ -49,7 +49,7 @@ class Attempt {
 
   Awaitable<Outcome> run(Patience patience) {
     outcome_ = Outcome::failed;
-    Reply reply = co_await waiter_.enter();
+    Reply reply = co_await waiter_.enter_to_hold();
     if (!reply.ok()) co_return fail(std::move(reply));
     for (;;) {
       reply = co_await create();
@@ -121,6 +121,8 @@ class Attempt {
   }
 
   Awaitable<Reply> wait() {
+    Reply proven = co_await waiter_.stay_proven(spec_->directory);
+    if (!proven.ok()) co_return proven;
     const std::string node = spec_->node();
     Reply gone = co_await waiter_.wait_until_gone(node, std::move(present_));
     co_return gone;

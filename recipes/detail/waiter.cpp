@@ -15,6 +15,7 @@ Waiter::Waiter(std::shared_ptr<zk::ClientCore> client, zk::Call call)
     : client_(std::move(client)), call_(std::move(call)), wake_(client_->events()) {}
 
 Waiter::~Waiter() {
+  if (proving_) keeper_->drop(*proving_);
   if (observing_) session_->forget(observer_);
 }
 
@@ -29,6 +30,33 @@ Awaitable<Reply> Waiter::enter() {
     cancelled_ = zk::CancelScope::Guard(call_.cancel, [this] { wake_.set(); });
   }
   co_return connected;
+}
+
+Awaitable<Reply> Waiter::enter_to_hold() {
+  Reply entered = co_await enter();
+  if (!entered.ok()) co_return entered;
+  Reply obstructed = obstacle();
+  co_return obstructed.ok() ? std::move(entered) : std::move(obstructed);
+}
+
+Awaitable<Reply> Waiter::stay_proven(std::string path) {
+  while (keeper_->seems_too_slow()) {
+    Request check_path = existence_check(path);
+    Reply checked = co_await check(std::move(check_path));
+    if (checked.failed(Errc::no_node)) break;  // The one who waits finds out by itself.
+    if (!checked.ok()) co_return checked;
+  }
+  if (!proving_) proving_ = keeper_->stay_proven(path);
+  co_return obstacle();
+}
+
+Reply Waiter::obstacle() const {
+  Reply reply;
+  if (const auto why = keeper_->obstacle()) {
+    reply.error = why->code;
+    reply.detail = why->detail;
+  }
+  return reply;
 }
 
 std::shared_ptr<Waiter::NodeWatch> Waiter::make_watch(zk::WatchRegistry::Kind kind) {
@@ -107,10 +135,13 @@ Awaitable<Reply> Waiter::checked(Request check, Reply reply) {
 Awaitable<Reply> Waiter::prove(Request nodes) {
   Reply reply;
   while (!keeper_->proven()) {
+    reply = obstacle();
+    if (!reply.ok()) break;
     Request request = nodes;
     reply = co_await check(std::move(request));
     if (!reply.ok() || keeper_->proven()) break;
-    // The server answers too slowly for a proof. Its next word counts only after a while, so do not press it.
+    if (keeper_->seems_too_slow()) continue;  // Find out at once.
+    // What was heard of the session so far is too old, or too little: the next word counts only after a while.
     wake_.clear();
     const auto later = std::chrono::steady_clock::now() + keeper_->pause_before_proof();
     co_await wake_.wait(call_.deadline ? std::min(*call_.deadline, later) : later);

@@ -23,6 +23,11 @@ class Waiter {
 
   /// Waits for a connected session, which everything after that is bound to.
   zk::Awaitable<zk::Reply> enter();
+  /// The same for one who is going to hold a lease: fails when the session's timeout is too short for that.
+  zk::Awaitable<zk::Reply> enter_to_hold();
+  /// From here on heartbeats prove the session, so that the lease that is waited for begins with a proof as good as it
+  /// gets. They check `path`, which is there. Fails when answers are too slow for any lease.
+  zk::Awaitable<zk::Reply> stay_proven(std::string path);
   const zk::Call& call() const noexcept { return call_; }
   const std::shared_ptr<zk::SessionState>& session() const noexcept { return session_; }
   const std::shared_ptr<zk::LeaseKeeper>& keeper() const noexcept { return keeper_; }
@@ -48,6 +53,8 @@ class Waiter {
   zk::Awaitable<zk::Reply> prove(zk::Request check);
   /// Why the wait must end, if it must.
   zk::Reply state() const;
+  /// Why no lease can live on this session, if that is so.
+  zk::Reply obstacle() const;
 
  private:
   const std::shared_ptr<zk::ClientCore> client_;
@@ -57,6 +64,7 @@ class Waiter {
   std::shared_ptr<zk::LeaseKeeper> keeper_;  // Of that session.
   zk::SessionState::ObserverId observer_;
   bool observing_ = false;
+  std::optional<zk::LeaseKeeper::HoldId> proving_;
   zk::CancelScope::Guard cancelled_;
 };
 

@@ -587,7 +587,7 @@ TEST_F(DoubleBarrierFaults, WithoutConnectionOthersFindUsInTheirRound) {
 int run_worker(const std::string& hosts, int count, std::chrono::milliseconds session_timeout, unsigned seed,
                std::chrono::microseconds stay) {
   std::minstd_rand random(seed);
-  const Client client(hosts, {.session_timeout = session_timeout});
+  const Client client(hosts, {.session_timeout = session_timeout, .server_tick = testkit::server_tick});
   DoubleBarrier barrier(client, "/barrier", count);
   const auto now = [] { return SteadyClock::now().time_since_epoch() / 1ns; };
   const auto report = [](const std::ostringstream& line) {

@@ -51,7 +51,7 @@ class ClientFaultsTest : public testkit::FaultTest {
   /// As proxied(), for what must not lose its connection where it loses none: on a busy machine everybody may be silent
   /// for a second or two.
   Client steady(std::chrono::milliseconds timeout = 20s) {
-    return Client(proxy.connect_string(), {.session_timeout = timeout});
+    return Client(proxy.connect_string(), {.session_timeout = timeout, .server_tick = testkit::server_tick});
   }
   /// The error of a call that is sent and whose reply is `held` until its deadline. A busy machine may not even send it
   /// in time: once more, with more time.

@@ -90,10 +90,10 @@ class EnsembleFaults : public testing::Test {
     ensemble().wait_for_quorum(long_patience);
   }
   static Client connect(std::chrono::milliseconds timeout) {
-    return Client(ensemble().connect_string(), {.session_timeout = timeout});
+    return Client(ensemble().connect_string(), {.session_timeout = timeout, .server_tick = testkit::server_tick});
   }
   static Client connect_to(std::size_t server, std::chrono::milliseconds timeout) {
-    return Client(ensemble().connect_string(server), {.session_timeout = timeout});
+    return Client(ensemble().connect_string(server), {.session_timeout = timeout, .server_tick = testkit::server_tick});
   }
   const Path& path() const { return path_; }
 

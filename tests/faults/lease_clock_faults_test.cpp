@@ -13,12 +13,19 @@
 
 #include "tests/support/contention.hpp"
 #include "tests/support/ensembles.hpp"
+#include "tests/support/lease_judges.hpp"
 #include "tests/support/testkit.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
 using testkit::eventually;
+using testkit::hold;
+using testkit::Holder;
+using testkit::Metronome;
+using testkit::Observer;
+using testkit::seed;
+using testkit::since;
 using testkit::stopped;
 using zkclient::BootClock;
 using zkclient::Client;
@@ -35,37 +42,6 @@ using zktesting::Isolation;
 
 constexpr auto session_timeout = 2000ms;
 constexpr auto lasting_timeout = 5000ms;  // Of leases that have to outlive the stalls of a busy machine.
-
-long since(BootClock::time_point begin, BootClock::time_point end) {
-  return static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count());
-}
-
-// A lease, and when its holder was told that it is over.
-class Holder {
- public:
-  explicit Holder(Lease lease)
-      : lease_(std::move(lease)),
-        session_(*lease_.session()),
-        told_(lease_.lost(), [this] { lost_at_ = BootClock::now(); }) {}
-  Holder(const Holder&) = delete;
-  Holder& operator=(const Holder&) = delete;
-
-  const Lease& lease() const { return lease_; }
-  const zkclient::Session& session() const { return session_; }
-  /// When lost() fired; nothing if it has not.
-  std::optional<BootClock::time_point> lost_at() const {
-    const BootClock::time_point at = lost_at_;
-    return at == BootClock::time_point{} ? std::nullopt : std::optional(at);
-  }
-  /// As told by the session itself: the lease says nothing any more once it is lost.
-  BootClock::time_point valid_until() const { return session_.valid_until(); }
-
- private:
-  Lease lease_;
-  zkclient::Session session_;
-  std::atomic<BootClock::time_point> lost_at_{BootClock::time_point{}};
-  std::stop_callback<std::function<void()>> told_;
-};
 
 // ---- One server -----------------------------------------------------------------------------------------------------
 
@@ -97,7 +73,9 @@ class LeaseClockFaultsTest : public testkit::FaultTest {
     EXPECT_LT(holder.lease().valid_until(), BootClock::now());
   }
 
-  Client lasting() { return Client(proxy.connect_string(), {.session_timeout = lasting_timeout}); }
+  Client lasting() {
+    return Client(proxy.connect_string(), {.session_timeout = lasting_timeout, .server_tick = testkit::server_tick});
+  }
 
   const Client observer = direct();
 };
@@ -147,7 +125,7 @@ TEST_F(LeaseClockFaultsTest, LostFiresBeforeAPausedServerCanDeleteTheNode) {
   const auto holder = hold(client);
   server.pause();
   expect_told(*holder);
-  EXPECT_EQ(holder->session().state(), ConnectionState::lost);
+  EXPECT_NE(holder->session().state(), ConnectionState::lost);  // Nobody has said so.
   // The server stood still: whatever it does from now on comes later.
   server.resume();
   EXPECT_TRUE(eventually([&] {
@@ -156,21 +134,38 @@ TEST_F(LeaseClockFaultsTest, LostFiresBeforeAPausedServerCanDeleteTheNode) {
   }));
 }
 
-TEST_F(LeaseClockFaultsTest, NothingRevivesASessionThatTheClockGaveUp) {
+TEST_F(LeaseClockFaultsTest, NothingRevivesALeaseThatTheClockGaveUp) {
   const Client client = proxied();
   const auto holder = hold(client);
   server.pause();
   expect_told(*holder);
-  const auto until = holder->valid_until();
   server.resume();
-  const auto next = client.connect({.deadline = testkit::soon()});
-  EXPECT_NE(next, holder->session());
+  client.connect({.deadline = testkit::soon()});
   client.sync();
-  EXPECT_EQ(holder->session().state(), ConnectionState::lost);
-  EXPECT_EQ(holder->valid_until(), until);
   EXPECT_EQ(holder->lease().state(), LeaseState::lost);
-  // And the lock is free for its next holder, also in the same client.
-  EXPECT_TRUE(Mutex(client, "/lock").try_acquire_for(testkit::patience));
+  // And the lock is free for its next holder, also in the same client, and in the same session if that lives on.
+  const auto next = Mutex(client, "/lock").try_acquire_for(testkit::patience);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->valid());
+  EXPECT_GT(next->token(), holder->lease().token());
+  EXPECT_EQ(holder->lease().state(), LeaseState::lost);
+}
+
+// Its other work goes on: watches, ephemeral nodes, calls.
+TEST_F(LeaseClockFaultsTest, ALeaseThatCannotBeKeptDoesNotCostTheSession) {
+  const Client client(proxy.connect_string(), {.session_timeout = 6s, .server_tick = testkit::server_tick});
+  const auto holder = hold(client);
+  const std::string node = holder->lease().node();
+  client.create("/work", "", {.mode = zkclient::CreateMode::ephemeral});
+  // Nothing but the answers to heartbeats is late: everything else is as well, but does not mind.
+  auto held = proxy.hold_next_reply(zktesting::RequestType::multi);
+  ASSERT_TRUE(held.wait(testkit::patience));
+  EXPECT_TRUE(stopped(holder->lease().lost()));
+  held.release();
+  EXPECT_TRUE(eventually([&] { return !observer.exists(node); }));  // Removed by its own session.
+  EXPECT_EQ(client.session(), holder->session());
+  EXPECT_EQ(client.session().state(), ConnectionState::connected);
+  EXPECT_EQ(client.exists("/work")->ephemeral_owner, holder->session().id());
 }
 
 TEST_F(LeaseClockFaultsTest, LostFiresBeforeTheNodeGoesWhateverTheLinkDoes) {
@@ -274,105 +269,6 @@ TEST_F(LeaseClockFaultsTest, VeryManyLeasesAreAllLookedAfter) {
 
 // ---- Three servers --------------------------------------------------------------------------------------------------
 
-unsigned seed() {
-  const char* given = std::getenv("ZKRECIPES_SEED");
-  return given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
-}
-
-// Sees when nodes vanish: asks a server that is on the healthy side of every fault, again and again.
-class Observer {
- public:
-  Observer(const std::string& hosts, std::vector<std::string> nodes)
-      : client_(hosts, {.session_timeout = 20s}),
-        nodes_(std::move(nodes)),
-        gone_(nodes_.size()),
-        there_(nodes_.size()) {
-    client_.connect({.deadline = testkit::soon()});
-    thread_ = std::thread([this] { watch(); });
-  }
-  ~Observer() {
-    ended_ = true;
-    thread_.join();
-  }
-  /// When the answer came in which the node was missing for the first time.
-  std::optional<BootClock::time_point> gone(std::size_t index) const {
-    const std::lock_guard lock(mutex_);
-    return gone_[index];
-  }
-  /// When the last question was asked whose answer still had the node.
-  BootClock::time_point last_there(std::size_t index) const {
-    const std::lock_guard lock(mutex_);
-    return there_[index];
-  }
-  bool all_gone() const {
-    const std::lock_guard lock(mutex_);
-    return std::all_of(gone_.begin(), gone_.end(), [](const auto& at) { return at.has_value(); });
-  }
-
- private:
-  void watch() {
-    while (!ended_ && !all_gone()) {
-      for (std::size_t i = 0; i < nodes_.size(); ++i) {
-        if (gone(i)) continue;
-        std::error_code error;
-        const auto asked = BootClock::now();
-        const bool there = client_.exists(Path(nodes_[i]), {.deadline = testkit::soon()}, error).has_value();
-        const auto answered = BootClock::now();
-        if (error) continue;
-        const std::lock_guard lock(mutex_);
-        if (there) {
-          there_[i] = asked;
-        } else {
-          gone_[i] = answered;
-        }
-      }
-    }
-  }
-
-  Client client_;
-  const std::vector<std::string> nodes_;
-  mutable std::mutex mutex_;
-  std::vector<std::optional<BootClock::time_point>> gone_;
-  std::vector<BootClock::time_point> there_;
-  std::atomic<bool> ended_{false};
-  std::thread thread_;
-};
-
-// How late this process gets the processor: the worst case so far. A violation on a machine that stands still for
-// longer than the margins is another finding than one on an idle machine.
-class Metronome {
- public:
-  ~Metronome() {
-    ended_ = true;
-    thread_.join();
-  }
-  long worst_ms() const { return worst_; }
-
- private:
-  void run() {
-    while (!ended_) {
-      const auto before = BootClock::now();
-      std::this_thread::sleep_for(5ms);  // The measurement itself.
-      worst_ = std::max<long>(worst_, since(before, BootClock::now()) - 5);
-    }
-  }
-  std::atomic<long> worst_{0};
-  std::atomic<bool> ended_{false};
-  std::thread thread_{[this] { run(); }};
-};
-
-// Sessions this short may end on a machine that is too busy before anything was broken.
-std::unique_ptr<Holder> hold(const Client& client, std::size_t number) {
-  Mutex mutex(client, Path("/locks/" + std::to_string(number)));
-  for (;;) {
-    try {
-      return std::make_unique<Holder>(mutex.acquire({.deadline = testkit::soon()}));
-    } catch (const zkclient::Error& error) {
-      if (error.kind() != zkclient::ErrorKind::session_lost) throw;
-    }
-  }
-}
-
 struct EnsembleFault {
   const char* name;
   std::chrono::milliseconds tick;
@@ -413,7 +309,7 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
   std::vector<std::unique_ptr<Holder>> held;
   for (std::size_t i = 0; i < holders; ++i) {
     clients.emplace_back(runtime, ensemble.connect_string(follower),
-                         zkclient::ClientOptions{.session_timeout = session_timeout});
+                         zkclient::ClientOptions{.session_timeout = session_timeout, .server_tick = fault.tick});
     held.push_back(hold(clients[i], i));
     const auto phase = std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 120)(random));
     std::this_thread::sleep_for(phase);  // Part of the experiment, not a way to wait for something.
@@ -494,7 +390,7 @@ TEST(EnsembleLease, LeaderKilledNobodyHoldsWhatIsGone) {
   std::vector<std::string> nodes;
   for (std::size_t i = 0; i < holders; ++i) {
     clients.emplace_back(runtime, ensemble.connect_string(i % servers),
-                         zkclient::ClientOptions{.session_timeout = session_timeout});
+                         zkclient::ClientOptions{.session_timeout = session_timeout, .server_tick = 500ms});
     held.push_back(hold(clients[i], i));
     nodes.push_back(held.back()->lease().node());
   }
@@ -578,7 +474,7 @@ TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
     std::vector<std::string> nodes;
     for (std::size_t i = 0; i < holders; ++i) {
       clients.emplace_back(runtime, ensemble.connect_string(follower),
-                           zkclient::ClientOptions{.session_timeout = session_timeout});
+                           zkclient::ClientOptions{.session_timeout = session_timeout, .server_tick = 500ms});
       held.push_back(hold(clients[i], i));
       nodes.push_back(held.back()->lease().node());
       std::this_thread::sleep_for(between(0, 60));  // Part of the experiment, as the others below.

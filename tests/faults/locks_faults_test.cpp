@@ -90,7 +90,7 @@ class LocksFaults : public ::testing::TestWithParam<const Kind*> {
   Lease block() { return (&kind() == &reader ? writer : kind()).acquire(operator_, {.deadline = soon()}); }
 
   Client proxied(std::chrono::milliseconds timeout = calm) {
-    return Client(proxy.connect_string(), {.session_timeout = timeout});
+    return Client(proxy.connect_string(), {.session_timeout = timeout, .server_tick = testkit::server_tick});
   }
   static Client direct() { return Client(server().connect_string(), {.session_timeout = calm}); }
   Client& the_operator() { return operator_; }

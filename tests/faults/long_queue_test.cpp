@@ -199,23 +199,28 @@ TEST_F(LongQueue, ConnectionBreaksInBetween) {
   expect_nothing_left();
 }
 
-// That its own node is there, a waiter reads; but a lease does not begin on a proof that is about to end.
+// That its own node is there, a waiter reads; but a lease does not begin on a proof that is about to end. (The one who is
+// next has a young one at any time; so there is one in between.)
 TEST_F(LongQueue, AnOldProofIsRenewed) {
   Client client(proxy.connect_string(), {.session_timeout = 12s});
   Mutex mutex(client, "/lock");
   Mutex other(the_operator(), "/lock");
   constexpr auto too_little = 1600ms;  // A sixth of the timeout would do.
   for (const bool old : {false, true}) {
-    Lease held = other.acquire({.deadline = soon()});
+    Lease first = other.acquire({.deadline = soon()});
+    auto between = in_thread([&] { return other.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(watches(the_operator(), first.node()));
+    const std::string before_us = "/lock/" + other.contenders().back().node;
     auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
-    ASSERT_TRUE(watches(client, held.node()));
+    ASSERT_TRUE(watches(client, before_us));
     const std::size_t proofs = proxy.request_count(RequestType::multi);
     const auto old_enough = [&] { return client.session().valid_until() < zkclient::BootClock::now() + too_little; };
     if (old) {
       ASSERT_TRUE(testkit::eventually(old_enough));
     }
     const auto before = zkclient::BootClock::now();
-    held.release();
+    first.release();
+    result_of(between).release();
     Lease lease = result_of(waiting);
     if (old) {
       EXPECT_GE(proxy.request_count(RequestType::multi), proofs + 1);
@@ -223,6 +228,23 @@ TEST_F(LongQueue, AnOldProofIsRenewed) {
     EXPECT_GT(lease.valid_until(), before + too_little);
     lease.release();
   }
+}
+
+// However long it has waited, its lease begins with the reach of one that has been held for long.
+TEST_F(LongQueue, TheNextOneIsProvenAtAnyTime) {
+  constexpr auto timeout = 6s;
+  Client client(proxy.connect_string(), {.session_timeout = timeout, .server_tick = testkit::server_tick});
+  Mutex mutex(client, "/lock");
+  Mutex other(the_operator(), "/lock");
+  Lease held = other.acquire({.deadline = soon()});
+  auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(watches(client, held.node()));
+  const std::size_t proofs = proxy.request_count(RequestType::multi);
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::multi, proofs + 3, testkit::patience));
+  held.release();
+  const Lease lease = result_of(waiting);
+  const auto reach = lease.valid_until() - zkclient::BootClock::now();
+  EXPECT_GT(reach, timeout * 4 / 10);  // 2/3 of the timeout less the margin, and a sixth of it may have passed.
 }
 
 // --- The age of a list ----------------------------------------------------------------------------------------------

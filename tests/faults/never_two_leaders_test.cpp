@@ -98,7 +98,7 @@ template <typename AnyElection>
 void campaign_until(const std::stop_token& stop, const std::string& kind, const std::string& hosts, Log& log,
                     unsigned seed) {
   std::minstd_rand random(seed);
-  const Client client(hosts, {.session_timeout = session_timeout});
+  const Client client(hosts, {.session_timeout = session_timeout, .server_tick = testkit::server_tick});
   AnyElection election(client, zkclient::Path("/") / kind);
   for (int number = 0; !stop.stop_requested(); ++number) {
     try {

@@ -45,7 +45,7 @@ class SemaphoreFaults : public ::testing::Test {
   void TearDown() override { operator_.remove_tree("/semaphore", {.deadline = soon()}); }
 
   Client proxied(std::chrono::milliseconds timeout = 30s) {
-    return Client(proxy.connect_string(), {.session_timeout = timeout});
+    return Client(proxy.connect_string(), {.session_timeout = timeout, .server_tick = testkit::server_tick});
   }
   static Client direct() { return Client(server().connect_string(), {.session_timeout = 30s}); }
   Client& the_operator() { return operator_; }

@@ -169,7 +169,7 @@ int be_branch(const std::string& hosts, const std::string& name, const std::stri
   const auto fate = std::make_shared<Fate>(seed, one_in);
   Books books(folder + "/" + name + ".books");
   const auto log = std::make_shared<FatefulLog>(folder + "/" + name + ".log", fate);
-  const Client client(hosts, {.session_timeout = session_timeout});
+  const Client client(hosts, {.session_timeout = session_timeout, .server_tick = testkit::server_tick});
   CommitParticipant participant(client, "/bank", name, log, {.absence_grace = 500ms, .sweep_interval = 1s});
   CommitHandlers handlers;
   handlers.prepare = [&](const CommitTransaction& transaction) {
@@ -200,7 +200,7 @@ int be_branch(const std::string& hosts, const std::string& name, const std::stri
 
 int be_coordinator(const std::string& hosts, unsigned seed) {
   std::minstd_rand random(seed);
-  const Client client(hosts, {.session_timeout = session_timeout});
+  const Client client(hosts, {.session_timeout = session_timeout, .server_tick = testkit::server_tick});
   CommitCoordinator coordinator(client, "/bank", {.absence_grace = 500ms});
   constexpr int at_once = 8;
   testkit::Box<int> ended;

@@ -28,6 +28,9 @@ using SteadyClock = std::chrono::steady_clock;
 /// for which the leader of a new ensemble has been seen to sit on a request.
 inline constexpr auto patience = 60s;
 
+/// That of zktesting's servers.
+inline constexpr std::chrono::milliseconds server_tick{500};
+
 inline SteadyClock::time_point soon() { return SteadyClock::now() + patience; }
 
 /// A value that one thread sets and another waits for.
@@ -109,7 +112,7 @@ class FaultTest : public ::testing::Test {
   static constexpr auto session_timeout = std::chrono::milliseconds(2000);
 
   void TearDown() override;
-  zkclient::ClientOptions options() const { return {.session_timeout = session_timeout}; }
+  zkclient::ClientOptions options() const { return {.session_timeout = session_timeout, .server_tick = server_tick}; }
   /// Goes through the proxy.
   zkclient::Client proxied() { return zkclient::Client(proxy.connect_string(), options()); }
   /// Goes straight to the server.

@@ -54,6 +54,8 @@ const std::vector<Expected> all = {
     {Errc::not_held, ErrorKind::session_lost},
     {Errc::foreign_node, ErrorKind::precondition},
     {Errc::would_deadlock, ErrorKind::precondition},
+    {Errc::timeout_too_short, ErrorKind::precondition},
+    {Errc::connection_too_slow, ErrorKind::retryable},
 };
 
 bool is_known(int value) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@ using namespace std::chrono_literals;
 using zkclient::BootClock;
 using zkclient::ConnectionState;
 using zkclient::Errc;
+using zkclient::detail::EventLoop;
 using zkclient::detail::LeaseKeeper;
 using zkclient::detail::Op;
 using zkclient::detail::Reply;
@@ -21,18 +23,23 @@ using zkclient::detail::SessionState;
 
 class LeaseKeeperTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    LeaseKeeper::Hooks hooks;
-    hooks.send = [this](const Request&, Op::Done done) { sent.push_back(std::move(done)); };
-    hooks.lose = [this] { lost = true; };
-    keeper = std::make_shared<LeaseKeeper>(events, session, std::move(hooks));
-  }
+  void SetUp() override { make({}); }
   void TearDown() override { keeper->stop(); }
 
+  void make(std::optional<std::chrono::milliseconds> tick) {
+    keeper = std::make_shared<LeaseKeeper>(events, session, tick, [this](const Request& request, Op::Done done) {
+      checked = request.operations.size();
+      sent.push_back(std::move(done));
+    });
+  }
   void connect(std::chrono::milliseconds timeout) {
     session->set_identity(1, timeout, "");
     session->set_state(ConnectionState::connected);
-    keeper->connected();
+    keeper->connected(BootClock::now());
+  }
+  LeaseKeeper::HoldId hold(const std::string& path) {
+    return keeper->hold(path, {.gone = [this, path] { log.push_back("gone " + path); },
+                               .expired = [this, path](const std::string&) { log.push_back("expired " + path); }});
   }
   void answer(Reply reply) {
     ASSERT_FALSE(sent.empty());
@@ -40,26 +47,36 @@ class LeaseKeeperTest : public ::testing::Test {
     sent.pop_back();
     done(std::move(reply));
   }
+  // Lets the timers do their work.
+  void run_for(std::chrono::milliseconds time) {
+    zkclient::detail::Timer end(events);
+    end.set_after(time, [this] { events.interrupt(); });
+    EXPECT_FALSE(events.run());
+  }
 
-  zkclient::detail::EventLoop events;
+  EventLoop events;
   std::shared_ptr<SessionState> session = std::make_shared<SessionState>(40s);
   std::shared_ptr<LeaseKeeper> keeper;
   std::vector<Op::Done> sent;
-  bool lost = false;
+  std::size_t checked = 0;
+  std::vector<std::string> log;
 };
+
+using Log = std::vector<std::string>;
 
 // A server that was started again with a lower limit grants less, and may end the session sooner than was promised.
 TEST_F(LeaseKeeperTest, AShorterSessionEndsWhatRestsOnTheLongerOne) {
   connect(40s);
   keeper->acknowledged(BootClock::now());
   ASSERT_TRUE(keeper->proven());
-  keeper->hold("/lock/a", [] {}, {});
+  hold("/lock/a");
   connect(40s);
-  EXPECT_FALSE(lost);
+  EXPECT_EQ(log, Log());
   connect(60s);
-  EXPECT_FALSE(lost);
+  EXPECT_EQ(log, Log());
   connect(4s);
-  EXPECT_TRUE(lost);
+  EXPECT_EQ(log, (Log{"expired /lock/a"}));
+  EXPECT_FALSE(keeper->holding());
 }
 
 TEST_F(LeaseKeeperTest, AShorterSessionStartsTheProofAnewWhenNothingIsHeld) {
@@ -67,7 +84,6 @@ TEST_F(LeaseKeeperTest, AShorterSessionStartsTheProofAnewWhenNothingIsHeld) {
   keeper->acknowledged(BootClock::now());
   ASSERT_TRUE(keeper->proven());
   connect(4s);
-  EXPECT_FALSE(lost);
   EXPECT_FALSE(keeper->proven());
   keeper->acknowledged(BootClock::now());
   EXPECT_TRUE(keeper->proven());
@@ -77,21 +93,121 @@ TEST_F(LeaseKeeperTest, AShorterSessionStartsTheProofAnewWhenNothingIsHeld) {
 TEST_F(LeaseKeeperTest, OnlyARefusedCheckMeansThatANodeIsGone) {
   connect(40s);
   keeper->acknowledged(BootClock::now());
-  int gone = 0;
-  keeper->hold("/lock/a", [&] { gone += 1; }, {});
-  keeper->hold("/lock/b", [&] { gone += 10; }, {});
+  hold("/lock/a");
+  hold("/lock/b");
   connect(40s);  // Sends a heartbeat.
   Reply throttled;
   throttled.error = Errc::throttled;
   answer(std::move(throttled));
-  EXPECT_EQ(gone, 0);
+  EXPECT_EQ(log, Log());
   connect(40s);
   Reply refused;
   refused.error = Errc::transaction_failed;
   refused.codes = {0, -101};
   answer(std::move(refused));
-  EXPECT_EQ(gone, 10);
-  EXPECT_FALSE(lost);
+  EXPECT_EQ(log, (Log{"gone /lock/b"}));
+}
+
+// All that is held ends, the session goes on, and what is held later rests on a proof of its own.
+TEST_F(LeaseKeeperTest, WhenTheClockRunsOutAllLeasesEndAndTheNextOneIsProvenAnew) {
+  make(100ms);
+  connect(600ms);
+  keeper->acknowledged(BootClock::now());
+  ASSERT_TRUE(keeper->proven());
+  const auto valid_until = session->valid_until();
+  hold("/lock/a");
+  hold("/lock/b");
+  run_for(700ms);
+  EXPECT_EQ(log, (Log{"expired /lock/a", "expired /lock/b"}));
+  EXPECT_FALSE(keeper->holding());
+  EXPECT_FALSE(session->over());
+  EXPECT_EQ(session->valid_until(), valid_until);
+  EXPECT_FALSE(keeper->proven());
+  log.clear();
+  sent.clear();
+  connect(600ms);
+  keeper->acknowledged(BootClock::now());
+  EXPECT_TRUE(keeper->proven());
+  hold("/lock/c");
+  EXPECT_EQ(log, Log());
+}
+
+// The acknowledgement comes when the time is up and before the timer has said so: it revives nothing.
+TEST_F(LeaseKeeperTest, AnAcknowledgementThatComesTooLateRevivesNothing) {
+  make(100ms);
+  connect(600ms);
+  keeper->acknowledged(BootClock::now());
+  hold("/lock/a");
+  while (BootClock::now() < session->valid_until())
+    continue;
+  keeper->acknowledged(BootClock::now());
+  EXPECT_EQ(log, (Log{"expired /lock/a"}));
+}
+
+TEST_F(LeaseKeeperTest, WhoWaitsIsProvenAndLosesNothing) {
+  make(100ms);
+  connect(600ms);
+  keeper->acknowledged(BootClock::now());
+  const auto waiting = keeper->stay_proven("/lock");
+  EXPECT_FALSE(keeper->holding());
+  EXPECT_EQ(keeper->size(), 0U);
+  run_for(150ms);
+  EXPECT_EQ(sent.size(), 1U);  // A heartbeat.
+  EXPECT_EQ(checked, 1U);
+  run_for(600ms);
+  EXPECT_EQ(log, Log());
+  keeper->drop(waiting);
+  sent.clear();
+  run_for(200ms);
+  EXPECT_EQ(sent.size(), 0U);
+}
+
+// --- What makes a lease impossible ------------------------------------------------------------------------------------
+
+TEST_F(LeaseKeeperTest, AShortTimeoutIsRefusedUnlessTheTickIsKnownToBeShort) {
+  connect(1500ms);
+  auto why = keeper->obstacle();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code, Errc::timeout_too_short);
+  EXPECT_EQ(why->detail,
+            "the server granted a session timeout of 1500 ms, and its tick may be 2000 ms: ask for 2000 ms or more "
+            "(ClientOptions::session_timeout), or say what the tick is (ClientOptions::server_tick)");
+  make(500ms);
+  connect(1500ms);
+  EXPECT_FALSE(keeper->obstacle());
+  make(2000ms);
+  connect(1500ms);
+  why = keeper->obstacle();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->detail,
+            "the server granted a session timeout of 1500 ms, and its tick is 2000 ms: ask for 2000 ms or more "
+            "(ClientOptions::session_timeout)");
+}
+
+TEST_F(LeaseKeeperTest, SlowAnswersAreRefusedAfterThree) {
+  connect(4s);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(keeper->obstacle());
+    keeper->acknowledged(BootClock::now() - 1300ms);
+    EXPECT_EQ(keeper->seems_too_slow(), i < 2);
+  }
+  const auto why = keeper->obstacle();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code, Errc::connection_too_slow);
+  EXPECT_TRUE(why->detail.starts_with("the server takes 13")) << why->detail;
+  EXPECT_NE(why->detail.find("leases of a session of 4000 ms need an answer within "), std::string::npos)
+      << why->detail;
+  keeper->acknowledged(BootClock::now() - 100ms);
+  EXPECT_FALSE(keeper->obstacle());
+}
+
+TEST_F(LeaseKeeperTest, ManyNodesAreCheckedInTurn) {
+  connect(40s);
+  keeper->acknowledged(BootClock::now());
+  for (int i = 0; i < 1500; ++i)
+    hold("/lock/" + std::to_string(i));
+  connect(40s);
+  EXPECT_EQ(checked, 1024U);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ void check_options(const ClientOptions& options) {
   if (options.session_timeout.count() < 100 || options.session_timeout > std::chrono::hours(24)) {
     refuse("session_timeout must be at least 100 ms and at most a day");
   }
+  if (options.server_tick && options.server_tick->count() <= 0) refuse("server_tick must be positive");
   if (options.operation_timeout.count() <= 0) refuse("operation_timeout must be positive");
   if (options.retry.initial.count() < 0 || options.retry.max.count() < 0) refuse("retry pauses must not be negative");
   if (options.retry.max_attempts < 1) refuse("retry.max_attempts must be at least 1");

@@ -154,6 +154,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   struct Connection final : HandleOwner, std::enable_shared_from_this<Connection> {
     Connection(ClientCore& owner, std::shared_ptr<SessionState> state);
     void on_handle_event(HandleEvent event) override;
+    void on_heard() override { leases->heard(); }
     void on_node_event(int type, const std::string& path) override;
     void on_reply(const std::shared_ptr<Op>& op) override;
     void take_over();

@@ -21,8 +21,7 @@ ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionSta
       drain(owner.events()),
       idle_watches(owner.events()) {
   watches.on_idle([this] { schedule_removals(); });
-  LeaseKeeper::Hooks hooks;
-  hooks.send = [this](Request request, Op::Done done) {
+  LeaseKeeper::Send send = [this](Request request, Op::Done done) {
     const auto op = std::make_shared<Op>();
     op->request = std::move(request);
     op->done = std::move(done);
@@ -31,10 +30,7 @@ ClientCore::Connection::Connection(ClientCore& owner, std::shared_ptr<SessionSta
     op->deadline = std::chrono::steady_clock::now() + session->timeout();
     core->start_op(op);
   };
-  hooks.lose = [this] {
-    if (core->connection_.get() == this) core->lose_session("its lease clock ran out");
-  };
-  leases = std::make_shared<LeaseKeeper>(core->events(), session, std::move(hooks));
+  leases = std::make_shared<LeaseKeeper>(core->events(), session, core->options_.server_tick, std::move(send));
 }
 
 void ClientCore::Connection::on_handle_event(HandleEvent event) {
@@ -107,7 +103,7 @@ void ClientCore::on_connected() {
   const auto session = connection.session;
   connection.taking_over = true;
   connection.take_over();
-  connection.leases->connected();
+  connection.leases->connected(connection.handle->connect_begun());
   if (session->over()) return;
   connection.arm_again();
   connection.taking_over = false;

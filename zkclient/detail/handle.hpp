@@ -43,6 +43,8 @@ class HandleOwner {
  public:
   virtual ~HandleOwner() = default;
   virtual void on_handle_event(HandleEvent event) = 0;
+  /// Something has come from the server, whatever it is.
+  virtual void on_heard() = 0;
   /// `type` is the C client's event type (1 created, 2 deleted, 3 changed, 4 child).
   virtual void on_node_event(int type, const std::string& path) = 0;
   /// The reply of `op` is in `op.code` and `op.reply`.
@@ -77,6 +79,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   int in_flight() const noexcept { return in_flight_; }
   SessionCredentials credentials() const;
   std::chrono::milliseconds timeout() const;
+  /// When the attempt that led to the connection had begun.
+  BootClock::time_point connect_begun() const noexcept { return connect_begun_; }
   /// The "ip:port" that it is connected to.
   std::optional<std::string> server() const;
   /// Why there is no connection, as far as it is known; else "".
@@ -160,6 +164,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool flush_wanted_ = false;  // Somebody waits for HandleEvent::flushed.
   std::vector<std::shared_ptr<Credential>> authenticated_;
   std::chrono::steady_clock::time_point attempt_begun_;
+  BootClock::time_point connect_begun_;            // The same instant.
   std::chrono::milliseconds attempt_patience_{0};  // Zero: not yet known.
   Timer timer_;
   Timer close_timer_;

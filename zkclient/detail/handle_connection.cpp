@@ -183,6 +183,7 @@ bool Handle::take_descriptor(int fd) {
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own != -1) descriptor_.open(own);
   attempt_begun_ = std::chrono::steady_clock::now();
+  connect_begun_ = BootClock::now();
   return descriptor_.is_open();
 }
 
@@ -244,6 +245,7 @@ void Handle::process(int events) {
     drive();
     return;
   }
+  if ((events & ZOOKEEPER_READ) != 0 && owner_ != nullptr) owner_->on_heard();
   // One call takes one reply. The bound keeps one busy session from starving the others.
   int turn = 0;
   for (; turn < 64; ++turn) {

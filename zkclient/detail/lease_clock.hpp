@@ -1,7 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <optional>
+#include <utility>
 
 #include <zkclient/clock.hpp>
 
@@ -11,47 +15,106 @@ namespace zkclient::detail {
 /// and acknowledged. (Reads and pings prove nothing: a follower that is cut off from its leader goes on answering
 /// them after the leader has expired the session.)
 ///
-/// The leader learns of a session's life only from its followers' answers to its own pings, every half tick, each of
-/// which tells who was heard of since the one before. With writes spaced s apart, a write sent at S and acknowledged
-/// proves that the leader heard of the session not earlier than S - s - max(s', tick/2), s' being the spacing before
-/// that: the newest answer may be older than the newest write, and that write's acknowledgement may have been the late
-/// one. The tick is unknown, but a session timeout T is at least two of them. So
+/// The leader learns of a session's life only from its followers' answers to its own pings. It sends one every half
+/// tick, and each answer names the sessions that were heard of since the one before. It expires a session that it has not
+/// heard of for the timeout T. So the question at each acknowledged write, sent at S, is: what is the latest time at which
+/// the leader has certainly heard of the session? Let q be half a tick. The link between leader and follower worked at S,
+/// so the last answer P came at S - q or later. It told of the session if the follower had heard of it since the answer
+/// before, that is within q. Three rules follow, and the best one counts. One write is on its way at a time.
 ///
-///   valid until = S + T - s - max(s', T/4) - margin,    margin = max(50 ms, T/40)
+///   chain    Writes have gone on since before S - q, and none of the gaps between their arrivals at the follower that
+///            reach into [S - q, S] is longer than q: then the leader heard of the session at S - q or later. A longer gap
+///            counts from the write before it.   valid until = S + T - max(q, gap) - T/6 - margin
+///            T/6 is for an acknowledgement that was slow: one that was slower than the quickest by more than T/6 is
+///            late, and proves only what the write before it proves without the T/6.
+///   contact  Something was heard from the follower every 5/12 T at the latest (the C client pings every T/3), for q + 5/12 T
+///            at least, or since the connection was made; S is not late:      valid until = S + T - q - 5/12 T - margin
+///            So the first write after a pause is a proof, and a session that begins to hold needs no other.
+///   connect  A connection is granted by the leader, which hears of the session then: valid until = begun + T - margin
 ///
-/// Heartbeats are h = T/6 apart, so the usual value is S + 7/12 T - margin. Writes that are closer together make no
-/// steps of this chain: two of them may fall between the same two answers. A gap of more than T/3 breaks it. What is
-/// left then is what holds of every write that is acknowledged within T/6: the C client would have given up a
-/// connection on which nothing came for 2/3 T, so the write is good for S + T/3 - margin. The second write of a chain
-/// still remembers the pause before the first, and is good for no more; the third makes it a chain. When the first
-/// acknowledgement comes late, something is or was wrong on the way to the leader: then nothing is a proof until the
-/// leader has had the time for another ping, T/4.
+///   margin = max(50 ms, T/40)
+///
+/// The tick is the server's secret. With the tick that ClientOptions::server_tick says, or else with the largest one that
+/// a server is likely to have (assumed_tick), all of this is arithmetic: see round_trip_limit().
 class LeaseClock {
  public:
-  explicit LeaseClock(std::chrono::nanoseconds timeout) : timeout_(timeout) {}
+  using TimePoint = BootClock::time_point;
+  using Duration = std::chrono::nanoseconds;
 
-  /// Time from an acknowledgement to the next heartbeat.
-  std::chrono::nanoseconds interval() const noexcept { return timeout_ / 6; }
-  std::chrono::nanoseconds margin() const noexcept;
+  LeaseClock(Duration timeout, Duration tick) : timeout_(timeout), half_tick_(tick / 2) {}
 
+  /// Of a server of which nothing is known but the timeout that it granted. A server without an option of its own grants
+  /// two ticks at least, so the tick is T/2 at most. A T below 4 s was granted by one with `minSessionTimeout`, whose tick
+  /// may be the 2 s of the sample configuration.
+  static Duration assumed_tick(Duration timeout) noexcept {
+    return std::max<Duration>(timeout / 2, std::chrono::seconds(2));
+  }
+  /// The shortest timeout, in steps of 100 ms, with which leases live at a round trip; `tick` as in the constructor, or
+  /// nothing if it is not known.
+  static std::chrono::milliseconds least_timeout(Duration round_trip, std::optional<Duration> tick) noexcept;
+
+  /// Between heartbeats, from one's sending to the next one's.
+  Duration interval() const noexcept { return timeout_ / 6; }
+  Duration margin() const noexcept;
+  /// The longest round trip of a quorum-committed write with which leases live; not positive: none do. Each heartbeat must
+  /// be answered before what the one before it has proven runs out, with T/30 to spare.
+  Duration round_trip_limit() const noexcept;
+
+  /// A connection was granted; the attempt had begun at `begun`.
+  void connected(TimePoint begun, TimePoint now) noexcept;
+  /// Something came from the server.
+  void heard(TimePoint now) noexcept;
   /// A write sent at `sent` was acknowledged, now. Returns true when that moved valid_until() forward. A write that
   /// was sent before the previous one was acknowledged is no proof: only one at a time counts.
-  bool acknowledged(BootClock::time_point sent, BootClock::time_point now) noexcept;
-  BootClock::time_point valid_until() const noexcept { return valid_until_; }
-  /// When to send the next heartbeat; one that is sent earlier proves little or nothing.
-  BootClock::time_point next() const noexcept { return std::max(next_, not_before_); }
+  bool acknowledged(TimePoint sent, TimePoint now) noexcept;
 
-  /// Writes that are sent earlier prove nothing.
-  BootClock::time_point not_before() const noexcept { return not_before_; }
+  TimePoint valid_until() const noexcept { return valid_until_; }
+  /// When to send the next heartbeat.
+  TimePoint next() const noexcept { return next_; }
+  /// Whether a lease that begins now will live, if nothing gets slower: each heartbeat is answered in time.
+  bool will_last(TimePoint now) const noexcept;
+  /// The quickest of the last three round trips; nothing before there were three.
+  std::optional<Duration> round_trip() const noexcept;
+  /// Whether one of those, however few, was within the limit, or there was none.
+  bool quick_enough() const noexcept;
 
  private:
-  std::chrono::nanoseconds timeout_;
-  BootClock::time_point last_sent_{};  // The last step of the chain.
-  BootClock::time_point last_acknowledged_{};
-  std::chrono::nanoseconds reach_{};  // How long before it the leader may have heard of the session last.
-  BootClock::time_point next_{};
-  BootClock::time_point not_before_{};  // What is sent earlier is no proof.
-  BootClock::time_point valid_until_{};
+  struct Write {
+    TimePoint sent;
+    TimePoint acknowledged;
+  };
+
+  Duration reach(Duration spacing) const noexcept;
+  Duration quickest() const noexcept;
+  std::pair<Duration, Duration> last_round_trips() const noexcept;  // The quickest and the slowest of three.
+  Duration slowest() const noexcept;
+  Duration contact_silence() const noexcept { return timeout_ * 5 / 12; }
+  Duration allowance() const noexcept { return timeout_ / 30; }
+  std::optional<TimePoint> heard_by_chain(TimePoint sent) const noexcept;
+  std::optional<TimePoint> heard_by_contact(TimePoint sent) const noexcept;
+  void remember(const Write& write) noexcept;
+
+  Duration timeout_;
+  Duration half_tick_;
+
+  TimePoint connect_begun_{};
+  TimePoint contact_since_{};  // From here on there was no silence.
+  TimePoint contact_begun_{};  // Of the connection: when it was granted.
+  TimePoint last_heard_{};
+
+  static constexpr std::size_t round_trips_kept = 8;
+  std::array<Duration, round_trips_kept> round_trips_{};
+  std::size_t round_trips_seen_ = 0;  // On this connection.
+
+  // The chain: its first write and the newest ones, T/24 apart at least, so that they reach back over more than q.
+  static constexpr std::size_t writes_kept = 20;
+  std::array<Write, writes_kept> writes_{};
+  std::size_t writes_size_ = 0;
+  std::optional<TimePoint> last_sent_;  // Of the newest write of the chain, kept or not.
+  TimePoint last_acknowledged_{};
+
+  TimePoint next_{};
+  TimePoint valid_until_{};
 };
 
 }  // namespace zkclient::detail

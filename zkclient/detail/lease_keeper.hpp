@@ -1,12 +1,15 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "zkclient/detail/lease_clock.hpp"
 #include "zkclient/detail/loop/event_loop.hpp"
@@ -15,47 +18,68 @@
 namespace zkclient::detail {
 
 /// Keeps the leases of one session: while there are any, it sends heartbeats (a transaction of nothing but checks
-/// of the held nodes: committed by the quorum, changes nothing, fails when a node is gone) and declares the session
-/// lost the instant its lease clock runs out. Lives on the loop thread.
+/// of the held nodes: committed by the quorum, changes nothing, fails when a node is gone), and declares all of them lost
+/// the instant its lease clock runs out. The session goes on: what is acquired later rests on a proof of its own. Lives on
+/// the loop thread.
 class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
  public:
   using HoldId = std::uint64_t;
-  struct Hooks {
-    /// Sends a transaction of checks on this session; `done` is called once.
-    std::function<void(Request request, Op::Done done)> send;
-    /// The lease clock ran out.
-    std::function<void()> lose;
+  using TimePoint = BootClock::time_point;
+  /// Sends a transaction of checks on this session; `done` is called once.
+  using Send = std::function<void(Request request, Op::Done done)>;
+
+  /// What the one who holds a node wants to know. Each is called once at most, never inside a call of this object that
+  /// the holder made, apart from `expired`.
+  struct Holder {
+    /// A heartbeat's check of the node is refused: it does not exist (or may not be read any more).
+    std::function<void()> gone;
+    /// The lease clock ran out; the argument says how that came. Nothing of this holder is known here any more.
+    std::function<void(const std::string& cause)> expired;
+    /// The node has been held for longer than a short critical section. May be empty.
+    std::function<void()> settled = {};
+  };
+  /// Why no lease can live on this session.
+  struct Obstacle {
+    Errc code;
+    std::string detail;
   };
 
-  LeaseKeeper(EventLoop& events, std::shared_ptr<SessionState> session, Hooks hooks);
+  /// `tick`: the server's; nothing if it is not known.
+  LeaseKeeper(EventLoop& events, std::shared_ptr<SessionState> session, std::optional<std::chrono::milliseconds> tick,
+              Send send);
 
-  /// The session was granted, or the connection came back.
-  void connected();
+  /// The session was granted, or the connection came back, by an attempt that had begun at `begun`.
+  void connected(TimePoint begun);
+  /// Something came from the server.
+  void heard();
   /// Ends everything; nothing is called afterwards.
   void stop();
 
   /// The write that was sent at `sent` was acknowledged just now. Call it for the writes that grants rest on.
-  void acknowledged(BootClock::time_point sent);
+  void acknowledged(TimePoint sent);
   /// False when a grant needs one more write to rest on.
   bool proven() const noexcept;
   /// How long to wait before that write is worth sending, after one that was not enough.
   std::chrono::nanoseconds pause_before_proof() const noexcept;
+  /// Nothing if a lease can live, as far as is known now.
+  std::optional<Obstacle> obstacle() const;
+  /// Whether there is one unless the next writes are answered more quickly than those before.
+  bool seems_too_slow() const noexcept;
 
-  /// Counts the node at `path` as held. `gone` is called once if a heartbeat's check of it is refused: it does not exist
-  /// (or may not be read any more).
-  /// `settled` (may be empty) is called once, when the node has been held for longer than a short critical section.
-  HoldId hold(const std::string& path, std::function<void()> gone, std::function<void()> settled);
+  /// Counts the node at `path` as held.
+  HoldId hold(const std::string& path, Holder holder);
+  /// Sends heartbeats as if `path`, which exists, were held: for those who wait, so that their lease begins with a proof
+  /// that is as good as it gets.
+  HoldId stay_proven(const std::string& path);
   void drop(HoldId id);
-  bool holding() const noexcept { return !held_.empty(); }
-  std::size_t size() const noexcept { return held_.size(); }
+  bool holding() const noexcept { return holders_ > 0; }
+  std::size_t size() const noexcept { return holders_; }
 
  private:
   struct Held {
     std::string path;
-    std::function<void()> gone;
-    std::function<void()> settled;
+    std::optional<Holder> holder;
   };
-  using TimePoint = BootClock::time_point;
 
   void on_time();
   void settle(TimePoint now);
@@ -63,17 +87,23 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   void beat();
   void on_beat(const std::vector<HoldId>& ids, const Reply& reply);
   void arm(TimePoint due);
+  bool ran_out() const noexcept;
+  void expire();
+  Held take(std::map<HoldId, Held>::iterator place);
 
-  std::shared_ptr<SessionState> session_;
-  Hooks hooks_;
-  std::unique_ptr<LeaseClock> clock_;
+  const std::shared_ptr<SessionState> session_;
+  const std::optional<std::chrono::milliseconds> tick_;
+  Send send_;
+  std::optional<LeaseClock> clock_;
   std::chrono::milliseconds clock_timeout_{0};
   std::map<HoldId, Held> held_;
+  std::size_t holders_ = 0;  // Of those: the others only wait.
   std::deque<std::pair<TimePoint, HoldId>> unsettled_;
   HoldId next_id_ = 1;
   HoldId cursor_ = 0;  // The last node that was checked; the next heartbeat goes on behind it.
   bool beating_ = false;
   bool stopped_ = false;
+  TimePoint beat_sent_{};
   TimePoint next_beat_{};
   BootTimer timer_;
 };

@@ -26,13 +26,7 @@ class SessionState {
     if (state == ConnectionState::lost || state == ConnectionState::closed) return {};
     return BootClock::time_point(std::chrono::nanoseconds(valid_until_ns_.load(std::memory_order_acquire)));
   }
-  /// Fails closed: a session that holds leases and outlived its lease clock is lost, told or not.
-  ConnectionState state() const noexcept {
-    const ConnectionState state = state_.load(std::memory_order_acquire);
-    const bool live = state == ConnectionState::connected || state == ConnectionState::suspended;
-    return live && armed_.load(std::memory_order_acquire) && BootClock::now() >= valid_until() ? ConnectionState::lost
-                                                                                               : state;
-  }
+  ConnectionState state() const noexcept { return state_.load(std::memory_order_acquire); }
   std::stop_token lost() const noexcept { return lost_.get_token(); }
   std::string password() const {
     const std::lock_guard lock(mutex_);
@@ -55,7 +49,6 @@ class SessionState {
   void set_valid_until(BootClock::time_point until) noexcept {
     valid_until_ns_.store(until.time_since_epoch().count(), std::memory_order_release);
   }
-  void set_armed(bool armed) noexcept { armed_.store(armed, std::memory_order_release); }
   std::stop_source& lost_source() noexcept { return lost_; }
 
   /// Called on the loop thread after every change of state; may remove itself or others while it runs.
@@ -80,7 +73,6 @@ class SessionState {
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::int64_t> valid_until_ns_{0};
   std::atomic<ConnectionState> state_{ConnectionState::connecting};
-  std::atomic<bool> armed_{false};
   std::stop_source lost_;
   mutable std::mutex mutex_;
   std::string password_;

@@ -1,0 +1,156 @@
+// How long a lease may be trusted depends on the servers' tick, of which half passes before the leader hears of a session.
+// For each ratio of session timeout and tick: a follower is cut off from its leader in three ways, and no holder at it
+// may take its lease for valid once the other servers have let it go.
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <zktesting/ensemble.hpp>
+
+#include "tests/support/ensembles.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/support/lease_judges.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::eventually;
+using testkit::Holder;
+using testkit::Metronome;
+using testkit::Observer;
+using testkit::since;
+using zkclient::BootClock;
+using zkclient::Client;
+using zktesting::Ensemble;
+using zktesting::EnsembleOptions;
+using zktesting::Isolation;
+
+struct Ratio {
+  const char* name;
+  std::chrono::milliseconds timeout;
+  std::chrono::milliseconds tick;
+  /// Whether the client is told. If not, it has to guess right.
+  bool told;
+};
+
+class LeaseAndTick : public ::testing::TestWithParam<Ratio> {
+ protected:
+  static EnsembleOptions options(const Ratio& ratio) {
+    EnsembleOptions options;
+    options.server.tick = ratio.tick;
+    options.server.min_session_timeout = 100ms;  // Below two ticks, which no server grants by itself.
+    options.sync_limit = static_cast<int>(std::max<long>(5, 10s / ratio.tick));
+    options.init_limit = options.sync_limit;
+    return options;
+  }
+};
+
+TEST_P(LeaseAndTick, NobodyHoldsWhatIsGoneHoweverItsServerIsCutOff) {
+  constexpr std::size_t holders = 8;
+  const Ratio& ratio = GetParam();
+  const char* soak = std::getenv("ZKRECIPES_SOAK");
+  const auto end = testkit::SteadyClock::now() + std::chrono::seconds(soak != nullptr ? std::stol(soak) : 0);
+  const unsigned used = testkit::seed();
+  std::cout << "ZKRECIPES_SEED=" << used << "\n";
+  std::mt19937 random(used);
+  const auto between = [&](int from, int to) {
+    return std::chrono::milliseconds(std::uniform_int_distribution<int>(from, to)(random));
+  };
+  Ensemble ensemble(options(ratio));
+  { Client(ensemble.connect_string()).create("/locks"); }
+  const Metronome metronome;
+  int judged = 0;
+  do {
+    for (const Isolation how : {Isolation::freeze, Isolation::deaf, Isolation::mute}) {
+      ensemble.wait_for_all();
+      const std::size_t leader = ensemble.leader().value();
+      const std::size_t follower = ensemble.followers().front();
+      zkclient::Runtime runtime;
+      std::vector<Client> clients;
+      std::vector<std::unique_ptr<Holder>> held;
+      std::vector<std::string> nodes;
+      zkclient::ClientOptions options{.session_timeout = ratio.timeout};
+      if (ratio.told) options.server_tick = ratio.tick;
+      for (std::size_t i = 0; i < holders; ++i) {
+        clients.emplace_back(runtime, ensemble.connect_string(follower), options);
+        held.push_back(testkit::hold(clients[i], i));
+        std::this_thread::sleep_for(between(0, 60));  // Part of the experiment, as the one below.
+      }
+      for (std::size_t i = 0; i < holders; ++i) {
+        while (!held[i]->lease().valid())
+          held[i] = testkit::hold(clients[i], i);
+        nodes.push_back(held[i]->lease().node());
+      }
+      const Observer observer(ensemble.connect_string(3 - leader - follower), nodes);
+      std::this_thread::sleep_for(between(0, static_cast<int>(ratio.tick.count())));
+      const auto struck = BootClock::now();
+      ensemble.isolate(follower, how);
+      const auto all_gone = [&] {
+        testkit::restart_who_has_died(ensemble);
+        return observer.all_gone();
+      };
+      EXPECT_TRUE(eventually(all_gone, testkit::patience));
+      for (std::size_t i = 0; i < holders; ++i) {
+        const auto gone = observer.gone(i);
+        if (!gone) continue;
+        ++judged;
+        const auto told = held[i]->lost_at();
+        const bool in_time = told && *told < *gone;
+        EXPECT_TRUE(in_time) << "seed " << used << ", isolation " << static_cast<int>(how) << ", holder " << i
+                             << ", in ms after the cut: told "
+                             << (told ? std::to_string(since(struck, *told)) : "never") << ", node last seen "
+                             << since(struck, observer.last_there(i)) << ", gone " << since(struck, *gone)
+                             << ", worst delay of this process " << metronome.worst_ms();
+      }
+      ensemble.heal(follower);
+    }
+  } while (testkit::SteadyClock::now() < end);
+  std::cout << judged << " leases judged, worst delay " << metronome.worst_ms() << " ms\n";
+  EXPECT_GE(judged, 3 * static_cast<int>(holders));
+}
+
+const Ratio ratios[] = {
+    {"OneTick", 2000ms, 2000ms, true},          {"OneTickGuessed", 2000ms, 2000ms, false},
+    {"OneAndAHalfTicks", 3000ms, 2000ms, true}, {"OneAndAHalfTicksGuessed", 3000ms, 2000ms, false},
+    {"TwoTicks", 3000ms, 1500ms, true},         {"FourTicks", 2000ms, 500ms, true},
+    {"TwentyTicks", 2000ms, 100ms, true},
+};
+
+INSTANTIATE_TEST_SUITE_P(Each, LeaseAndTick, ::testing::ValuesIn(ratios),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// Where no safe window is left there is no lease, but an error that says what to change.
+TEST(LeaseAndTickRefused, ATimeoutShorterThanATickIsRefusedAtOnce) {
+  zktesting::ServerOptions server_options;
+  server_options.tick = 2000ms;
+  server_options.min_session_timeout = 1000ms;
+  const zktesting::Server server(server_options);
+  for (const bool told : {false, true}) {
+    zkclient::ClientOptions options{.session_timeout = 1500ms};
+    if (told) options.server_tick = 2000ms;
+    const Client client(server.connect_string(), options);
+    zkrecipes::Mutex mutex(client, "/lock");
+    try {
+      (void)mutex.acquire({.deadline = testkit::soon()});
+      ADD_FAILURE() << "it was granted";
+    } catch (const zkclient::Error& error) {
+      EXPECT_EQ(error.errc(), zkclient::Errc::timeout_too_short) << error.what();
+      EXPECT_NE(std::string(error.what()).find("ask for 2000 ms or more"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(client.exists("/lock"), std::nullopt) << "nothing was changed";
+    EXPECT_EQ(testkit::error_of([&] { (void)mutex.try_acquire_for(10s); }), zkclient::Errc::timeout_too_short);
+    client.create("/work", "other things go on", {.mode = zkclient::CreateMode::ephemeral});
+  }
+  // A tick that is short makes the same timeout a good one.
+  const Client client(server.connect_string(), {.session_timeout = 1500ms, .server_tick = 500ms});
+  EXPECT_TRUE(zkrecipes::Mutex(client, "/lock").try_acquire());
+}
+
+}  // namespace

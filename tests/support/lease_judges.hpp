@@ -1,0 +1,156 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <zkrecipes/mutex.hpp>
+
+#include "tests/support/testkit.hpp"
+
+/// Who judges a lease: its holder, and somebody who sees when its node goes.
+namespace testkit {
+
+/// In milliseconds.
+inline long since(zkclient::BootClock::time_point begin, zkclient::BootClock::time_point end) {
+  return static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count());
+}
+
+/// A lease, and when its holder was told that it is over.
+class Holder {
+ public:
+  explicit Holder(zkrecipes::Lease lease)
+      : lease_(std::move(lease)),
+        session_(*lease_.session()),
+        told_(lease_.lost(), [this] { lost_at_ = zkclient::BootClock::now(); }) {}
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+
+  const zkrecipes::Lease& lease() const { return lease_; }
+  const zkclient::Session& session() const { return session_; }
+  /// When lost() fired; nothing if it has not.
+  std::optional<zkclient::BootClock::time_point> lost_at() const {
+    const zkclient::BootClock::time_point at = lost_at_;
+    return at == zkclient::BootClock::time_point{} ? std::nullopt : std::optional(at);
+  }
+  /// As told by the session itself: the lease says nothing any more once it is lost.
+  zkclient::BootClock::time_point valid_until() const { return session_.valid_until(); }
+
+ private:
+  zkrecipes::Lease lease_;
+  zkclient::Session session_;
+  std::atomic<zkclient::BootClock::time_point> lost_at_{zkclient::BootClock::time_point{}};
+  std::stop_callback<std::function<void()>> told_;
+};
+
+/// ZKRECIPES_SEED, or a random one.
+inline unsigned seed() {
+  const char* given = std::getenv("ZKRECIPES_SEED");
+  return given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
+}
+
+/// Sees when nodes vanish: asks a server that is on the healthy side of every fault, again and again.
+class Observer {
+ public:
+  Observer(const std::string& hosts, std::vector<std::string> nodes)
+      : client_(hosts, {.session_timeout = std::chrono::seconds(20)}),
+        nodes_(std::move(nodes)),
+        gone_(nodes_.size()),
+        there_(nodes_.size()) {
+    client_.connect({.deadline = soon()});
+    thread_ = std::thread([this] { watch(); });
+  }
+  ~Observer() {
+    ended_ = true;
+    thread_.join();
+  }
+  /// When the answer came in which the node was missing for the first time.
+  std::optional<zkclient::BootClock::time_point> gone(std::size_t index) const {
+    const std::lock_guard lock(mutex_);
+    return gone_[index];
+  }
+  /// When the last question was asked whose answer still had the node.
+  zkclient::BootClock::time_point last_there(std::size_t index) const {
+    const std::lock_guard lock(mutex_);
+    return there_[index];
+  }
+  bool all_gone() const {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(gone_.begin(), gone_.end(), [](const auto& at) { return at.has_value(); });
+  }
+
+ private:
+  void watch() {
+    while (!ended_ && !all_gone()) {
+      for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        if (gone(i)) continue;
+        std::error_code error;
+        const auto asked = zkclient::BootClock::now();
+        const bool there = client_.exists(zkclient::Path(nodes_[i]), {.deadline = soon()}, error).has_value();
+        const auto answered = zkclient::BootClock::now();
+        if (error) continue;
+        const std::lock_guard lock(mutex_);
+        if (there) {
+          there_[i] = asked;
+        } else {
+          gone_[i] = answered;
+        }
+      }
+    }
+  }
+
+  zkclient::Client client_;
+  const std::vector<std::string> nodes_;
+  mutable std::mutex mutex_;
+  std::vector<std::optional<zkclient::BootClock::time_point>> gone_;
+  std::vector<zkclient::BootClock::time_point> there_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+/// How late this process gets the processor: the worst case so far. A violation on a machine that stands still for
+/// longer than the margins is another finding than one on an idle machine.
+class Metronome {
+ public:
+  ~Metronome() {
+    ended_ = true;
+    thread_.join();
+  }
+  long worst_ms() const { return worst_; }
+
+ private:
+  void run() {
+    while (!ended_) {
+      const auto before = zkclient::BootClock::now();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // The measurement itself.
+      worst_ = std::max<long>(worst_, since(before, zkclient::BootClock::now()) - 5);
+    }
+  }
+  std::atomic<long> worst_{0};
+  std::atomic<bool> ended_{false};
+  std::thread thread_{[this] { run(); }};
+};
+
+/// The lease on /locks/`number`. Sessions this short may end on a machine that is too busy before anything was broken.
+inline std::unique_ptr<Holder> hold(const zkclient::Client& client, std::size_t number) {
+  zkrecipes::Mutex mutex(client, zkclient::Path("/locks/" + std::to_string(number)));
+  for (;;) {
+    try {
+      return std::make_unique<Holder>(mutex.acquire({.deadline = soon()}));
+    } catch (const zkclient::Error& error) {
+      if (error.kind() != zkclient::ErrorKind::session_lost) throw;
+    }
+  }
+}
+
+}  // namespace testkit
