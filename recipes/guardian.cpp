@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "zkclient/detail/hosts.hpp"
+#include "zkclient/detail/process.hpp"
 
 extern char** environ;
 
@@ -33,6 +34,7 @@ using zkclient::Error;
 //   farewell                            the end, and nothing to do
 
 struct Guardian::State {
+  const zkclient::detail::ProcessGeneration process = {};
   int socket = -1;
   pid_t helper = 0;
   bool deaf = false;
@@ -146,6 +148,10 @@ Guardian::Guardian(const zkclient::Client& client, std::string_view servers, Gua
 }
 
 Guardian::~Guardian() {
+  if (state_->process.forked()) {  // The helper is the parent's.
+    ::close(state_->socket);
+    return;
+  }
   state_->states.reset();  // Nothing is told afterwards.
   // In this order: while the socket is open, the helper has no reason to touch the session. Not its farewell alone: a
   // helper that was stopped would keep us waiting.

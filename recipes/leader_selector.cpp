@@ -179,6 +179,10 @@ LeaderSelector::LeaderSelector(zkclient::Client client, zkclient::Path path, Tas
 }
 
 LeaderSelector::~LeaderSelector() {
+  if (state_->election->client()->loop()->forked()) {  // The thread is the parent's.
+    state_->thread.detach();
+    return;
+  }
   state_->tell_to_close();
   if (state_->on_own_thread()) {
     state_->thread.detach();
@@ -200,7 +204,12 @@ void LeaderSelector::start() {
   }
   if (state_->started) return;
   state_->started = state_->wanted = true;
-  state_->thread = std::thread([state = state_] { state->run(); });
+  try {
+    state_->thread = zk::start_thread("zk-selector", [state = state_] { state->run(); });
+  } catch (const std::system_error& error) {
+    state_->started = state_->wanted = false;
+    throw Error(Errc::system_error, "leader selector start", path().str(), error.code().message());
+  }
 }
 
 void LeaderSelector::requeue() {

@@ -15,6 +15,7 @@
 
 #include <zkclient/error.hpp>
 
+#include "zkclient/detail/process.hpp"
 #include "zkclient/detail/uuid.hpp"
 
 namespace zkrecipes {
@@ -151,6 +152,7 @@ struct FileLog::Impl {
     std::uint64_t order = 0;
   };
 
+  const zkclient::detail::ProcessGeneration process = {};  // A forked child has nothing to write.
   std::filesystem::path file;
   FileLogOptions options;
   std::string identity;
@@ -352,7 +354,7 @@ FileLog::FileLog(std::filesystem::path file, FileLogOptions options)
 
 FileLog::~FileLog() {
   try {
-    if (!impl_->failed) impl_->write_pending();
+    if (!impl_->failed && !impl_->process.forked()) impl_->write_pending();
   } catch (const std::exception&) {
     // What was not synced was promised to nobody.
   }

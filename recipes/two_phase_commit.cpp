@@ -329,7 +329,7 @@ void start_serving(const std::shared_ptr<zk::ClientCore>& client, const std::sha
     };
     zk::spawn(CommitServer::serve(serving->server, std::move(limits), open, std::move(finished)));
   });
-  if (!accepted) (*handler)(Error(Errc::closed, serve_operation, path));
+  if (!accepted) (*handler)(Error(client->loop()->refusal(), serve_operation, path));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <zkclient/client.hpp>
 
+#include <vector>
+
 #include "zkclient/detail/plan.hpp"
 
 namespace zkclient {
@@ -22,12 +24,19 @@ struct Client::Handle {
   std::shared_ptr<ClientCore> core;
 
   void close() {
+    if (core->loop()->forked()) return;
     core->begin_close();
     core->finish_close();
     if (runtime != nullptr) runtime->impl()->stop();
   }
   ~Handle() {
     if (core == nullptr) return;
+    if (core->loop()->forked()) {  // They are the parent's.
+      static auto* const kept = new std::vector<std::shared_ptr<ClientCore>>;
+      kept->push_back(std::move(core));
+      static_cast<void>(runtime.release());
+      return;
+    }
     if (!core->loop()->on_loop()) {
       close();
       return;
@@ -58,6 +67,7 @@ const Path& Client::prefix() const noexcept { return handle_->core->options().pr
 const std::shared_ptr<ClientCore>& Client::impl() const noexcept { return handle_->core; }
 
 std::optional<std::string> Client::server() const { return impl()->server(); }
+std::string Client::trouble() const { return impl()->trouble(); }
 
 namespace {
 Plan<Session> plan_connect() {

@@ -108,7 +108,7 @@ void log_library_line(std::string_view line) {
   // "2026-01-01 10:00:00,000:123(0x7f00):ZOO_INFO@function@1452: text". What it calls an error is an attempt to connect
   // that failed; whether that matters we say ourselves.
   LogLevel level = LogLevel::debug;
-  if (line.find(":ZOO_ERROR@") != std::string_view::npos) level = LogLevel::warning;
+  if (line.find(":ZOO_ERROR@") != std::string_view::npos) level = LogLevel::info;
   if (line.find(":ZOO_WARN@") != std::string_view::npos) level = LogLevel::info;
   if (!log_enabled(level)) return;
   if (const auto place = line.find(":ZOO_"); place != std::string_view::npos) {

@@ -65,10 +65,13 @@ struct ClientOptions {
   std::optional<SaslOptions> sasl = {};
 };
 
-/// One entry of the sequence of states; `session` tells which session it is about.
+/// One entry of the sequence of states.
 struct StateChange {
   ConnectionState state;
-  Session session;
+  Session session;  ///< The one that it is about.
+  /// Why, as far as that is known. Of `connecting` and `suspended`: the last trouble with each server, as
+  /// Client::trouble() has it; of `lost`: what ended the session.
+  std::string reason = {};
 };
 using StateListener = UniqueFunction<void(const StateChange&)>;
 
@@ -113,6 +116,10 @@ class Client {
   /// The server that the session is connected to now, as "ip:port" ("[ip]:port" for IPv6); nullopt while it is not.
   /// Does not block.
   std::optional<std::string> server() const;
+  /// Why there is no connection: what each server did last ("zk1:2181 refused the connection; zk2:2181 has a name that is
+  /// not known"). "" while there is one, and before an attempt has failed. Errors for want of a connection carry the same
+  /// text. Does not block.
+  std::string trouble() const;
 
   /// Proves an identity to the server ("digest" with "user:password", for instance), now and at the beginning of each
   /// session to come, before anything else is sent there. Identities cannot be taken back. Returns when the server has

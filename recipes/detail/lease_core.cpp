@@ -116,7 +116,9 @@ void LeaseCore::end(std::string_view cause, std::function<void(std::shared_ptr<z
   Status held = Status::held;
   if (status_.compare_exchange_strong(held, Status::lost)) {
     if (zk::log_enabled(zkclient::LogLevel::warning)) {
-      zk::log(zkclient::LogLevel::warning, fmt::format("lease lost: {}: {}", grant_.path, cause));
+      const std::string trouble = grant_.client->trouble();
+      zk::log(zkclient::LogLevel::warning,
+              fmt::format("lease lost: {}: {}{}{}", grant_.path, cause, trouble.empty() ? "" : ": ", trouble));
     }
     if (grant_.on_lost) grant_.on_lost();
     grant_.client->callbacks()->post(

@@ -75,34 +75,43 @@ TEST(HostsTest, RefusesBadListsAndPorts) {
   }
 }
 
-TEST(HostsTest, RefusesAPathAndSaysWhatToUseInstead) {
-  for (const char* bad : {"zk1:2181/app", "zk1/app", "zk1:2181,zk2:2181/app", "[::1]:2181/app"}) {
-    EXPECT_THROW((void)parse_hosts(bad), Error) << bad;
-  }
+// What a refusal says.
+std::string refusal(const char* list) {
   try {
-    (void)parse_hosts("zk1/app");
+    (void)parse_hosts(list);
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("prefix"), std::string::npos) << error.what();
+    return error.what();
   }
+  return "";
+}
+
+TEST(HostsTest, RefusesAPathAndSaysWhatToUseInstead) {
+  for (const char* bad : {"zk1:2181/app", "zk1/app", "zk1:2181,zk2:2181/app", "[::1]:2181/app"})
+    EXPECT_NE(refusal(bad).find("ClientOptions::prefix"), std::string::npos) << bad << ": " << refusal(bad);
+}
+
+TEST(HostsTest, RefusesABareIPv6AddressAndSaysHowToWriteIt) {
+  for (const char* bad : {"::1", "fe80::1", "127.0.0.1:2181,::1"})
+    EXPECT_NE(refusal(bad).find("[::1]:2181"), std::string::npos) << bad << ": " << refusal(bad);
 }
 
 TEST(HostsTest, NumericAddressesResolveWithoutALookUp) {
   const auto hosts = parse_hosts("127.1.2.3:10,10.0.0.1");
   EXPECT_TRUE(all_numeric(hosts));
-  EXPECT_EQ(resolve(hosts), "127.1.2.3:10,10.0.0.1:2181");
+  EXPECT_EQ(resolve(hosts).addresses, "127.1.2.3:10,10.0.0.1:2181");
   EXPECT_TRUE(all_numeric(parse_hosts("[::1]:5")));
   EXPECT_FALSE(all_numeric(parse_hosts("127.0.0.1,localhost")));
 }
 
 TEST(HostsTest, AnAddressIsListedOnce) {
-  EXPECT_EQ(resolve(parse_hosts("127.0.0.1:1,127.0.0.1:1,127.0.0.1:2")), "127.0.0.1:1,127.0.0.1:2");
+  EXPECT_EQ(resolve(parse_hosts("127.0.0.1:1,127.0.0.1:1,127.0.0.1:2")).addresses, "127.0.0.1:1,127.0.0.1:2");
 }
 
 TEST(HostsTest, NamesAreResolvedAndUnknownOnesLeftOut) {
-  const std::string local = resolve(parse_hosts("localhost:77"));
+  const std::string local = resolve(parse_hosts("localhost:77")).addresses;
   EXPECT_TRUE(local.find("127.0.0.1:77") != std::string::npos || local.find("::1:77") != std::string::npos) << local;
-  EXPECT_EQ(resolve(parse_hosts("no-such-host.invalid:1,127.0.0.1:2")), "127.0.0.1:2");
-  EXPECT_EQ(resolve(parse_hosts("no-such-host.invalid:1")), "");
+  EXPECT_EQ(resolve(parse_hosts("no-such-host.invalid:1,127.0.0.1:2")).addresses, "127.0.0.1:2");
+  EXPECT_EQ(resolve(parse_hosts("no-such-host.invalid:1")).addresses, "");
 }
 
 TEST(HostsTest, AnEvenListGetsOneAddressTwice) {

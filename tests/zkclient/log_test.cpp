@@ -111,15 +111,18 @@ TEST_F(LogTest, AGuaranteedDeleteThatIsRefusedIsTold) {
 TEST_F(LogTest, AnUnknownNameAndALostLeaseAreWarnings) {
   const Journal journal(LogLevel::warning);
   const Client nowhere("no-such-host.invalid:2181");
-  EXPECT_TRUE(eventually([&] { return journal.has("warning: none of the servers' names could be resolved"); },
-                         testkit::patience));
+  EXPECT_TRUE(eventually(
+      [&] { return journal.has("warning: no connection, attempt 1: no-such-host.invalid:2181 has a name that "); },
+      testkit::patience))
+      << journal.all();
   const Client client = proxied();
   zkrecipes::Mutex mutex(client, "/lock");
   const zkrecipes::Lease lease = mutex.acquire({.deadline = testkit::soon()});
-  const std::string name = name_of(*lease.session());
   proxy.stall(zktesting::Direction::both);
   EXPECT_TRUE(eventually([&] {
-    return journal.has("warning: " + name + ": lost: its lease clock ran out; leases lost with it: 1");
+    return journal.has("warning: lease lost: " + lease.node() +
+                       ": its lease clock ran out, there is no connection: " +
+                       proxy.connect_string());
   })) << journal.all();
 }
 
@@ -133,23 +136,52 @@ TEST_F(LogTest, RefusedCredentialsAreAnError) {
   })) << journal.all();
 }
 
-TEST_F(LogTest, SilentByDefaultWhateverHappens) {
+TEST_F(LogTest, SilentByDefaultUntilThereWasNoServerForATimeout) {
   const Journal journal(LogLevel::error);
-  const Client client = proxied();
+  const Client client(proxy.connect_string(), {.session_timeout = 6s});
   client.connect({.deadline = testkit::soon()});
+  for (int i = 0; i < 3; ++i) {
+    proxy.refuse(true);
+    proxy.cut();
+    ASSERT_TRUE(eventually([&] { return client.trouble() != ""; }));
+    proxy.refuse(false);
+    client.connect({.deadline = testkit::soon()});
+  }
+  EXPECT_EQ(journal.all(), "");
   proxy.refuse(true);
   proxy.cut();
   EXPECT_TRUE(testkit::stopped(client.session().lost()));
+  const std::string line = "error: no server for 6000 ms: " + proxy.connect_string() + " refused the connection\n";
+  EXPECT_TRUE(eventually([&] { return journal.all() == line; })) << journal.all();
   proxy.refuse(false);
   client.connect({.deadline = testkit::soon()});
-  EXPECT_EQ(journal.all(), "");
+  EXPECT_EQ(journal.all(), line);
+}
+
+// Twenty attempts in a second are not twenty lines.
+TEST_F(LogTest, AttemptsThatFailAreToldEverMoreSeldom) {
+  const Journal journal(LogLevel::warning);
+  server.stop();
+  const Client client(server.connect_string(), {.session_timeout = 30s});
+  const auto lines = [&] {
+    const std::string all = journal.all();
+    return std::count(all.begin(), all.end(), '\n');
+  };
+  ASSERT_TRUE(eventually([&] { return journal.has("no connection, attempt 1: "); })) << journal.all();
+  std::error_code error;
+  client.get("/", {.deadline = testkit::SteadyClock::now() + 3500ms}, error);  // The time that the experiment takes.
+  EXPECT_EQ(error, Errc::deadline_exceeded);
+  EXPECT_GE(lines(), 2) << journal.all();
+  EXPECT_LE(lines(), 4) << journal.all();
+  server.start();
+  client.connect({.deadline = testkit::soon()});
 }
 
 TEST_F(LogTest, TheCClientsMessagesComeAtTheLevelsAbove) {
   const Journal journal(LogLevel::debug);
   server.stop();
   const Client client(server.connect_string(), options());
-  EXPECT_TRUE(eventually([&] { return journal.has("warning: C client: "); })) << journal.all();
+  EXPECT_TRUE(eventually([&] { return journal.has("info: C client: "); })) << journal.all();
   server.start();
   client.connect({.deadline = testkit::soon()});
   EXPECT_TRUE(eventually([&] { return journal.has("debug: C client: "); })) << journal.all();

@@ -36,6 +36,7 @@ using zkclient::Subscription;
 using zkclient::WatchEvent;
 using zkclient::WatchEventType;
 using zkclient::detail::Host;
+using zkclient::detail::Resolution;
 using zkclient::detail::Resolver;
 using zktesting::Proxy;
 using zktesting::RequestType;
@@ -86,14 +87,16 @@ class Names {
  private:
   // Owned by each look-up as well, as a thread that hangs may outlive everything.
   struct State {
-    std::string answer(const std::vector<Host>&) {
+    Resolution answer(const std::vector<Host>& hosts) {
       std::unique_lock lock(mutex);
       thread = ::gettid();
       ++asked;
       ++hanging;
       changed.wait(lock, [&] { return !hangs; });
       --hanging;
-      return addresses;
+      Resolution resolution{.addresses = addresses};
+      if (addresses.empty()) resolution.unknown.emplace(to_string(hosts.front()), "has a name that is not known");
+      return resolution;
     }
     std::mutex mutex;
     std::condition_variable changed;
@@ -601,10 +604,8 @@ TEST_F(UpdateServersTest, ServersThatCannotBeReachedInTimeCostTheLease) {
   client.async_update_servers(
       second.connect_string(), [&](const Result<void>& result) { moved.put(result.has_value()); }, patient());
   EXPECT_TRUE(testkit::stopped(lease.lost())) << "its clock does not stand still";
-  EXPECT_EQ(session.state(), ConnectionState::lost);
   second.refuse(false);
   EXPECT_TRUE(moved.take());
-  EXPECT_NE(client.session(), session);
   EXPECT_FALSE(lease.valid());
 }
 

@@ -1,8 +1,5 @@
 #include "zkclient/detail/callbacks.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <list>
@@ -10,6 +7,8 @@
 #include <vector>
 
 #include <zkclient/error.hpp>
+
+#include "zkclient/detail/process.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -49,7 +48,6 @@ struct CallbackPool::Shared {
   bool stopping = false;
   RunLoop run_loop;
   std::function<void()> on_backlog;
-  sigset_t signals{};  // That the threads block, whoever starts them.
 
   LoopState loop = LoopState::free;
   std::condition_variable loop_ended;
@@ -113,7 +111,6 @@ CallbackPool::CallbackPool(int max_threads, RunLoop run_loop, std::function<void
   shared_->loop_patience = loop_patience;
   shared_->run_loop = std::move(run_loop);
   shared_->on_backlog = std::move(on_backlog);
-  pthread_sigmask(SIG_SETMASK, nullptr, &shared_->signals);
   {
     const std::lock_guard lock(shared_->mutex);
     if (Worker::add_thread(shared_) && (max_threads == 0 || Worker::add_thread(shared_))) return;
@@ -204,7 +201,7 @@ bool CallbackPool::Worker::add_thread(const std::shared_ptr<Shared>& shared) {
     thread.join();  // Short: it has nothing left to do but return.
   shared->leaving.clear();
   try {
-    shared->threads.emplace_back([shared] { work(shared); });
+    shared->threads.push_back(start_thread("zkclient", [shared] { work(shared); }));
   } catch (const std::exception&) {
     return false;
   }
@@ -213,8 +210,6 @@ bool CallbackPool::Worker::add_thread(const std::shared_ptr<Shared>& shared) {
 }
 
 void CallbackPool::Worker::work(std::shared_ptr<Shared> shared) {
-  pthread_setname_np(pthread_self(), "zkclient");
-  pthread_sigmask(SIG_SETMASK, &shared->signals, nullptr);
   Worker self(std::move(shared));
   --self.s_.starting;
   for (;;) {
@@ -414,6 +409,10 @@ void CallbackGroup::one_less() {
 }
 
 void CallbackGroup::post(Task task, bool urgent) {
+  if (process_.forked()) {  // The threads are the parent's, and whoever had the lock is not here any more.
+    task();
+    return;
+  }
   std::shared_ptr<Entry> entry;
   {
     const std::lock_guard lock(mutex_);
@@ -479,6 +478,7 @@ void SerialQueue::drain() {
 }
 
 void SerialQueue::close() {
+  if (process_.forked()) return;
   std::deque<Task> dropped;
   std::unique_lock lock(mutex_);
   closed_ = true;

@@ -12,6 +12,7 @@
 #include <zkclient/function.hpp>
 
 #include "zkclient/detail/loop/event_loop.hpp"
+#include "zkclient/detail/process.hpp"
 
 namespace zkclient::detail {
 
@@ -79,6 +80,7 @@ class CallbackGroup : public std::enable_shared_from_this<CallbackGroup> {
   class Entry;
   void one_less();
 
+  const ProcessGeneration process_;
   const Schedule schedule_;
   const bool foreign_executor_;
   std::mutex mutex_;
@@ -93,13 +95,15 @@ class SerialQueue : public std::enable_shared_from_this<SerialQueue> {
   explicit SerialQueue(std::shared_ptr<CallbackGroup> group) : group_(std::move(group)) {}
 
   void post(Task task);
-  /// Drops what is queued, refuses what comes, and waits for the running task, unless this thread runs it.
+  /// Drops what is queued, refuses what comes, and waits for the running task, unless this thread runs it. Nothing in a
+  /// forked child.
   void close();
 
  private:
   void drain();
 
   const std::shared_ptr<CallbackGroup> group_;
+  const ProcessGeneration process_;
   std::mutex mutex_;
   std::condition_variable idle_;
   std::deque<Task> tasks_;

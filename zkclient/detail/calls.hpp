@@ -46,6 +46,9 @@ void require_handler(const Function& handler, const char* operation, std::string
 template <typename T>
 using Work = UniqueFunction<Awaitable<Result<T>>(Call)>;
 
+/// What ended because the time was over says why, if there is no connection.
+Error with_trouble(const ClientCore& core, Error error);
+
 /// Runs `work` on the loop, with the caller's deadline and stop token; `done` gets its result once, on the loop. An Error
 /// that `work` throws is its result; any other exception leaves open how far it came.
 /// `payload`: the bytes of data that it carries; only such work is refused when the client is overloaded.
@@ -99,12 +102,13 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
         outcome.emplace(Error(Errc::in_doubt, owned->operation, owned->path, error.what()));
       }
       owned->stop.reset();
+      if (!*outcome) *outcome = with_trouble(*owned->core, outcome->error());
       UniqueFunction<void(Result<T>)> finish = std::move(owned->done);
       finish(std::move(*outcome));
     };
     spawn(body(job, std::move(call)));
   });
-  if (!accepted) job->done(Error(Errc::closed, operation, path));
+  if (!accepted) job->done(Error(core->loop()->refusal(), operation, path));
 }
 
 /// The blocking form.

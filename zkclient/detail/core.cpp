@@ -61,6 +61,7 @@ ClientCore::ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, Clie
       resume_(options_.resume),
       hosts_(std::move(hosts)),
       look_up_timer_(loop_->events()),
+      outage_(loop_->events()),
       deadline_timer_(loop_->events()),
       random_(std::random_device{}()),
       login_timer_(loop_->events()) {}
@@ -68,11 +69,17 @@ ClientCore::ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, Clie
 ClientCore::~ClientCore() { loop_->remove(this); }
 
 std::shared_ptr<SessionState> ClientCore::session() const {
+  if (loop_->forked()) {  // Whoever had the lock is not here any more.
+    static const auto none = std::make_shared<SessionState>(std::chrono::milliseconds(0));
+    none->set_state(ConnectionState::closed);
+    return none;
+  }
   const std::lock_guard lock(mutex_);
   return shared_session_;
 }
 
 std::optional<std::string> ClientCore::server() const {
+  if (loop_->forked()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return server_;
 }
@@ -80,6 +87,17 @@ std::optional<std::string> ClientCore::server() const {
 void ClientCore::set_server(std::optional<std::string> address) {
   const std::lock_guard lock(mutex_);
   server_ = std::move(address);
+}
+
+std::string ClientCore::trouble() const {
+  if (loop_->forked()) return {};
+  const std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
+void ClientCore::set_trouble(std::string text) {
+  const std::lock_guard lock(mutex_);
+  trouble_ = std::move(text);
 }
 
 std::string ClientCore::full(const Path& path) const {
@@ -111,14 +129,15 @@ std::shared_ptr<SubscriptionState> ClientCore::subscribe(StateListener listener)
     if (added == nullptr || self->connection_ == nullptr) return;
     self->listeners_.push_back(weak);
     const auto session = self->connection_->session;
-    added->queue()->post([weak, state = session->raw_state(), session] {
-      if (const auto alive = weak.lock()) alive->listener(StateChange{state, Session(session)});
+    added->queue()->post([weak, state = session->raw_state(), session, reason = self->trouble()] {
+      if (const auto alive = weak.lock()) alive->listener(StateChange{state, Session(session), reason});
     });
   });
   return subscription;
 }
 
 void ClientCore::begin_close() {
+  if (loop_->forked()) return;
   const bool accepted = loop_->post([self = shared_from_this()] { self->do_close(); });
   if (accepted) return;
   const std::lock_guard lock(mutex_);
@@ -132,6 +151,7 @@ void ClientCore::do_close() {
   loop_->remove(this);
   deadline_timer_.cancel();
   login_timer_.cancel();
+  outage_.cancel();
   look_up_ = nullptr;
   stop_looking_up();
   for (Signal* waiter : update_waiters_)
@@ -150,6 +170,7 @@ void ClientCore::on_closed() {
 }
 
 void ClientCore::finish_close() {
+  if (loop_->forked()) return;
   {
     CallbackPool::about_to_wait();
     std::unique_lock lock(mutex_);

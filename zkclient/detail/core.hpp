@@ -20,6 +20,7 @@
 #include "zkclient/detail/hosts.hpp"
 #include "zkclient/detail/lease_keeper.hpp"
 #include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/trouble.hpp"
 #include "zkclient/detail/wait.hpp"
 #include "zkclient/detail/watch_registry.hpp"
 
@@ -82,6 +83,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::shared_ptr<SessionState> session() const;
   /// The server of the current session, while it is connected.
   std::optional<std::string> server() const;
+  /// Why there is none, as far as that is known; else "".
+  std::string trouble() const;
   Op::TimePoint default_deadline() const { return std::chrono::steady_clock::now() + options_.operation_timeout; }
 
   /// What of the user's is not done yet. What a busy loop has not even looked at counts, too, and replies that no handler
@@ -155,6 +158,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     Connection(ClientCore& owner, std::shared_ptr<SessionState> state);
     void on_handle_event(HandleEvent event) override;
     void on_heard() override { leases->heard(); }
+    void on_trouble(ServerTrouble trouble) override;
     void on_node_event(int type, const std::string& path) override;
     void on_reply(const std::shared_ptr<Op>& op) override;
     void take_over();
@@ -190,7 +194,10 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void open_session();
   void open_handle(const std::string& addresses);
   void look_up_servers();
-  void use_addresses(const std::string& addresses);
+  void use_addresses(const Resolution& resolution);
+  void tell_trouble();
+  void forget_trouble();
+  void begin_outage();
   void plan_look_up();
   void stop_looking_up();
   void move_to(const std::string& addresses);
@@ -199,9 +206,9 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void servers_applied();
   void on_connected();
   void on_suspended();
-  void end_session(ConnectionState state);
+  void end_session(ConnectionState state, std::string reason = {});
   void retire(const std::shared_ptr<Connection>& connection);
-  void change_state(ConnectionState state);
+  void change_state(ConnectionState state, std::string reason = {});
   void refuse_login();
 
   std::shared_ptr<Op> prepare(Request request, const Call& call, Op::Done done);
@@ -223,6 +230,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void on_closed();
 
   void set_server(std::optional<std::string> address);
+  void set_trouble(std::string text);
   void refuse_credentials();
   std::shared_ptr<Credential> remember(Credential credential);
   void forget(const std::shared_ptr<Credential>& credential);
@@ -240,6 +248,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::condition_variable closed_changed_;
   bool closed_ = false;                // Guarded by mutex_.
   std::optional<std::string> server_;  // Guarded by mutex_.
+  std::string trouble_;                // Guarded by mutex_.
 
   std::shared_ptr<Connection> connection_;
   std::optional<SessionCredentials> resume_;
@@ -249,6 +258,11 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::list<Signal*> update_waiters_;
   Resolver::Ticket look_up_;
   Timer look_up_timer_;
+  ServerTroubles troubles_;
+  Timer outage_;
+  int failed_attempts_ = 0;
+  std::chrono::steady_clock::time_point next_trouble_line_;
+  std::chrono::milliseconds trouble_pause_{1000};
   std::chrono::milliseconds look_up_pause_{200};
   std::atomic<std::size_t> calls_{0};  // Of the user's, not yet done.
   std::atomic<std::size_t> call_bytes_{0};

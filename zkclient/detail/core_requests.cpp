@@ -1,5 +1,6 @@
 // Requests, from the call to the result: waiting, sending, repeating, deadlines.
 
+#include "zkclient/detail/calls.hpp"
 #include "zkclient/detail/core.hpp"
 
 #include <algorithm>
@@ -43,6 +44,14 @@ Request make_request(OpType type, std::string path) {
   request.type = type;
   request.path = std::move(path);
   return request;
+}
+
+Error with_trouble(const ClientCore& core, Error error) {
+  if (error.errc() != Errc::deadline_exceeded && error.errc() != Errc::in_doubt) return error;
+  const std::string trouble = core.trouble();
+  if (trouble.empty() || error.detail().find(trouble) != std::string::npos) return error;
+  const std::string detail = error.detail().empty() ? trouble : error.detail() + "; " + trouble;
+  return Error(error.errc(), error.operation(), error.path(), detail);
 }
 
 Admission::Admission(std::shared_ptr<ClientCore> core, std::size_t bytes) : core_(std::move(core)), bytes_(bytes) {
@@ -94,7 +103,7 @@ void ClientCore::submit(const std::shared_ptr<Op>& op, const std::stop_token& st
     }
     self->start_op(op);
   });
-  if (!accepted) fail(op, Errc::closed);
+  if (!accepted) fail(op, loop_->refusal());
 }
 
 void ClientCore::start_op(const std::shared_ptr<Op>& op) {
@@ -196,7 +205,9 @@ void ClientCore::retry(const std::shared_ptr<Op>& op) {
   const double random = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
   const auto pause = options_.retry.pause(op->attempts, remaining, random);
   if (!pause) {
-    fail(op, Errc::connection_loss, fmt::format("given up after {} attempts", op->attempts));
+    const std::string why = trouble();
+    fail(op, Errc::connection_loss,
+         fmt::format("given up after {} attempts{}{}", op->attempts, why.empty() ? "" : ": ", why));
     return;
   }
   op->state = Op::State::pausing;
@@ -230,10 +241,12 @@ void ClientCore::give_up(const std::shared_ptr<Op>& op, Errc code) {
   const bool sent = op->state == Op::State::in_flight && op->request.is_write();
   op->reply.given_up = code;
   if (sent) {
-    fail(op, Errc::in_doubt, code == Errc::cancelled ? "cancelled after it was sent" : "no reply before the deadline");
+    const std::string why = trouble();
+    fail(op, Errc::in_doubt,
+         code == Errc::cancelled ? "cancelled after it was sent"
+                                 : fmt::format("no reply before the deadline{}{}", why.empty() ? "" : "; ", why));
   } else {
-    const bool late = code == Errc::deadline_exceeded && connection_ != nullptr && connection_->handle != nullptr;
-    fail(op, code, late ? connection_->handle->trouble() : std::string());
+    fail(op, code, code == Errc::deadline_exceeded ? trouble() : std::string());
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "zkclient/detail/core.hpp"
 #include "zkclient/detail/log.hpp"
 
@@ -11,6 +13,8 @@ namespace {
 constexpr auto first_look_up_pause = std::chrono::milliseconds(200);
 constexpr auto last_look_up_pause = std::chrono::milliseconds(5000);
 constexpr auto longest_drain = std::chrono::milliseconds(1000);
+constexpr auto first_trouble_pause = std::chrono::milliseconds(1000);
+constexpr auto last_trouble_pause = std::chrono::milliseconds(60'000);
 
 }  // namespace
 
@@ -19,21 +23,23 @@ void ClientCore::look_up_servers() {
   if (all_numeric(hosts_)) {
     use_addresses(resolve(hosts_));
   } else if (look_up_ == nullptr) {
-    look_up_ = loop_->resolver().look_up(hosts_, [weak = weak_from_this()](const std::string& addresses) {
+    look_up_ = loop_->resolver().look_up(hosts_, [weak = weak_from_this()](const Resolution& resolution) {
       const auto self = weak.lock();
       if (self == nullptr) return;
       self->look_up_ = nullptr;
-      self->use_addresses(addresses);
+      self->use_addresses(resolution);
     });
   }
 }
 
-void ClientCore::use_addresses(const std::string& addresses) {
+void ClientCore::use_addresses(const Resolution& resolution) {
+  const std::string& addresses = resolution.addresses;
   if (closing_ || connection_->session->over()) return;  // The next session looks them up again.
   const bool connected = connection_->session->raw_state() == ConnectionState::connected;
   if (connected && applied_update_ == newest_update_) return;  // The servers we know are back.
+  troubles_.resolved(resolution);
+  if (!resolution.unknown.empty()) tell_trouble();
   if (addresses.empty()) {
-    if (log_enabled(LogLevel::warning)) log(LogLevel::warning, "none of the servers' names could be resolved");
     plan_look_up();
   } else if (connection_->handle != nullptr && same_addresses(addresses, connection_->addresses)) {
     servers_applied();
@@ -41,6 +47,39 @@ void ClientCore::use_addresses(const std::string& addresses) {
   } else {
     move_to(addresses);
   }
+}
+
+// At `warning` not each attempt, of which there may be twenty in a second, but the first one and then ever fewer.
+void ClientCore::tell_trouble() {
+  set_trouble(troubles_.text(hosts_));
+  ++failed_attempts_;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_trouble_line_ || !log_enabled(LogLevel::warning)) return;
+  log(LogLevel::warning, fmt::format("no connection, attempt {}: {}", failed_attempts_, trouble()));
+  next_trouble_line_ = now + trouble_pause_;
+  trouble_pause_ = std::min(trouble_pause_ * 2, last_trouble_pause);
+}
+
+void ClientCore::forget_trouble() {
+  troubles_.clear();
+  set_trouble({});
+  failed_attempts_ = 0;
+  next_trouble_line_ = {};
+  trouble_pause_ = first_trouble_pause;
+  outage_.cancel();
+}
+
+// Once in each outage, at the level that is always on: a program that waits for a server must not be silent for ever.
+void ClientCore::begin_outage() {
+  if (outage_.is_set()) return;
+  const auto patience = connection_->session->timeout();
+  outage_.set_after(patience, [weak = weak_from_this(), patience] {
+    const auto self = weak.lock();
+    if (self == nullptr || self->closing_) return;
+    const std::string why = self->trouble();
+    log(LogLevel::error,
+        fmt::format("no server for {} ms: {}", patience.count(), why.empty() ? "nobody knows why" : why));
+  });
 }
 
 // While there is no connection, names may have come to mean other addresses.
@@ -121,7 +160,8 @@ void ClientCore::open_handle(const std::string& addresses) {
     connection.barrier_due = known.id != 0 || connection.resume.id != 0;
     servers_applied();
   } catch (const Error& error) {  // No descriptor, say: that may change.
-    if (log_enabled(LogLevel::error)) log(LogLevel::error, error.what());
+    troubles_.note({"", "no attempt could be made: " + error.detail()});
+    tell_trouble();
     connection.handle = nullptr;
   }
   plan_look_up();

@@ -66,6 +66,12 @@ void ClientCore::Connection::on_reply(const std::shared_ptr<Op>& op) {
   if (op->request.watch) watches.settle(op->request.path, watch_kind(op->request.type), arms);
 }
 
+void ClientCore::Connection::on_trouble(ServerTrouble trouble) {
+  if (core->connection_.get() != this) return;
+  core->troubles_.note(std::move(trouble));
+  core->tell_trouble();
+}
+
 void ClientCore::open_session() {
   const bool first = connection_ == nullptr;
   auto state = first ? session() : std::make_shared<SessionState>(options_.session_timeout);
@@ -76,7 +82,8 @@ void ClientCore::open_session() {
     const std::lock_guard lock(mutex_);
     shared_session_ = state;
   }
-  change_state(ConnectionState::connecting);
+  change_state(ConnectionState::connecting, trouble());
+  begin_outage();
   stop_looking_up();
   look_up_servers();
 }
@@ -84,6 +91,7 @@ void ClientCore::open_session() {
 void ClientCore::on_connected() {
   Connection& connection = *connection_;
   connection.silence.cancel();
+  forget_trouble();
   stop_looking_up();
   const SessionCredentials credentials = connection.handle->credentials();
   const std::int64_t known = connection.session->id();
@@ -115,10 +123,13 @@ void ClientCore::on_connected() {
 
 void ClientCore::on_suspended() {
   const auto connection = connection_;
+  const std::string why = trouble();
   if (log_enabled(LogLevel::warning)) {
-    log(LogLevel::warning, session_name(connection->session->id()) + ": the connection was lost");
+    log(LogLevel::warning, fmt::format("{}: the connection was lost{}{}", session_name(connection->session->id()),
+                                       why.empty() ? "" : ": ", why));
   }
-  change_state(ConnectionState::suspended);
+  change_state(ConnectionState::suspended, why);
+  begin_outage();
   if (connection->draining) on_drained();
   // Only a server can tell that a session expired. Without one for a whole timeout there is no reason for hope.
   connection->silence.set_after(connection->session->timeout(), [self = shared_from_this(), connection] {
@@ -132,7 +143,7 @@ void ClientCore::on_suspended() {
   plan_look_up();
 }
 
-void ClientCore::change_state(ConnectionState state) {
+void ClientCore::change_state(ConnectionState state, std::string reason) {
   const auto session = connection_->session;
   session->set_state(state);
   set_server(state == ConnectionState::connected ? connection_->handle->server() : std::nullopt);
@@ -140,8 +151,8 @@ void ClientCore::change_state(ConnectionState state) {
   for (const auto& weak : listeners_) {
     const auto listener = weak.lock();
     if (listener == nullptr) continue;
-    listener->queue()->post([weak, state, session] {
-      if (const auto alive = weak.lock()) alive->listener(StateChange{state, Session(session)});
+    listener->queue()->post([weak, state, session, reason] {
+      if (const auto alive = weak.lock()) alive->listener(StateChange{state, Session(session), reason});
     });
   }
 }
@@ -153,7 +164,7 @@ void ClientCore::lose_session(const char* why) {
     const std::string with = leases == 0 ? std::string() : fmt::format("; leases lost with it: {}", leases);
     log(LogLevel::warning, fmt::format("{}: lost: {}{}", session_name(connection_->session->id()), why, with));
   }
-  end_session(ConnectionState::lost);
+  end_session(ConnectionState::lost, why);
   if (login_refused_) return;  // refuse_login() goes on.
   // Not from inside a callback of what has just ended.
   events().defer([self = shared_from_this()] {
@@ -179,7 +190,7 @@ void ClientCore::refuse_login() {
 }
 
 // The end of a session, in this order: nobody takes it for alive any more, then everybody is told.
-void ClientCore::end_session(ConnectionState state) {
+void ClientCore::end_session(ConnectionState state, std::string reason) {
   const auto connection = connection_;
   if (state == ConnectionState::closed && log_enabled(LogLevel::info)) {
     log(LogLevel::info, session_name(connection->session->id()) + ": closed");
@@ -190,7 +201,7 @@ void ClientCore::end_session(ConnectionState state) {
   connection->idle_watches.cancel();
   end_pauses();
   connection->leases->stop();
-  change_state(state);
+  change_state(state, std::move(reason));
   ++retiring_;
   callbacks_->post(
       [self = shared_from_this(), connection] {

@@ -13,6 +13,7 @@
 
 #include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/request.hpp"
+#include "zkclient/detail/trouble.hpp"
 
 struct _zhandle;
 
@@ -45,6 +46,8 @@ class HandleOwner {
   virtual void on_handle_event(HandleEvent event) = 0;
   /// Something has come from the server, whatever it is.
   virtual void on_heard() = 0;
+  /// An attempt to talk to a server failed, or a connection broke.
+  virtual void on_trouble(ServerTrouble trouble) = 0;
   /// `type` is the C client's event type (1 created, 2 deleted, 3 changed, 4 child).
   virtual void on_node_event(int type, const std::string& path) = 0;
   /// The reply of `op` is in `op.code` and `op.reply`.
@@ -83,8 +86,6 @@ class Handle : public std::enable_shared_from_this<Handle> {
   BootClock::time_point connect_begun() const noexcept { return connect_begun_; }
   /// The "ip:port" that it is connected to.
   std::optional<std::string> server() const;
-  /// Why there is no connection, as far as it is known; else "".
-  const std::string& trouble() const noexcept { return trouble_; }
 
   /// Ends the session at the server (as far as it can be reached: a server that says nothing for `patience` is given up)
   /// and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is told to
@@ -120,6 +121,10 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void process(int events);
   void read_on();
   std::chrono::microseconds give_up_on_silence();
+  bool answers_as_a_server();
+  int ask_interest(int& fd, int& interest, std::chrono::microseconds& wait);
+  int let_process(int events);
+  void take_lines();
   void check_connection();
   void check_login();
   void forget_closed_socket();
@@ -140,14 +145,16 @@ class Handle : public std::enable_shared_from_this<Handle> {
   struct LineCollector {
     explicit LineCollector(std::vector<std::string>& lines);
     ~LineCollector();
+    LineCollector(const LineCollector&) = delete;
+    LineCollector& operator=(const LineCollector&) = delete;
+    std::vector<std::string>* const former;
   };
-  static void block_broken_pipe_signal();
   void run_aside(UniqueFunction<void()> work, UniqueFunction<void()> then);
   void end_aside();
   bool shakes_hands() const;
   void shake_hands();
   void handshake_failed(const std::string& reason, bool permanent);
-  void cut_attempt();
+  void cut_attempt(std::string reason);
   void say_goodbye_aside();
 
   EventLoop& events_;
@@ -177,7 +184,9 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool crowded_ = false;       // So do we.
   bool more_to_read_ = false;  // Inside OpenSSL, perhaps.
   std::thread helper_;
-  std::string trouble_;
+  std::string tls_trouble_;         // The last one that was told.
+  std::vector<std::string> lines_;  // That the C client logged in its last call.
+  std::string cut_reason_;          // Of an attempt that was cut here, which the C client takes for a broken one.
   std::shared_ptr<SaslLogin> sasl_;
 };
 

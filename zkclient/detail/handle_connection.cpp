@@ -9,7 +9,14 @@
 #include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
+#include <array>
 #include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "zkclient/detail/log.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -77,7 +84,8 @@ void Handle::session_event(int state) {
     if (!connected_) tell(HandleEvent::connected);
     connected_ = true;
     attempt_patience_ = {};
-    trouble_.clear();
+    tls_trouble_.clear();
+    cut_reason_.clear();
   } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
     connected_ = false;
     dead_ = true;
@@ -103,11 +111,11 @@ void Handle::flush_broken_connection() {
   for (int turn = 0; turn < 2; ++turn) {  // The first turn may only note that it is time for another attempt.
     int fd = -1;
     int interest = 0;
-    timeval wait{};
-    if (zookeeper_interest(zh_, &fd, &interest, &wait) != ZOK) return;
+    std::chrono::microseconds wait{};
+    if (ask_interest(fd, interest, wait) != ZOK) return;
     if (fd == -1) continue;
     ::shutdown(fd, SHUT_RDWR);
-    zookeeper_process(zh_, tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
+    let_process(tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
     return;
   }
 }
@@ -124,7 +132,7 @@ void Handle::check_login() {
 void Handle::finish_broken_connection() {
   if (dead_ || !descriptor_.is_open() || zoo_state(zh_) != ZOO_CONNECTED_STATE) return;
   ::shutdown(descriptor_.get(), SHUT_RDWR);
-  while (zookeeper_process(zh_, ZOOKEEPER_READ) == ZOK && !dead_)
+  while (let_process(ZOOKEEPER_READ) == ZOK && !dead_)
     continue;
 }
 
@@ -153,8 +161,8 @@ void Handle::drive() {
   forget_closed_socket();
   int fd = -1;
   int interest = 0;
-  timeval wait{};
-  const int code = zookeeper_interest(zh_, &fd, &interest, &wait);
+  std::chrono::microseconds wait{};
+  const int code = ask_interest(fd, interest, wait);
   if (code != ZOK) {
     check_login();
     finish_broken_connection();
@@ -168,7 +176,7 @@ void Handle::drive() {
     const bool wants_read = (interest & ZOOKEEPER_READ) != 0 && !connects(zh_) && !shakes_hands();
     const bool ready =
         fd != -1 && (descriptor_.is_open() || take_descriptor(fd)) && descriptor_.listen_for(wants_read, wants_write);
-    arm_timer(std::chrono::seconds(wait.tv_sec) + std::chrono::microseconds(wait.tv_usec));
+    arm_timer(wait);
     if (ready && !connected_) arm_timer(give_up_on_silence());
     if (fd != -1 && !ready) arm_timer(descriptor_pause);
     tell_flushed();
@@ -182,6 +190,8 @@ bool Handle::take_descriptor(int fd) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // Programs that this process starts must not keep the session's socket open.
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own != -1) descriptor_.open(own);
+  if (own == -1 && owner_ != nullptr)
+    owner_->on_trouble({"", std::string("no descriptor is left: ") + std::strerror(errno)});
   attempt_begun_ = std::chrono::steady_clock::now();
   connect_begun_ = BootClock::now();
   return descriptor_.is_open();
@@ -199,7 +209,11 @@ std::chrono::microseconds Handle::give_up_on_silence() {
     return std::chrono::duration_cast<std::chrono::microseconds>(left);
   }
   attempt_patience_ = std::min(attempt_patience_ * 2, timeout());
-  cut_attempt();
+  const auto patience =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - attempt_begun_);
+  cut_attempt(connects(zh_)
+                  ? fmt::format("does not answer (for {} ms)", patience.count())
+                  : fmt::format("accepted the connection, and did not grant a session within {} ms", patience.count()));
   if (aside_) return std::chrono::seconds(1);  // Its end calls drive().
   check_login();
   forget_closed_socket();
@@ -245,11 +259,14 @@ void Handle::process(int events) {
     drive();
     return;
   }
-  if ((events & ZOOKEEPER_READ) != 0 && owner_ != nullptr) owner_->on_heard();
+  if ((events & ZOOKEEPER_READ) != 0) {
+    if (!answers_as_a_server()) return;
+    if (owner_ != nullptr) owner_->on_heard();
+  }
   // One call takes one reply. The bound keeps one busy session from starving the others.
   int turn = 0;
   for (; turn < 64; ++turn) {
-    const int code = zookeeper_process(zh_, events);
+    const int code = let_process(events);
     if (code != ZOK) break;
     if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
   }
@@ -258,6 +275,53 @@ void Handle::process(int events) {
   if (tls_ && turn == 64) read_on();
   run_ready();
   drive();
+}
+
+// The C client believes whatever it gets, and would take the first bytes of a web server's answer for a session.
+bool Handle::answers_as_a_server() {
+  if (tls_ || connected_ || zoo_state(zh_) != ZOO_ASSOCIATING_STATE) return true;
+  std::array<char, 24> bytes;
+  const ssize_t size = ::recv(descriptor_.get(), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (size <= 0) return true;
+  const char* const defect = handshake_defect({bytes.data(), static_cast<std::size_t>(size)});
+  if (defect == nullptr) return true;
+  cut_attempt(defect);
+  forget_closed_socket();
+  schedule_drive();
+  return false;
+}
+
+int Handle::ask_interest(int& fd, int& interest, std::chrono::microseconds& wait) {
+  timeval native{};
+  int code = 0;
+  {
+    const LineCollector collector(lines_);
+    code = zookeeper_interest(zh_, &fd, &interest, &native);
+  }
+  wait = std::chrono::seconds(native.tv_sec) + std::chrono::microseconds(native.tv_usec);
+  take_lines();
+  return code;
+}
+
+int Handle::let_process(int events) {
+  int code = 0;
+  {
+    const LineCollector collector(lines_);
+    code = zookeeper_process(zh_, events);
+  }
+  take_lines();
+  return code;
+}
+
+// What it logged tells why a server could not be reached; no call and no event does.
+void Handle::take_lines() {
+  for (const std::string& line : std::exchange(lines_, {})) {
+    log_library_line(line);
+    std::optional<ServerTrouble> trouble = trouble_in(line);
+    if (!trouble || owner_ == nullptr) continue;
+    if (!cut_reason_.empty()) trouble->reason = std::exchange(cut_reason_, {});
+    owner_->on_trouble(std::move(*trouble));
+  }
 }
 
 // What OpenSSL has decrypted already does not make the socket readable.

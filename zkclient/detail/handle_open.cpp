@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "zkclient/detail/log.hpp"
+#include "zkclient/detail/loop.hpp"
 #include "zkclient/detail/security.hpp"
 
 namespace zkclient::detail {
@@ -26,15 +28,15 @@ void take_log_line(const char* line) {
 
 }  // namespace
 
-Handle::LineCollector::LineCollector(std::vector<std::string>& lines) { collector = &lines; }
-Handle::LineCollector::~LineCollector() { collector = nullptr; }
+Handle::LineCollector::LineCollector(std::vector<std::string>& lines) : former(std::exchange(collector, &lines)) {}
+Handle::LineCollector::~LineCollector() { collector = former; }
 
 void Handle::initialize_library() { set_library_log_level(log_level()); }
 
-// Its errors are our warnings, and so on. Its debugging messages stay off: some are about what it has just freed.
+// Its errors are attempts to connect that failed, from which we learn why; they are shown at `info`, as its warnings are.
+// Its debugging messages stay off: some are about what it has just freed.
 void Handle::set_library_log_level(LogLevel level) noexcept {
-  int native = 0;
-  if (level == LogLevel::warning) native = ZOO_LOG_LEVEL_ERROR;
+  int native = ZOO_LOG_LEVEL_ERROR;
   if (level == LogLevel::info) native = ZOO_LOG_LEVEL_WARN;
   if (level == LogLevel::debug) native = ZOO_LOG_LEVEL_INFO;
   zoo_set_debug_level(static_cast<ZooLogLevel>(native));
@@ -53,7 +55,8 @@ void Handle::open(const HandleOptions& options) {
   if (options.sasl != nullptr) sasl_ = std::make_shared<SaslLogin>(*options.sasl);
 #if ZKCLIENT_HAS_SSL
   if (tls_) {
-    block_broken_pipe_signal();
+    // OpenSSL keeps its errors by thread, and takes those of a handler for its own.
+    if (Loop* const loop = Loop::current()) loop->stay_on_thread();
     // It takes no log callback: until it has one, its messages would go to standard error.
     zoo_set_debug_level(static_cast<ZooLogLevel>(0));
     zh_ = zookeeper_init_ssl(addresses, tls_argument(*options.tls).c_str(), &Handle::watcher, timeout, resumed, this,

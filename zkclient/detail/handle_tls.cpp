@@ -6,18 +6,17 @@
 #include "zkclient/detail/handle.hpp"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <zookeeper/zookeeper.h>
 
+#include <array>
 #include <cassert>
-#include <csignal>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "zkclient/detail/log.hpp"
-#include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/process.hpp"
 #include "zkclient/detail/security.hpp"
 
 namespace zkclient::detail {
@@ -26,15 +25,6 @@ namespace {
 constexpr int before_handshake_state = 7;  // ZOO_SSL_CONNECTING_STATE, which the header leaves out.
 
 }  // namespace
-
-// OpenSSL writes to its socket without suppressing the signal, which no other code is to inherit.
-void Handle::block_broken_pipe_signal() {
-  if (Loop* const loop = Loop::current()) loop->stay_on_thread();
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
 
 struct Handle::Aside {
   UniqueFunction<void()> work;
@@ -62,8 +52,7 @@ void Handle::run_aside(UniqueFunction<void()> work, UniqueFunction<void()> then)
     });
   };
   try {
-    helper_ = std::thread(body);
-    pthread_setname_np(helper_.native_handle(), "zk-tls");
+    helper_ = start_thread("zk-tls", body);
   } catch (const std::system_error&) {  // No thread to be had: late is better than never.
     body();
   }
@@ -98,20 +87,29 @@ void Handle::shake_hands() {
 
 // The same reason is told once.
 void Handle::handshake_failed(const std::string& reason, bool permanent) {
-  if (!reason.empty() && reason != trouble_) {
-    trouble_ = reason;
+  if (const auto address = server(); address && owner_ != nullptr) {
+    owner_->on_trouble({*address, fmt::format("did not agree on TLS: {}", reason)});
+  }
+  if (!reason.empty() && reason != tls_trouble_) {
+    tls_trouble_ = reason;
     const LogLevel level = permanent ? LogLevel::error : LogLevel::warning;
     if (log_enabled(level)) log(level, fmt::format("TLS with {}: {}", server().value_or("a server"), reason));
   }
   // When it could not load its files the C client forgets to close the socket, and would try again at once.
-  if (shakes_hands()) cut_attempt();
+  if (shakes_hands()) cut_attempt("did not agree on TLS: " + reason);
 }
 
 // Makes the C client give the current attempt to connect up. What it would do on a socket that can be written to is to
 // begin a handshake.
-void Handle::cut_attempt() {
-  if (descriptor_.is_open()) ::shutdown(descriptor_.get(), SHUT_RDWR);
-  if (!aside_) zookeeper_process(zh_, tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
+void Handle::cut_attempt(std::string reason) {
+  cut_reason_ = std::move(reason);
+  if (descriptor_.is_open()) {
+    ::shutdown(descriptor_.get(), SHUT_RDWR);
+    std::array<char, 4096> rest;  // What has arrived could still be read.
+    while (!tls_ && ::recv(descriptor_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0)
+      continue;
+  }
+  if (!aside_) let_process(tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
 }
 
 // The C client begins each frame by writing its length from a variable on the stack. If the socket's buffer is full just

@@ -48,6 +48,10 @@ bool is_address(int family, const std::string& text) {
 Host parse_host(std::string_view list, std::string_view entry) {
   Host host;
   std::string_view port;
+  if (entry.find('/') != std::string_view::npos) {
+    refuse(list, "a path cannot stand here: it belongs into ClientOptions::prefix");
+  }
+  if (is_address(AF_INET6, std::string(entry))) refuse(list, "an IPv6 address has to stand in brackets: [::1]:2181");
   if (entry.starts_with('[')) {
     const std::size_t end = entry.find(']');
     if (end == std::string_view::npos) refuse(list, "a '[' is never closed");
@@ -62,18 +66,26 @@ Host parse_host(std::string_view list, std::string_view entry) {
   host.name = entry.substr(0, colon);
   if (host.name.empty()) refuse(list, "a host is missing");
   if (!std::all_of(host.name.begin(), host.name.end(), is_host_character)) {
-    refuse(list, "a host name holds a character it cannot have (paths are not allowed: use ClientOptions::prefix)");
+    refuse(list, "a host name holds a character it cannot have");
   }
   if (colon != std::string_view::npos) host.port = parse_port(list, entry.substr(colon + 1));
   return host;
 }
 
-void look_up(const Host& host, std::vector<std::string>& out) {
+std::string reason_of(int code) {
+  if (code == EAI_NONAME || code == EAI_NODATA || code == EAI_ADDRFAMILY) return "has a name that is not known";
+  if (code == EAI_AGAIN) return "has a name that could not be looked up: the name service does not answer";
+  return fmt::format("has a name that could not be looked up: {}",
+                     code == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(code));
+}
+
+// "", or why there is none.
+std::string look_up(const Host& host, std::vector<std::string>& out) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host.name.c_str(), nullptr, &hints, &found) != 0) return;
+  if (const int code = ::getaddrinfo(host.name.c_str(), nullptr, &hints, &found); code != 0) return reason_of(code);
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
     char text[NI_MAXHOST];
@@ -81,6 +93,7 @@ void look_up(const Host& host, std::vector<std::string>& out) {
       out.push_back(fmt::format("{}:{}", text, host.port));
     }
   }
+  return out.empty() ? "has no address" : "";
 }
 
 bool is_numeric(const Host& host) { return is_address(AF_INET, host.name) || is_address(AF_INET6, host.name); }
@@ -108,23 +121,30 @@ std::vector<Host> parse_hosts(std::string_view text) {
   return hosts;
 }
 
-std::string resolve(const std::vector<Host>& hosts) {
-  std::vector<std::string> addresses;
+std::string to_string(const Host& host) {
+  const bool v6 = host.name.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", host.name, host.port) : fmt::format("{}:{}", host.name, host.port);
+}
+
+Resolution resolve(const std::vector<Host>& hosts) {
+  Resolution resolution;
   for (const Host& host : hosts) {
+    std::vector<std::string> addresses;
+    std::string trouble;
     if (is_numeric(host)) {
       addresses.push_back(fmt::format("{}:{}", host.name, host.port));
     } else {
-      look_up(host, addresses);
+      trouble = look_up(host, addresses);
+    }
+    if (!trouble.empty()) resolution.unknown.emplace(to_string(host), std::move(trouble));
+    for (std::string& address : addresses) {
+      const auto [place, is_new] = resolution.names.emplace(std::move(address), to_string(host));
+      if (!is_new) continue;
+      if (!resolution.addresses.empty()) resolution.addresses += ',';
+      resolution.addresses += place->first;
     }
   }
-  std::string list;
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const auto here = addresses.begin() + static_cast<std::ptrdiff_t>(i);
-    if (std::find(addresses.begin(), here, addresses[i]) != here) continue;
-    if (!list.empty()) list += ',';
-    list += addresses[i];
-  }
-  return list;
+  return resolution;
 }
 
 bool all_numeric(const std::vector<Host>& hosts) { return std::all_of(hosts.begin(), hosts.end(), is_numeric); }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +19,18 @@ struct Host {
 /// Parses "host[:port],..."; IPv6 addresses stand in brackets. Throws Error (invalid_argument).
 std::vector<Host> parse_hosts(std::string_view text);
 
-/// The addresses behind the hosts, as the C client wants them: "ip:port,ip:port". Blocks while it looks up names
-/// (numeric addresses need no look-up). Hosts that cannot be resolved are left out; "" when none can.
-std::string resolve(const std::vector<Host>& hosts);
+/// "name:port", with brackets around an IPv6 address.
+std::string to_string(const Host& host);
+
+/// The addresses behind hosts.
+struct Resolution {
+  std::string addresses;  ///< As the C client wants them: "ip:port,ip:port". "" when no host could be resolved.
+  std::map<std::string, std::string, std::less<>> names = {};    ///< Of the hosts, as to_string() has them, by address.
+  std::map<std::string, std::string, std::less<>> unknown = {};  ///< The hosts that have none, and why.
+};
+
+/// Blocks while it looks up names (numeric addresses need no look-up).
+Resolution resolve(const std::vector<Host>& hosts);
 
 /// True when resolve() will not block.
 bool all_numeric(const std::vector<Host>& hosts);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include <fmt/format.h>
@@ -78,6 +79,15 @@ LoopPause Loop::run() {
 
 Loop::~Loop() { stop(); }
 
+// What a forked child cannot run it keeps: to destroy it might wait for a thread that is not there, or talk to a server
+// in the parent's name.
+bool Loop::post(Task task) {
+  if (!forked()) return events_.post(std::move(task));
+  static auto* const kept = new std::deque<Task>;
+  kept->push_back(std::move(task));
+  return false;
+}
+
 Loop* Loop::current() noexcept { return current_loop; }
 
 void Loop::log(LogLevel level, std::string message) {
@@ -118,17 +128,20 @@ void Loop::watch_backlog() {
 }
 
 void Loop::add(const std::shared_ptr<ClientCore>& core) {
+  if (forked()) throw Error(Errc::forked, "client", "");
   const std::lock_guard lock(mutex_);
   if (stopping_) throw Error(Errc::closed, "client", "", "the runtime is being closed");
   clients_.insert(core.get());
 }
 
 void Loop::remove(ClientCore* core) {
+  if (forked()) return;
   const std::lock_guard lock(mutex_);
   clients_.erase(core);
 }
 
 void Loop::stop() {
+  if (forked()) return;
   std::vector<std::shared_ptr<ClientCore>> open;
   {
     const std::lock_guard lock(mutex_);

@@ -5,11 +5,13 @@
 #include <unordered_set>
 #include <utility>
 
+#include <zkclient/error.hpp>
 #include <zkclient/log.hpp>
 #include <zkclient/runtime.hpp>
 
 #include "zkclient/detail/callbacks.hpp"
 #include "zkclient/detail/loop/event_loop.hpp"
+#include "zkclient/detail/process.hpp"
 #include "zkclient/detail/resolver.hpp"
 
 namespace zkclient::detail {
@@ -30,7 +32,11 @@ class Loop : public std::enable_shared_from_this<Loop> {
   bool on_loop() const noexcept { return current() == this; }
 
   /// Runs `task` on the loop thread; false (and the task is dropped) when the loop has stopped.
-  bool post(Task task) { return events_.post(std::move(task)); }
+  bool post(Task task);
+  /// True in a child of the process that made it, where nothing of it may be touched.
+  bool forked() const noexcept { return process_.forked(); }
+  /// Why post() refuses.
+  Errc refusal() const noexcept { return forked() ? Errc::forked : Errc::closed; }
 
   /// On the loop thread only.
   Resolver& resolver() noexcept { return resolver_; }
@@ -56,6 +62,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   LoopPause run();
   void watch_backlog();
 
+  const ProcessGeneration process_;
   EventLoop events_;
   Timer backlog_timer_{events_};
   Resolver resolver_{*this};

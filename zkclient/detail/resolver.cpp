@@ -1,12 +1,11 @@
 #include "zkclient/detail/resolver.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <mutex>
 #include <system_error>
 
 #include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/process.hpp"
 
 namespace zkclient::detail {
 
@@ -50,28 +49,31 @@ bool Resolver::start(Job& job) {
   const auto shared = std::make_shared<Shared>();
   shared->resolver = this;
   auto look_up = [shared, hosts = job.hosts, function = function_] {
-    pthread_setname_np(pthread_self(), "zk-resolver");
-    std::string addresses = function(hosts);
+    Resolution resolution = function(hosts);
     const std::lock_guard lock(shared->mutex);
     if (shared->resolver == nullptr) return;
     shared->done = true;
-    shared->resolver->loop_.post([shared, addresses = std::move(addresses)] {
-      if (shared->resolver != nullptr) shared->resolver->finish(shared.get(), addresses);
+    shared->resolver->loop_.post([shared, resolution = std::move(resolution)] {
+      if (shared->resolver != nullptr) shared->resolver->finish(shared.get(), resolution);
     });
   };
   job.shared = shared;
   try {
-    job.thread = std::thread(std::move(look_up));
+    job.thread = start_thread("zk-resolver", std::move(look_up));
     return true;
-  } catch (const std::system_error&) {  // No thread is to be had: as if no name were known, so it is tried again.
-    loop_.post([shared] {
-      if (shared->resolver != nullptr) shared->resolver->finish(shared.get(), {});
+  } catch (const std::system_error& error) {  // No thread is to be had: that may change, so it is tried again.
+    Resolution none;
+    for (const Host& host : job.hosts)
+      none.unknown.emplace(to_string(host),
+                           std::string("has a name that was not looked up: ") + error.code().message().c_str());
+    loop_.post([shared, none = std::move(none)] {
+      if (shared->resolver != nullptr) shared->resolver->finish(shared.get(), none);
     });
     return false;
   }
 }
 
-void Resolver::finish(const Shared* which, const std::string& addresses) {
+void Resolver::finish(const Shared* which, const Resolution& resolution) {
   const auto found =
       std::find_if(jobs_.begin(), jobs_.end(), [which](const Job& job) { return job.shared.get() == which; });
   std::list<Job> finished;
@@ -79,7 +81,7 @@ void Resolver::finish(const Shared* which, const std::string& addresses) {
   Job& job = finished.front();
   if (job.thread.joinable()) job.thread.join();  // Short: it has nothing left to do but return.
   for (const auto& weak : job.waiters) {
-    if (const auto waiter = weak.lock()) (*waiter)(addresses);
+    if (const auto waiter = weak.lock()) (*waiter)(resolution);
   }
   start_jobs();
 }

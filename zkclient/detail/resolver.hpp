@@ -22,9 +22,9 @@ class Loop;
 /// loop stops, a thread whose look-up still hangs is left to itself: it owns all it touches and ends with the look-up.
 class Resolver {
  public:
-  /// What looks the names up; blocks. "" when none of them is known.
-  using Function = std::function<std::string(const std::vector<Host>& hosts)>;
-  using Done = UniqueFunction<void(const std::string& addresses)>;
+  /// What looks the names up; blocks.
+  using Function = std::function<Resolution(const std::vector<Host>& hosts)>;
+  using Done = UniqueFunction<void(const Resolution& resolution)>;
   /// Drop it, and `done` is not called any more.
   using Ticket = std::shared_ptr<void>;
 
@@ -54,7 +54,7 @@ class Resolver {
 
   void start_jobs();
   bool start(Job& job);
-  void finish(const Shared* which, const std::string& addresses);
+  void finish(const Shared* which, const Resolution& resolution);
 
   Loop& loop_;
   Function function_;

@@ -12,6 +12,8 @@
 #include <zkclient/clock.hpp>
 #include <zkclient/session.hpp>
 
+#include "zkclient/detail/process.hpp"
+
 namespace zkclient::detail {
 
 /// The facts of one session: written by the loop thread, read by anybody.
@@ -22,11 +24,14 @@ class SessionState {
   std::int64_t id() const noexcept { return id_.load(std::memory_order_acquire); }
   std::chrono::milliseconds timeout() const noexcept { return std::chrono::milliseconds(timeout_ms_.load()); }
   BootClock::time_point valid_until() const noexcept {
-    const ConnectionState state = state_.load(std::memory_order_acquire);
+    const ConnectionState state = this->state();
     if (state == ConnectionState::lost || state == ConnectionState::closed) return {};
     return BootClock::time_point(std::chrono::nanoseconds(valid_until_ns_.load(std::memory_order_acquire)));
   }
-  ConnectionState state() const noexcept { return state_.load(std::memory_order_acquire); }
+  /// For a forked child it is over: the session is its parent's.
+  ConnectionState state() const noexcept {
+    return process_.forked() ? ConnectionState::closed : state_.load(std::memory_order_acquire);
+  }
   std::stop_token lost() const noexcept { return lost_.get_token(); }
   std::string password() const {
     const std::lock_guard lock(mutex_);
@@ -69,6 +74,7 @@ class SessionState {
   }
 
  private:
+  const ProcessGeneration process_;
   std::atomic<std::int64_t> id_{0};
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::int64_t> valid_until_ns_{0};

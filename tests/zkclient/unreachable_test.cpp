@@ -1,0 +1,210 @@
+// What a program is told when there is no server: who did what, in each error, to each listener, and in the log.
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <zkclient/client.hpp>
+#include <zkrecipes/barrier.hpp>
+#include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/queue.hpp>
+
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::eventually;
+using zkclient::Client;
+using zkclient::ConnectionState;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::StateChange;
+
+// Somebody who listens at a port, and is no ZooKeeper server.
+class Stranger {
+ public:
+  explicit Stranger(std::function<void(int client)> behave) : behave_(std::move(behave)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(listener_, 64), 0);
+    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Stranger() {
+    ::shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    ::close(listener_);
+    for (const int client : clients_)
+      ::close(client);
+  }
+  std::string where() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  void serve() {
+    for (;;) {
+      const int client = ::accept(listener_, nullptr, nullptr);
+      if (client < 0) return;
+      behave_(client);
+      clients_.push_back(client);
+    }
+  }
+  std::function<void(int)> behave_;
+  int listener_ = -1;
+  int port_ = 0;
+  std::thread thread_;
+  std::vector<int> clients_;
+};
+
+void answers_as_a_web_server(int client) {
+  std::array<char, 256> request;
+  [[maybe_unused]] const ssize_t got = ::recv(client, request.data(), request.size(), 0);
+  const std::string answer = "HTTP/1.1 400 Bad Request\r\nContent-Length: 100\r\n\r\n" + std::string(100, 'x');
+  ::send(client, answer.data(), answer.size(), MSG_NOSIGNAL);
+}
+
+zkclient::CallOptions within(std::chrono::milliseconds time) {
+  return {.deadline = testkit::SteadyClock::now() + time};
+}
+
+// What the error of a call says, if it is the one that is expected.
+std::string why(Errc expected, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.errc(), expected) << error.what();
+    EXPECT_NE(std::string(error.what()).find(error.detail()), std::string::npos);
+    return error.detail();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+std::string nobody() {
+  zktesting::Server server;
+  std::string where = server.connect_string();
+  server.stop();
+  return where;
+}
+
+TEST(Unreachable, ARefusedConnectionIsNamed) {
+  const std::string where = nobody();
+  const Client client(where);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.get("/", within(300ms)); }), where + " refused the connection");
+  EXPECT_EQ(client.trouble(), where + " refused the connection");
+}
+
+TEST(Unreachable, AnUnknownNameIsNamed) {
+  const Client client("no-such-host.invalid:2182");
+  const std::string told = why(Errc::deadline_exceeded, [&] { client.set("/", "x", -1, within(10s)); });
+  EXPECT_TRUE(told.starts_with("no-such-host.invalid:2182 has a name that ")) << told;
+}
+
+TEST(Unreachable, EachServerIsNamed) {
+  const std::string where = nobody();
+  const Stranger web(answers_as_a_web_server);
+  const Client client(where + "," + web.where());
+  ASSERT_TRUE(eventually([&] {
+    const std::string now = client.trouble();
+    return now.find("refused") != std::string::npos && now.find("answer") != std::string::npos;
+  }));
+  EXPECT_EQ(client.trouble(),
+            where + " refused the connection; " + web.where() + " does not answer as a ZooKeeper server does");
+}
+
+// The first bytes of its answer must not be taken for a session either.
+TEST(Unreachable, APeerThatTalksGarbageIsNamedAndNotBelieved) {
+  const Stranger web(answers_as_a_web_server);
+  const Client client(web.where(), {.session_timeout = 6s});
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.connect(within(2s)); }),
+            web.where() + " does not answer as a ZooKeeper server does");
+  EXPECT_EQ(client.session().id(), 0);
+  EXPECT_EQ(client.session().state(), ConnectionState::connecting);
+}
+
+// One that would pass for a session that may be read from: its last byte says so, in the C client's opinion.
+TEST(Unreachable, APeerThatTalksTheRightLengthOfGarbageIsNotBelieved) {
+  const Stranger web([](int peer) {
+    std::string answer(41, '\0');
+    answer[3] = 37;
+    answer[8] = 0x10;  // A timeout of years.
+    answer[23] = 16;
+    ::send(peer, answer.data(), answer.size(), MSG_NOSIGNAL);
+  });
+  const Client client(web.where());
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.connect(within(1s)); }),
+            web.where() + " does not answer as a ZooKeeper server does");
+}
+
+TEST(Unreachable, APeerThatClosesIsNamed) {
+  const Stranger rude([](int peer) { ::shutdown(peer, SHUT_RDWR); });
+  const Client client(rude.where());
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.get("/", within(1s)); }),
+            rude.where() + " closed the connection");
+}
+
+TEST(Unreachable, APeerThatSaysNothingIsNamed) {
+  const Stranger silent([](int) {});
+  const Client client(silent.where(), {.session_timeout = 3s});
+  const std::string told = why(Errc::deadline_exceeded, [&] { client.get("/", within(2s)); });
+  EXPECT_TRUE(told.starts_with(silent.where() + " accepted the connection, and did not grant a session within "))
+      << told;
+}
+
+// Every error for want of a connection: of reads that were given up, of what waits, of recipes.
+TEST(Unreachable, EveryErrorCarriesTheReason) {
+  zktesting::Server server;
+  Client client(server.connect_string(), {.session_timeout = 30s, .retry = {.max_attempts = 1}});
+  zkrecipes::Mutex mutex(client, "/lock");
+  zkrecipes::Queue queue(client, "/queue");
+  zkrecipes::Barrier barrier(client, "/barrier");
+  zkrecipes::LeaderElection election(client, "/election");
+  barrier.raise();
+  Box<StateChange> states;
+  const auto listening = client.on_state_change([&](const StateChange& change) { states.put(change); });
+  const std::string refused = server.connect_string() + " refused the connection";
+  server.stop();
+  const StateChange suspended =
+      states.take_until([](const StateChange& change) { return change.state == ConnectionState::suspended; });
+  EXPECT_EQ(suspended.reason, server.connect_string() + " closed the connection");
+  ASSERT_TRUE(eventually([&] { return client.trouble() == refused; })) << client.trouble();
+  const auto soon = 100ms;
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.get("/", within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.create("/x", "", {}, within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.commit(zkclient::Transaction().create("/x"), within(soon)); }),
+            refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.connect(within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.ensure("/a/b", zkclient::CreateMode::container, within(soon)); }),
+            refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { (void)mutex.acquire(within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { (void)mutex.try_acquire(within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { (void)mutex.contenders(within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { (void)queue.pop(within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { queue.push("x", within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { barrier.wait(within(soon)); }), refused);
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { (void)election.campaign(within(soon)); }), refused);
+  server.start();
+  client.connect({.deadline = testkit::soon()});
+  EXPECT_EQ(client.trouble(), "");
+  EXPECT_EQ(
+      states.take_until([](const StateChange& change) { return change.state == ConnectionState::connected; }).reason,
+      "");
+}
+
+}  // namespace
