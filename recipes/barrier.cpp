@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "recipes/detail/contender_queue.hpp"
+#include "recipes/detail/timed.hpp"
 #include "recipes/detail/waiter.hpp"
 #include "zkclient/detail/calls.hpp"
 #include "zkclient/detail/uuid.hpp"
@@ -28,7 +29,6 @@ namespace {
 constexpr const char* raising = "barrier raise";
 constexpr const char* lowering = "barrier lower";
 constexpr const char* waiting = "barrier wait";
-constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
 
 struct BarrierSpec {
   std::shared_ptr<zk::ClientCore> client;
@@ -115,7 +115,7 @@ Awaitable<Result<void>> wait_on_loop(BarrierPtr spec, Call call) {
     // On the heap: what it leaves to its wake-ups must not move.
     const auto waiter = std::make_unique<detail::Waiter>(spec->client, call);
     Reply reply = co_await waiter->enter();
-    if (reply.ok()) reply = co_await waiter->wait_until_gone(spec->node);
+    if (reply.ok()) reply = co_await waiter->wait_until_gone(spec->node, "raised by");
     if (reply.ok()) co_return Result<void>();
     if (!reply.failed(Errc::session_lost)) co_return zk::to_error(reply, waiting, spec->path);
   }
@@ -186,22 +186,20 @@ void Barrier::async_wait(zkclient::Handler<void> handler, const CallOptions& cal
   const BarrierPtr& spec = state_->spec;
   zk::start_work<void>(spec->client, call, wait_work(spec, call), std::move(handler), waiting, spec->path);
 }
-bool Barrier::wait_for(std::chrono::nanoseconds timeout, std::stop_token stop) const {
-  const auto now = std::chrono::steady_clock::now();
-  return wait_until(timeout > for_ever - now ? for_ever : now + timeout, std::move(stop));
+bool Barrier::wait_for(std::chrono::nanoseconds timeout, WaitOptions options) const {
+  return wait_until(detail::from_now(timeout), std::move(options));
 }
-bool Barrier::wait_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop) const {
-  CallOptions call;
-  call.stop = std::move(stop);
-  if (deadline <= std::chrono::steady_clock::now()) return !state(call);
-  if (deadline != for_ever) call.deadline = deadline;
-  try {
+bool Barrier::wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) const {
+  const auto connected = [this] { return detail::is_connected(state_->spec->client); };
+  const bool once = detail::is_over(deadline);
+  const CallOptions call = detail::timed_call(deadline, options);
+  const std::optional<bool> down = detail::unless_late(connected, options, [&] {
+    if (once) return !state(call);
     wait(call);
     return true;
-  } catch (const Error& error) {
-    if (error.errc() == Errc::deadline_exceeded) return false;
-    throw;
-  }
+  });
+  if (down && !*down) detail::tell_why(connected, options, true);
+  return down.value_or(false);
 }
 
 std::optional<BarrierState> Barrier::state(const CallOptions& call) const {

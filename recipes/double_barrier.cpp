@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "recipes/detail/round_member.hpp"
+#include "recipes/detail/timed.hpp"
 #include "zkclient/detail/calls.hpp"
 
 namespace zkrecipes {
@@ -19,7 +20,6 @@ namespace {
 
 constexpr const char* entering = "double barrier enter";
 constexpr const char* leaving = "double barrier leave";
-constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
 constexpr int most_members = 1000;
 
 detail::RoundSpecPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, int members,
@@ -39,11 +39,12 @@ detail::RoundSpecPtr make_spec(const zkclient::Client& client, const zkclient::P
   return std::make_shared<const detail::RoundSpec>(std::move(spec));
 }
 
-CallOptions until(std::chrono::nanoseconds timeout, std::stop_token stop) {
+// A time that is over ends the call at once.
+CallOptions limits_of(std::chrono::nanoseconds timeout, const WaitOptions& options) {
   CallOptions call;
-  call.stop = std::move(stop);
-  const auto now = std::chrono::steady_clock::now();
-  if (timeout <= for_ever - now) call.deadline = now + timeout;
+  call.stop = options.stop;
+  const auto deadline = detail::from_now(timeout);
+  if (deadline != detail::for_ever) call.deadline = deadline;
   return call;
 }
 
@@ -166,13 +167,9 @@ Round DoubleBarrier::enter(const CallOptions& call) {
   return std::move(result).value().round;
 }
 
-std::optional<Round> DoubleBarrier::try_enter_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  try {
-    return enter(until(timeout, std::move(stop)));
-  } catch (const Error& error) {
-    if (error.errc() == Errc::deadline_exceeded) return std::nullopt;
-    throw;
-  }
+std::optional<Round> DoubleBarrier::try_enter_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return detail::unless_late([this] { return detail::is_connected(state_->spec->client); }, options,
+                             [&] { return enter(limits_of(timeout, options)); });
 }
 
 void DoubleBarrier::async_enter(zkclient::Handler<Round> handler, const CallOptions& call) {
@@ -202,14 +199,13 @@ void DoubleBarrier::leave(const CallOptions& call) {
       .value();
 }
 
-bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  try {
-    leave(until(timeout, std::move(stop)));
-    return true;
-  } catch (const Error& error) {
-    if (error.errc() == Errc::deadline_exceeded) return false;
-    throw;
-  }
+bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  const auto left = detail::unless_late([this] { return detail::is_connected(state_->spec->client); }, options,
+                                        [&] {
+                                          leave(limits_of(timeout, options));
+                                          return true;
+                                        });
+  return left.has_value();
 }
 
 void DoubleBarrier::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {

@@ -7,6 +7,7 @@
 
 #include <zkclient/error.hpp>
 
+#include "recipes/detail/timed.hpp"
 #include "zkclient/detail/calls.hpp"
 
 namespace zkrecipes {
@@ -127,25 +128,29 @@ auto start_with(Lock& lock, Acquire acquire, TryAcquire try_acquire, AsyncAcquir
 MultiLock& MultiLock::add(Mutex& mutex) {
   return add_member(
       {mutex.path(), mutex.full_path(),
-       start_with(mutex, &Mutex::acquire, &Mutex::try_acquire, &Mutex::async_acquire, &Mutex::async_try_acquire)});
+       start_with(mutex, &Mutex::acquire, &Mutex::try_acquire, &Mutex::async_acquire, &Mutex::async_try_acquire),
+       [&mutex] { return mutex.connected(); }});
 }
 
 MultiLock& MultiLock::add(UnfairMutex& mutex) {
   return add_member({mutex.path(), mutex.full_path(),
                      start_with(mutex, &UnfairMutex::acquire, &UnfairMutex::try_acquire, &UnfairMutex::async_acquire,
-                                &UnfairMutex::async_try_acquire)});
+                                &UnfairMutex::async_try_acquire),
+                     [&mutex] { return mutex.connected(); }});
 }
 
 MultiLock& MultiLock::add(SharedMutex& mutex) {
   return add_member({mutex.path(), mutex.full_path(),
                      start_with(mutex, &SharedMutex::acquire, &SharedMutex::try_acquire, &SharedMutex::async_acquire,
-                                &SharedMutex::async_try_acquire)});
+                                &SharedMutex::async_try_acquire),
+                     [&mutex] { return mutex.connected(); }});
 }
 
 MultiLock& MultiLock::add_shared(SharedMutex& mutex) {
   return add_member({mutex.path(), mutex.full_path(),
                      start_with(mutex, &SharedMutex::acquire_shared, &SharedMutex::try_acquire_shared,
-                                &SharedMutex::async_acquire_shared, &SharedMutex::async_try_acquire_shared)});
+                                &SharedMutex::async_acquire_shared, &SharedMutex::async_try_acquire_shared),
+                     [&mutex] { return mutex.connected(); }});
 }
 
 /// One acquisition: the outcome of each lock starts the next one. Kept alive by the outcome that is awaited.
@@ -254,24 +259,18 @@ void MultiLock::async_try_acquire(zkclient::Handler<std::optional<MultiLease>> h
   start(Form::asynchronous, true, std::move(handler), call);
 }
 
-std::optional<MultiLease> MultiLock::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
-  const auto now = std::chrono::steady_clock::now();
-  return try_acquire_until(timeout > for_ever - now ? for_ever : now + timeout, std::move(stop));
+std::optional<MultiLease> MultiLock::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return try_acquire_until(detail::from_now(timeout), std::move(options));
 }
 
 std::optional<MultiLease> MultiLock::try_acquire_until(std::chrono::steady_clock::time_point deadline,
-                                                       std::stop_token stop) {
-  CallOptions call;
-  call.stop = std::move(stop);
-  const bool once = deadline <= std::chrono::steady_clock::now();
-  if (!once && deadline != std::chrono::steady_clock::time_point::max()) call.deadline = deadline;
-  try {
-    return run(once, call);
-  } catch (const Error& error) {
-    if (error.errc() == Errc::deadline_exceeded) return std::nullopt;
-    throw;
-  }
+                                                       WaitOptions options) {
+  const bool once = detail::is_over(deadline);
+  const CallOptions call = detail::timed_call(deadline, options);
+  const auto connected = [this] {
+    return std::all_of(members_.begin(), members_.end(), [](const Member& member) { return member.connected(); });
+  };
+  return detail::unless_late_or_busy(connected, options, [&] { return run(once, call); });
 }
 
 }  // namespace zkrecipes

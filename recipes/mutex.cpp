@@ -66,18 +66,19 @@ Mutex::Mutex(Mutex&&) noexcept = default;
 Mutex& Mutex::operator=(Mutex&&) noexcept = default;
 
 const zkclient::Path& Mutex::path() const noexcept { return state_->path; }
+bool Mutex::connected() const { return detail::is_connected(state_->spec->client); }
 const std::string& Mutex::full_path() const noexcept { return state_->spec->directory; }
 
 Lease Mutex::acquire(const CallOptions& call) { return state_->acquirer.acquire(call); }
 
 std::optional<Lease> Mutex::try_acquire(const CallOptions& call) { return state_->acquirer.try_acquire(call); }
 
-std::optional<Lease> Mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return state_->acquirer.try_acquire_for(timeout, std::move(stop));
+std::optional<Lease> Mutex::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return state_->acquirer.try_acquire_for(timeout, std::move(options));
 }
 
-std::optional<Lease> Mutex::try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop) {
-  return state_->acquirer.try_acquire_until(deadline, std::move(stop));
+std::optional<Lease> Mutex::try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) {
+  return state_->acquirer.try_acquire_until(deadline, std::move(options));
 }
 
 void Mutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {

@@ -7,6 +7,7 @@
 
 #include "recipes/detail/claim_state.hpp"
 #include "recipes/detail/queue_core.hpp"
+#include "recipes/detail/timed.hpp"
 #include "zkclient/detail/calls.hpp"
 
 namespace zkrecipes {
@@ -26,7 +27,6 @@ using zkclient::Result;
 namespace {
 
 using CorePtr = std::shared_ptr<QueueCore>;
-constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
 constexpr const char* making = "queue";
 constexpr const char* pushing = "queue push";
 constexpr int most_prefetch = 1000;
@@ -95,22 +95,10 @@ std::optional<Taken> take(const CorePtr& core, TakeKind kind, Patience patience,
 }
 
 std::optional<Taken> take_until(const CorePtr& core, TakeKind kind, std::chrono::steady_clock::time_point deadline,
-                                std::stop_token stop) {
-  CallOptions call;
-  call.stop = std::move(stop);
-  const bool once = deadline <= std::chrono::steady_clock::now();
-  if (!once && deadline != for_ever) call.deadline = deadline;
-  try {
-    return take(core, kind, once ? Patience::try_once : Patience::wait, call);
-  } catch (const Error& error) {
-    if (error.errc() == Errc::deadline_exceeded) return std::nullopt;
-    throw;
-  }
-}
-
-std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds timeout) {
-  const auto now = std::chrono::steady_clock::now();
-  return timeout > for_ever - now ? for_ever : now + timeout;
+                                const WaitOptions& options) {
+  const Patience patience = detail::is_over(deadline) ? Patience::try_once : Patience::wait;
+  return detail::unless_late_or_busy([&] { return detail::is_connected(core->spec().client); }, options,
+                                     [&] { return take(core, kind, patience, detail::timed_call(deadline, options)); });
 }
 
 /// Asynchronously; `convert` makes the caller's result of what was taken.
@@ -178,12 +166,12 @@ std::string QueueBase::pop(const CallOptions& call) {
 std::optional<std::string> QueueBase::try_pop(const CallOptions& call) {
   return to_item_if_any(take(state_->core, TakeKind::pop, Patience::try_once, call));
 }
-std::optional<std::string> QueueBase::try_pop_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return try_pop_until(from_now(timeout), std::move(stop));
+std::optional<std::string> QueueBase::try_pop_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return try_pop_until(detail::from_now(timeout), std::move(options));
 }
 std::optional<std::string> QueueBase::try_pop_until(std::chrono::steady_clock::time_point deadline,
-                                                    std::stop_token stop) {
-  return to_item_if_any(take_until(state_->core, TakeKind::pop, deadline, std::move(stop)));
+                                                    WaitOptions options) {
+  return to_item_if_any(take_until(state_->core, TakeKind::pop, deadline, options));
 }
 void QueueBase::async_pop(zkclient::Handler<std::string> handler, const CallOptions& call) {
   start_take<std::string>(state_->core, TakeKind::pop, Patience::wait, call, std::move(handler),
@@ -202,11 +190,11 @@ Claim QueueBase::claim(const CallOptions& call) {
 std::optional<Claim> QueueBase::try_claim(const CallOptions& call) {
   return to_claim_if_any(state_->core, take(state_->core, TakeKind::claim, Patience::try_once, call));
 }
-std::optional<Claim> QueueBase::try_claim_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return try_claim_until(from_now(timeout), std::move(stop));
+std::optional<Claim> QueueBase::try_claim_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return try_claim_until(detail::from_now(timeout), std::move(options));
 }
-std::optional<Claim> QueueBase::try_claim_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop) {
-  return to_claim_if_any(state_->core, take_until(state_->core, TakeKind::claim, deadline, std::move(stop)));
+std::optional<Claim> QueueBase::try_claim_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) {
+  return to_claim_if_any(state_->core, take_until(state_->core, TakeKind::claim, deadline, options));
 }
 void QueueBase::async_claim(zkclient::Handler<Claim> handler, const CallOptions& call) {
   start_take<Claim>(state_->core, TakeKind::claim, Patience::wait, call, std::move(handler),

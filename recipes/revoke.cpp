@@ -94,7 +94,7 @@ Awaitable<Result<RevokeOutcome>> break_after_grace(ClientPtr client, Target targ
   const auto waiter = std::make_unique<Waiter>(client, grace);
   const std::string watched = target.holding.empty() ? target.node : target.holding;
   Reply gone = co_await waiter->enter();
-  if (gone.ok()) gone = co_await waiter->wait_until_gone(watched);
+  if (gone.ok()) gone = co_await waiter->wait_until_gone(watched, "held by");
   if (gone.ok()) co_return RevokeOutcome::released;
   const bool grace_is_over = std::chrono::steady_clock::now() >= grace_end;
   if (!grace_is_over || !gone.failed(Errc::deadline_exceeded)) {

@@ -48,7 +48,12 @@ PoolPtr make_pool(const zkclient::Client& client, const zkclient::Path& path, in
   if (!limit && fixed_limit < 1) {
     throw Error(Errc::invalid_argument, "semaphore", path.str(), "the number of leases must be positive");
   }
+  const int initial = options.initial_limit.value_or(0);
+  if (initial < 0 || initial > detail::most_leases) {
+    throw Error(Errc::invalid_argument, "semaphore", path.str(), "initial_limit must be from 0 to a million");
+  }
   PoolSpec spec;
+  spec.initial_limit = options.initial_limit;
   spec.queue = make_queue(client.impl(), path, "locks", options);
   spec.directory = client.impl()->full(path / "leases");
   spec.fixed_limit = limit ? 0 : fixed_limit;
@@ -130,12 +135,11 @@ const zkclient::Path& Semaphore::path() const noexcept { return state_->path; }
 
 Lease Semaphore::acquire(const CallOptions& call) { return state_->acquirer.acquire(call); }
 std::optional<Lease> Semaphore::try_acquire(const CallOptions& call) { return state_->acquirer.try_acquire(call); }
-std::optional<Lease> Semaphore::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return state_->acquirer.try_acquire_for(timeout, std::move(stop));
+std::optional<Lease> Semaphore::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return state_->acquirer.try_acquire_for(timeout, std::move(options));
 }
-std::optional<Lease> Semaphore::try_acquire_until(std::chrono::steady_clock::time_point deadline,
-                                                  std::stop_token stop) {
-  return state_->acquirer.try_acquire_until(deadline, std::move(stop));
+std::optional<Lease> Semaphore::try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) {
+  return state_->acquirer.try_acquire_until(deadline, std::move(options));
 }
 void Semaphore::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {
   state_->acquirer.async_acquire(std::move(handler), call);
@@ -220,7 +224,9 @@ int Semaphore::limit(const CallOptions& call) const {
 void Semaphore::set_limit(int leases, const CallOptions& call) {
   const std::string& path = state_->path.str();
   if (!state_->limit_node) throw Error(Errc::invalid_argument, "semaphore set_limit", path, "it is a constant");
-  if (leases < 0) throw Error(Errc::invalid_argument, "semaphore set_limit", path, "it is negative");
+  if (leases < 0 || leases > detail::most_leases) {
+    throw Error(Errc::invalid_argument, "semaphore set_limit", path, "it must be from 0 to a million");
+  }
   const std::string data = detail::encode_limit(leases);
   for (;;) {
     std::error_code error;

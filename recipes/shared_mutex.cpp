@@ -71,16 +71,17 @@ SharedMutex::SharedMutex(SharedMutex&&) noexcept = default;
 SharedMutex& SharedMutex::operator=(SharedMutex&&) noexcept = default;
 
 const zkclient::Path& SharedMutex::path() const noexcept { return state_->path; }
+bool SharedMutex::connected() const { return detail::is_connected(state_->read_spec->client); }
 const std::string& SharedMutex::full_path() const noexcept { return state_->read_spec->directory; }
 
 Lease SharedMutex::acquire(const CallOptions& call) { return state_->writer.acquire(call); }
 std::optional<Lease> SharedMutex::try_acquire(const CallOptions& call) { return state_->writer.try_acquire(call); }
-std::optional<Lease> SharedMutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return state_->writer.try_acquire_for(timeout, std::move(stop));
+std::optional<Lease> SharedMutex::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return state_->writer.try_acquire_for(timeout, std::move(options));
 }
 std::optional<Lease> SharedMutex::try_acquire_until(std::chrono::steady_clock::time_point deadline,
-                                                    std::stop_token stop) {
-  return state_->writer.try_acquire_until(deadline, std::move(stop));
+                                                    WaitOptions options) {
+  return state_->writer.try_acquire_until(deadline, std::move(options));
 }
 void SharedMutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {
   state_->writer.async_acquire(std::move(handler), call);
@@ -93,12 +94,12 @@ Lease SharedMutex::acquire_shared(const CallOptions& call) { return state_->read
 std::optional<Lease> SharedMutex::try_acquire_shared(const CallOptions& call) {
   return state_->reader.try_acquire(call);
 }
-std::optional<Lease> SharedMutex::try_acquire_shared_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return state_->reader.try_acquire_for(timeout, std::move(stop));
+std::optional<Lease> SharedMutex::try_acquire_shared_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return state_->reader.try_acquire_for(timeout, std::move(options));
 }
 std::optional<Lease> SharedMutex::try_acquire_shared_until(std::chrono::steady_clock::time_point deadline,
-                                                           std::stop_token stop) {
-  return state_->reader.try_acquire_until(deadline, std::move(stop));
+                                                           WaitOptions options) {
+  return state_->reader.try_acquire_until(deadline, std::move(options));
 }
 void SharedMutex::async_acquire_shared(zkclient::Handler<Lease> handler, const CallOptions& call) {
   state_->reader.async_acquire(std::move(handler), call);

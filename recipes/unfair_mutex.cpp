@@ -62,19 +62,20 @@ UnfairMutex::UnfairMutex(UnfairMutex&&) noexcept = default;
 UnfairMutex& UnfairMutex::operator=(UnfairMutex&&) noexcept = default;
 
 const zkclient::Path& UnfairMutex::path() const noexcept { return state_->path; }
+bool UnfairMutex::connected() const { return detail::is_connected(state_->spec->client); }
 const std::string& UnfairMutex::full_path() const noexcept { return state_->spec->directory; }
 
 Lease UnfairMutex::acquire(const CallOptions& call) { return state_->acquirer.acquire(call); }
 
 std::optional<Lease> UnfairMutex::try_acquire(const CallOptions& call) { return state_->acquirer.try_acquire(call); }
 
-std::optional<Lease> UnfairMutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return state_->acquirer.try_acquire_for(timeout, std::move(stop));
+std::optional<Lease> UnfairMutex::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return state_->acquirer.try_acquire_for(timeout, std::move(options));
 }
 
 std::optional<Lease> UnfairMutex::try_acquire_until(std::chrono::steady_clock::time_point deadline,
-                                                    std::stop_token stop) {
-  return state_->acquirer.try_acquire_until(deadline, std::move(stop));
+                                                    WaitOptions options) {
+  return state_->acquirer.try_acquire_until(deadline, std::move(options));
 }
 
 void UnfairMutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {

@@ -56,6 +56,7 @@ constexpr Entry entries[] = {
      "the session timeout is too short for leases; nothing was acquired"},
     {Errc::connection_too_slow, ErrorKind::retryable,
      "the server answers too slowly for leases of this session; nothing was acquired"},
+    {Errc::not_available, ErrorKind::retryable, "what was waited for did not come in time"},
     {Errc::forked, ErrorKind::precondition,
      "the client was made by the process that this one is a fork of; make another one here"},
 };

@@ -47,6 +47,7 @@ enum class Errc {
   would_deadlock,     ///< The caller itself holds what it would wait for. (== std::errc::resource_deadlock_would_occur)
   timeout_too_short,  ///< The session timeout leaves no time in which a lease is safe; nothing was acquired.
   connection_too_slow,  ///< The server answers too slowly for a lease to be kept; nothing was acquired.
+  not_available,        ///< What was waited for did not come in time: see WaitOptions.
   // What this process is.
   forked = 400,  ///< The client belongs to the parent of this process. Make another one here.
 };

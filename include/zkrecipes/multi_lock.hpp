@@ -14,6 +14,7 @@
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
+#include <zkrecipes/wait_options.hpp>
 
 namespace zkrecipes {
 
@@ -98,9 +99,8 @@ class MultiLock {
   std::optional<MultiLease> try_acquire(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`, for all together; nullopt when that passed. A time that is over
   /// already means one try.
-  std::optional<MultiLease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
-  std::optional<MultiLease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
-                                              std::stop_token stop = {});
+  std::optional<MultiLease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  std::optional<MultiLease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
 
   /// The same; `handler` is called exactly once, on a callback executor. The locks must stay until then; this object need
   /// not.
@@ -117,6 +117,7 @@ class MultiLock {
     zkclient::Path path;    // As the user wrote it, for error texts.
     std::string full_path;  // With the client's prefix: the same for all clients.
     Start start;
+    std::function<bool()> connected;
   };
   class Run;
   MultiLock& add_member(Member member);

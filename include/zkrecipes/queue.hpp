@@ -14,6 +14,7 @@
 
 #include <zkrecipes/claim.hpp>
 #include <zkrecipes/queue_layout.hpp>
+#include <zkrecipes/wait_options.hpp>
 
 namespace zkrecipes {
 
@@ -56,8 +57,8 @@ class QueueBase {
   /// The same if there is an item now.
   std::optional<std::string> try_pop(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed.
-  std::optional<std::string> try_pop_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
-  std::optional<std::string> try_pop_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  std::optional<std::string> try_pop_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  std::optional<std::string> try_pop_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
   /// The same; `handler` is called exactly once, on the callback executor. Many at a time are the way to be fast: their
   /// requests go out together.
   void async_pop(zkclient::Handler<std::string> handler, const zkclient::CallOptions& call = {});
@@ -67,8 +68,8 @@ class QueueBase {
   /// Waiting and errors as pop().
   Claim claim(const zkclient::CallOptions& call = {});
   std::optional<Claim> try_claim(const zkclient::CallOptions& call = {});
-  std::optional<Claim> try_claim_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
-  std::optional<Claim> try_claim_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  std::optional<Claim> try_claim_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  std::optional<Claim> try_claim_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
   void async_claim(zkclient::Handler<Claim> handler, const zkclient::CallOptions& call = {});
   void async_try_claim(zkclient::Handler<std::optional<Claim>> handler, const zkclient::CallOptions& call = {});
 

@@ -11,12 +11,15 @@
 
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/lease.hpp>
+#include <zkrecipes/wait_options.hpp>
 
 namespace zkrecipes {
 
 struct SemaphoreOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
   std::string id = {};                           ///< Shown to operators in the nodes' data; default: host and pid only.
+  /// With N in a node: what N is if that node is missing; who acquires first creates it. (Curator: the seed value.)
+  std::optional<int> initial_limit = {};
 };
 
 /// At most N leases at a time for all processes that name the same path. N is a constant, the same in all of them, or
@@ -49,8 +52,10 @@ struct SemaphoreOptions {
 /// lease deleted by hand while holding      Lease::lost() fires as soon as that is seen; another one may acquire
 /// connection breaks while holding          state() is uncertain, then held again, or lost at valid_until()
 /// release: request or reply lost           nothing: the deletion is repeated until the node is gone
-/// node with N missing                      as if N were 0: acquire waits
-/// node with N is not an int32, or negative acquire throws foreign_node
+/// node with N missing                      created with initial_limit; without that acquire throws no_node, which
+///                                          names the node
+/// node with N is not an int32 from 0 to a  acquire throws foreign_node
+/// million (digits are not)
 /// holder's process dies                    its leases return when its session ends
 /// deadline, stop request while waiting     deadline_exceeded, cancelled; the nodes are removed in the background
 /// client closed                            acquire throws closed; leases are lost; the nodes vanish
@@ -62,7 +67,8 @@ class Semaphore {
  public:
   /// With a constant N >= 1. No I/O. Errors: invalid_acl (the list is empty), invalid_argument.
   Semaphore(zkclient::Client client, zkclient::Path path, int leases, SemaphoreOptions options = {});
-  /// With N in the node `limit`: an int32, big-endian (Curator's SharedCount). No I/O. Errors: invalid_acl.
+  /// With N in the node `limit`: an int32, big-endian (Curator's SharedCount). No I/O. Errors: invalid_acl,
+  /// invalid_argument (initial_limit is not from 0 to a million).
   Semaphore(zkclient::Client client, zkclient::Path path, zkclient::Path limit, SemaphoreOptions options = {});
   ~Semaphore();
   Semaphore(Semaphore&&) noexcept;
@@ -71,8 +77,8 @@ class Semaphore {
   /// One lease. Blocking, deadlines and errors as in Mutex; the table says the rest.
   Lease acquire(const zkclient::CallOptions& call = {});
   std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
-  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
 
@@ -93,7 +99,7 @@ class Semaphore {
 
   /// N as it is now; 0 when its node is missing. Errors: foreign_node, and those common to all operations of Client.
   int limit(const zkclient::CallOptions& call = {}) const;
-  /// Writes the node with N, which is created if missing. Errors: invalid_argument (negative, or N is a constant),
+  /// Writes the node with N, which is created if missing. Errors: invalid_argument (not from 0 to a million, or N is a constant),
   /// in_doubt, and those common to all operations of Client.
   void set_limit(int leases, const zkclient::CallOptions& call = {});
 

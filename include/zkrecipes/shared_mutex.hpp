@@ -13,6 +13,7 @@
 #include <zkrecipes/layout.hpp>
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/timed_lock.hpp>
+#include <zkrecipes/wait_options.hpp>
 
 namespace zkrecipes {
 
@@ -83,17 +84,17 @@ class SharedMutex {
   /// To write. Blocking, deadlines and errors as in Mutex; the table says the rest.
   Lease acquire(const zkclient::CallOptions& call = {});
   std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
-  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
 
   /// To read. The same.
   Lease acquire_shared(const zkclient::CallOptions& call = {});
   std::optional<Lease> try_acquire_shared(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire_shared_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  std::optional<Lease> try_acquire_shared_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
   std::optional<Lease> try_acquire_shared_until(std::chrono::steady_clock::time_point deadline,
-                                                std::stop_token stop = {});
+                                                WaitOptions options = {});
   void async_acquire_shared(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire_shared(zkclient::Handler<std::optional<Lease>> handler,
                                 const zkclient::CallOptions& call = {});
@@ -147,6 +148,7 @@ class SharedMutex {
   friend class MultiLock;
   struct State;
   const std::string& full_path() const noexcept;  // With the client's prefix.
+  bool connected() const;
   bool lock_within(bool shared, std::chrono::nanoseconds timeout);
   std::unique_ptr<State> state_;
 };

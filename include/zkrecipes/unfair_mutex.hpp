@@ -12,6 +12,7 @@
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/timed_lock.hpp>
+#include <zkrecipes/wait_options.hpp>
 
 namespace zkrecipes {
 
@@ -73,8 +74,8 @@ class UnfairMutex {
   std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed, also when there was no connection.
   /// A time that is over already means one try, as try_acquire(). Errors: as acquire(), without deadline_exceeded.
-  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
-  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});
+  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
 
   /// The same; `handler` is called exactly once, on the callback executor.
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
@@ -105,6 +106,7 @@ class UnfairMutex {
   friend class MultiLock;
   struct State;
   const std::string& full_path() const noexcept;  // With the client's prefix.
+  bool connected() const;
   bool lock_within(std::chrono::nanoseconds timeout);
   std::unique_ptr<State> state_;
 };

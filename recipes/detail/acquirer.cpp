@@ -13,8 +13,6 @@ using zkclient::Result;
 
 namespace {
 
-constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
-
 // What nobody takes, because an executor drops its tasks, is given back: so a lease travels as one.
 zk::Awaitable<Result<std::optional<Lease>>> own(Acquirer::Contend contend, Patience patience, zk::Call call) {
   Result<LeasePtr> result = co_await contend(patience, std::move(call));
@@ -48,21 +46,15 @@ std::optional<Lease> Acquirer::try_acquire(const CallOptions& call) const {
   return run(Patience::try_once, call).value();
 }
 
-std::optional<Lease> Acquirer::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) const {
-  const auto now = std::chrono::steady_clock::now();
-  const bool endless = timeout > for_ever - now;
-  return try_acquire_until(endless ? for_ever : now + timeout, std::move(stop));
+std::optional<Lease> Acquirer::try_acquire_for(std::chrono::nanoseconds timeout, const WaitOptions& options) const {
+  return try_acquire_until(from_now(timeout), options);
 }
 
 std::optional<Lease> Acquirer::try_acquire_until(std::chrono::steady_clock::time_point deadline,
-                                                 std::stop_token stop) const {
-  CallOptions call;
-  call.stop = std::move(stop);
-  const bool once = deadline <= std::chrono::steady_clock::now();
-  if (!once && deadline != for_ever) call.deadline = deadline;
-  Result<std::optional<Lease>> result = run(once ? Patience::try_once : Patience::wait, call);
-  if (result.code() == Errc::deadline_exceeded) return std::nullopt;
-  return std::move(result).value();
+                                                 const WaitOptions& options) const {
+  const Patience patience = is_over(deadline) ? Patience::try_once : Patience::wait;
+  return unless_late_or_busy([this] { return is_connected(client_); }, options,
+                             [&] { return run(patience, timed_call(deadline, options)).value(); });
 }
 
 void Acquirer::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) const {

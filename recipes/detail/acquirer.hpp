@@ -12,6 +12,7 @@
 #include <zkrecipes/lease.hpp>
 
 #include "recipes/detail/contender_queue.hpp"
+#include "recipes/detail/timed.hpp"
 #include "zkclient/detail/calls.hpp"
 
 namespace zkrecipes::detail {
@@ -28,8 +29,9 @@ class Acquirer {
   Lease acquire(const zkclient::CallOptions& call) const;
   std::optional<Lease> try_acquire(const zkclient::CallOptions& call) const;
   /// As std::timed_mutex: a time that is over already means one try.
-  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) const;
-  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, std::stop_token stop) const;
+  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, const WaitOptions& options) const;
+  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
+                                         const WaitOptions& options) const;
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call) const;
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call) const;
 

@@ -188,7 +188,8 @@ class Attempt {
     std::shared_ptr<Waiter::NodeWatch> armed = near_node_ == step.node ? std::move(near_) : nullptr;
     near_ = nullptr;
     children_ = std::vector<std::string>();  // Thousands of waiters need not keep a list of thousands each.
-    Reply gone = co_await waiter_.wait_until_gone(child_path(spec_.directory, step.node), std::move(armed));
+    const std::string_view relation = step.last_obstacle ? "held by" : "waits behind others, next";
+    Reply gone = co_await waiter_.wait_until_gone(child_path(spec_.directory, step.node), relation, std::move(armed));
     if (!gone.ok()) co_return gone;
     const std::shared_ptr<zk::SessionState>& session = waiter_.session();
     const bool proven = zkclient::BootClock::now() + session->timeout() / 6 < session->valid_until();
@@ -255,7 +256,10 @@ class Attempt {
     }
     const PendingReply far_seen = watch(beyond.node, far);
     Reply seen;
-    if (arms) seen = co_await near_seen.get();
+    if (arms) {
+      seen = co_await near_seen.get();
+      if (seen.ok()) near_->node = seen;
+    }
     Reply seen_beyond = co_await far_seen.get();
     if (!seen.ok()) {
       near_ = nullptr;

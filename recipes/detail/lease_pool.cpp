@@ -38,7 +38,7 @@ std::optional<int> decode_limit(std::string_view data) {
   for (const char c : data)
     value = value << 8U | static_cast<unsigned char>(c);
   const auto limit = static_cast<std::int32_t>(value);
-  if (limit < 0) return std::nullopt;
+  if (limit < 0 || limit > most_leases) return std::nullopt;
   return limit;
 }
 
@@ -89,6 +89,7 @@ class Attempt {
     for (;;) {
       reply = co_await look(patience);
       if (!reply.ok()) co_return fail(std::move(reply));
+      if (std::exchange(look_again_, false)) continue;
       const PoolStep step =
           turn_->state() == LeaseState::lost ? PoolStep::vanished : decide_pool(children_, own_, limit_);
       if (step == PoolStep::vanished) co_return outcome_ = Outcome::vanished;
@@ -103,6 +104,10 @@ class Attempt {
       if (patience == Patience::try_once) co_return outcome_ = Outcome::busy;
       reply = co_await waiter_.stay_proven(spec_->directory);
       if (reply.ok()) reply = co_await waiter_.any_fired(watches_);
+      if (reply.failed(Errc::deadline_exceeded)) {
+        reply.detail = fmt::format("{} of {} leases are taken, {} are wanted", children_.size() - own_.size(), limit_,
+                                   own_.size());
+      }
       if (!reply.ok()) co_return fail(std::move(reply));
     }
   }
@@ -195,6 +200,7 @@ class Attempt {
       Request get = zk::make_request(OpType::get, spec_->limit_node);
       limited = co_await client_->perform(std::move(get), waiter_.call());
     }
+    if (reads_limit && limited.failed(Errc::no_node)) co_return co_await set_initial_limit();
     if (reads_limit && limited.ok()) {
       const std::optional<int> value = decode_limit(limited.data);
       if (!value) limited = refuse_limit();
@@ -209,6 +215,33 @@ class Attempt {
     const bool ours = seen.ok() && seen.stat.ephemeral_owner == waiter_.session()->id();
     children_ = ours ? std::move(listed.names) : std::vector<std::string>();
     co_return Reply{};
+  }
+
+  // Then looks again.
+  Awaitable<Reply> set_initial_limit() {
+    Reply made;
+    if (!spec_->initial_limit) {
+      made.error = Errc::no_node;
+      made.detail = fmt::format(
+          "{}, which holds the number of leases, is missing: see Semaphore::set_limit() and "
+          "SemaphoreOptions::initial_limit",
+          client_->stripped(spec_->limit_node));
+      co_return made;
+    }
+    made = co_await client_->ensure(zk::parent_of(spec_->limit_node), CreateMode::container, spec_->queue->acl,
+                                    waiter_.call());
+    if (!made.ok()) co_return made;
+    do {
+      Request create = zk::make_request(OpType::create, spec_->limit_node);
+      create.data = encode_limit(*spec_->initial_limit);
+      create.mode = CreateMode::persistent;
+      create.acl = spec_->queue->acl;
+      made = co_await client_->perform(std::move(create), waiter_.call());
+    } while (made.failed(Errc::in_doubt) && !made.given_up);  // Whoever made it, it is there.
+    if (made.failed(Errc::node_exists)) made = Reply{};
+    if (made.ok()) children_.clear();
+    look_again_ = made.ok();
+    co_return made;
   }
 
   static constexpr auto data_watch = zk::WatchRegistry::Kind::data;
@@ -261,6 +294,7 @@ class Attempt {
   std::int64_t czxid_ = 0;        // Of all of them.
   std::vector<std::string> children_;
   int limit_ = 0;
+  bool look_again_ = false;
   std::vector<std::shared_ptr<Waiter::NodeWatch>> watches_;
   Outcome outcome_ = Outcome::failed;
   Reply failure_;

@@ -17,6 +17,7 @@ struct PoolSpec {
   std::string directory;  ///< Of the leases, full.
   int fixed_limit = 0;    ///< 0: the limit stands in a node.
   std::string limit_node = {};
+  std::optional<int> initial_limit = {};  ///< Written into the node with the limit if that is missing.
   std::string operation;
 };
 using PoolPtr = std::shared_ptr<const PoolSpec>;
@@ -27,7 +28,10 @@ enum class PoolStep { acquired, wait, vanished };
 /// Curator's rule: every child counts, our own nodes included. `own`: names of our nodes.
 PoolStep decide_pool(const std::vector<std::string>& children, const std::vector<std::string>& own, int limit);
 
-/// Curator's SharedCount; nullopt for anything else, or a negative number.
+/// More leases than the server could list the nodes of: nobody means that.
+inline constexpr int most_leases = 1'000'000;
+
+/// Curator's SharedCount; nullopt for anything else, or what is not from 0 to most_leases (a number in digits, say).
 std::optional<int> decode_limit(std::string_view data);
 std::string encode_limit(int limit);
 

@@ -294,7 +294,7 @@ Awaitable<Result<void>> leave_round(RoundSpecPtr spec, Membership membership, bo
       const std::vector<std::string> left = still_inside(reply.names, membership.round.members);
       if (left.empty()) co_return Result<void>();
       // All wait for the same one, so that most find the others gone as well.
-      reply = co_await waiter->wait_until_gone(child_path(spec->directory, left.back()));
+      reply = co_await waiter->wait_until_gone(child_path(spec->directory, left.back()), "still inside:");
     }
     if (!reply.failed(Errc::session_lost)) co_return zk::to_error(reply, leaving, spec->path);
   }

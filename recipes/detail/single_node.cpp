@@ -117,6 +117,7 @@ class Attempt {
     const FlightStep step = decide_flight(created, node_, read_later_);
     may_exist_ = step == FlightStep::claim || step == FlightStep::look || created.failed(Errc::in_doubt);
     present_ = step == FlightStep::wait ? watch : nullptr;
+    if (present_ != nullptr) present_->node = node_;
     co_return created;
   }
 
@@ -124,7 +125,7 @@ class Attempt {
     Reply proven = co_await waiter_.stay_proven(spec_->directory);
     if (!proven.ok()) co_return proven;
     const std::string node = spec_->node();
-    Reply gone = co_await waiter_.wait_until_gone(node, std::move(present_));
+    Reply gone = co_await waiter_.wait_until_gone(node, "held by", std::move(present_));
     co_return gone;
   }
 

@@ -1,6 +1,9 @@
 #include "recipes/detail/waiter.hpp"
 
 #include <algorithm>
+#include <ctime>
+
+#include <fmt/format.h>
 
 namespace zkrecipes::detail {
 
@@ -93,7 +96,8 @@ Awaitable<Reply> Waiter::any_fired(std::vector<std::shared_ptr<NodeWatch>> watch
   }
 }
 
-Awaitable<Reply> Waiter::wait_until_gone(std::string path, std::shared_ptr<NodeWatch> armed) {
+Awaitable<Reply> Waiter::wait_until_gone(std::string path, std::string_view relation,
+                                         std::shared_ptr<NodeWatch> armed) {
   for (;;) {
     if (armed == nullptr) {
       armed = make_watch();
@@ -102,8 +106,12 @@ Awaitable<Reply> Waiter::wait_until_gone(std::string path, std::shared_ptr<NodeW
       Reply seen = co_await client_->perform_watching(std::move(get), call_, armed->watch);
       if (seen.failed(Errc::no_node)) co_return Reply{};
       if (!seen.ok()) co_return seen;
+      armed->node = std::move(seen);
     }
     Reply waited = co_await fired(armed);
+    if (waited.failed(Errc::deadline_exceeded) && armed->node.stat.czxid != 0) {
+      waited.detail = fmt::format("{} {}", relation, describe_node(client_->stripped(path), armed->node));
+    }
     if (!waited.ok() || armed->event == WatchEventType::deleted) co_return waited;
     armed = nullptr;  // Its data was changed: watch again.
   }
@@ -171,6 +179,22 @@ std::string child_path(const std::string& directory, std::string_view name) {
   path += '/';
   path += name;
   return path;
+}
+
+std::string describe_node(const std::string& path, const Reply& node) {
+  constexpr std::size_t shown = 200;
+  std::string owner = node.data.substr(0, shown);
+  for (char& c : owner) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  }
+  const std::time_t seconds = node.stat.ctime_ms / 1000;
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  char since[32];
+  std::strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  const bool persistent = node.stat.ephemeral_owner == 0;
+  return fmt::format("{}{}since {} ({}{})", owner, owner.empty() ? "" : ", ", since, path,
+                     persistent ? ", a persistent node: no session ends it, an operator has to delete it" : "");
 }
 
 Request existence_check(const std::string& path, const std::string& second) {

@@ -35,6 +35,7 @@ class Waiter {
   /// A watch that wakes this waiter; dropping it removes it.
   struct NodeWatch {
     std::optional<zkclient::WatchEventType> event = {};
+    zk::Reply node = {};  ///< What the read that armed it has found, if somebody has kept it here.
     std::shared_ptr<zk::LoopWatch> watch = {};  ///< For the read that arms it.
   };
   std::shared_ptr<NodeWatch> make_watch(zk::WatchRegistry::Kind kind = zk::WatchRegistry::Kind::data);
@@ -42,8 +43,10 @@ class Waiter {
   zk::Awaitable<zk::Reply> fired(std::shared_ptr<NodeWatch> watch);
   /// The same for the first of several.
   zk::Awaitable<zk::Reply> any_fired(std::vector<std::shared_ptr<NodeWatch>> watches);
-  /// Waits until there is no node at `path` (with `watch`, armed before, or one of its own).
-  zk::Awaitable<zk::Reply> wait_until_gone(std::string path, std::shared_ptr<NodeWatch> armed = nullptr);
+  /// Waits until there is no node at `path` (with `watch`, armed before, or one of its own). If the time is over before
+  /// that, the reply's detail says whose node it is: "`relation` id=a host=b ... since ... (node)".
+  zk::Awaitable<zk::Reply> wait_until_gone(std::string path, std::string_view relation,
+                                           std::shared_ptr<NodeWatch> armed = nullptr);
 
   /// Asks a quorum whether the nodes that `check`, a transaction of checks, names are there: no_node when one is not.
   zk::Awaitable<zk::Reply> check(zk::Request check);
@@ -70,6 +73,8 @@ class Waiter {
 
 /// `directory`/`name`
 std::string child_path(const std::string& directory, std::string_view name);
+/// Whose node it is, for a person: what its owner wrote there, and since when it is there.
+std::string describe_node(const std::string& path, const zk::Reply& node);
 /// A transaction that checks the existence of a node, and of a second one unless it is "".
 zk::Request existence_check(const std::string& path, const std::string& second = "");
 

@@ -319,17 +319,49 @@ TEST_F(SemaphoreTest, NodeWithTheLimitBecomesForeignWhileWaiting) {
 }
 
 TEST_F(SemaphoreTest, NodeWithTheLimitIsMissing) {
-  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  Semaphore semaphore(client(), "/semaphore", Path("/limits/one"));
   EXPECT_EQ(semaphore.limit(), 0);
-  EXPECT_FALSE(semaphore.try_acquire());
-  auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
-  ASSERT_TRUE(remain(1, 1));
-  EXPECT_EQ(waiting.wait_for(50ms), std::future_status::timeout);
+  for (const bool once : {false, true}) {
+    try {
+      once ? (void)semaphore.try_acquire() : (void)semaphore.acquire({.deadline = soon()});
+      ADD_FAILURE() << "it was granted";
+    } catch (const zkclient::Error& error) {
+      EXPECT_EQ(error.errc(), Errc::no_node);
+      EXPECT_NE(std::string(error.what()).find("/limits/one, which holds the number of leases, is missing"),
+                std::string::npos)
+          << error.what();
+    }
+    EXPECT_TRUE(remain(0));
+  }
   semaphore.set_limit(1);
-  const Lease lease = result_of(waiting);
-  client().remove("/limit");
+  const Lease lease = semaphore.acquire();
+  client().remove("/limits/one");
   EXPECT_TRUE(lease.valid()) << "none is taken back";
+  EXPECT_EQ(error_of([&] { (void)semaphore.try_acquire(); }), Errc::no_node);
+}
+
+TEST_F(SemaphoreTest, WhoAcquiresFirstCreatesTheNodeWithTheInitialLimit) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limits/one"), {.initial_limit = 2});
+  const Lease first = semaphore.acquire();
+  EXPECT_EQ(semaphore.limit(), 2);
+  const Lease second = semaphore.acquire();
   EXPECT_FALSE(semaphore.try_acquire());
+  // What is there counts, not what somebody else would have written.
+  Semaphore other(client(), "/semaphore", Path("/limits/one"), {.initial_limit = 7});
+  EXPECT_FALSE(other.try_acquire());
+  EXPECT_EQ(other.limit(), 2);
+  EXPECT_EQ(error_of([&] { Semaphore(client(), "/s", Path("/l"), {.initial_limit = -1}); }), Errc::invalid_argument);
+}
+
+// "1000" in digits is 825,241,648 as an int32.
+TEST_F(SemaphoreTest, ALimitInDigitsIsRefused) {
+  Semaphore semaphore(client(), "/semaphore", Path("/limit"));
+  client().create("/limit", "1000");
+  EXPECT_EQ(error_of([&] { (void)semaphore.acquire({.deadline = soon()}); }), Errc::foreign_node);
+  EXPECT_EQ(error_of([&] { (void)semaphore.limit(); }), Errc::foreign_node);
+  EXPECT_EQ(error_of([&] { semaphore.set_limit(1'000'001); }), Errc::invalid_argument);
+  semaphore.set_limit(1'000'000);
+  EXPECT_EQ(semaphore.limit(), 1'000'000);
 }
 
 TEST_F(SemaphoreTest, LeaseDeletedByHandWhileHolding) {

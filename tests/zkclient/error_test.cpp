@@ -56,6 +56,7 @@ const std::vector<Expected> all = {
     {Errc::would_deadlock, ErrorKind::precondition},
     {Errc::timeout_too_short, ErrorKind::precondition},
     {Errc::connection_too_slow, ErrorKind::retryable},
+    {Errc::not_available, ErrorKind::retryable},
     {Errc::forked, ErrorKind::precondition},
 };
 

@@ -121,8 +121,7 @@ TEST_F(LogTest, AnUnknownNameAndALostLeaseAreWarnings) {
   proxy.stall(zktesting::Direction::both);
   EXPECT_TRUE(eventually([&] {
     return journal.has("warning: lease lost: " + lease.node() +
-                       ": its lease clock ran out, there is no connection: " +
-                       proxy.connect_string());
+                       ": its lease clock ran out, there is no connection: " + proxy.connect_string());
   })) << journal.all();
 }
 

@@ -204,6 +204,11 @@ void ClientCore::retry(const std::shared_ptr<Op>& op) {
                                       : std::chrono::milliseconds::max();
   const double random = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
   const auto pause = options_.retry.pause(op->attempts, remaining, random);
+  if (!pause && op->attempts < options_.retry.max_attempts) {  // No time for a pause: the deadline decides.
+    op->state = Op::State::idle;
+    start_op(op);
+    return;
+  }
   if (!pause) {
     const std::string why = trouble();
     fail(op, Errc::connection_loss,
