@@ -99,8 +99,8 @@ class Semaphore {
 
   /// N as it is now; 0 when its node is missing. Errors: foreign_node, and those common to all operations of Client.
   int limit(const zkclient::CallOptions& call = {}) const;
-  /// Writes the node with N, which is created if missing. Errors: invalid_argument (not from 0 to a million, or N is a constant),
-  /// in_doubt, and those common to all operations of Client.
+  /// Writes the node with N, which is created if missing. Errors: invalid_argument (not from 0 to a million, or N is a
+  /// constant), in_doubt, and those common to all operations of Client.
   void set_limit(int leases, const zkclient::CallOptions& call = {});
 
   const zkclient::Path& path() const noexcept;
