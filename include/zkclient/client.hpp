@@ -47,8 +47,10 @@ struct SaslOptions {
 };
 
 struct ClientOptions {
-  /// Asked for; the server grants what its limits allow (see Session::timeout). At least 100 ms.
-  std::chrono::milliseconds session_timeout{10'000};
+  /// Asked for; the server grants what its limits allow (see Session::timeout). At least 100 ms. After it the ephemeral
+  /// nodes of a process that died go. With 30 s leases outlive the failover of an ensemble with stock settings, whose
+  /// leader's host went silent: that takes 10.4 s, and so 27 s or more (docs/connection.md weighs it).
+  std::chrono::milliseconds session_timeout{30'000};
   /// The servers' `tickTime`, if it is known. How long a lease can be trusted depends on it (docs/connection.md), and no
   /// server tells. Without it the longest one that fits is assumed: half the granted timeout, but at least 2 s. Positive.
   std::optional<std::chrono::milliseconds> server_tick = {};

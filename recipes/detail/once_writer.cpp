@@ -172,10 +172,16 @@ Awaitable<void> OnceWriter::apply(Batch batch, SlotPtr slot) {
       doubted = true;  // Send it again: it is applied once at most.
       continue;
     }
+    bool applied = false;
+    if (doubted && reply.failed(Errc::too_large)) {  // Found out after it was sent.
+      const std::optional<std::int32_t> version = co_await version_of(*slot, call);
+      applied = version && *version != slot->version;
+      if (version && !applied) doubted = false;
+    }
     const bool refused = reply.failed(Errc::transaction_failed);
     const Refusal refusal = refused ? find_refusal(reply.codes) : Refusal{};
     const bool of_slot = refused && refusal.index == 0;
-    if (reply.ok() || (doubted && of_slot && refusal.code == zk::rc::bad_version)) {
+    if (reply.ok() || applied || (doubted && of_slot && refusal.code == zk::rc::bad_version)) {
       ++slot->version;
       free_.push_back(std::move(slot));
       if (batch.size() >= most_) most_ = std::min(2 * most_, most_calls);
@@ -204,6 +210,18 @@ Awaitable<void> OnceWriter::apply(Batch batch, SlotPtr slot) {
   }
   if (slot == nullptr) co_return;
   doubted ? client_->janitor_remove(slot->path, slot->session) : free_.push_back(std::move(slot));
+}
+
+// As the leader has it; nothing if that cannot be told.
+Awaitable<std::optional<std::int32_t>> OnceWriter::version_of(const Slot& slot, Call call) {
+  const std::string path = slot.path;
+  Request sync = zk::make_request(OpType::sync, path);
+  Reply reply = co_await client_->perform(std::move(sync), call);
+  if (!reply.ok()) co_return std::nullopt;
+  Request exists = zk::make_request(OpType::exists, path);
+  reply = co_await client_->perform(std::move(exists), call);
+  if (!reply.ok()) co_return std::nullopt;
+  co_return reply.stat.version;
 }
 
 void OnceWriter::end_all(Batch batch, const Written& written) {

@@ -67,6 +67,7 @@ class OnceWriter : public std::enable_shared_from_this<OnceWriter> {
   void send_soon();
   static zk::Awaitable<void> send(std::shared_ptr<OnceWriter> self);
   zk::Awaitable<void> apply(Batch batch, SlotPtr slot);
+  zk::Awaitable<std::optional<std::int32_t>> version_of(const Slot& slot, zk::Call call);
   Batch next_batch(const std::shared_ptr<zk::SessionState>& session);
   static void end_all(Batch batch, const Written& written);
   static void settle_success(Batch batch, zk::Reply reply);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -12,8 +13,10 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <zktesting/ensemble.hpp>
 
+#include "tests/support/contention.hpp"
 #include "tests/support/ensembles.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/lease_judges.hpp"
@@ -151,6 +154,94 @@ TEST(LeaseAndTickRefused, ATimeoutShorterThanATickIsRefusedAtOnce) {
   // A tick that is short makes the same timeout a good one.
   const Client client(server.connect_string(), {.session_timeout = 1500ms, .server_tick = 500ms});
   EXPECT_TRUE(zkrecipes::Mutex(client, "/lock").try_acquire());
+}
+
+// While it exists, nothing reaches the host at `address`, and nobody hears of that.
+class Silence {
+ public:
+  explicit Silence(const std::string& address) : route_("blackhole " + address + "/32 table local") {
+    works_ = ::geteuid() == 0 && run("add");
+  }
+  ~Silence() {
+    if (works_) run("del");
+  }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+  bool works() const { return works_; }
+
+ private:
+  bool run(const std::string& verb) const { return std::system(("ip route " + verb + " " + route_).c_str()) == 0; }
+  const std::string route_;
+  bool works_ = false;
+};
+
+// A client that knows all servers and is connected to a certain one of them.
+Client at(Ensemble& ensemble, std::size_t server) {
+  for (;;) {
+    Client client(ensemble.connect_string());
+    client.connect({.deadline = testkit::soon()});
+    if (client.server() == ensemble.connect_string(server)) return client;
+  }
+}
+
+// The stock settings of a server: a tick of 2 s, of which 5 may pass before followers give a silent leader up.
+TEST(StockFailover, LeasesOfTheDefaultTimeoutOutliveTheLeader) {
+  EnsembleOptions options;
+  options.server.tick = 2000ms;
+  options.server.min_session_timeout = 4000ms;
+  options.server.max_session_timeout = 40'000ms;
+  options.sync_limit = 5;
+  options.init_limit = 10;
+  Ensemble ensemble(options);
+  ensemble.wait_for_all();
+  const std::size_t leader = ensemble.leader().value();
+  { Client(ensemble.connect_string()).create("/locks"); }
+  // At each server one that has held for a while, and one that waits and gets its lease right before the strike.
+  struct Pair {
+    Pair(Ensemble& servers, std::size_t server)
+        : old_client(at(servers, server)),
+          young_client(at(servers, server)),
+          path("/locks/young" + std::to_string(server)) {}
+    Client old_client;
+    Client young_client;
+    zkclient::Path path;
+  };
+  Client blocker_client(ensemble.connect_string());
+  std::vector<std::unique_ptr<Pair>> pairs;
+  std::vector<std::unique_ptr<Holder>> held;
+  std::vector<zkrecipes::Lease> blockers;
+  std::vector<std::future<zkrecipes::Lease>> waiting;
+  for (std::size_t server = 0; server < ensemble.size(); ++server) {
+    // A leader that is stopped still takes what is sent; it takes root to silence its host.
+    if (server == leader && !Silence("127.255.254.253").works()) continue;
+    pairs.push_back(std::make_unique<Pair>(ensemble, server));
+    Pair& pair = *pairs.back();
+    EXPECT_EQ(pair.old_client.session().timeout(), 30s);
+    held.push_back(testkit::hold(pair.old_client, server));
+    blockers.push_back(zkrecipes::Mutex(blocker_client, pair.path).acquire());
+    waiting.push_back(testkit::in_thread([&pair] {
+      return zkrecipes::Mutex(pair.young_client, pair.path).acquire({.deadline = testkit::SteadyClock::now() + 60s});
+    }));
+  }
+  // Part of the experiment: the sessions get on in years, then the waiters begin to hold.
+  std::this_thread::sleep_for(12s);
+  for (zkrecipes::Lease& blocker : blockers)
+    blocker.release();
+  for (auto& lease : waiting)
+    held.push_back(std::make_unique<Holder>(lease.get()));
+  ASSERT_EQ(ensemble.leader(), leader);
+  const auto struck = BootClock::now();
+  const std::string address = ensemble.connect_string(leader);
+  const Silence silence(address.substr(0, address.find(':')));
+  ensemble.pause(leader);
+  ensemble.wait_for_quorum();
+  std::cout << "writes are possible again after " << since(struck, BootClock::now()) << " ms\n";
+  std::this_thread::sleep_for(10s);  // Whatever was to run out would have done so.
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const auto told = held[i]->lost_at();
+    EXPECT_TRUE(held[i]->lease().valid()) << "lease " << i << (i < pairs.size() ? ", old" : ", young")
+                                          << ", lost after " << (told ? since(struck, *told) : -1) << " ms";
+  }
 }
 
 }  // namespace

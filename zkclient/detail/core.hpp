@@ -20,6 +20,7 @@
 #include "zkclient/detail/hosts.hpp"
 #include "zkclient/detail/lease_keeper.hpp"
 #include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/size_suspects.hpp"
 #include "zkclient/detail/trouble.hpp"
 #include "zkclient/detail/wait.hpp"
 #include "zkclient/detail/watch_registry.hpp"
@@ -217,6 +218,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void forget_abandoned();
   void pump();
   void on_reply(const std::shared_ptr<Op>& op);
+  void judge_size(const std::shared_ptr<Op>& op);
   void retry(const std::shared_ptr<Op>& op);
   void end_pause(const std::shared_ptr<Op>& op);
   void end_pauses();
@@ -266,9 +268,11 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::chrono::milliseconds look_up_pause_{200};
   std::atomic<std::size_t> calls_{0};  // Of the user's, not yet done.
   std::atomic<std::size_t> call_bytes_{0};
-  std::vector<std::shared_ptr<Credential>> credentials_;           // Applied to each new session, in this order.
-  std::deque<std::shared_ptr<Op>> waiting_;                        // Those that were given up stay in it for a while.
-  std::size_t abandoned_ = 0;                                      // Of those, about.
+  std::vector<std::shared_ptr<Credential>> credentials_;  // Applied to each new session, in this order.
+  std::deque<std::shared_ptr<Op>> waiting_;               // Those that were given up stay in it for a while.
+  std::size_t abandoned_ = 0;                             // Of those, about.
+  SizeSuspects suspects_;
+  std::shared_ptr<Op> alone_;  // The only one in flight, to see whether it is too large.
   std::map<std::shared_ptr<Op>, std::unique_ptr<Timer>> pausing_;  // Reads before their next attempt.
   std::multimap<Op::TimePoint, std::weak_ptr<Op>> deadlines_;
   Timer deadline_timer_;

@@ -117,6 +117,10 @@ void ClientCore::start_op(const std::shared_ptr<Op>& op) {
   } else if (op->request.wire_size() > max_request_bytes) {
     fail(op, Errc::too_large,
          fmt::format("it takes {} bytes of at most {}", op->request.wire_size(), max_request_bytes));
+  } else if (!suspects_.empty() && suspects_.is_refused(op->request.wire_size(), BootClock::now())) {
+    fail(op, Errc::too_large,
+         fmt::format("{} bytes have cost the connection twice; the server's jute.maxbuffer is smaller, it seems",
+                     op->request.wire_size()));
   } else if (!op->urgent && !room_to_wait()) {
     fail(op, Errc::overloaded, "too many requests are waiting");
   } else if (op->request.watch && !connection_->watches.has_room(op->request.path, watch_kind(op->request.type))) {
@@ -146,7 +150,7 @@ void ClientCore::pump() {
     return;
   }
   while (
-      !waiting_.empty() && connection_->session->raw_state() == ConnectionState::connected &&
+      !waiting_.empty() && alone_ == nullptr && connection_->session->raw_state() == ConnectionState::connected &&
       (waiting_.front()->urgent || (!connection_->taking_over && connection_->handle->in_flight() < max_in_flight))) {
     const std::shared_ptr<Op> op = std::move(waiting_.front());
     waiting_.pop_front();
@@ -156,7 +160,9 @@ void ClientCore::pump() {
       finish(op);
       continue;
     }
-    if (!connection_->handle->has_room()) {
+    op->sent_bytes = op->request.wire_size();
+    const bool alone = !suspects_.empty() && suspects_.is_suspect(op->sent_bytes, BootClock::now());
+    if (!connection_->handle->has_room() || (alone && connection_->handle->in_flight() != 0)) {
       waiting_.push_front(op);
       return;
     }
@@ -167,7 +173,9 @@ void ClientCore::pump() {
     }
     op->state = Op::State::in_flight;
     ++op->attempts;
+    if (alone) alone_ = op;
     if (connection_->handle->submit(op)) continue;
+    alone_.reset();
     if (op->request.watch) connection_->watches.settle(op->request.path, kind, false);
     op->state = Op::State::waiting;
     --op->attempts;
@@ -176,7 +184,19 @@ void ClientCore::pump() {
   }
 }
 
+// Learns from the fate of a request what the server takes.
+void ClientCore::judge_size(const std::shared_ptr<Op>& op) {
+  const bool alone = alone_ == op;
+  if (alone) alone_.reset();
+  if (!rc::is_loss(op->code)) {
+    suspects_.answered(op->sent_bytes);
+  } else if (!closing_) {
+    suspects_.lost(op->sent_bytes, alone, op->reply.sent, BootClock::now());
+  }
+}
+
 void ClientCore::on_reply(const std::shared_ptr<Op>& op) {
+  judge_size(op);
   if (!closing_) pump();  // There is room for another one.
   if (op->state != Op::State::in_flight) return;
   Reply& reply = op->reply;

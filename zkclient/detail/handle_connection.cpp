@@ -4,11 +4,14 @@
 
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
@@ -22,8 +25,16 @@ namespace zkclient::detail {
 namespace {
 
 constexpr auto descriptor_pause = std::chrono::milliseconds(50);   // Before the next attempt to get one.
-constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect.
+constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect, at first.
+constexpr auto longest_attempt = std::chrono::milliseconds(1000);
 constexpr int not_connected_state = 999;  // The C client closed its socket after a failed send, without an event.
+
+// A server whose host is gone says nothing, and does not even take what is sent. The C client would wait for two thirds
+// of the session's time, and a lease would be lost meanwhile.
+void give_up_when_nothing_is_taken(int fd, std::chrono::milliseconds patience) {
+  const auto time = static_cast<unsigned>(patience.count());
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &time, sizeof time);
+}
 
 // Its socket's connection does not stand yet.
 bool connects(zhandle_t* zh) { return zoo_state(zh) == ZOO_CONNECTING_STATE; }
@@ -189,7 +200,10 @@ void Handle::drive() {
 bool Handle::take_descriptor(int fd) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // Programs that this process starts must not keep the session's socket open.
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (own != -1) descriptor_.open(own);
+  if (own != -1) {
+    give_up_when_nothing_is_taken(own, std::max(timeout() / 6, shortest_attempt));
+    descriptor_.open(own);
+  }
   if (own == -1 && owner_ != nullptr)
     owner_->on_trouble({"", std::string("no descriptor is left: ") + std::strerror(errno)});
   attempt_begun_ = std::chrono::steady_clock::now();
@@ -198,11 +212,12 @@ bool Handle::take_descriptor(int fd) {
 }
 
 // A server that accepts and then says nothing (one that is just starting, or hangs) must not cost a lease: the C client
-// would wait for two thirds of the session's time. Each attempt gets twice as long as the one before, so that a slow
+// would wait for two thirds of the session's time. One that is gone must not cost it either, when an ensemble has a new
+// leader and this server is asked before the others. Each attempt gets twice as long as the one before, so that a slow
 // server is reached all the same. Returns when to look again.
 std::chrono::microseconds Handle::give_up_on_silence() {
   if (attempt_patience_ == std::chrono::milliseconds::zero()) {
-    attempt_patience_ = std::max(timeout() / 6, shortest_attempt);
+    attempt_patience_ = std::clamp(timeout() / 6, shortest_attempt, longest_attempt);
   }
   const auto left = attempt_begun_ + attempt_patience_ - std::chrono::steady_clock::now();
   if (left > std::chrono::steady_clock::duration::zero()) {

@@ -143,13 +143,13 @@ bool LeaseClock::acknowledged(TimePoint sent, TimePoint now) noexcept {
   return true;
 }
 
-bool LeaseClock::will_last(TimePoint now) const noexcept {
+bool LeaseClock::will_last(TimePoint now, std::optional<TimePoint> on_its_way) const noexcept {
   const Duration answer = slowest() + allowance();
   const Duration spacing = std::max(interval(), slowest());
   const Duration by_contact = timeout_ - half_tick_ - contact_silence() - margin();
   const bool contact = last_sent_ && heard_by_contact(*last_sent_);
   TimePoint valid = valid_until_;
-  TimePoint write = std::max(now, next_);
+  TimePoint write = on_its_way.value_or(std::max(now, next_));
   for (int i = 0; i < 8; ++i) {
     if (now >= valid || write + answer > valid) return false;
     if (writes_size_ > 0 && writes_.front().acknowledged - quickest() < write - half_tick_) {

@@ -71,8 +71,9 @@ class LeaseClock {
   TimePoint valid_until() const noexcept { return valid_until_; }
   /// When to send the next heartbeat.
   TimePoint next() const noexcept { return next_; }
-  /// Whether a lease that begins now will live, if nothing gets slower: each heartbeat is answered in time.
-  bool will_last(TimePoint now) const noexcept;
+  /// Whether a lease that begins now will live, if nothing gets slower: each heartbeat is answered in time. `on_its_way`:
+  /// when the one was sent whose answer has not come.
+  bool will_last(TimePoint now, std::optional<TimePoint> on_its_way = {}) const noexcept;
   /// The quickest of the last three round trips; nothing before there were three.
   std::optional<Duration> round_trip() const noexcept;
   /// Whether one of those, however few, was within the limit, or there was none.

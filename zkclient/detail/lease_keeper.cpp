@@ -60,7 +60,10 @@ void LeaseKeeper::acknowledged(TimePoint sent) {
   next_beat_ = clock_->next();
 }
 
-bool LeaseKeeper::proven() const noexcept { return !stopped_ && clock_ && clock_->will_last(BootClock::now()); }
+bool LeaseKeeper::proven() const noexcept {
+  const std::optional<TimePoint> on_its_way = beating_ ? std::optional(beat_sent_) : std::nullopt;
+  return !stopped_ && clock_ && clock_->will_last(BootClock::now(), on_its_way);
+}
 
 std::chrono::nanoseconds LeaseKeeper::pause_before_proof() const noexcept {
   if (!clock_) return session_->timeout() / 60;

@@ -159,6 +159,7 @@ class Op : public std::enable_shared_from_this<Op> {
   bool urgent = false;  ///< A heartbeat: goes before everything that waits.
   State state = State::idle;
   int attempts = 0;
+  std::size_t sent_bytes = 0;      ///< When it was sent for the last time.
   std::size_t admitted_bytes = 0;  ///< What it takes of the client's limit.
   int code = 0;                    ///< The C client's result code.
   Reply reply;

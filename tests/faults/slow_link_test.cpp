@@ -1,0 +1,92 @@
+// Links that are slow and steady: up to a limit leases live on them, above it there are none, and the error says why.
+
+#include <gtest/gtest.h>
+
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
+
+#include "tests/support/contention.hpp"
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using zkclient::Client;
+using zkclient::Errc;
+using zkclient::Error;
+using zktesting::Direction;
+
+class SlowLink : public testkit::FaultTest {
+ protected:
+  static constexpr auto timeout = std::chrono::milliseconds(4000);
+
+  Client make() { return Client(proxy.connect_string(), {.session_timeout = timeout, .operation_timeout = 60s}); }
+  void take(std::chrono::milliseconds round_trip) {
+    for (const Direction direction : {Direction::to_server, Direction::to_client})
+      proxy.delay(direction, round_trip / 2);
+  }
+};
+
+TEST_F(SlowLink, LeasesLiveWithARoundTripOfAFifthOfTheTimeout) {
+  take(timeout / 5 - 20ms);
+  const Client client = make();
+  zkrecipes::Mutex fair(client, "/fair");
+  zkrecipes::UnfairMutex unfair(client, "/unfair");
+  const zkrecipes::Lease first = fair.acquire();
+  // While heartbeats are on their way all the time.
+  const zkrecipes::Lease second = unfair.acquire();
+  const auto lost = first.lost();
+  std::this_thread::sleep_for(3 * timeout);  // The claim is that nothing happens.
+  EXPECT_TRUE(first.valid());
+  EXPECT_TRUE(second.valid());
+  EXPECT_FALSE(lost.stop_requested());
+}
+
+TEST_F(SlowLink, AboveTheLimitTheErrorSaysSoAtOnceAndTheSessionLivesOn) {
+  take(timeout * 3 / 10);
+  const Client client = make();
+  const zkclient::Session session = client.connect();
+  client.create("/mine", "", {.mode = zkclient::CreateMode::ephemeral});
+  zkrecipes::Mutex mutex(client, "/lock");
+  for (int i = 0; i < 2; ++i) {
+    const auto begun = testkit::SteadyClock::now();
+    try {
+      (void)mutex.acquire();
+      ADD_FAILURE() << "it was granted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.errc(), Errc::connection_too_slow) << error.what();
+      EXPECT_NE(error.detail().find("ms to answer a write"), std::string::npos) << error.what();
+      EXPECT_NE(error.detail().find("within "), std::string::npos) << error.what();
+      EXPECT_NE(error.detail().find("ask for a timeout of "), std::string::npos) << error.what();
+    }
+    EXPECT_LT(testkit::SteadyClock::now() - begun, testkit::patience / 2) << "a few round trips";
+  }
+  EXPECT_EQ(client.session().id(), session.id());
+  EXPECT_EQ(client.session().state(), zkclient::ConnectionState::connected);
+  EXPECT_TRUE(client.exists("/mine"));
+  // What the error says helps.
+  take(0ms);
+  EXPECT_TRUE(testkit::eventually([&] {
+    std::error_code error;
+    try {
+      return mutex.try_acquire().has_value();
+    } catch (const Error& failure) {
+      return failure.errc() != Errc::connection_too_slow;
+    }
+  }));
+}
+
+// A link that becomes slow costs the leases, and nothing else.
+TEST_F(SlowLink, ALinkThatBecomesTooSlowCostsTheLeaseAlone) {
+  const Client client = make();
+  const zkclient::Session session = client.connect();
+  client.create("/mine", "", {.mode = zkclient::CreateMode::ephemeral});
+  const zkrecipes::Lease lease = zkrecipes::Mutex(client, "/lock").acquire();
+  take(timeout * 3 / 10);
+  EXPECT_TRUE(testkit::eventually([&] { return !lease.valid(); }));
+  EXPECT_EQ(client.session().id(), session.id());
+  EXPECT_EQ(client.session().state(), zkclient::ConnectionState::connected);
+  EXPECT_TRUE(client.exists("/mine"));
+}
+
+}  // namespace

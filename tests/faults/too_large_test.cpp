@@ -1,0 +1,107 @@
+// Requests over the server's own jute.maxbuffer, of which no client knows: the server drops the connection.
+
+#include <gtest/gtest.h>
+
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/queue.hpp>
+
+#include "tests/support/contention.hpp"
+#include "tests/support/testkit.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::error_of;
+using zkclient::Client;
+using zkclient::Errc;
+using zkclient::Error;
+
+class TooLarge : public ::testing::Test {
+ protected:
+  static zktesting::ServerOptions narrow() {
+    zktesting::ServerOptions options;
+    options.jvm_flags = {"-Djute.maxbuffer=16384"};
+    return options;
+  }
+  Client make() { return Client(server_.connect_string(), {.operation_timeout = testkit::patience}); }
+  static std::size_t losses(const Client& client, const std::function<void()>& action) {
+    std::atomic<std::size_t> count{0};
+    const auto listener = client.on_state_change([&](const zkclient::StateChange& change) {
+      if (change.state == zkclient::ConnectionState::suspended) ++count;
+    });
+    action();
+    return count;
+  }
+
+  const std::string large_ = std::string(20'000, 'x');
+
+ private:
+  zktesting::Server server_{narrow()};
+};
+
+TEST_F(TooLarge, WhatIsRepeatedIsGivenUpAfterTwoConnections) {
+  const Client client = make();
+  zkrecipes::Mutex mutex(client, "/unrelated");
+  const zkrecipes::Lease lease = mutex.acquire();
+  const auto lost = losses(client, [&] {
+    try {
+      client.create("/n", large_, {.mode = zkclient::CreateMode::ephemeral_sequential, .protection = true});
+      ADD_FAILURE() << "the server took it";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.errc(), Errc::too_large) << error.what();
+      EXPECT_NE(error.detail().find("the server's jute.maxbuffer"), std::string::npos) << error.what();
+    }
+  });
+  EXPECT_LE(lost, 3U);
+  EXPECT_TRUE(lease.valid());
+  EXPECT_EQ(client.children("/").names.size(), 2U) << "the lock, and ZooKeeper's own";
+  client.create("/small", std::string(8'000, 'x'));
+}
+
+TEST_F(TooLarge, WhatIsNeverSentTwiceIsRefusedAtTheThirdCall) {
+  const Client client = make();
+  client.connect();
+  std::vector<std::optional<Errc>> errors;
+  for (int i = 0; i < 4; ++i)
+    errors.push_back(error_of([&] { client.create("/n", large_); }));
+  EXPECT_EQ(errors[0], Errc::in_doubt);
+  EXPECT_EQ(errors[1], Errc::in_doubt);
+  EXPECT_EQ(errors[3], Errc::too_large);
+  EXPECT_FALSE(client.exists("/n"));
+}
+
+// Whoever has small requests on their way at the time loses them twice or three times, and goes on.
+TEST_F(TooLarge, OthersAreNotKeptFromTheirWork) {
+  const Client client = make();
+  client.create("/work");
+  std::atomic<bool> ended{false};
+  std::atomic<int> reads{0};
+  std::vector<std::future<void>> crew;
+  for (int i = 0; i < 4; ++i) {
+    crew.push_back(testkit::in_thread([&] {
+      while (!ended) {
+        client.get("/work");
+        ++reads;
+      }
+    }));
+  }
+  zkrecipes::Queue queue(client, "/queue");
+  const auto lost = losses(client, [&] {
+    for (int i = 0; i < 3; ++i)
+      try {
+        queue.push(large_);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.errc(), Errc::too_large) << error.what();
+      }
+  });
+  EXPECT_LE(lost, 4U);
+  const int before = reads;
+  EXPECT_TRUE(testkit::eventually([&] { return reads > before + 100; }));
+  ended = true;
+  for (auto& member : crew)
+    testkit::result_of(member);
+  queue.push("small");
+  EXPECT_EQ(queue.pop(), "small");
+}
+
+}  // namespace
