@@ -53,6 +53,10 @@ function(zkr_add_library name)
   set_target_properties(
     ${name}
     PROPERTIES POSITION_INDEPENDENT_CODE ON
+               # Only what <zkclient/export.hpp> marks is seen outside. Also in a static library: it may become a part
+               # of somebody's shared one.
+               CXX_VISIBILITY_PRESET hidden
+               VISIBILITY_INLINES_HIDDEN ON
                VERSION ${PROJECT_VERSION}
                SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   # Public headers are <zkclient/x.hpp>, private ones "zkclient/detail/x.hpp".

@@ -5,8 +5,8 @@
 # build looks first.
 #
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
-#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, docker-compose: where one of them cannot be installed,
-#                               the tests that need it are skipped
+#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, docker-compose, and the headers of an older Boost: where
+#                               one of them cannot be had, the tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
@@ -16,6 +16,8 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=$root/build/deps
+# Debian's default Boost, in a folder of its own: only the test that asks for it may see it.
+old_boost=$deps/boost-1.74
 
 with_tests=0 with_lint=0 with_clang=0 with_bench=0 with_tls=0
 for argument in "$@"; do
@@ -59,6 +61,8 @@ have_boost() {  # 1.81 or newer
   done
   return 1
 }
+
+have_old_boost() { [[ -e $old_boost/usr/include/boost/version.hpp ]]; }
 
 have_java() { [[ -x ${ZKRECIPES_JAVA:-} ]] || have_command java; }
 
@@ -106,6 +110,8 @@ find_missing() {
     want spin have_command spin
     # For docker-compose.yml.
     want docker-compose have_docker_compose
+    # For the test of a program that has another Boost.
+    want libboost1.74-dev have_old_boost
   fi
   if ((with_lint)); then
     need clang-format have_command clang-format
@@ -133,6 +139,33 @@ skip_all() {  # $1: why
   for package in "${optional[@]+"${optional[@]}"}"; do skip "$package" "$1"; done
 }
 
+download_and_unpack() {  # $1: a package, $2: a folder
+  local work status=1
+  work=$(mktemp -d)
+  # apt-get download runs as its own user where it can.
+  chmod 755 "$work"
+  if (cd "$work" && apt-get download -q -o APT::Sandbox::User=root "$1"); then
+    mkdir -p "$2"
+    dpkg-deb -x "$work/$1"_*.deb "$2" && status=0
+  fi
+  rm -rf "$work"
+  return "$status"
+}
+
+# It needs no root, but never goes into the system: there it would take the place of the newer one.
+unpack_old_boost() {
+  local package rest=()
+  for package in "${optional[@]+"${optional[@]}"}"; do
+    if [[ $package != libboost1.74-dev ]]; then
+      rest+=("$package")
+      continue
+    fi
+    say "unpacking $package into build/deps/boost-1.74"
+    download_and_unpack "$package" "$old_boost" || skip "$package" "apt-get cannot download it"
+  done
+  optional=("${rest[@]+"${rest[@]}"}")
+}
+
 find_missing
 if ((${#missing[@]} + ${#optional[@]} == 0)); then
   say "nothing is missing"
@@ -158,6 +191,7 @@ if ((EUID != 0)); then
     as_root=(sudo)
   else
     may_install=0
+    unpack_old_boost
     skip_all "it takes root to install it"
     ((${#missing[@]})) || exit 0
     say "neither root nor sudo: unpacking what can be used without being installed"
@@ -238,27 +272,16 @@ sort_optional() {  # to install: those that go with what is there and with what 
 }
 
 unpack_into_deps() {  # $@: packages
-  local work package archive
-  work=$(mktemp -d)
-  # apt-get download runs as its own user where it can.
-  chmod 755 "$work"
-  # shellcheck disable=SC2064
-  trap "rm -rf '$work'" EXIT
-  mkdir -p "$deps"
+  local package
   for package in "$@"; do
     say "unpacking $package into build/deps"
-    (cd "$work" && apt-get download -q -o APT::Sandbox::User=root "$package") ||
+    download_and_unpack "$package" "$deps" ||
       die "could not download $package. Is there a network? Then try: apt-get update"
-    archive=$(compgen -G "$work/${package}_*.deb") || die "apt-get download left no $package"
-    dpkg-deb -x "$archive" "$deps"
-    rm -f "$archive"
   done
   cat >"$deps/deps.cmake" <<'CMAKE'
 # Written by scripts/setup.sh: the build looks into the unpacked packages first.
 list(PREPEND CMAKE_PREFIX_PATH "${CMAKE_CURRENT_LIST_DIR}/usr")
 CMAKE
-  rm -rf "$work"
-  trap - EXIT
 }
 
 # --- Do it. ---
@@ -270,6 +293,7 @@ else
   say "step 1 of 3: package lists: using those that are there"
 fi
 
+((!may_install)) || unpack_old_boost
 sort_packages
 extra=()
 ((!may_install)) || sort_optional

@@ -99,13 +99,13 @@ bool Path::starts_with(const Path& ancestor) const noexcept {
 }
 
 Path operator/(const Path& parent, std::string_view child) {
-  if (child.empty()) refuse(parent.text_ + "/", "has an empty component");
-  std::string text = parent.is_root() ? std::string() : parent.text_;
+  if (child.empty()) refuse(parent.str() + "/", "has an empty component");
+  std::string text = parent.is_root() ? std::string() : parent.str();
   text += '/';
   text += child;
   return Path(text);
 }
 
-std::ostream& operator<<(std::ostream& out, const Path& path) { return out << path.text_; }
+std::ostream& operator<<(std::ostream& out, const Path& path) { return out << path.str(); }
 
 }  // namespace zkclient

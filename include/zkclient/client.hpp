@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include <zkclient/export.hpp>
 #include <zkclient/path.hpp>
 #include <zkclient/reconfig.hpp>
 #include <zkclient/result.hpp>
@@ -92,7 +93,7 @@ using StateListener = UniqueFunction<void(const StateChange&)>;
 /// Cheap to copy: copies share the client, which is closed when the last one goes.
 /// Errors common to all operations, besides what each names: deadline_exceeded, cancelled, closed,
 /// session_lost (for calls bound to a session), no_auth, too_large, overloaded.
-class Client {
+class ZKRECIPES_API Client {
  public:
   /// `hosts` is "host:port[,host:port...]"; the port may be left out (2181). Names are resolved in the
   /// background. Returns at once. Errors: Errc::invalid_argument for a malformed list or option.

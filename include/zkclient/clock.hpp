@@ -2,11 +2,13 @@
 
 #include <chrono>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient {
 
 /// The clock of leases: CLOCK_BOOTTIME. Like std::chrono::steady_clock it never jumps, but it also counts the
 /// time during which the machine was suspended, in which a lease may well have run out.
-struct BootClock {
+struct ZKRECIPES_API BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
   using period = duration::period;

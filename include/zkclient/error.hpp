@@ -5,6 +5,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient {
 
 /// What went wrong. The values are stable; `make_error_code(Errc)` puts them into zkclient's error category.
@@ -61,18 +63,18 @@ enum class ErrorKind {
   cancelled,      ///< The caller ended it (stop token or close()); nothing was changed.
 };
 
-const std::error_category& error_category() noexcept;
-const std::error_category& error_kind_category() noexcept;
-std::error_code make_error_code(Errc code) noexcept;
-std::error_condition make_error_condition(ErrorKind kind) noexcept;
+ZKRECIPES_API const std::error_category& error_category() noexcept;
+ZKRECIPES_API const std::error_category& error_kind_category() noexcept;
+ZKRECIPES_API std::error_code make_error_code(Errc code) noexcept;
+ZKRECIPES_API std::error_condition make_error_condition(ErrorKind kind) noexcept;
 
 /// The kind of any code of zkclient's category; `precondition` for codes of other categories.
-ErrorKind kind_of(const std::error_code& code) noexcept;
-const char* to_string(ErrorKind kind) noexcept;
+ZKRECIPES_API ErrorKind kind_of(const std::error_code& code) noexcept;
+ZKRECIPES_API const char* to_string(ErrorKind kind) noexcept;
 
 /// The one exception type of zkclient and zkrecipes. `what()` names the operation, the path and what to do.
 /// Copies share an immutable text; copying never throws.
-class Error : public std::system_error {
+class ZKRECIPES_API Error : public std::system_error {
  public:
   Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail = {});
   Error(const Error&) noexcept = default;

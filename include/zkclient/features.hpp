@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient {
 
 /// What can be asked of this library as it was built. TLS and SASL need a C client that was built with them, which
@@ -12,6 +14,6 @@ struct Features {
   std::string_view c_client_version = {};
 };
 
-const Features& features() noexcept;
+ZKRECIPES_API const Features& features() noexcept;
 
 }  // namespace zkclient

@@ -3,6 +3,8 @@
 #include <functional>
 #include <string_view>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient {
 
 /// From silent to talkative.
@@ -14,7 +16,7 @@ enum class LogLevel {
   debug,    ///< The C client's informational messages.
 };
 
-const char* to_string(LogLevel level) noexcept;
+ZKRECIPES_API const char* to_string(LogLevel level) noexcept;
 
 /// One message, without a line end. The text is only good during the call.
 using LogHandler = std::function<void(LogLevel level, std::string_view message)>;
@@ -31,10 +33,10 @@ using LogHandler = std::function<void(LogLevel level, std::string_view message)>
 ///
 /// Thread safety: any thread, at any time. The former handler is not called any more once this has returned, unless
 /// it is itself the caller.
-void set_log_handler(LogHandler handler);
+ZKRECIPES_API void set_log_handler(LogHandler handler);
 
 /// Messages above `level` are not made at all. Default: LogLevel::error.
-void set_log_level(LogLevel level) noexcept;
-LogLevel log_level() noexcept;
+ZKRECIPES_API void set_log_level(LogLevel level) noexcept;
+ZKRECIPES_API LogLevel log_level() noexcept;
 
 }  // namespace zkclient

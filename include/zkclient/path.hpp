@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient {
 
 /// An absolute znode path that was validated once, when it was built.
@@ -17,7 +19,7 @@ namespace zkclient {
 /// Converts implicitly from strings, so that `client.get("/config")` reads naturally.
 /// Errors: every constructor and `operator/` throw `zkclient::Error` (Errc::invalid_path) that shows the text.
 /// Thread safety: a value type.
-class Path {
+class ZKRECIPES_API Path {
  public:
   static constexpr std::size_t max_size = 64 * 1024;
 
@@ -38,16 +40,16 @@ class Path {
   /// True when this path is `ancestor` or lies below it.
   bool starts_with(const Path& ancestor) const noexcept;
 
-  /// `Path("/a") / "b"` is "/a/b"; the right side may hold several components ("b/c") but no leading slash.
-  friend Path operator/(const Path& parent, std::string_view child);
-
   friend bool operator==(const Path&, const Path&) = default;
   friend std::strong_ordering operator<=>(const Path&, const Path&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Path& path);
 
  private:
   std::string text_ = "/";
 };
+
+/// `Path("/a") / "b"` is "/a/b"; the right side may hold several components ("b/c") but no leading slash.
+ZKRECIPES_API Path operator/(const Path& parent, std::string_view child);
+ZKRECIPES_API std::ostream& operator<<(std::ostream& out, const Path& path);
 
 }  // namespace zkclient
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include <zkclient/export.hpp>
 #include <zkclient/types.hpp>
 
 namespace zkclient {
@@ -34,6 +35,6 @@ struct Reconfig {
 };
 
 /// Reads the text of a configuration; what it does not understand it leaves out. Never throws but for lack of memory.
-EnsembleConfig parse_ensemble_config(std::string_view text);
+ZKRECIPES_API EnsembleConfig parse_ensemble_config(std::string_view text);
 
 }  // namespace zkclient

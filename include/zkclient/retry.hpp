@@ -3,11 +3,13 @@
 #include <chrono>
 #include <optional>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient {
 
 /// How reads are repeated after a lost connection. (Writes are never repeated blindly; see ErrorKind::in_doubt.)
 /// One budget covers the whole call: its deadline, and `max_attempts`.
-struct RetryPolicy {
+struct ZKRECIPES_API RetryPolicy {
   std::chrono::milliseconds initial{50};  ///< Pause before the second attempt.
   std::chrono::milliseconds max{2000};    ///< No pause is longer.
   double multiplier = 2.0;

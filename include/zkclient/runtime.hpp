@@ -3,6 +3,8 @@
 #include <functional>
 #include <memory>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient {
 
 namespace detail {
@@ -31,7 +33,7 @@ struct RuntimeOptions {
 /// threads (it only detaches them when it runs inside a handler).
 /// Errors: the constructor throws Error (Errc::library_conflict) in a process that also loaded libzookeeper_mt,
 /// which exports the same symbols as the library that is used here.
-class Runtime {
+class ZKRECIPES_API Runtime {
  public:
   explicit Runtime(RuntimeOptions options = {});
   ~Runtime();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <zkclient/clock.hpp>
+#include <zkclient/export.hpp>
 
 namespace zkclient {
 
@@ -31,7 +32,7 @@ class SessionState;
 /// start again at `connecting`.
 enum class ConnectionState { connecting, connected, suspended, lost, closed };
 
-const char* to_string(ConnectionState state) noexcept;
+ZKRECIPES_API const char* to_string(ConnectionState state) noexcept;
 
 /// Identity and secret of a session; enough to resume it from another client.
 struct SessionCredentials {
@@ -43,7 +44,7 @@ struct SessionCredentials {
 /// lease holds the session it belongs to. A cheap handle; copies share the session.
 ///
 /// Thread safety: every member may be called from any thread; none blocks.
-class Session {
+class ZKRECIPES_API Session {
  public:
   explicit Session(std::shared_ptr<const detail::SessionState> state) : state_(std::move(state)) {}
 

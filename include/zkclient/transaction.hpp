@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include <zkclient/export.hpp>
 #include <zkclient/path.hpp>
 #include <zkclient/session.hpp>
 #include <zkclient/types.hpp>
@@ -25,7 +26,7 @@ struct Check {
 /// `parents` and `protection`, none of which the C client can do inside a transaction; invalid_acl. An empty or too
 /// large transaction is refused when committed. Created nodes come back with their path only, without a Stat.
 /// Thread safety: a value type.
-class Transaction {
+class ZKRECIPES_API Transaction {
  public:
   struct Create {
     Path path;

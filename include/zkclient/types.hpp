@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient {
 
 /// The server's record of a node. Identity of a node = `czxid`, of its data = `mzxid`, of its list of children
@@ -62,11 +64,11 @@ struct NodeAcl {
 };
 
 /// Why no server accepts the list, nullptr if there is no such reason.
-const char* acl_defect(const AclList& acl) noexcept;
+ZKRECIPES_API const char* acl_defect(const AclList& acl) noexcept;
 
-AclList open_acl();         ///< Everybody may do everything (the default).
-AclList read_only_acl();    ///< Everybody may read.
-AclList creator_all_acl();  ///< Only the identities authenticated on the creating session.
+ZKRECIPES_API AclList open_acl();         ///< Everybody may do everything (the default).
+ZKRECIPES_API AclList read_only_acl();    ///< Everybody may read.
+ZKRECIPES_API AclList creator_all_acl();  ///< Only the identities authenticated on the creating session.
 
 enum class CreateMode {
   persistent,

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include <zkclient/export.hpp>
 #include <zkclient/function.hpp>
 
 namespace zkclient {
@@ -22,7 +23,7 @@ enum class WatchEventType {
   closed,        ///< The client was closed.
 };
 
-const char* to_string(WatchEventType type) noexcept;
+ZKRECIPES_API const char* to_string(WatchEventType type) noexcept;
 
 /// How a watch ended.
 struct WatchEvent {
@@ -39,7 +40,7 @@ using WatchHandler = UniqueFunction<void(const WatchEvent&)>;
 /// who watches the node, the server is told about a second later.
 ///
 /// Thread safety: distinct objects are independent; the handler may drop its own watch.
-class [[nodiscard]] Watch {
+class ZKRECIPES_API [[nodiscard]] Watch {
  public:
   Watch() noexcept = default;
   explicit Watch(std::shared_ptr<detail::WatchState> state) noexcept : state_(std::move(state)) {}
@@ -63,7 +64,7 @@ struct Watched {
 
 /// Keeps a listener registered; dropping it ends the subscription. After the destructor returned the listener
 /// does not run any more, unless the destructor was called by the listener itself.
-class [[nodiscard]] Subscription {
+class ZKRECIPES_API [[nodiscard]] Subscription {
  public:
   Subscription() noexcept = default;
   explicit Subscription(std::shared_ptr<detail::SubscriptionState> state) noexcept : state_(std::move(state)) {}

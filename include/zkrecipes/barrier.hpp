@@ -8,6 +8,7 @@
 #include <string>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/wait_options.hpp>
 
@@ -56,7 +57,7 @@ struct BarrierState {
 /// A barrier that is lowered and raised again at once may let a waiter through, or not.
 ///
 /// Thread safety: all members. The object keeps its client open.
-class Barrier {
+class ZKRECIPES_API Barrier {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (the path is the root).
   Barrier(zkclient::Client client, zkclient::Path path, BarrierOptions options = {});

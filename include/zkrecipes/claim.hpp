@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <zkclient/export.hpp>
 #include <zkclient/result.hpp>
 #include <zkclient/types.hpp>
 
@@ -23,7 +24,7 @@ class ClaimState;
 /// It keeps neither its queue nor its client open: it is lost when the last Client, or the last recipe with one, goes.
 ///
 /// Thread safety: const members from any thread; moving, committing and giving back like any other object.
-class [[nodiscard]] Claim {
+class ZKRECIPES_API [[nodiscard]] Claim {
  public:
   /// An empty claim: valid() is false, commit() and give_back() fail with not_held.
   Claim() noexcept;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/wait_options.hpp>
 
@@ -73,7 +74,7 @@ struct Round {
 ///
 /// Thread safety: all members; a second enter() while the first one runs, or inside, is an error (would_deadlock). The
 /// object keeps its client open.
-class DoubleBarrier {
+class ZKRECIPES_API DoubleBarrier {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (members < 1 or > 1000, the path is the root).
   DoubleBarrier(zkclient::Client client, zkclient::Path path, int members, DoubleBarrierOptions options = {});

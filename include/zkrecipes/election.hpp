@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/lease.hpp>
@@ -39,7 +40,7 @@ struct LeaderCondition {
 };
 
 /// A Lease on the leadership. See Lease for loss, fencing and release (= resign).
-class [[nodiscard]] Leadership : public Lease {
+class ZKRECIPES_API [[nodiscard]] Leadership : public Lease {
  public:
   using Lease::Lease;
 
@@ -62,7 +63,7 @@ class [[nodiscard]] Leadership : public Lease {
 ///
 /// Thread safety: all members. The object keeps its client open; a Leadership does not. A moved-from object may only be
 /// destroyed or assigned to.
-class Election {
+class ZKRECIPES_API Election {
  public:
   /// Waits until this candidate leads, for ever unless `call` has a deadline or a stop token; also for the server to
   /// come up. Errors: see the table of the derived class, and those common to all operations of Client; cancelled also

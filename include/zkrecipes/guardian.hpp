@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 namespace zkrecipes {
 
@@ -41,7 +42,7 @@ struct GuardianOptions {
 /// no server answers the helper    it tries each of them, again and again, for one session timeout; then it ends
 ///
 /// Thread safety: distinct objects are independent.
-class Guardian {
+class ZKRECIPES_API Guardian {
  public:
   /// Starts the helper; does not wait for it. `servers` is where the helper will close the session: the list that the
   /// client was made with. Errors: system_error, invalid_argument (a malformed list).

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include <zkclient/export.hpp>
 #include <zkclient/types.hpp>
 
 namespace zkrecipes {
@@ -13,7 +14,7 @@ namespace zkrecipes {
 /// Curator and stock kazoo do not see each other on one path, whatever this library does.
 ///
 /// Thread safety: a value type.
-class Layout {
+class ZKRECIPES_API Layout {
  public:
   /// `_c_<uuid>-lock-<sequence>` below a container node: Apache Curator's InterProcessMutex and LeaderLatch.
   /// Readers are `_c_<uuid>-__READ__<sequence>` and writers `_c_<uuid>-__WRIT__<sequence>`.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/election.hpp>
 #include <zkrecipes/layout.hpp>
@@ -49,7 +50,7 @@ struct LeaderElectionOptions {
 ///
 /// A path belongs to one election: its data is overwritten, and other recipes' nodes there are ignored, or taken for
 /// candidates.
-class LeaderElection : public Election {
+class ZKRECIPES_API LeaderElection : public Election {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty).
   LeaderElection(zkclient::Client client, zkclient::Path path, LeaderElectionOptions options = {});

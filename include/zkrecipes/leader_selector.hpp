@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/election.hpp>
 #include <zkrecipes/layout.hpp>
@@ -21,7 +22,7 @@ class SelectorTerm;
 }
 
 /// What a LeaderSelector's task holds while it runs: a Leadership, which goes when the task returns.
-class [[nodiscard]] SelectedLeadership : public Leadership {
+class ZKRECIPES_API [[nodiscard]] SelectedLeadership : public Leadership {
  public:
   explicit SelectedLeadership(std::shared_ptr<detail::SelectorTerm> term);  ///< For LeaderSelector.
 
@@ -81,7 +82,7 @@ struct LeaderSelectorOptions {
 ///
 /// Thread safety: all members, also from the task and from on_error; but a callback of the task's stop token must not wait
 /// for the task, and so must not close or destroy the selector.
-class LeaderSelector {
+class ZKRECIPES_API LeaderSelector {
  public:
   using Task = std::function<void(std::stop_token stop, SelectedLeadership& leadership)>;
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include <zkclient/clock.hpp>
+#include <zkclient/export.hpp>
 #include <zkclient/path.hpp>
 #include <zkclient/result.hpp>
 #include <zkclient/session.hpp>
@@ -35,7 +36,7 @@ struct FencingToken {
 /// released   given back; the node is gone
 enum class LeaseState { held, uncertain, lost, releasing, released };
 
-const char* to_string(LeaseState state) noexcept;
+ZKRECIPES_API const char* to_string(LeaseState state) noexcept;
 
 /// What every exclusive recipe returns: proof of a holding, and the signal of its loss. Move-only; the destructor
 /// gives it back without waiting and never throws.
@@ -46,7 +47,7 @@ const char* to_string(LeaseState state) noexcept;
 /// it before it notices: give token() to what you protect, or put guard() into your transactions.
 ///
 /// Thread safety: const members from any thread; moving and releasing like any other object.
-class [[nodiscard]] Lease {
+class ZKRECIPES_API [[nodiscard]] Lease {
  public:
   /// An empty lease: state() is released, every other query fails closed.
   Lease() noexcept = default;

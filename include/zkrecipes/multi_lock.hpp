@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/mutex.hpp>
@@ -22,7 +23,7 @@ namespace zkrecipes {
 /// without waiting.
 ///
 /// Thread safety: const members from any thread; moving and releasing like any other object.
-class [[nodiscard]] MultiLease {
+class ZKRECIPES_API [[nodiscard]] MultiLease {
  public:
   MultiLease() noexcept;
   explicit MultiLease(std::vector<Lease> leases);
@@ -82,7 +83,7 @@ class [[nodiscard]] MultiLease {
 ///
 /// The locks must outlive this object, which keeps pointers to them.
 /// Thread safety: acquiring from any thread; not add().
-class MultiLock {
+class ZKRECIPES_API MultiLock {
  public:
   MultiLock() = default;
 

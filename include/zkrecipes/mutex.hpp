@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/layout.hpp>
@@ -66,7 +67,7 @@ struct MutexOptions {
 ///
 /// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
 /// The object keeps its client open; a Lease does not, and is lost when the last Client (or Mutex) goes.
-class Mutex {
+class ZKRECIPES_API Mutex {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty).
   Mutex(zkclient::Client client, zkclient::Path path, MutexOptions options = {});

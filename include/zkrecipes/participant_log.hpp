@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <zkclient/export.hpp>
+
 namespace zkrecipes {
 
 /// What a participant of a two-phase commit writes down, in this order.
@@ -23,8 +25,8 @@ enum class LogEntry : std::uint8_t {
 /// How far a participant is with a transaction, as its log tells.
 enum class LogState : std::uint8_t { none, begun, ready, committed, aborted, applied };
 
-const char* to_string(LogEntry entry) noexcept;
-const char* to_string(LogState state) noexcept;
+ZKRECIPES_API const char* to_string(LogEntry entry) noexcept;
+ZKRECIPES_API const char* to_string(LogState state) noexcept;
 
 /// The legal transitions, all others are refused:
 ///
@@ -35,7 +37,7 @@ const char* to_string(LogState state) noexcept;
 ///   begun      abort    aborted    applied    end      none
 ///   ready      commit   committed
 ///   ready      abort    aborted
-std::optional<LogState> advance(LogState from, LogEntry entry) noexcept;
+ZKRECIPES_API std::optional<LogState> advance(LogState from, LogEntry entry) noexcept;
 
 struct LoggedTransaction {
   std::string id;
@@ -48,7 +50,7 @@ struct LoggedTransaction {
 ///
 /// Every member may throw; a participant whose log has failed stops serving, and takes up its transactions when it
 /// serves again. Called on the callback executor, never by two threads at once.
-class ParticipantLog {
+class ZKRECIPES_API ParticipantLog {
  public:
   virtual ~ParticipantLog() = default;
   /// Names this log for ever; two logs never share it. Tells a participant that was restarted from another one that
@@ -83,7 +85,7 @@ struct FileLogOptions {
 /// process (the lock is held while the object lives); Errc::invalid_argument: an illegal transition, an id that is too
 /// long.
 /// Thread safety: none; the participant that it is given to uses it from one thread at a time.
-class FileLog final : public ParticipantLog {
+class ZKRECIPES_API FileLog final : public ParticipantLog {
  public:
   /// Opens or creates it; the folder must exist.
   explicit FileLog(std::filesystem::path file, FileLogOptions options = {});

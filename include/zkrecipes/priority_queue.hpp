@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/queue.hpp>
 
@@ -25,7 +26,7 @@ namespace zkrecipes {
 /// round trip that all the calls waiting at the time share). For that reason nothing is claimed ahead.
 ///
 /// Thread safety: all members. The object keeps its client open; a Claim does not.
-class PriorityQueue : public QueueBase {
+class ZKRECIPES_API PriorityQueue : public QueueBase {
  public:
   /// No I/O. Errors: as Queue, and invalid_argument for a layout without priorities, or a prefetch.
   PriorityQueue(zkclient::Client client, zkclient::Path path, QueueOptions options = {});

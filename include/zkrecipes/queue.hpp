@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/claim.hpp>
 #include <zkrecipes/queue_layout.hpp>
@@ -47,7 +48,7 @@ struct QueueItem {
 };
 
 /// What Queue and PriorityQueue have in common: everything but push.
-class QueueBase {
+class ZKRECIPES_API QueueBase {
  public:
   /// Takes the first item out of the queue (beside other consumers: one of the first ones, so that they do not all meet
   /// at one); waits for one, for ever unless `call` has a deadline or a stop token. At most once: if this process dies
@@ -151,7 +152,7 @@ class QueueBase {
 /// A path belongs to one recipe. ZooKeeper is not made for large queues; docs/queues.md says when to use another one.
 ///
 /// Thread safety: all members. The object keeps its client open; a Claim does not.
-class Queue : public QueueBase {
+class ZKRECIPES_API Queue : public QueueBase {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (options, or the path is the root).
   Queue(zkclient::Client client, zkclient::Path path, QueueOptions options = {});

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/mutex.hpp>
@@ -32,7 +33,7 @@ namespace zkrecipes {
 /// everything else                          as in Mutex
 ///
 /// Thread safety: all members.
-class RecursiveMutex {
+class ZKRECIPES_API RecursiveMutex {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty).
   RecursiveMutex(zkclient::Client client, zkclient::Path path, MutexOptions options = {});

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 /// Asking others to give a lock back. Source: "Revocable Shared Locks" in ZooKeeper's recipes; the request is written as
 /// Apache Curator's Revoker does it, so that its holders understand it, and holders of this library understand both.
@@ -36,7 +37,7 @@ enum class RevokeOutcome {
   broken,     ///< The grace time passed, and the node was deleted.
 };
 
-const char* to_string(RevokeOutcome outcome) noexcept;
+ZKRECIPES_API const char* to_string(RevokeOutcome outcome) noexcept;
 
 struct RevokeOptions {
   /// Waits for that long, and then deletes the node: its holder loses the lease (Lease::lost()), whatever it is doing.
@@ -49,19 +50,21 @@ struct RevokeOptions {
 /// Blocks for a few round trips, and for up to break_after. Any client may ask. Errors: see the table, invalid_argument
 /// (a negative time, not a contender's node), and those common to all operations of Client.
 /// Thread safety: this and all below may be called from any thread.
-RevokeOutcome revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options = {},
-                     const zkclient::CallOptions& call = {});
+ZKRECIPES_API RevokeOutcome revoke(const zkclient::Client& client, const zkclient::Path& node,
+                                   const RevokeOptions& options = {}, const zkclient::CallOptions& call = {});
 /// The same; `handler` is called exactly once, on the callback executor.
-void async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
-                  zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call = {});
+ZKRECIPES_API void async_revoke(const zkclient::Client& client, const zkclient::Path& node,
+                                const RevokeOptions& options, zkclient::Handler<RevokeOutcome> handler,
+                                const zkclient::CallOptions& call = {});
 
 /// Asks all who hold at the path of a Mutex, UnfairMutex, RecursiveMutex or SharedMutex now (of a Semaphore: at its path
 /// followed by "/leases"; the one who is next may be among them). The mildest outcome that is true of all of them;
 /// `released` when nobody holds. Children that are not ephemeral are passed over: `lock` may be the directory of another
 /// lock.
-RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path,
-                             const RevokeOptions& options = {}, const zkclient::CallOptions& call = {});
-void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
-                          zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& call = {});
+ZKRECIPES_API RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path,
+                                           const RevokeOptions& options = {}, const zkclient::CallOptions& call = {});
+ZKRECIPES_API void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path,
+                                        const RevokeOptions& options, zkclient::Handler<RevokeOutcome> handler,
+                                        const zkclient::CallOptions& call = {});
 
 }  // namespace zkrecipes

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/lease.hpp>
@@ -63,7 +64,7 @@ struct SemaphoreOptions {
 /// Every child of `leases` counts, whatever its name.
 ///
 /// Thread safety: all members. The object keeps its client open; a Lease does not.
-class Semaphore {
+class ZKRECIPES_API Semaphore {
  public:
   /// With a constant N >= 1. No I/O. Errors: invalid_acl (the list is empty), invalid_argument.
   Semaphore(zkclient::Client client, zkclient::Path path, int leases, SemaphoreOptions options = {});

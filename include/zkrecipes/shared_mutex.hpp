@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/layout.hpp>
@@ -72,7 +73,7 @@ struct SharedMutexOptions {
 ///
 /// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
 /// The object keeps its client open; a Lease does not, and is lost when the last Client (or SharedMutex) goes.
-class SharedMutex {
+class ZKRECIPES_API SharedMutex {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty).
   SharedMutex(zkclient::Client client, zkclient::Path path, SharedMutexOptions options = {});

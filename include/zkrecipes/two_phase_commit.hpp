@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/participant_log.hpp>
 
@@ -137,7 +138,7 @@ struct CommitCoordinatorOptions {
 
 /// Runs transactions, any number at once. See the top of the file.
 /// Thread safety: all members.
-class CommitCoordinator {
+class ZKRECIPES_API CommitCoordinator {
  public:
   /// No I/O. Errors: invalid_acl, invalid_argument.
   CommitCoordinator(zkclient::Client client, zkclient::Path path, CommitCoordinatorOptions options = {});
@@ -217,7 +218,7 @@ struct CommitParticipantOptions {
 
 /// Takes part in transactions under one name. See the top of the file.
 /// Thread safety: all members; the log is used by serve() and, while that does not run, by resolve() and in_doubt().
-class CommitParticipant {
+class ZKRECIPES_API CommitParticipant {
  public:
   /// No I/O. `log` must not be used by anybody else. Errors: invalid_acl, invalid_argument (the name, the log, a time).
   CommitParticipant(zkclient::Client client, zkclient::Path path, std::string name, std::shared_ptr<ParticipantLog> log,

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/election.hpp>
 
@@ -46,7 +47,7 @@ struct UnfairLeaderElectionOptions {
 /// candidates() sees the leader only: those who wait have no node.
 ///
 /// A path belongs to one election: its data is overwritten.
-class UnfairLeaderElection : public Election {
+class ZKRECIPES_API UnfairLeaderElection : public Election {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty).
   UnfairLeaderElection(zkclient::Client client, zkclient::Path path, UnfairLeaderElectionOptions options = {});

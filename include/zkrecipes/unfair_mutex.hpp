@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/lease.hpp>
@@ -58,7 +59,7 @@ struct UnfairMutexOptions {
 ///
 /// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
 /// The object keeps its client open; a Lease does not, and is lost when the last Client (or UnfairMutex) goes.
-class UnfairMutex {
+class ZKRECIPES_API UnfairMutex {
  public:
   /// No I/O. Errors: invalid_acl (the list is empty).
   UnfairMutex(zkclient::Client client, zkclient::Path path, UnfairMutexOptions options = {});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <zkclient/export.hpp>
 #include <zktesting/server.hpp>
 
 namespace zktesting {
@@ -42,7 +43,7 @@ enum class Isolation {
 /// Servers are numbered from 0; server i has the ZooKeeper id i + 1. Nothing outlives the object or
 /// the process, see `Server`. Thread safety: as `Server`. Every failure is an `Error`; a number
 /// that is not less than size() is one.
-class Ensemble {
+class ZKRECIPES_API Ensemble {
  public:
   /// Starts all the servers and returns when each of them serves reads and writes: about 1.5 s. An
   /// ensemble that does not get there in 10 s is thrown away and started again (20 s, then 30 s):

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include <zkclient/export.hpp>
 #include <zktesting/server.hpp>
 
 namespace zktesting {
@@ -10,14 +11,14 @@ namespace zktesting {
 /// The value of ZKRECIPES_SERVER ("host:port[,...]"): a ZooKeeper that somebody else runs and that
 /// tests shall use. Nothing if it is unset or empty. Not to be called while another thread changes
 /// the environment.
-[[nodiscard]] std::optional<std::string> external_server();
+[[nodiscard]] ZKRECIPES_API std::optional<std::string> external_server();
 
 /// The server that the tests of one process share: the external one if there is one, else a
 /// `Server` of our own, started at the first use. Tests that share it keep below a root node of
 /// their own.
 ///
 /// Thread-safe.
-class SharedServer {
+class ZKRECIPES_API SharedServer {
  public:
   /// The one of this process; it ends with the process. Throws `Error` if the server does not
   /// start; the next call tries again.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <zkclient/export.hpp>
 #include <zktesting/error.hpp>
 
 namespace zktesting {
@@ -21,7 +22,7 @@ namespace zktesting {
 /// Throws `Error`: the password is not 16 bytes, no server answers, there is no such session (never
 /// was, already over, or wrong password), or `timeout` passes; then the session may be alive.
 /// Blocks for a few milliseconds. Thread-safe.
-void expire(std::string_view connect_string, std::int64_t session_id, std::string_view password,
-            std::chrono::milliseconds timeout = std::chrono::seconds(10));
+ZKRECIPES_API void expire(std::string_view connect_string, std::int64_t session_id, std::string_view password,
+                          std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
 }  // namespace zktesting

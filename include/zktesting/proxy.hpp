@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <zkclient/export.hpp>
 #include <zktesting/error.hpp>
 
 namespace zktesting {
@@ -47,7 +48,7 @@ enum class RequestType : std::int32_t {
 };
 
 /// A fault that was armed. Copies stand for the same fault; it stays armed when they are gone.
-class Fault {
+class ZKRECIPES_API Fault {
  public:
   /// Waits until the fault has happened (and the connection is cut, if it does that). False: not within `timeout`.
   [[nodiscard]] bool wait(std::chrono::milliseconds timeout) const;
@@ -63,7 +64,7 @@ class Fault {
 };
 
 /// A reply that is held back, together with all that follows it on the same connection.
-class [[nodiscard]] HeldReply {
+class ZKRECIPES_API [[nodiscard]] HeldReply {
  public:
   HeldReply(HeldReply&&) noexcept = default;
   HeldReply& operator=(HeldReply&& other) noexcept;
@@ -95,7 +96,7 @@ struct ProxyOptions {
 /// Every verb concerns all the connections of this proxy, and has taken effect when it returns. One
 /// thread per proxy. Thread safety: every member may be called from any thread. Every failure is an
 /// `Error`.
-class Proxy {
+class ZKRECIPES_API Proxy {
  public:
   /// Listens; `target` is "host:port" (IPv4 or a name; looked up once). The target need not be up:
   /// each new connection tries it, and is reset if it refuses.

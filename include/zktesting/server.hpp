@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <zkclient/export.hpp>
 #include <zktesting/error.hpp>
 
 namespace zktesting {
@@ -59,7 +60,7 @@ struct ServerOptions {
 ///
 /// Thread safety: every member may be called from any thread; calls that change the state of the
 /// process wait for each other. Every failure is an `Error`.
-class Server {
+class ZKRECIPES_API Server {
  public:
   /// Starts the server and returns when it serves. Blocks for about 0.5 s. Throws `Error`, with the
   /// end of the server's log in it, if it does not serve; nothing is left behind then.

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include <zkclient/export.hpp>
 #include <zkclient/function.hpp>
 
 #include "zkclient/detail/loop/event_loop.hpp"
@@ -33,7 +34,7 @@ enum class LoopPause { errand, pass_on, end };
 ///
 /// `on_backlog` is called, never under the lock, when a task has to wait; its owner then calls `relieve` every few
 /// milliseconds for as long as that returns true.
-class CallbackPool {
+class ZKRECIPES_INTERNAL_API CallbackPool {
  public:
   /// Runs the event loop until it ends, or until a task was scheduled that is for its thread to run.
   using RunLoop = std::function<LoopPause()>;
@@ -65,7 +66,7 @@ class CallbackPool {
 };
 
 /// All the handlers of one client: counts them, so that closing the client can wait for them.
-class CallbackGroup : public std::enable_shared_from_this<CallbackGroup> {
+class ZKRECIPES_INTERNAL_API CallbackGroup : public std::enable_shared_from_this<CallbackGroup> {
  public:
   using Schedule = std::function<void(Task task, bool urgent)>;
   /// `foreign_executor`: nobody knows how many threads it has.
@@ -90,7 +91,7 @@ class CallbackGroup : public std::enable_shared_from_this<CallbackGroup> {
 };
 
 /// Tasks that never overlap and keep their order: one per subscription, so that a slow listener delays only itself.
-class SerialQueue : public std::enable_shared_from_this<SerialQueue> {
+class ZKRECIPES_INTERNAL_API SerialQueue : public std::enable_shared_from_this<SerialQueue> {
  public:
   explicit SerialQueue(std::shared_ptr<CallbackGroup> group) : group_(std::move(group)) {}
 

@@ -9,6 +9,8 @@
 #include <stop_token>
 #include <utility>
 
+#include <zkclient/export.hpp>
+
 #include "zkclient/detail/core.hpp"
 
 /// How calls from the outside get onto the loop and back, in their blocking and their asynchronous form.
@@ -47,7 +49,7 @@ template <typename T>
 using Work = UniqueFunction<Awaitable<Result<T>>(Call)>;
 
 /// What ended because the time was over says why, if there is no connection.
-Error with_trouble(const ClientCore& core, Error error);
+ZKRECIPES_INTERNAL_API Error with_trouble(const ClientCore& core, Error error);
 
 /// Runs `work` on the loop, with the caller's deadline and stop token; `done` gets its result once, on the loop. An Error
 /// that `work` throws is its result; any other exception leaves open how far it came.

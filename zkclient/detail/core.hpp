@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
 
 #include "zkclient/detail/armed_watches.hpp"
 #include "zkclient/detail/handle.hpp"
@@ -30,7 +31,7 @@ namespace zkclient::detail {
 class ClientCore;
 
 /// What a call takes of the client's limits, until this goes. Any thread.
-class Admission {
+class ZKRECIPES_INTERNAL_API Admission {
  public:
   Admission() noexcept = default;
   Admission(std::shared_ptr<ClientCore> core, std::size_t bytes);
@@ -51,7 +52,7 @@ struct Call {
 };
 
 /// A one-shot watch for code on the loop; dropping it removes it.
-class LoopWatch {
+class ZKRECIPES_INTERNAL_API LoopWatch {
  public:
   LoopWatch(std::shared_ptr<ClientCore> core, WatchRegistry::Kind kind, WatchRegistry::Callback callback)
       : core_(std::move(core)), kind_(kind), callback_(std::move(callback)) {}
@@ -71,7 +72,7 @@ class LoopWatch {
 
 /// A Client's engine. One session at a time; when it is lost, the next one. Everything but the members that say
 /// otherwise belongs to the loop thread, so nothing here is locked.
-class ClientCore : public std::enable_shared_from_this<ClientCore> {
+class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<ClientCore> {
  public:
   static std::shared_ptr<ClientCore> start(std::shared_ptr<Loop> loop, std::string_view hosts, ClientOptions options);
   ~ClientCore();
@@ -297,9 +298,9 @@ class SubscriptionState {
 };
 
 /// A request for `path` of the given type, with nothing else set.
-Request make_request(OpType type, std::string path);
+ZKRECIPES_INTERNAL_API Request make_request(OpType type, std::string path);
 
-std::string parent_of(const std::string& path);
+ZKRECIPES_INTERNAL_API std::string parent_of(const std::string& path);
 std::string child_of(const std::string& parent, const std::string& name);
 
 /// The kind of watch that a read arms.

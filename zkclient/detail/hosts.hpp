@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <zkclient/export.hpp>
+
 namespace zkclient::detail {
 
 struct Host {
@@ -17,7 +19,7 @@ struct Host {
 };
 
 /// Parses "host[:port],..."; IPv6 addresses stand in brackets. Throws Error (invalid_argument).
-std::vector<Host> parse_hosts(std::string_view text);
+ZKRECIPES_INTERNAL_API std::vector<Host> parse_hosts(std::string_view text);
 
 /// "name:port", with brackets around an IPv6 address.
 std::string to_string(const Host& host);

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <zkclient/export.hpp>
+
 #include "zkclient/detail/lease_clock.hpp"
 #include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/request.hpp"
@@ -21,7 +23,7 @@ namespace zkclient::detail {
 /// of the held nodes: committed by the quorum, changes nothing, fails when a node is gone), and declares all of them lost
 /// the instant its lease clock runs out. The session goes on: what is acquired later rests on a proof of its own. Lives on
 /// the loop thread.
-class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
+class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
  public:
   using HoldId = std::uint64_t;
   using TimePoint = BootClock::time_point;

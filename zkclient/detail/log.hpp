@@ -4,15 +4,16 @@
 #include <string>
 #include <string_view>
 
+#include <zkclient/export.hpp>
 #include <zkclient/log.hpp>
 
 namespace zkclient::detail {
 
 /// Whether a message of this level is wanted; ask before you compose it.
-bool log_enabled(LogLevel level) noexcept;
+ZKRECIPES_INTERNAL_API bool log_enabled(LogLevel level) noexcept;
 
 /// Hands a message to the handler; from the loop thread by way of the callback executor, else at once.
-void log(LogLevel level, std::string message);
+ZKRECIPES_INTERNAL_API void log(LogLevel level, std::string message);
 
 /// Calls the handler, here and now.
 void deliver_log(LogLevel level, std::string_view message) noexcept;

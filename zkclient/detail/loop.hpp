@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <zkclient/error.hpp>
+#include <zkclient/export.hpp>
 #include <zkclient/log.hpp>
 #include <zkclient/runtime.hpp>
 
@@ -22,7 +23,7 @@ struct LogBacklog;
 /// The event loop, in which every handle, watch, timer and recipe of every client of a Runtime lives. One thread at a
 /// time runs it ("the loop thread"), not always the same (see CallbackPool). Nothing there takes a lock that user code
 /// can hold, and nothing there waits.
-class Loop : public std::enable_shared_from_this<Loop> {
+class ZKRECIPES_INTERNAL_API Loop : public std::enable_shared_from_this<Loop> {
  public:
   static std::shared_ptr<Loop> start(RuntimeOptions options);
   ~Loop();

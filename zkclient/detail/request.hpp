@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <zkclient/error.hpp>
+#include <zkclient/export.hpp>
 #include <zkclient/function.hpp>
 #include <zkclient/reconfig.hpp>
 #include <zkclient/transaction.hpp>
@@ -54,7 +55,7 @@ struct Credential {
 };
 
 /// One request to the server. Paths are full: the client's prefix is already in front.
-struct Request {
+struct ZKRECIPES_INTERNAL_API Request {
   OpType type = OpType::get;
   std::string path;
   std::optional<std::string> data = {};
@@ -115,7 +116,7 @@ constexpr bool is_loss(int code) noexcept {
 /// Not about one operation of a transaction, but about the request.
 constexpr bool is_of_request(int code) noexcept { return code > -100 || code == throttled; }
 /// What a definite answer of the server means.
-Errc to_errc(int code) noexcept;
+ZKRECIPES_INTERNAL_API Errc to_errc(int code) noexcept;
 }  // namespace rc
 
 /// What came back. `error` is set when the operation failed, for whatever reason; the rest depends on the type.
@@ -143,7 +144,7 @@ struct Reply {
 };
 
 /// One call on its way: made by ClientCore, carried by Handle. Lives on the loop thread.
-class Op : public std::enable_shared_from_this<Op> {
+class ZKRECIPES_INTERNAL_API Op : public std::enable_shared_from_this<Op> {
  public:
   using Done = UniqueFunction<void(Reply)>;
   using TimePoint = std::chrono::steady_clock::time_point;

@@ -7,6 +7,8 @@
 #include <source_location>
 #include <utility>
 
+#include <zkclient/export.hpp>
+
 /// The coroutine type of everything that runs on the event loop.
 ///
 /// A coroutine starts when it is awaited, and runs inside that call until it waits for the first time. If it ends there, the
@@ -18,13 +20,13 @@ namespace zkclient::detail {
 namespace coroutine {
 
 /// Lets a suspended coroutine go on, soon, on the loop that this thread runs.
-void resume_later(std::coroutine_handle<> suspended);
+ZKRECIPES_INTERNAL_API void resume_later(std::coroutine_handle<> suspended);
 
 /// Frames that exist now, in the whole process. For tests.
 std::size_t frames() noexcept;
 
-void* allocate_frame(std::size_t size);
-void free_frame(void* frame, std::size_t size) noexcept;
+ZKRECIPES_INTERNAL_API void* allocate_frame(std::size_t size);
+ZKRECIPES_INTERNAL_API void free_frame(void* frame, std::size_t size) noexcept;
 
 /// A coroutine that nobody awaits let an exception escape: says so, and ends the process.
 [[noreturn]] void die(const std::source_location& where) noexcept;
@@ -134,6 +136,7 @@ struct Root {
 
 /// Runs a coroutine that nobody awaits, on the loop thread, from here until it waits for the first time. An exception that
 /// escapes from it ends the process, and names the function that called this.
-void spawn(Awaitable<void> coroutine, const std::source_location& from = std::source_location::current());
+ZKRECIPES_INTERNAL_API void spawn(Awaitable<void> coroutine,
+                                  const std::source_location& from = std::source_location::current());
 
 }  // namespace zkclient::detail

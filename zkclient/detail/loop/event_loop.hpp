@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <zkclient/clock.hpp>
+#include <zkclient/export.hpp>
 #include <zkclient/function.hpp>
 
 #include "zkclient/detail/loop/timer_queue.hpp"
@@ -26,7 +27,7 @@ class Descriptor;
 /// runs it; all members belong to that thread, unless they say otherwise. It lives on epoll; timers on the steady clock
 /// are epoll's own timeout, so they are up to a millisecond late; those on the clock of leases have a timerfd, because
 /// no other way to wait counts the time of a suspended machine.
-class EventLoop {
+class ZKRECIPES_INTERNAL_API EventLoop {
  public:
   /// Errors: system_error (no descriptors).
   EventLoop();
