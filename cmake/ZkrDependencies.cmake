@@ -14,8 +14,9 @@ endif()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
+# The libraries do without Boost. The opt-in headers for Asio need it, and with them the tests and the examples.
 find_package(Boost 1.81 QUIET)
-if(NOT TARGET Boost::headers)
+if(NOT TARGET Boost::headers AND (ZKRECIPES_BUILD_TESTS OR ZKRECIPES_BUILD_EXAMPLES))
   message(FATAL_ERROR "Boost 1.81 or newer was not found (headers only).\n"
                       "Debian 12: apt-get install libboost1.81-dev, or run scripts/setup.sh")
 endif()

@@ -4,9 +4,14 @@
 #   find_package(zkrecipes COMPONENTS asio)
 # Changes here also concern zkrecipesConfig.cmake.in.
 
-foreach(component IN ITEMS asio format)
-  add_library(zkrecipes_${component} INTERFACE)
-  add_library(zkrecipes::${component} ALIAS zkrecipes_${component})
-endforeach()
-target_link_libraries(zkrecipes_asio INTERFACE zkclient Boost::headers)
-target_link_libraries(zkrecipes_format INTERFACE zkclient fmt::fmt)
+# zkr_add_opt_in(<component> <lib>)
+function(zkr_add_opt_in component lib)
+  if(TARGET ${lib})
+    add_library(zkrecipes_${component} INTERFACE)
+    add_library(zkrecipes::${component} ALIAS zkrecipes_${component})
+    target_link_libraries(zkrecipes_${component} INTERFACE zkclient ${lib})
+  endif()
+endfunction()
+
+zkr_add_opt_in(asio Boost::headers)
+zkr_add_opt_in(format fmt::fmt)

@@ -7,12 +7,9 @@ if(ZKRECIPES_WERROR)
   target_compile_options(zkr_build_flags INTERFACE -Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # g++ 12 takes Asio's coroutine frames for mismatched: operator new is inlined, operator delete is not.
-  # With -O3 it warns of overlaps inside std::string's operator+.
-  target_compile_options(zkr_build_flags INTERFACE -Wno-mismatched-new-delete -Wno-restrict)
+  # With -O3, g++ 12 warns of overlaps inside std::string's operator+.
+  target_compile_options(zkr_build_flags INTERFACE -Wno-restrict)
 endif()
-# Neither g++ 12 nor clang 14 needs a definition for Asio's coroutines.
-target_compile_definitions(zkr_build_flags INTERFACE BOOST_ASIO_NO_DEPRECATED)
 
 if(ZKRECIPES_SANITIZE)
   set(ZKR_SANITIZE_FLAGS "-fsanitize=${ZKRECIPES_SANITIZE}" -fno-sanitize-recover=all
@@ -24,7 +21,8 @@ if(ZKRECIPES_SANITIZE)
   target_compile_options(zkr_build_flags INTERFACE ${ZKR_SANITIZE_FLAGS})
   target_link_options(zkr_build_flags INTERFACE ${ZKR_SANITIZE_FLAGS})
   if(ZKRECIPES_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # ThreadSanitizer does not model Asio's fences; the mutexes around them it does see.
+    # ThreadSanitizer does not model the fences of Asio, which tests and examples use; the mutexes around them it does
+    # see.
     target_compile_options(zkr_build_flags INTERFACE -Wno-tsan)
   endif()
 endif()
@@ -41,12 +39,10 @@ function(zkr_configure_target target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:zkr_build_flags>)
 endfunction()
 
-# zkr_add_library(<name> SOURCES <file>... [PUBLIC <lib>...] [PRIVATE <lib>...]
-#                 [HEADER_ONLY <lib>...])
-# PRIVATE libraries reach consumers of a static library, for linking only. HEADER_ONLY ones are
-# used in our sources and do not reach consumers at all. The installed package follows from these.
+# zkr_add_library(<name> SOURCES <file>... [PUBLIC <lib>...] [PRIVATE <lib>...])
+# PRIVATE libraries reach consumers of a static library, for linking only. The installed package follows from these.
 function(zkr_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE;HEADER_ONLY")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
   add_library(${name} ${arg_SOURCES})
   add_library(zkrecipes::${name} ALIAS ${name})
   zkr_configure_target(${name})
@@ -69,9 +65,6 @@ function(zkr_add_library name)
     ${name}
     PUBLIC ${arg_PUBLIC}
     PRIVATE ${arg_PRIVATE})
-  foreach(lib IN LISTS arg_HEADER_ONLY)
-    target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:${lib}>)
-  endforeach()
   set_property(GLOBAL APPEND PROPERTY ZKR_LIBRARIES ${name})
   set_target_properties(${name} PROPERTIES ZKR_PUBLIC "${arg_PUBLIC}" ZKR_PRIVATE "${arg_PRIVATE}")
 endfunction()

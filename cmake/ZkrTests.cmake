@@ -22,7 +22,7 @@ function(zkr_add_test name)
   endif()
   target_link_libraries(
     ${name}_test PRIVATE ${arg_LIBS} zkrecipes::zkrecipes zkrecipes::zkclient zkrecipes::zktesting
-                         Boost::headers fmt::fmt Threads::Threads)
+                         fmt::fmt Threads::Threads)
 
   add_test(NAME ${name} COMMAND ${name}_test)
   zkr_test_properties(${name} ${arg_LABEL} ${arg_TIMEOUT})
