@@ -17,6 +17,8 @@ namespace {
 
 constexpr const char* committing = "queue commit";
 constexpr const char* returning = "queue give_back";
+constexpr const char* rejecting = "queue reject";
+constexpr std::size_t longest_reason = 4096;
 
 zk::Work<void> commit_work(const ClaimState& state) {
   return [core = state.core(), taken = state.taken()](zk::Call call) { return core->commit(taken, std::move(call)); };
@@ -26,6 +28,22 @@ zk::Work<void> return_work(const ClaimState& state) {
   return [core = state.core(), taken = state.taken()](zk::Call call) {
     return core->give_back(taken, true, std::move(call));
   };
+}
+
+zk::Work<void> reject_work(const ClaimState& state, std::string_view reason) {
+  if (reason.size() > longest_reason) {
+    throw Error(Errc::invalid_argument, rejecting, state.core()->spec().path, "the reason is longer than 4 KiB");
+  }
+  Taken rejected = state.taken();
+  rejected.rejection = std::string(reason);
+  return [core = state.core(), taken = std::move(rejected)](zk::Call call) {
+    return core->give_back(taken, true, std::move(call));
+  };
+}
+
+bool is_ours(const Taken& taken) {
+  const LeaseState now = taken.lease->state();
+  return now == LeaseState::held || now == LeaseState::uncertain;
 }
 
 const ClaimState& require(const std::unique_ptr<ClaimState>& state, const char* operation) {
@@ -42,8 +60,7 @@ void drop(std::unique_ptr<ClaimState> state) noexcept {
       const auto& core = owned->core();
       Taken taken = owned->taken();
       *taken.abandoned = true;
-      const LeaseState now = taken.lease->state();
-      if (now != LeaseState::held && now != LeaseState::uncertain) return;  // Over already.
+      if (!is_ours(taken)) return;  // Over already.
       zk::spawn(QueueCore::give_back_abandoned(core, std::move(taken)));
     });
   } catch (...) {
@@ -77,14 +94,14 @@ const std::string& Claim::node() const noexcept {
   static const std::string none;
   return state_ != nullptr ? state_->taken().key.name : none;
 }
+const std::string& Claim::reason() const noexcept {
+  static const std::string none;
+  return state_ != nullptr ? state_->taken().reason : none;
+}
 std::int32_t Claim::priority() const noexcept { return state_ != nullptr ? state_->taken().key.priority : 0; }
 int Claim::deliveries() const noexcept { return state_ != nullptr ? state_->taken().version : 0; }
 
-bool Claim::valid() const noexcept {
-  if (state_ == nullptr) return false;
-  const LeaseState now = state_->taken().lease->state();
-  return now == LeaseState::held || now == LeaseState::uncertain;
-}
+bool Claim::valid() const noexcept { return state_ != nullptr && is_ours(state_->taken()); }
 std::stop_token Claim::lost() const noexcept {
   return state_ != nullptr ? state_->taken().lease->lost() : std::stop_token();
 }
@@ -106,6 +123,31 @@ void Claim::give_back(const CallOptions& call) {
 void Claim::async_give_back(zkclient::Handler<void> handler, const CallOptions& call) {
   const ClaimState& state = require(state_, returning);
   zk::start_work<void>(state.client(), call, return_work(state), std::move(handler), returning,
+                       state.core()->spec().path);
+}
+
+void Claim::give_back_after(std::chrono::nanoseconds delay) {
+  const ClaimState& state = require(state_, returning);
+  if (!is_ours(state.taken())) {
+    throw Error(Errc::not_held, returning, state.core()->spec().path, "the claim was lost, or ended before");
+  }
+  const auto pause = std::chrono::ceil<std::chrono::milliseconds>(std::max(delay, std::chrono::nanoseconds::zero()));
+  const auto client = state.client();
+  client->loop()->post([owned = std::move(state_), pause] {
+    Taken taken = owned->taken();
+    *taken.abandoned = true;
+    zk::spawn(QueueCore::give_back_later(owned->core(), std::move(taken), pause));
+  });
+}
+
+void Claim::reject(std::string_view reason, const CallOptions& call) {
+  const ClaimState& state = require(state_, rejecting);
+  zk::wait_for_work<void>(state.client(), call, reject_work(state, reason), rejecting, state.core()->spec().path)
+      .value();
+}
+void Claim::async_reject(std::string_view reason, zkclient::Handler<void> handler, const CallOptions& call) {
+  const ClaimState& state = require(state_, rejecting);
+  zk::start_work<void>(state.client(), call, reject_work(state, reason), std::move(handler), rejecting,
                        state.core()->spec().path);
 }
 

@@ -45,6 +45,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_commi
 inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_reject> async_reject;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave> async_leave;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_lower> async_lower;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;

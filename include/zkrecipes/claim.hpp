@@ -1,10 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <zkclient/export.hpp>
@@ -26,7 +28,7 @@ class ClaimState;
 /// Thread safety: const members from any thread; moving, committing and giving back like any other object.
 class ZKRECIPES_API [[nodiscard]] Claim {
  public:
-  /// An empty claim: valid() is false, commit() and give_back() fail with not_held.
+  /// An empty claim, also what was moved from: valid() is false; commit(), give_back() and reject() fail with not_held.
   Claim() noexcept;
   explicit Claim(std::unique_ptr<detail::ClaimState> state) noexcept;  ///< For recipes.
   Claim(Claim&&) noexcept;
@@ -42,6 +44,8 @@ class ZKRECIPES_API [[nodiscard]] Claim {
   /// The name of the item's node, and its priority.
   const std::string& node() const noexcept;
   std::int32_t priority() const noexcept;
+  /// Why it was rejected, if this is a dead letter: see reject(). "" otherwise, and in layouts of other libraries.
+  const std::string& reason() const noexcept;
   /// How often this item was claimed, this time included (with prefetch also by those who never looked at it).
   int deliveries() const noexcept;
 
@@ -59,6 +63,14 @@ class ZKRECIPES_API [[nodiscard]] Claim {
   /// (deadline_exceeded, cancelled) it happens in the background. Errors: not_held, and those common to all operations.
   void give_back(const zkclient::CallOptions& call = {});
   void async_give_back(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+  /// Keeps the item from everybody for `delay`, and gives it back then; sooner if this session ends. Returns at once, with
+  /// an empty claim. Errors: not_held.
+  void give_back_after(std::chrono::nanoseconds delay);
+  /// Moves the item to the queue's dead letters, however often it was claimed: for what nobody will ever digest. Claim it
+  /// there to read `reason` (at most 4 KiB), which layouts of other libraries have no place for. Otherwise as give_back().
+  /// Errors: invalid_argument, and those of give_back().
+  void reject(std::string_view reason, const zkclient::CallOptions& call = {});
+  void async_reject(std::string_view reason, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
  private:
   std::unique_ptr<detail::ClaimState> state_;

@@ -21,6 +21,10 @@ constexpr std::uint32_t curator_version = 0x0001'0001;
 constexpr char item_follows = 1;
 constexpr char end_of_items = 2;
 
+// The standard form is the item's bytes alone. One that was rejected for a reason, or that looks as if it were, has before
+// it a mark, the reason's size and the reason.
+constexpr std::string_view rejected("\0zkrecipes:rejected\n", 20);
+
 void append_int(std::string& data, std::uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8)
     data += static_cast<char>(value >> static_cast<unsigned>(shift) & 0xFFU);
@@ -48,6 +52,19 @@ std::optional<std::vector<std::string>> decode_curator(std::string_view data) {
   const bool complete = data.size() == 1 && data.front() == end_of_items;
   if (!complete || items.empty()) return std::nullopt;
   return items;
+}
+
+// What `data` holds after the mark, if it has one: the reason, and the item.
+struct Rejection {
+  std::string_view reason;
+  std::string_view item;
+};
+std::optional<Rejection> split_rejection(std::string_view data) {
+  if (!data.starts_with(rejected)) return std::nullopt;
+  data.remove_prefix(rejected.size());
+  const auto size = take_int(data);
+  if (!size || *size > data.size()) return std::nullopt;
+  return Rejection{data.substr(0, *size), data.substr(*size)};
 }
 
 std::optional<std::int32_t> parse_hexadecimal(std::string_view text) {
@@ -115,9 +132,14 @@ std::optional<ItemKey> ItemFormat::parse(std::string_view name) const {
   return ItemKey{*priority, *sequence, std::string(name)};
 }
 
-std::string ItemFormat::encode(const std::vector<std::string>& items) const {
-  if (style_ != Style::curator) return items.front();
+std::string ItemFormat::encode(const std::vector<std::string>& items, std::string_view reason) const {
   std::string data;
+  if (style_ == Style::standard && (!reason.empty() || items.front().starts_with(rejected))) {
+    data = rejected;
+    append_int(data, static_cast<std::uint32_t>(reason.size()));
+    return data.append(reason).append(items.front());
+  }
+  if (style_ != Style::curator) return items.front();
   append_int(data, curator_version);
   for (const std::string& item : items) {
     data += item_follows;
@@ -131,8 +153,14 @@ std::string ItemFormat::encode(const std::vector<std::string>& items) const {
 std::optional<std::vector<std::string>> ItemFormat::decode(std::string data) const {
   if (style_ == Style::curator) return decode_curator(data);
   std::vector<std::string> items;
-  items.push_back(std::move(data));
+  const auto rejection = style_ == Style::standard ? split_rejection(data) : std::nullopt;
+  items.push_back(rejection ? std::string(rejection->item) : std::move(data));
   return items;
+}
+
+std::string ItemFormat::reason(std::string_view data) const {
+  const auto rejection = style_ == Style::standard ? split_rejection(data) : std::nullopt;
+  return rejection ? std::string(rejection->reason) : std::string();
 }
 
 std::vector<ItemKey> in_take_order(const std::vector<std::string>& names, const ItemFormat& format) {

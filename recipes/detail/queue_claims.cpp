@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "recipes/detail/held_nodes.hpp"
 #include "recipes/detail/queue_core.hpp"
 #include "recipes/detail/queue_steps.hpp"
 #include "zkclient/detail/calls.hpp"
@@ -142,6 +143,13 @@ Awaitable<Result<void>> QueueCore::give_back(Taken claim, bool seen, Call call) 
   co_return Error(Errc::not_held, returning, spec_.path, "the claim was lost");
 }
 
+Awaitable<void> QueueCore::give_back_later(std::shared_ptr<QueueCore> self, Taken claim,
+                                           std::chrono::milliseconds delay) {
+  const auto session = claim.lease->session();
+  co_await pause_before_retry(self->spec_.client, session, delay);
+  co_await give_back_abandoned(self, std::move(claim));
+}
+
 Awaitable<void> QueueCore::return_in_background(std::shared_ptr<QueueCore> self, Taken claim, bool seen) {
   Call call;
   call.bound = claim.lease->session();
@@ -159,6 +167,7 @@ Awaitable<void> QueueCore::return_in_background(std::shared_ptr<QueueCore> self,
 }
 
 bool QueueCore::to_be_buried(const Taken& claim, bool seen) const {
+  if (claim.rejection) return true;
   return seen && spec_.max_deliveries > 0 && claim.version >= spec_.max_deliveries;
 }
 
@@ -167,16 +176,19 @@ Awaitable<Written> QueueCore::write_return(const Taken& claim, bool seen, Call c
     QueueSteps steps(spec_, claim.key);
     const bool bury = to_be_buried(claim, seen);
     if (bury) {
-      steps.bury(claim.version, spec_.format.encode(claim.items)).remove_claim();
+      steps.bury(claim.version, spec_.format.encode(claim.items, claim.rejection.value_or(claim.reason)))
+          .remove_claim();
     } else if (!seen && claim.version == 1) {
-      steps.remove(claim.version).restore(claim.items).remove_claim();  // As if it had never been claimed.
+      steps.remove(claim.version)
+          .restore(claim.items, claim.reason)
+          .remove_claim();  // As if it had never been claimed.
     } else {
       steps.check(claim.version).remove_claim();
     }
     Written written = co_await ender_->write(steps.take(), call);
     const bool no_folder = bury && written.refused_at(0, zk::rc::no_node);
     if (!no_folder) co_return written;
-    written.reply = co_await make_folders(call);
+    written.reply = co_await make_folders(call, bury);
     if (!written.reply.ok()) {
       written.outcome = Written::Outcome::failed;
       co_return written;

@@ -42,9 +42,11 @@ struct ItemQueueSpec {
 struct Taken {
   ItemKey key;
   std::vector<std::string> items;
+  std::string reason = {};   ///< Why it was rejected, before it came into this queue.
   std::int32_t version = 0;  ///< Of a claimed item: its node's. Nobody else has claimed it since while it has that.
   LeasePtr lease = {};       ///< Of a claim.
-  std::shared_ptr<bool> abandoned = {};  ///< The claim's owner is gone while it was being committed.
+  std::optional<std::string> rejection = {};  ///< Why its owner rejects it.
+  std::shared_ptr<bool> abandoned = {};       ///< The claim's owner is gone while it was being committed.
 };
 
 enum class TakeKind { pop, claim };
@@ -76,6 +78,9 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   zk::Awaitable<zkclient::Result<void>> commit(Taken claim, zk::Call call);
   /// `seen`: it counts as delivered. Otherwise it never was. It goes on in the background when `call` ends early.
   zk::Awaitable<zkclient::Result<void>> give_back(Taken claim, bool seen, zk::Call call);
+  /// Keeps it for `delay`, then gives it back; a claim that is lost, or given back by somebody else, meanwhile is over.
+  static zk::Awaitable<void> give_back_later(std::shared_ptr<QueueCore> self, Taken claim,
+                                             std::chrono::milliseconds delay);
   zk::Awaitable<zkclient::Result<std::optional<std::string>>> peek(zk::Call call);
   zk::Awaitable<zkclient::Result<std::vector<QueueItem>>> list(zk::Call call);
   zk::Awaitable<zkclient::Result<std::size_t>> size(zk::Call call);
@@ -115,7 +120,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   static zk::Awaitable<void> attempt(std::shared_ptr<QueueCore> self, WantPtr want, ItemKey key, TakeKind kind);
   zk::Awaitable<Attempted> try_take(WantPtr& want, ItemKey key, TakeKind kind, zk::Reply& failure);
   zk::Awaitable<Attempted> write_take(WantPtr want, Taken taken, std::string data, TakeKind kind, zk::Reply& failure);
-  zk::Awaitable<zk::Reply> make_folders(zk::Call call);
+  zk::Awaitable<zk::Reply> make_folders(zk::Call call, bool with_dead_letters = false);
   zk::Awaitable<bool> grant(Taken& taken, zk::Reply written, std::string text, std::shared_ptr<zk::LeaseKeeper> keeper,
                             std::shared_ptr<zk::SessionState> session);
   void deliver(const WantPtr& want, Taken taken, TakeKind kind);

@@ -47,9 +47,9 @@ QueueSteps& QueueSteps::remove_claim() {
   return *this;
 }
 
-QueueSteps& QueueSteps::restore(const std::vector<std::string>& items) {
+QueueSteps& QueueSteps::restore(const std::vector<std::string>& items, const std::string& reason) {
   operations_.emplace_back(
-      Transaction::Create{Path(item_), spec_.format.encode(items), CreateMode::persistent, spec_.acl});
+      Transaction::Create{Path(item_), spec_.format.encode(items, reason), CreateMode::persistent, spec_.acl});
   return *this;
 }
 

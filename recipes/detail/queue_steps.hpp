@@ -23,7 +23,7 @@ class QueueSteps {
   QueueSteps& check(std::int32_t version);
   QueueSteps& remove_claim();
   /// Makes the node again.
-  QueueSteps& restore(const std::vector<std::string>& items);
+  QueueSteps& restore(const std::vector<std::string>& items, const std::string& reason);
   /// Undoes remove_first() where something was left.
   QueueSteps& restore_first(std::int32_t version, const std::vector<std::string>& items);
   /// Moves it to the dead letters.

@@ -97,6 +97,7 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(WantPtr& want, ItemKey key, 
     Taken taken;
     taken.key = key;
     taken.items = std::move(*items);
+    taken.reason = spec_.format.reason(item.data);
     taken.version = item.stat.version;
     const Attempted outcome = co_await write_take(want, std::move(taken), std::move(item.data), kind, failure);
     if (outcome != Attempted::again) co_return outcome;
@@ -114,11 +115,8 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
   call.bound = session_;
   const auto keeper = keeper_;  // Of that session.
   if (kind == TakeKind::claim) {
-    if (const auto why = keeper->obstacle()) {
-      failure.error = why->code;
-      failure.detail = why->detail;
-      co_return Attempted::failed;
-    }
+    failure = co_await find_obstacle(spec_.client, keeper, call);
+    if (!failure.ok()) co_return Attempted::failed;
   }
   if (want != nullptr && want->state != Want::State::done) {
     want->state = Want::State::writing;
@@ -186,10 +184,10 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(WantPtr want, Taken taken,
   }
 }
 
-Awaitable<Reply> QueueCore::make_folders(Call call) {
+Awaitable<Reply> QueueCore::make_folders(Call call, bool with_dead_letters) {
   const CreateMode mode = spec_.format.foreign() ? CreateMode::persistent : CreateMode::container;
   Reply made = co_await spec_.client->ensure(spec_.claims, mode, spec_.acl, call);
-  if (made.ok() && spec_.max_deliveries > 0) {
+  if (made.ok() && (with_dead_letters || spec_.max_deliveries > 0)) {
     made = co_await spec_.client->ensure(spec_.dead_letters, CreateMode::persistent, spec_.acl, call);
   }
   co_return made;
@@ -279,7 +277,7 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     call.bound = connected.session;
     QueueSteps steps(self->spec_, taken.key);
     const bool rest = taken.items.size() > 1;
-    rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items);
+    rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items, taken.reason);
     const Written written = co_await self->ender_->write(steps.take(), call);
     if (written.outcome == Written::Outcome::refused) {
       // Its place is taken, or gone: to the end. There it needs no room either: it is not lost for want of that.

@@ -207,7 +207,10 @@ void check_item_format(std::string_view input) {
                              [](const ItemKey& a, const ItemKey& b) { return a.priority < b.priority; }),
               "lower priorities come first");
       if (const auto read = format.decode(std::string(input))) {
-        require(!read->empty() && format.encode(*read) == input, "read and written, it is the same data");
+        const std::string again = format.encode(*read, format.reason(input));
+        require(!read->empty() && format.decode(again) == read, "read and written, it is the same item");
+        require(format.reason(again) == format.reason(input), "for the same reason");
+        if (format.foreign()) require(again == input, "and the same data");
       }
       require(format.decode(format.encode(alone)) == alone, "any bytes come back");
     }
@@ -488,7 +491,8 @@ std::vector<Target> make_targets() {
        &check_item_format,
        {"item-0000000001\nitem-1000000050000000002", "qn-0000000001\nqn--2147483648\nqn-2147483647",
         "queue-0FFFFFFFF0000000001\nqueue-10000000a0000000002", "entry-100-0000000001\nentry-007-0000000001",
-        "\0\1\0\1\1\0\0\0\2ab\2"s, "\0\1\0\1\1\0\0\0\1a\1\0\0\0\0\2"s, "\0\1\0\1\1\x7f\xff\xff\xffx"s}},
+        "\0\1\0\1\1\0\0\0\2ab\2"s, "\0\1\0\1\1\0\0\0\1a\1\0\0\0\0\2"s, "\0\1\0\1\1\x7f\xff\xff\xffx"s,
+        "\0zkrecipes:rejected\n\0\0\0\2noitem"s, "\0zkrecipes:rejected\n\0\0\0\0x"s, "\0zkrecipes:rejected\n\xff"s}},
       {"limit", &check_limit, {"\0\0\0\0"s, "\0\0\0\7"s, "\x7f\xff\xff\xff", "\x80\0\0\0"s, "7", "\0\0\0\0\7"s}},
       {"log_file",
        &check_log_file,

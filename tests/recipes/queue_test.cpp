@@ -444,6 +444,76 @@ TEST_F(QueueTest, ItemComesBackMaxDeliveriesTimes) {
   EXPECT_EQ(dead.pop(patient()), "poison");
 }
 
+TEST_F(QueueTest, RejectedItemBecomesADeadLetterWithItsReason) {
+  const std::string framed("\0zkrecipes:rejected\n\0\0\0\1xy", 26);  // Looks as if it had been rejected.
+  for (const std::string& data : {std::string("poison"), std::string(), framed}) {
+    Queue queue(client(), "/queue");
+    queue.push(data, patient());
+    queue.push("good", patient());
+    Claim claim = queue.claim(patient());
+    EXPECT_EQ(claim.data(), data);
+    EXPECT_EQ(claim.reason(), "");
+    claim.reject("nobody can read it", patient());
+    EXPECT_FALSE(claim.valid());
+    EXPECT_EQ(error_of([&] { claim.reject("again"); }), Errc::not_held);
+    EXPECT_EQ(queue.pop(patient()), "good");
+    EXPECT_EQ(queue.size(), 0u);
+    Queue dead(client(), "/queue/dead");
+    {
+      Claim letter = dead.claim(patient());
+      EXPECT_EQ(letter.data(), data);
+      EXPECT_EQ(letter.reason(), "nobody can read it");
+      letter.give_back(patient());
+    }
+    EXPECT_EQ(dead.peek(patient()), data);
+    EXPECT_EQ(dead.claim(patient()).reason(), "nobody can read it") << "it stays with the item";
+    EXPECT_EQ(dead.pop(patient()), data);
+  }
+  Queue queue(client(), "/queue");
+  queue.push("item", patient());
+  Claim claim = queue.claim(patient());
+  EXPECT_EQ(error_of([&] { claim.reject(std::string(4097, 'x')); }), Errc::invalid_argument);
+  EXPECT_TRUE(claim.valid());
+  EXPECT_EQ(error_of([] { Claim().reject("empty"); }), Errc::not_held);
+}
+
+// Other libraries read the item as it was.
+TEST_F(QueueTest, RejectedItemOfACuratorQueueHasNoReason) {
+  Queue queue(client(), "/queue", {.layout = zkrecipes::QueueLayout::curator()});
+  queue.push("poison", patient());
+  queue.claim(patient()).reject("nobody can read it", patient());
+  Queue dead(client(), "/queue-dead", {.layout = zkrecipes::QueueLayout::curator()});
+  Claim letter = dead.claim(patient());
+  EXPECT_EQ(letter.data(), "poison");
+  EXPECT_EQ(letter.reason(), "");
+}
+
+TEST_F(QueueTest, ItemThatIsGivenBackAfterAWhileIsNobodysUntilThen) {
+  Queue queue(client(), "/queue");
+  queue.push("first", patient());
+  queue.push("second", patient());
+  const auto begun = SteadyClock::now();
+  Claim claim = queue.claim(patient());
+  claim.give_back_after(300ms);
+  EXPECT_FALSE(claim.valid());
+  EXPECT_EQ(error_of([&] { claim.commit(); }), Errc::not_held);
+  EXPECT_EQ(queue.pop(patient()), "second");
+  EXPECT_FALSE(queue.try_pop());
+  EXPECT_EQ(queue.pop(patient()), "first");
+  EXPECT_GE(SteadyClock::now() - begun, 300ms);
+  // When its session ends it goes back at once.
+  queue.push("third", patient());
+  Client brief = make_client();
+  {
+    Queue worker(brief, "/queue");
+    worker.claim(patient()).give_back_after(1h);
+  }
+  EXPECT_FALSE(queue.try_pop());
+  brief.close();
+  EXPECT_EQ(queue.pop(patient()), "third");
+  EXPECT_EQ(error_of([] { Claim().give_back_after(1s); }), Errc::not_held);
+}
+
 TEST_F(QueueTest, ItemComesBackMaxDeliveriesTimesByCrashes) {
   Queue queue(client(), "/queue", {.max_deliveries = 2, .dead_letters = Path("/rejects")});
   queue.push("poison", patient());
@@ -600,7 +670,7 @@ TEST_F(QueueTest, AFailureDoesNotHideTheItem) {
   const std::string node = client().children("/queue/items").names.at(0);
   const Path item = Path("/queue/items") / node;
   client().set_acl(item, {{zkclient::Acl::write | zkclient::Acl::admin, "world", "anyone"}});
-  EXPECT_EQ(error_of([&] { queue.pop(patient()); }), Errc::no_auth);
+  EXPECT_EQ(error_of([&] { (void)queue.pop(patient()); }), Errc::no_auth);
   client().set_acl(item, zkclient::open_acl());
   EXPECT_EQ(queue.pop(patient()), "x");
 }
