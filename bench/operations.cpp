@@ -355,7 +355,7 @@ std::int64_t our_bytes_per_watch(const Client& client, const Path& parent, int c
   const std::int64_t before = bench::resident_bytes();
   for (int i = 0; i < count; ++i) {
     const Path path(parent.str() + "/temporary" + std::to_string(i));
-    watches.push_back(client.exists_and_watch(path, [](const zkclient::WatchEvent&) {}).watch);
+    watches.push_back(client.exists_and_watch(path, [](const zkclient::WatchEvent&) {}).watch());
   }
   return (bench::resident_bytes() - before) / count;
 }

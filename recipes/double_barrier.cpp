@@ -63,15 +63,13 @@ struct DoubleBarrier::State {
     busy = true;
     leave_behind();
     withdrawal = std::stop_source();
-    callers_stop.emplace(std::exchange(call.stop, withdrawal.get_token()),
-                         [source = withdrawal]() mutable { source.request_stop(); });
+    call.stop = zkclient::AnyStop(call.stop, withdrawal.get_token());
     return call;
   }
   /// False: the object is gone, and nobody is inside.
   bool end_entering(detail::Membership membership) {
     const std::lock_guard lock(mutex);
     busy = false;
-    callers_stop.reset();
     if (gone && membership.lease != nullptr) membership.lease->drop();
     inside = std::move(membership);
     return !gone;
@@ -102,7 +100,6 @@ struct DoubleBarrier::State {
   bool busy = false;  // enter() is running.
   bool gone = false;  // The object is.
   std::stop_source withdrawal;
-  std::optional<std::stop_callback<std::function<void()>>> callers_stop;  // Becomes a withdrawal.
   detail::Membership inside;
 };
 

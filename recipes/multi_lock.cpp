@@ -164,8 +164,7 @@ class MultiLock::Run : public std::enable_shared_from_this<Run> {
     const auto before = [&](auto a, auto b) { return members_[a].full_path < members_[b].full_path; };
     std::sort(order_.begin(), order_.end(), before);
     limits_.deadline = call.deadline;
-    limits_.stop = stop_.get_token();
-    endings_.emplace_back(call.stop, [stop = stop_]() mutable { stop.request_stop(); });
+    limits_.stop = zkclient::AnyStop(call.stop, stop_.get_token());
   }
 
   void start_next() {

@@ -308,6 +308,7 @@ namespace {
 struct Serving {
   std::shared_ptr<CommitServer> server;
   std::shared_ptr<zk::CancelScope> cancel = std::make_shared<zk::CancelScope>();
+  zkclient::AnyStop caller = {};
   std::optional<std::stop_callback<std::function<void()>>> stop = {};
 };
 
@@ -319,9 +320,11 @@ void start_serving(const std::shared_ptr<zk::ClientCore>& client, const std::sha
     Call limits;
     limits.deadline = call.deadline;
     limits.cancel = serving->cancel;
-    if (call.stop.stop_possible()) {
-      serving->stop.emplace(
-          call.stop, [client, cancel = serving->cancel] { client->loop()->post([cancel] { cancel->request(); }); });
+    serving->caller = call.stop;
+    if (serving->caller.stop_possible()) {
+      serving->stop.emplace(serving->caller, [client, cancel = serving->cancel] {
+        client->loop()->post([cancel] { cancel->request(); });
+      });
     }
     auto finished = [serving, handler](Result<void> result) {
       serving->stop.reset();

@@ -125,6 +125,10 @@ Plan<std::vector<OperationResult>> plan_commit(const CorePtr& core, const Transa
       if (plan.bound != nullptr && plan.bound != session) {
         throw Error(Errc::invalid_argument, "commit", check->path.str(), "guards of two different sessions");
       }
+      if (session != nullptr && session->is_of_another(core.get())) {
+        throw Error(Errc::invalid_argument, "commit", check->path.str(),
+                    "the guard is of another Client: commit there");
+      }
       plan.bound = std::move(session);
     }
     request.operations.push_back(std::move(full));

@@ -122,7 +122,7 @@ class ZKRECIPES_API Client {
   /// Why there is no connection: what each server did last ("zk1:2181 refused the connection; zk2:2181 has a name that is
   /// not known"). "" while there is one, and before an attempt has failed. Errors for want of a connection carry the same
   /// text. Does not block.
-  std::string trouble() const;
+  [[nodiscard]] std::string trouble() const;
 
   /// Proves an identity to the server ("digest" with "user:password", for instance), now and at the beginning of each
   /// session to come, before anything else is sent there. Identities cannot be taken back. Returns when the server has
@@ -155,7 +155,8 @@ class ZKRECIPES_API Client {
   NodeData get(const Path& path, const CallOptions& call, std::error_code& error) const;
   void async_get(const Path& path, Handler<NodeData> handler, const CallOptions& call = {}) const;
   /// Reads a node and watches it for a change of its data or its deletion.
-  Watched<NodeData> get_and_watch(const Path& path, WatchHandler handler, const CallOptions& call = {}) const;
+  [[nodiscard]] Watched<NodeData> get_and_watch(const Path& path, WatchHandler handler,
+                                                const CallOptions& call = {}) const;
   /// The asynchronous forms of the reads that watch: `on_event` is not called before `handler` has returned.
   void async_get_and_watch(const Path& path, WatchHandler on_event, Handler<Watched<NodeData>> handler,
                            const CallOptions& call = {}) const;
@@ -183,8 +184,8 @@ class ZKRECIPES_API Client {
   std::optional<Stat> exists(const Path& path, const CallOptions& call, std::error_code& error) const;
   void async_exists(const Path& path, Handler<std::optional<Stat>> handler, const CallOptions& call = {}) const;
   /// The same, and watches for the node's creation, change or deletion.
-  Watched<std::optional<Stat>> exists_and_watch(const Path& path, WatchHandler handler,
-                                                const CallOptions& call = {}) const;
+  [[nodiscard]] Watched<std::optional<Stat>> exists_and_watch(const Path& path, WatchHandler handler,
+                                                              const CallOptions& call = {}) const;
   void async_exists_and_watch(const Path& path, WatchHandler on_event, Handler<Watched<std::optional<Stat>>> handler,
                               const CallOptions& call = {}) const;
 
@@ -193,7 +194,8 @@ class ZKRECIPES_API Client {
   Children children(const Path& path, const CallOptions& call, std::error_code& error) const;
   void async_children(const Path& path, Handler<Children> handler, const CallOptions& call = {}) const;
   /// The same, and watches for a change of the list or the node's deletion.
-  Watched<Children> children_and_watch(const Path& path, WatchHandler handler, const CallOptions& call = {}) const;
+  [[nodiscard]] Watched<Children> children_and_watch(const Path& path, WatchHandler handler,
+                                                     const CallOptions& call = {}) const;
   void async_children_and_watch(const Path& path, WatchHandler on_event, Handler<Watched<Children>> handler,
                                 const CallOptions& call = {}) const;
 
@@ -244,7 +246,7 @@ class ZKRECIPES_API Client {
   EnsembleConfig get_config(const CallOptions& call = {}) const;
   EnsembleConfig get_config(const CallOptions& call, std::error_code& error) const;
   void async_get_config(Handler<EnsembleConfig> handler, const CallOptions& call = {}) const;
-  Watched<EnsembleConfig> get_config_and_watch(WatchHandler handler, const CallOptions& call = {}) const;
+  [[nodiscard]] Watched<EnsembleConfig> get_config_and_watch(WatchHandler handler, const CallOptions& call = {}) const;
   void async_get_config_and_watch(WatchHandler on_event, Handler<Watched<EnsembleConfig>> handler,
                                   const CallOptions& call = {}) const;
   /// Changes the ensemble and returns its new configuration. Needs a super user (add_auth) by default.

@@ -56,10 +56,26 @@ class ZKRECIPES_API [[nodiscard]] Watch {
 };
 
 /// What was read, and the watch that was armed with it.
+///
+///   const auto config = client.get_and_watch("/config", on_change);
+///   use(config.value().data);  // The watch stays for as long as `config`.
 template <typename T>
-struct Watched {
-  T value;
-  Watch watch;
+class [[nodiscard]] Watched {
+ public:
+  Watched() = default;
+  Watched(T value, Watch watch) : value_(std::move(value)), watch_(std::move(watch)) {}
+
+  [[nodiscard]] const T& value() const& noexcept { return value_; }
+  [[nodiscard]] T& value() & noexcept { return value_; }
+  /// Not of a temporary: the watch would be gone at the end of the statement.
+  const T&& value() const&& = delete;
+  [[nodiscard]] const Watch& watch() const& noexcept { return watch_; }
+  [[nodiscard]] Watch& watch() & noexcept { return watch_; }
+  [[nodiscard]] Watch watch() && noexcept { return std::move(watch_); }
+
+ private:
+  T value_;
+  Watch watch_;
 };
 
 /// Keeps a listener registered; dropping it ends the subscription. After the destructor returned the listener

@@ -76,8 +76,8 @@ class ZKRECIPES_API Barrier {
   /// Waits until it is down, for ever unless `call` has a deadline or a stop token.
   void wait(const zkclient::CallOptions& call = {}) const;
   /// Waits for at most `timeout`, or until `deadline`; false when that passed. A time that is over means one look.
-  bool wait_for(std::chrono::nanoseconds timeout, WaitOptions options = {}) const;
-  bool wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {}) const;
+  [[nodiscard]] bool wait_for(std::chrono::nanoseconds timeout, WaitOptions options = {}) const;
+  [[nodiscard]] bool wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {}) const;
   void async_wait(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {}) const;
 
   /// nullopt: it is down. One round trip.

@@ -6,11 +6,12 @@
 
 /// Formatters for {fmt}; see <zkclient/format.hpp>.
 
-/// The number; takes the format specification of integers.
+/// The number, which takes the format specification of integers; before it "<epoch>." if there is one.
 template <>
 struct fmt::formatter<zkrecipes::FencingToken> : fmt::formatter<std::int64_t> {
   template <typename Context>
   auto format(zkrecipes::FencingToken token, Context& context) const {
+    if (token.epoch != 0) context.advance_to(fmt::format_to(context.out(), "{}.", token.epoch));
     return fmt::formatter<std::int64_t>::format(token.value, context);
   }
 };

@@ -24,9 +24,21 @@ class LeaseCore;
 /// Grows from holder to holder of one path, also after the path was removed and made again. Hand it to the resource
 /// that the lock protects, and let that refuse every token lower than the highest it has seen: the only protection
 /// against a process that was paused past its lease and does not know it yet. (The czxid of the node it began with.)
+///
+/// An ensemble that was rebuilt without its data starts low again, and what has seen higher tokens would refuse everybody for
+/// ever. The cure is an epoch of the deployment's own, raised whenever that happens and set by the program:
+///
+///   zkrecipes::FencingToken token = lease.token();
+///   token.epoch = config.ensemble_epoch;
 struct FencingToken {
   std::int64_t value = 0;
-  friend auto operator<=>(const FencingToken&, const FencingToken&) = default;
+  std::int64_t epoch = 0;  ///< Compared first. No recipe sets it.
+
+  friend bool operator==(const FencingToken&, const FencingToken&) = default;
+  friend std::strong_ordering operator<=>(const FencingToken& a, const FencingToken& b) noexcept {
+    const std::strong_ordering by_epoch = a.epoch <=> b.epoch;
+    return by_epoch != 0 ? by_epoch : a.value <=> b.value;
+  }
 };
 
 /// held       ours, proven until valid_until()

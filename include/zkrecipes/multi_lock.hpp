@@ -97,11 +97,12 @@ class ZKRECIPES_API MultiLock {
   /// invalid_argument (there are none).
   MultiLease acquire(const zkclient::CallOptions& call = {});
   /// Takes all if they are free now; nullopt when one is not.
-  std::optional<MultiLease> try_acquire(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::optional<MultiLease> try_acquire(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`, for all together; nullopt when that passed. A time that is over
   /// already means one try.
-  std::optional<MultiLease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  std::optional<MultiLease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
+  [[nodiscard]] std::optional<MultiLease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<MultiLease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
+                                                            WaitOptions options = {});
 
   /// The same; `handler` is called exactly once, on a callback executor. The locks must stay until then; this object need
   /// not.

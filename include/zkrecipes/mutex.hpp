@@ -82,11 +82,12 @@ class ZKRECIPES_API Mutex {
   Lease acquire(const zkclient::CallOptions& call = {});
   /// Takes the lock if it is free now; nullopt when it is not. That takes a few round trips, and waits for a connection
   /// like any operation: for at most the client's operation_timeout, unless `call` has a deadline. Errors: as acquire().
-  std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed, also when there was no connection.
   /// A time that is over already means one try, as try_acquire(). Errors: as acquire(), without deadline_exceeded.
-  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
+                                                       WaitOptions options = {});
 
   /// The same; `handler` is called exactly once, on the callback executor.
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
@@ -100,13 +101,13 @@ class ZKRECIPES_API Mutex {
   // locked. Errors: as the acquire forms; locking twice from one thread throws std::system_error
   // (resource_deadlock_would_occur). unlock() does not wait; for a thread that holds nothing it does nothing.
   void lock();
-  bool try_lock();
+  [[nodiscard]] bool try_lock();
   template <typename Rep, typename Period>
-  bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) {
+  [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) {
     return lock_within(detail::to_timeout(timeout));
   }
   template <typename Clock, typename Duration>
-  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
+  [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
     return lock_within(detail::to_timeout(deadline));
   }
   void unlock();

@@ -33,7 +33,7 @@ class ZKRECIPES_API PriorityQueue : public QueueBase {
 
   /// As in Queue. Errors: also invalid_argument for a priority that the layout does not have (kazoo: 0 to 999).
   void push(std::string_view item, std::int32_t priority, const zkclient::CallOptions& call = {});
-  bool try_push(std::string_view item, std::int32_t priority, const zkclient::CallOptions& call = {});
+  [[nodiscard]] bool try_push(std::string_view item, std::int32_t priority, const zkclient::CallOptions& call = {});
   void push_all(std::vector<std::string> items, std::int32_t priority, const zkclient::CallOptions& call = {});
   void async_push(std::string_view item, std::int32_t priority, zkclient::Handler<void> handler,
                   const zkclient::CallOptions& call = {});

@@ -54,12 +54,13 @@ class ZKRECIPES_API QueueBase {
   /// at one); waits for one, for ever unless `call` has a deadline or a stop token. At most once: if this process dies
   /// before it has worked on the item, the item is gone (use claim() otherwise).
   /// Errors: see the table in Queue, and those common to all operations of Client.
-  std::string pop(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::string pop(const zkclient::CallOptions& call = {});
   /// The same if there is an item now.
-  std::optional<std::string> try_pop(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::optional<std::string> try_pop(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed.
-  std::optional<std::string> try_pop_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  std::optional<std::string> try_pop_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
+  [[nodiscard]] std::optional<std::string> try_pop_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<std::string> try_pop_until(std::chrono::steady_clock::time_point deadline,
+                                                         WaitOptions options = {});
   /// The same; `handler` is called exactly once, on the callback executor. Many at a time are the way to be fast: their
   /// requests go out together.
   void async_pop(zkclient::Handler<std::string> handler, const zkclient::CallOptions& call = {});
@@ -68,14 +69,15 @@ class ZKRECIPES_API QueueBase {
   /// Claims the first item that nobody has claimed. At least once: the item stays in the queue until Claim::commit().
   /// Waiting and errors as pop().
   Claim claim(const zkclient::CallOptions& call = {});
-  std::optional<Claim> try_claim(const zkclient::CallOptions& call = {});
-  std::optional<Claim> try_claim_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  std::optional<Claim> try_claim_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
+  [[nodiscard]] std::optional<Claim> try_claim(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::optional<Claim> try_claim_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Claim> try_claim_until(std::chrono::steady_clock::time_point deadline,
+                                                     WaitOptions options = {});
   void async_claim(zkclient::Handler<Claim> handler, const zkclient::CallOptions& call = {});
   void async_try_claim(zkclient::Handler<std::optional<Claim>> handler, const zkclient::CallOptions& call = {});
 
   /// The first item that nobody has claimed, left where it is; nullopt when there is none.
-  std::optional<std::string> peek(const zkclient::CallOptions& call = {}) const;
+  [[nodiscard]] std::optional<std::string> peek(const zkclient::CallOptions& call = {}) const;
   /// Nodes of items, claimed ones included. One round trip.
   std::size_t size(const zkclient::CallOptions& call = {}) const;
   /// All items in order, claimed ones included. Reads every one of them.
@@ -160,7 +162,7 @@ class ZKRECIPES_API Queue : public QueueBase {
   /// Appends an item; waits while the queue is full. Errors: see the table, and those common to all operations of Client.
   void push(std::string_view item, const zkclient::CallOptions& call = {});
   /// The same if there is room now; false when there is not.
-  bool try_push(std::string_view item, const zkclient::CallOptions& call = {});
+  [[nodiscard]] bool try_push(std::string_view item, const zkclient::CallOptions& call = {});
   /// Appends several in one transaction, all or none, next to each other. Errors: too_large (over 1 MB together),
   /// invalid_argument (more than the queue may ever hold). No items: nothing happens.
   void push_all(std::vector<std::string> items, const zkclient::CallOptions& call = {});

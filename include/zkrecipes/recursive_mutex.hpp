@@ -45,13 +45,13 @@ class ZKRECIPES_API RecursiveMutex {
   /// Locks for the calling thread, or counts up. Waits as Mutex::acquire(). Errors: as that, and not_held when the
   /// thread still has locks to undo of a lease that was lost.
   void lock();
-  bool try_lock();
+  [[nodiscard]] bool try_lock();
   template <typename Rep, typename Period>
-  bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) {
+  [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) {
     return lock_within(detail::to_timeout(timeout));
   }
   template <typename Clock, typename Duration>
-  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
+  [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
     return lock_within(detail::to_timeout(deadline));
   }
   /// Undoes one lock() of the calling thread; the last one gives the lease back, without waiting. Errors: not_held.

@@ -77,18 +77,19 @@ class ZKRECIPES_API Semaphore {
 
   /// One lease. Blocking, deadlines and errors as in Mutex; the table says the rest.
   Lease acquire(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
+                                                       WaitOptions options = {});
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
 
   /// `count` leases, all or none; at most 1,000 at once. With N in a node, a `count` above the present N waits until N
   /// is raised, and everybody behind it waits as well. Errors: as acquire(), and invalid_argument (less than one, more
   /// than 1,000, or more than a constant N).
-  std::vector<Lease> acquire_many(int count, const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::vector<Lease> acquire_many(int count, const zkclient::CallOptions& call = {});
   /// The same if they are free now; none when they are not.
-  std::vector<Lease> try_acquire_many(int count, const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::vector<Lease> try_acquire_many(int count, const zkclient::CallOptions& call = {});
   void async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
                           const zkclient::CallOptions& call = {});
   void async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,

@@ -84,18 +84,19 @@ class ZKRECIPES_API SharedMutex {
 
   /// To write. Blocking, deadlines and errors as in Mutex; the table says the rest.
   Lease acquire(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
+                                                       WaitOptions options = {});
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
 
   /// To read. The same.
   Lease acquire_shared(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire_shared(const zkclient::CallOptions& call = {});
-  std::optional<Lease> try_acquire_shared_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  std::optional<Lease> try_acquire_shared_until(std::chrono::steady_clock::time_point deadline,
-                                                WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_shared(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_shared_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_shared_until(std::chrono::steady_clock::time_point deadline,
+                                                              WaitOptions options = {});
   void async_acquire_shared(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire_shared(zkclient::Handler<std::optional<Lease>> handler,
                                 const zkclient::CallOptions& call = {});
@@ -118,25 +119,25 @@ class ZKRECIPES_API SharedMutex {
   // Errors: as the acquire forms; would_deadlock for a thread that holds this lock already, in whatever way. unlock()
   // and unlock_shared() do not wait; for a thread that holds nothing they do nothing.
   void lock();
-  bool try_lock();
+  [[nodiscard]] bool try_lock();
   void unlock();
   void lock_shared();
-  bool try_lock_shared();
+  [[nodiscard]] bool try_lock_shared();
   void unlock_shared();
   template <typename Time>  // A duration.
-  bool try_lock_for(const Time& timeout) {
+  [[nodiscard]] bool try_lock_for(const Time& timeout) {
     return lock_within(false, detail::to_timeout(timeout));
   }
   template <typename Time>  // A point in time, on any clock.
-  bool try_lock_until(const Time& deadline) {
+  [[nodiscard]] bool try_lock_until(const Time& deadline) {
     return lock_within(false, detail::to_timeout(deadline));
   }
   template <typename Time>
-  bool try_lock_shared_for(const Time& timeout) {
+  [[nodiscard]] bool try_lock_shared_for(const Time& timeout) {
     return lock_within(true, detail::to_timeout(timeout));
   }
   template <typename Time>
-  bool try_lock_shared_until(const Time& deadline) {
+  [[nodiscard]] bool try_lock_shared_until(const Time& deadline) {
     return lock_within(true, detail::to_timeout(deadline));
   }
   /// The lease behind the calling thread's lock() or lock_shared(), until it unlocks, also when it was lost. Errors:

@@ -72,11 +72,12 @@ class ZKRECIPES_API UnfairMutex {
   /// to all operations of Client.
   Lease acquire(const zkclient::CallOptions& call = {});
   /// Takes the lock if it is free now; nullopt when it is not. Blocks for a few round trips. Errors: as acquire().
-  std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
+  [[nodiscard]] std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed, also when there was no connection.
   /// A time that is over already means one try, as try_acquire(). Errors: as acquire(), without deadline_exceeded.
-  std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
+                                                       WaitOptions options = {});
 
   /// The same; `handler` is called exactly once, on the callback executor.
   void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
@@ -88,13 +89,13 @@ class ZKRECIPES_API UnfairMutex {
 
   // Lockable and TimedLockable, as Mutex.
   void lock();
-  bool try_lock();
+  [[nodiscard]] bool try_lock();
   template <typename Rep, typename Period>
-  bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) {
+  [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) {
     return lock_within(detail::to_timeout(timeout));
   }
   template <typename Clock, typename Duration>
-  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
+  [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
     return lock_within(detail::to_timeout(deadline));
   }
   void unlock();

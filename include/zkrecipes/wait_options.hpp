@@ -1,8 +1,9 @@
 #pragma once
 
-#include <stop_token>
 #include <system_error>
 #include <utility>
+
+#include <zkclient/stop.hpp>
 
 namespace zkrecipes {
 
@@ -13,13 +14,14 @@ namespace zkrecipes {
 class WaitOptions {
  public:
   WaitOptions() noexcept = default;
+  WaitOptions(zkclient::AnyStop token) noexcept : stop(std::move(token)) {}
   WaitOptions(std::stop_token token) noexcept : stop(std::move(token)) {}
   /// Set when the time was over: Errc::not_available if what was waited for did not come (others held the lock, the queue
   /// was empty, the barrier stayed up), Errc::deadline_exceeded if there was no connection to a server in the end; then
   /// Client::trouble() says more. Cleared otherwise. Must stay until the call returns.
-  WaitOptions(std::error_code& reason, std::stop_token token = {}) noexcept : stop(std::move(token)), why(&reason) {}
+  WaitOptions(std::error_code& reason, zkclient::AnyStop token = {}) noexcept : stop(std::move(token)), why(&reason) {}
 
-  std::stop_token stop = {};
+  zkclient::AnyStop stop = {};
   std::error_code* why = nullptr;
 };
 

@@ -15,19 +15,6 @@ namespace {
 
 constexpr const char* operation = "campaign";
 
-// Two reasons to stop, the caller's and resign(), in one token.
-struct EitherStop {
-  using Callback = std::stop_callback<std::function<void()>>;
-  std::stop_source both;
-  std::optional<Callback> first;
-  std::optional<Callback> second;
-
-  EitherStop(const std::stop_token& a, const std::stop_token& b) {
-    first.emplace(a, [this] { both.request_stop(); });
-    second.emplace(b, [this] { both.request_stop(); });
-  }
-};
-
 }  // namespace
 
 ElectionCore::ElectionCore(zkclient::Client client, zkclient::Path path, std::string id, ElectionKind kind)
@@ -64,8 +51,7 @@ zk::Work<LeasePtr> ElectionCore::campaign_work(bool has_deadline) const {
 
 LeasePtr ElectionCore::campaign(const CallOptions& call) {
   const std::stop_token joined = join();
-  EitherStop stop(call.stop, joined);
-  const CallOptions limits{call.deadline, stop.both.get_token()};
+  const CallOptions limits{.deadline = call.deadline, .stop = zkclient::AnyStop(call.stop, joined)};
   LeasePtr lease =
       zk::wait_for_work<LeasePtr>(client(), limits, campaign_work(call.deadline.has_value()), operation, path_.str())
           .value();
@@ -75,9 +61,7 @@ LeasePtr ElectionCore::campaign(const CallOptions& call) {
 
 void ElectionCore::async_campaign(zkclient::Handler<LeasePtr> handler, const CallOptions& call) {
   const std::stop_token joined = join();
-  const auto stop = std::make_shared<EitherStop>(call.stop, joined);
-  auto wrapped = [self = shared_from_this(), stop, joined,
-                  handler = std::move(handler)](Result<LeasePtr> result) mutable {
+  auto wrapped = [self = shared_from_this(), joined, handler = std::move(handler)](Result<LeasePtr> result) mutable {
     try {
       if (result) self->remember(*result, joined);
     } catch (const Error& resigned) {
@@ -86,7 +70,7 @@ void ElectionCore::async_campaign(zkclient::Handler<LeasePtr> handler, const Cal
     }
     handler(std::move(result));
   };
-  const CallOptions limits{call.deadline, stop->both.get_token()};
+  const CallOptions limits{.deadline = call.deadline, .stop = zkclient::AnyStop(call.stop, joined)};
   zk::start_work<LeasePtr>(client(), limits, campaign_work(call.deadline.has_value()), std::move(wrapped), operation,
                            path_.str());
 }

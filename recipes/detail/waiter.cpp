@@ -14,6 +14,29 @@ using zk::Request;
 using zkclient::Errc;
 using zkclient::WatchEventType;
 
+namespace {
+
+Reply obstacle_reply(const zk::LeaseKeeper& keeper) {
+  Reply reply;
+  if (const auto why = keeper.obstacle()) {
+    reply.error = why->code;
+    reply.detail = why->detail;
+  }
+  return reply;
+}
+
+}  // namespace
+
+Awaitable<Reply> find_obstacle(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::LeaseKeeper> keeper,
+                               zk::Call call) {
+  Reply obstructed = obstacle_reply(*keeper);
+  if (!obstructed.failed(Errc::connection_too_slow)) co_return obstructed;
+  Request write = existence_check("/");  // It was slow; perhaps nobody has measured since.
+  Reply measured = co_await client->perform(std::move(write), std::move(call));
+  if (measured.ok()) keeper->acknowledged(measured.sent);
+  co_return obstacle_reply(*keeper);
+}
+
 Waiter::Waiter(std::shared_ptr<zk::ClientCore> client, zk::Call call)
     : client_(std::move(client)), call_(std::move(call)), wake_(client_->events()) {}
 
@@ -38,13 +61,7 @@ Awaitable<Reply> Waiter::enter() {
 Awaitable<Reply> Waiter::enter_to_hold() {
   Reply entered = co_await enter();
   if (!entered.ok()) co_return entered;
-  Reply obstructed = obstacle();
-  if (obstructed.failed(Errc::connection_too_slow)) {  // It was; nobody has measured since, perhaps.
-    Request check_path = existence_check("/");
-    Reply measured = co_await check(std::move(check_path));
-    if (!measured.ok()) co_return measured;
-    obstructed = obstacle();
-  }
+  Reply obstructed = co_await find_obstacle(client_, keeper_, call_);
   co_return obstructed.ok() ? std::move(entered) : std::move(obstructed);
 }
 
@@ -59,14 +76,7 @@ Awaitable<Reply> Waiter::stay_proven(std::string path) {
   co_return obstacle();
 }
 
-Reply Waiter::obstacle() const {
-  Reply reply;
-  if (const auto why = keeper_->obstacle()) {
-    reply.error = why->code;
-    reply.detail = why->detail;
-  }
-  return reply;
-}
+Reply Waiter::obstacle() const { return obstacle_reply(*keeper_); }
 
 std::shared_ptr<Waiter::NodeWatch> Waiter::make_watch(zk::WatchRegistry::Kind kind) {
   auto made = std::make_shared<NodeWatch>();

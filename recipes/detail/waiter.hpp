@@ -56,7 +56,7 @@ class Waiter {
   zk::Awaitable<zk::Reply> prove(zk::Request check);
   /// Why the wait must end, if it must.
   zk::Reply state() const;
-  /// Why no lease can live on this session, if that is so.
+  /// Why no lease can live on this session, if that is so, by what was measured so far.
   zk::Reply obstacle() const;
 
  private:
@@ -70,6 +70,10 @@ class Waiter {
   std::optional<zk::LeaseKeeper::HoldId> proving_;
   zk::CancelScope::Guard cancelled_;
 };
+
+/// Why no lease can live on the session that `call` is bound to, if that is so: what was measured before is measured again.
+zk::Awaitable<zk::Reply> find_obstacle(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::LeaseKeeper> keeper,
+                                       zk::Call call);
 
 /// `directory`/`name`
 std::string child_path(const std::string& directory, std::string_view name);

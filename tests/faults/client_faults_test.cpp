@@ -238,7 +238,8 @@ TEST_F(ClientFaultsTest, ReadsAreRepeatedAndSucceed) {
          EXPECT_TRUE(client
                          .get_and_watch(
                              "/n", [](const WatchEvent&) {}, patient())
-                         .watch.armed());
+                         .watch()
+                         .armed());
        }},
   };
   for (const auto& [type, read] : reads) {

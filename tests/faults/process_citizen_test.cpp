@@ -231,7 +231,7 @@ TEST_F(Citizen, DestructorsInAForkedChildTouchNothing) {
   EXPECT_TRUE(lease->valid());
   EXPECT_TRUE(client->exists(zkclient::Path(lease->node())));
   EXPECT_TRUE(selector->is_leader());
-  EXPECT_TRUE(watched->watch.armed());
+  EXPECT_TRUE(watched->watch().armed());
   claim->commit();
 }
 

@@ -770,6 +770,28 @@ TEST_F(MutexTest, AnEmptyLeaseFailsClosed) {
   expect_nothing(lease);
 }
 
+TEST_F(MutexTest, AGuardOfAnotherClientIsRefusedAsWhatItIs) {
+  const Lease lease = make_mutex().acquire();
+  const Client other = make_client();
+  zkclient::Transaction transaction;
+  transaction.check(lease.guard()).create("/written", "");
+  try {
+    other.commit(transaction);
+    ADD_FAILURE() << "it was committed";
+  } catch (const zkclient::Error& error) {
+    EXPECT_EQ(error.errc(), Errc::invalid_argument) << error.what();
+    EXPECT_NE(error.detail().find("another Client"), std::string::npos) << error.what();
+  }
+  client().commit(transaction);
+}
+
+TEST(FencingTokenOrder, TheEpochGoesFirst) {
+  EXPECT_LT((FencingToken{.value = 9}), (FencingToken{.value = 10}));
+  EXPECT_LT((FencingToken{.value = 10}), (FencingToken{.value = 1, .epoch = 1}));
+  EXPECT_EQ((FencingToken{.value = 3, .epoch = 1}), (FencingToken{.value = 3, .epoch = 1}));
+  EXPECT_NE((FencingToken{.value = 3}), (FencingToken{.value = 3, .epoch = 1}));
+}
+
 TEST_F(MutexTest, LeasesMove) {
   Mutex mutex = make_mutex();
   Lease first = mutex.acquire();

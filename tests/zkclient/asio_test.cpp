@@ -133,7 +133,7 @@ asio::awaitable<void> ensemble_operations(Client client, std::string servers) {
   const auto ignore = [](const zkclient::WatchEvent&) {};
   const zkclient::EnsembleConfig config = co_await zkclient::async_get_config(client, use_awaitable);
   const auto watched = co_await zkclient::async_get_config_and_watch(client, ignore, use_awaitable);
-  EXPECT_EQ(watched.value.text, config.text);
+  EXPECT_EQ(watched.value().text, config.text);
   zkclient::Reconfig change;
   change.leaving.emplace_back("1");
   const Error error = co_await error_in(zkclient::async_reconfig(client, change, use_awaitable));
@@ -148,14 +148,14 @@ asio::awaitable<void> watching_reads(Client client, Box<zkclient::WatchEventType
   const zkclient::CreateOptions persistent;
   co_await zkclient::async_create(client, "/w", "", persistent, use_awaitable);
   const auto data = co_await zkclient::async_get_and_watch(client, "/w", note, use_awaitable);
-  EXPECT_EQ(data.value.stat.version, 0);
+  EXPECT_EQ(data.value().stat.version, 0);
   co_await zkclient::async_set(client, "/w", "x", 0, use_awaitable);
   EXPECT_EQ(events.take(), zkclient::WatchEventType::data_changed);
   const auto children = co_await zkclient::async_children_and_watch(client, "/w", note, use_awaitable);
   co_await zkclient::async_create(client, "/w/c", "", persistent, use_awaitable);
   EXPECT_EQ(events.take(), zkclient::WatchEventType::children_changed);
   const auto missing = co_await zkclient::async_exists_and_watch(client, "/m", note, use_awaitable);
-  EXPECT_FALSE(missing.value);
+  EXPECT_FALSE(missing.value());
   co_await zkclient::async_create(client, "/m", "", persistent, use_awaitable);
   EXPECT_EQ(events.take(), zkclient::WatchEventType::created);
 }

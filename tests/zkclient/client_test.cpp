@@ -470,21 +470,21 @@ TEST_F(ClientTest, WatchesTellWhatHappened) {
   Box<WatchEvent> events;
   const auto handler = [&](const WatchEvent& event) { events.put(event); };
   const auto absent = c().exists_and_watch("/n", handler);
-  EXPECT_FALSE(absent.value);
-  EXPECT_TRUE(absent.watch.armed());
+  EXPECT_FALSE(absent.value());
+  EXPECT_TRUE(absent.watch().armed());
   c().create("/n", "1");
   EXPECT_EQ(events.take().type, WatchEventType::created);
-  EXPECT_FALSE(absent.watch.armed());
+  EXPECT_FALSE(absent.watch().armed());
   const auto data = c().get_and_watch("/n", handler);
-  EXPECT_EQ(data.value.data, "1");
+  EXPECT_EQ(data.value().data, "1");
   c().set("/n", "2");
   EXPECT_EQ(events.take().type, WatchEventType::data_changed);
   const auto children = c().children_and_watch("/n", handler);
-  EXPECT_TRUE(children.value.names.empty());
+  EXPECT_TRUE(children.value().names.empty());
   c().create("/n/child");
   EXPECT_EQ(events.take().type, WatchEventType::children_changed);
   const auto present = c().exists_and_watch("/n/child", handler);
-  EXPECT_TRUE(present.value);
+  EXPECT_TRUE(present.value());
   c().remove("/n/child");
   const WatchEvent event = events.take();
   EXPECT_EQ(event.type, WatchEventType::deleted);
@@ -530,7 +530,7 @@ TEST_F(ClientTest, ValueAndWatchAreOfOneInstant) {
   while (last != changes) {
     Box<WatchEvent> events;
     const auto watched = c().get_and_watch("/n", [&](const WatchEvent& event) { events.put(event); });
-    const int now = std::stoi(watched.value.data);
+    const int now = std::stoi(watched.value().data);
     ASSERT_GE(now, last);
     last = now;
     if (now == changes) break;
@@ -545,8 +545,8 @@ TEST_F(ClientTest, DroppingAWatchRemovesItAndNoOther) {
   auto first = c().get_and_watch("/n", [&](const WatchEvent&) { events.put("first"); });
   const auto second = c().get_and_watch("/n", [&](const WatchEvent&) { events.put("second"); });
   auto third = c().exists_and_watch("/n", [&](const WatchEvent&) { events.put("third"); });
-  first.watch = Watch();
-  third.watch = std::move(first.watch);
+  first.watch() = Watch();
+  third.watch() = std::move(first.watch());
   c().set("/n", "x");
   EXPECT_EQ(events.take(), "second");
   client->close();
@@ -568,7 +568,7 @@ TEST_F(ClientTest, AWatchMayBeDroppedInsideItsOwnHandler) {
                                         }
                                         dropped.put(true);  // The last thing: the test may be over then.
                                       })
-                        .watch);
+                        .watch());
   }
   c().set("/n", "x");
   EXPECT_TRUE(dropped.take());
@@ -579,7 +579,7 @@ TEST_F(ClientTest, SeveralWatchesOnOnePathAllFire) {
   Box<int> events;
   std::vector<Watch> watches;
   for (int i = 0; i < 50; ++i) {
-    watches.push_back(std::move(c().get_and_watch("/n", [&, i](const WatchEvent&) { events.put(i); }).watch));
+    watches.push_back(c().get_and_watch("/n", [&, i](const WatchEvent&) { events.put(i); }).watch());
   }
   c().set("/n", "x");
   std::set<int> seen;
@@ -606,12 +606,12 @@ TEST_F(ClientTest, ClosingEndsEveryWatchOnce) {
   const auto data = c().get_and_watch("/n", handler);
   const auto children = c().children_and_watch("/n", handler);
   auto dropped = c().exists_and_watch("/m", [&](const WatchEvent&) { ADD_FAILURE() << "was dropped"; });
-  dropped.watch = Watch();
+  dropped.watch() = Watch();
   client->close();
   ASSERT_EQ(events.size(), 2u) << "close() waits for the handlers";
   EXPECT_EQ(events.take(), WatchEventType::closed);
   EXPECT_EQ(events.take(), WatchEventType::closed);
-  EXPECT_FALSE(data.watch.armed());
+  EXPECT_FALSE(data.watch().armed());
 }
 
 TEST_F(ClientTest, NoWatchIsLeftAtTheServerAfterClose) {
@@ -621,8 +621,7 @@ TEST_F(ClientTest, NoWatchIsLeftAtTheServerAfterClose) {
     const Client other = make_client();
     std::vector<Watch> watches;
     for (int i = 0; i < 20; ++i) {
-      watches.push_back(
-          std::move(other.exists_and_watch(Path("/n" + std::to_string(i)), [](const WatchEvent&) {}).watch));
+      watches.push_back(other.exists_and_watch(Path("/n" + std::to_string(i)), [](const WatchEvent&) {}).watch());
     }
     EXPECT_GE(shared.server().watch_count(), 20u);
   }
@@ -1294,7 +1293,7 @@ TEST(ClientAndItsServerTest, WatchesSurviveAReconnection) {
   const auto absent = client.exists_and_watch("/m", handler);
   server.restart();
   client.sync("/", {.deadline = testkit::soon()});
-  EXPECT_TRUE(data.watch.armed());
+  EXPECT_TRUE(data.watch().armed());
   client.set("/n", "2");
   EXPECT_EQ(events.take().type, WatchEventType::data_changed);
   client.create("/m");

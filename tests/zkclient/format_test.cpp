@@ -26,6 +26,7 @@ TEST(FormatTest, Numbers) {
   stat.data_length = 5;
   EXPECT_EQ(fmt::format("{}", stat), "czxid=0x1a mzxid=0x1b pzxid=0x1c version=3 children=2 bytes=5 owner=0x0");
   EXPECT_EQ(fmt::format("{} {:#x}", zkrecipes::FencingToken{255}, zkrecipes::FencingToken{255}), "255 0xff");
+  EXPECT_EQ(fmt::format("{}", zkrecipes::FencingToken{.value = 7, .epoch = 2}), "2.7");
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST_F(LimitsTest, TenThousandWatchesAreRenewedAndFireOnce) {
           ++events;
         },
         [&watches, &armed, index](auto result) {
-          if (result) watches[index] = std::move(result->watch);
+          if (result) watches[index] = std::move(result->watch());
           ++armed;
         });
   }

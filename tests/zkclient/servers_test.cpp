@@ -449,14 +449,14 @@ TEST_F(UpdateServersTest, WhatHappenedInBetweenIsToldOnce) {
   const auto handler = [&](const WatchEvent& event) { events.put(event.path + " " + to_string(event.type)); };
   std::vector<zkclient::Watch> watches;
   for (const char* path : {"/changed", "/same", "/gone", "/again"})
-    watches.push_back(client.get_and_watch(path, handler).watch);
+    watches.push_back(client.get_and_watch(path, handler).watch());
   for (const char* path : {"/absent", "/never"})
-    watches.push_back(client.exists_and_watch(path, handler).watch);
+    watches.push_back(client.exists_and_watch(path, handler).watch());
   for (const char* path : {"/parent", "/left", "/quiet"})
-    watches.push_back(client.children_and_watch(path, handler).watch);
+    watches.push_back(client.children_and_watch(path, handler).watch());
   client.set("/same", "seen", zkclient::any_version);
   ASSERT_EQ(events.take(), std::string("/same ") + to_string(WatchEventType::data_changed));
-  watches.push_back(client.get_and_watch("/same", handler).watch);
+  watches.push_back(client.get_and_watch("/same", handler).watch());
 
   second.refuse(true);
   Box<bool> moved;
@@ -511,7 +511,7 @@ TEST_F(UpdateServersTest, WatchesSurviveAMoveThatIsInterrupted) {
   for (int i = 0; i < count; ++i) {
     const std::string path = "/n" + std::to_string(i);
     client.create(path);
-    watches.push_back(client.get_and_watch(path, [&](const WatchEvent& event) { events.put(event.path); }).watch);
+    watches.push_back(client.get_and_watch(path, [&](const WatchEvent& event) { events.put(event.path); }).watch());
   }
   const auto lost = second.drop_next_request(RequestType::multi);
   const auto reply = second.drop_next_reply(RequestType::exists);

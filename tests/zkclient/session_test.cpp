@@ -212,7 +212,7 @@ TEST_F(SessionTest, AnExpiredSessionIsLostAndReplaced) {
   EXPECT_TRUE(testkit::stopped(old.lost()));
   EXPECT_FALSE(connected.session.lost().stop_requested());
   EXPECT_EQ(events.take(), WatchEventType::session_lost);
-  EXPECT_FALSE(watched.watch.armed());
+  EXPECT_FALSE(watched.watch().armed());
   EXPECT_FALSE(client.exists("/e"));
   client.set("/n", "x");
   EXPECT_TRUE(events.empty());

@@ -104,7 +104,7 @@ TEST_F(TlsTest, CreatesReadsAndWatches) {
   EXPECT_EQ(client.create("/a", "x").path, "/a");
   Box<WatchEvent> events;
   const auto watched = client.get_and_watch("/a", [&](const WatchEvent& event) { events.put(event); });
-  EXPECT_EQ(watched.value.data, "x");
+  EXPECT_EQ(watched.value().data, "x");
   client.set("/a", "y");
   EXPECT_EQ(events.take().type, WatchEventType::data_changed);
   EXPECT_EQ(client.server(), secure());

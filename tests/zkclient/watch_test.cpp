@@ -50,11 +50,11 @@ TEST_F(WatchTest, AsynchronousReadsArmWatches) {
   client.async_children_and_watch("/", record(), [&](auto result) { children.put(std::move(result)); });
   const auto got = data.take();
   ASSERT_TRUE(got);
-  EXPECT_EQ(got->value.data, "x");
-  EXPECT_TRUE(got->watch.armed());
+  EXPECT_EQ(got->value().data, "x");
+  EXPECT_TRUE(got->watch().armed());
   const auto none = absent.take();
   ASSERT_TRUE(none);
-  EXPECT_FALSE(none->value);
+  EXPECT_FALSE(none->value());
   const auto list = children.take();
   ASSERT_TRUE(list);
   other.set("/n", "y");
@@ -66,7 +66,7 @@ TEST_F(WatchTest, AsynchronousReadsArmWatches) {
     seen.insert(event.path + " " + to_string(event.type));
   }
   EXPECT_EQ(seen, (std::set<std::string>{"/m created", "/ children_changed"}));
-  EXPECT_FALSE(got->watch.armed());
+  EXPECT_FALSE(got->watch().armed());
 }
 
 TEST_F(WatchTest, ReadsWhoseReplyIsLostAreRepeatedAndArmOneWatch) {
@@ -74,9 +74,9 @@ TEST_F(WatchTest, ReadsWhoseReplyIsLostAreRepeatedAndArmOneWatch) {
   client.create("/n", "x");
   std::vector<Watch> kept;
   const std::pair<RequestType, std::function<void()>> reads[] = {
-      {RequestType::exists, [&] { kept.push_back(client.exists_and_watch("/n", record(), patient).watch); }},
-      {RequestType::get_children2, [&] { kept.push_back(client.children_and_watch("/n", record(), patient).watch); }},
-      {RequestType::get_data, [&] { kept.push_back(client.get_config_and_watch(record(), patient).watch); }},
+      {RequestType::exists, [&] { kept.push_back(client.exists_and_watch("/n", record(), patient).watch()); }},
+      {RequestType::get_children2, [&] { kept.push_back(client.children_and_watch("/n", record(), patient).watch()); }},
+      {RequestType::get_data, [&] { kept.push_back(client.get_config_and_watch(record(), patient).watch()); }},
       {RequestType::get_data, [&] { client.get_config(patient); }},
       {RequestType::get_acl, [&] { EXPECT_EQ(client.get_acl("/n", patient).acl, zkclient::open_acl()); }},
   };
@@ -116,7 +116,7 @@ TEST_F(WatchTest, TheEventWaitsForTheHandlerThatGetsTheWatch) {
       "/n", [&](const WatchEvent&) { order.put(returned); },
       [&](Result<Watched<NodeData>> result) {
         ASSERT_TRUE(result);
-        kept.put(std::move(result->watch));
+        kept.put(std::move(result->watch()));
         other.set("/n", "changed");
         client.sync("/");  // The event has come by now.
         returned = true;
@@ -145,10 +145,10 @@ TEST_F(WatchTest, OneOfSeveralOnAPathIsRemovedAlone) {
   auto first = client.get_and_watch("/n", record());
   const auto second = client.get_and_watch("/n", record());
   const auto children = client.children_and_watch("/n", record());
-  first.watch = Watch();
+  first.watch() = Watch();
   // Longer than the server is left alone: somebody still waits for the data.
   auto idle = client.exists_and_watch("/witness", ignore);
-  idle.watch = Watch();
+  idle.watch() = Watch();
   EXPECT_TRUE(eventually([&] { return proxy.request_count(RequestType::remove_watches) == 1; }));
   other.set("/n", "x");
   EXPECT_EQ(events.take().type, WatchEventType::data_changed);
@@ -265,7 +265,7 @@ TEST_F(WatchTest, ReadsInFlightCountAgainstTheLimitOfPaths) {
   for (int i = 0; i < asked; ++i) {
     client.async_exists_and_watch(Path("/" + padding + std::to_string(i)), ignore, [&](auto result) {
       if (result) {
-        kept.put(std::move(result->watch));
+        kept.put(std::move(result->watch()));
         ++armed;
       } else {
         EXPECT_EQ(result.code(), Errc::overloaded) << result.error().what();

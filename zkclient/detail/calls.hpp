@@ -68,6 +68,7 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
     std::shared_ptr<CancelScope> cancel = std::make_shared<CancelScope>();
     Work<T> work;
     UniqueFunction<void(Result<T>)> done;
+    AnyStop caller;
     std::optional<std::stop_callback<std::function<void()>>> stop;
   };
   const auto job = std::make_shared<Job>(core, payload, operation, path);
@@ -78,19 +79,19 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
     return;
   }
   const auto deadline = options.deadline.value_or(core->default_deadline());
-  const std::stop_token stop = options.stop;
-  const bool accepted = core->loop()->post([job, deadline, stop] {
+  job->caller = options.stop;
+  const bool accepted = core->loop()->post([job, deadline] {
     Call call;
     call.deadline = deadline;
     call.cancel = job->cancel;
-    if (stop.stop_possible()) {
+    if (job->caller.stop_possible()) {
       // A request that comes later runs on the requester's thread: back to the loop.
-      job->stop.emplace(stop, [weak = std::weak_ptr<Job>(job)] {
+      job->stop.emplace(job->caller, [weak = std::weak_ptr<Job>(job)] {
         const auto alive = weak.lock();
         if (alive == nullptr) return;
         alive->core->loop()->post([cancel = alive->cancel] { cancel->request(); });
       });
-      if (stop.stop_requested()) job->cancel->request();
+      if (job->caller.stop_requested()) job->cancel->request();
     }
     auto body = [](std::shared_ptr<Job> owned, Call limits) -> Awaitable<void> {
       std::optional<Result<T>> outcome;

@@ -45,7 +45,7 @@ std::shared_ptr<ClientCore> ClientCore::start(std::shared_ptr<Loop> loop, std::s
   options.operation_timeout = std::min(options.operation_timeout, longest_operation_timeout);
   std::shared_ptr<ClientCore> core(new ClientCore(std::move(loop), parse_hosts(hosts), std::move(options)));
   core->loop_->add(core);
-  core->shared_session_ = std::make_shared<SessionState>(core->options_.session_timeout);
+  core->shared_session_ = std::make_shared<SessionState>(core->options_.session_timeout, core.get());
   core->loop_->post([core] { core->open_session(); });
   return core;
 }

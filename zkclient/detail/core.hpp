@@ -97,7 +97,7 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
 
   /// Starts `op`; its `done` is called once, on the loop thread (or in here, if the loop has stopped).
   /// A stop request ends it with Errc::cancelled, or in_doubt.
-  void submit(const std::shared_ptr<Op>& op, const std::stop_token& stop = {});
+  void submit(const std::shared_ptr<Op>& op, const AnyStop& stop = {});
   std::shared_ptr<SubscriptionState> subscribe(StateListener listener);
   void begin_close();
   /// Waits for what begin_close() began.

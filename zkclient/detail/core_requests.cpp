@@ -76,7 +76,7 @@ bool ClientCore::overloaded() const noexcept {
   return calls_.load() > max_waiting || call_bytes_.load() > max_waiting_bytes;
 }
 
-void ClientCore::submit(const std::shared_ptr<Op>& op, const std::stop_token& stop) {
+void ClientCore::submit(const std::shared_ptr<Op>& op, const AnyStop& stop) {
   op->admitted_bytes = op->request.wire_size();
   count_call(op->admitted_bytes);
   if (overloaded()) {
@@ -88,14 +88,15 @@ void ClientCore::submit(const std::shared_ptr<Op>& op, const std::stop_token& st
     done(std::move(refused));
     return;
   }
-  const bool accepted = loop_->post([self = shared_from_this(), op, stop] {
-    if (stop.stop_requested()) {
+  op->caller = stop;
+  const bool accepted = loop_->post([self = shared_from_this(), op] {
+    if (op->caller.stop_requested()) {
       self->give_up(op, Errc::cancelled);
       return;
     }
-    if (stop.stop_possible()) {
+    if (op->caller.stop_possible()) {
       // A request that comes later runs on the requester's thread: back to the loop.
-      op->stop.emplace(stop, [self, weak = std::weak_ptr<Op>(op)] {
+      op->stop.emplace(op->caller, [self, weak = std::weak_ptr<Op>(op)] {
         const auto alive = weak.lock();
         if (alive == nullptr) return;
         self->loop_->post([self, alive] { self->give_up(alive, Errc::cancelled); });
@@ -281,6 +282,7 @@ void ClientCore::finish(const std::shared_ptr<Op>& op) {
   op->state = Op::State::done;
   op->cancel_guard.reset();
   op->stop.reset();
+  op->caller = {};
   pausing_.erase(op);
   if (op->admitted_bytes != 0) uncount_call(std::exchange(op->admitted_bytes, 0));
   // The op itself may be known for longer, to the C client or to the queue; what it carried need not.

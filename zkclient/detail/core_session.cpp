@@ -74,7 +74,7 @@ void ClientCore::Connection::on_trouble(ServerTrouble trouble) {
 
 void ClientCore::open_session() {
   const bool first = connection_ == nullptr;
-  auto state = first ? session() : std::make_shared<SessionState>(options_.session_timeout);
+  auto state = first ? session() : std::make_shared<SessionState>(options_.session_timeout, this);
   connection_ = std::make_shared<Connection>(*this, state);
   if (resume_) connection_->resume = *resume_;
   resume_.reset();  // A session that is lost later is not resumed.

@@ -13,6 +13,7 @@
 #include <zkclient/export.hpp>
 #include <zkclient/function.hpp>
 #include <zkclient/reconfig.hpp>
+#include <zkclient/stop.hpp>
 #include <zkclient/transaction.hpp>
 #include <zkclient/types.hpp>
 
@@ -156,6 +157,7 @@ class ZKRECIPES_INTERNAL_API Op : public std::enable_shared_from_this<Op> {
   std::optional<TimePoint> deadline;
   std::shared_ptr<SessionState> bound;  ///< Runs on this session or not at all.
   CancelScope::Guard cancel_guard;
+  AnyStop caller;
   std::optional<std::stop_callback<std::function<void()>>> stop;
   bool urgent = false;  ///< A heartbeat: goes before everything that waits.
   State state = State::idle;

@@ -19,7 +19,11 @@ namespace zkclient::detail {
 /// The facts of one session: written by the loop thread, read by anybody.
 class SessionState {
  public:
-  explicit SessionState(std::chrono::milliseconds requested_timeout) : timeout_ms_(requested_timeout.count()) {}
+  /// `owner`: the ClientCore that it is of, or nullptr.
+  explicit SessionState(std::chrono::milliseconds requested_timeout, const void* owner = nullptr)
+      : owner_(owner), timeout_ms_(requested_timeout.count()) {}
+
+  bool is_of_another(const void* owner) const noexcept { return owner_ != nullptr && owner_ != owner; }
 
   std::int64_t id() const noexcept { return id_.load(std::memory_order_acquire); }
   std::chrono::milliseconds timeout() const noexcept { return std::chrono::milliseconds(timeout_ms_.load()); }
@@ -76,6 +80,7 @@ class SessionState {
  private:
   const ProcessGeneration process_;
   std::atomic<std::int64_t> id_{0};
+  const void* const owner_;
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::int64_t> valid_until_ns_{0};
   std::atomic<ConnectionState> state_{ConnectionState::connecting};

@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<std::size_t> live_frames{0};
 
-Root run(Awaitable<void> awaited, std::source_location) { co_await std::move(awaited); }
+Root run(Awaitable<void> awaited, const char*) { co_await std::move(awaited); }
 
 }  // namespace
 
@@ -31,10 +31,9 @@ void free_frame(void* frame, std::size_t size) noexcept {
   ::operator delete(frame, size);
 }
 
-void die(const std::source_location& where) noexcept {
-  const auto say = [&where](const char* what) {
-    std::fprintf(stderr, "zkclient: an exception escaped from a coroutine of %s (%s:%u): %s\n", where.function_name(),
-                 where.file_name(), static_cast<unsigned>(where.line()), what);
+void die(const char* where) noexcept {
+  const auto say = [where](const char* what) {
+    std::fprintf(stderr, "zkclient: an exception escaped from a coroutine of %s(): %s\n", where, what);
   };
   try {
     throw;
@@ -48,6 +47,6 @@ void die(const std::source_location& where) noexcept {
 
 }  // namespace coroutine
 
-void spawn(Awaitable<void> coroutine, const std::source_location& from) { coroutine::run(std::move(coroutine), from); }
+void spawn(Awaitable<void> coroutine, const char* from) { coroutine::run(std::move(coroutine), from); }
 
 }  // namespace zkclient::detail

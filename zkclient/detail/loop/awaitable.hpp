@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <exception>
 #include <optional>
-#include <source_location>
 #include <utility>
 
 #include <zkclient/export.hpp>
@@ -29,7 +28,7 @@ ZKRECIPES_INTERNAL_API void* allocate_frame(std::size_t size);
 ZKRECIPES_INTERNAL_API void free_frame(void* frame, std::size_t size) noexcept;
 
 /// A coroutine that nobody awaits let an exception escape: says so, and ends the process.
-[[noreturn]] void die(const std::source_location& where) noexcept;
+[[noreturn]] void die(const char* where) noexcept;
 
 struct Framed {
   static void* operator new(std::size_t size) { return allocate_frame(size); }
@@ -122,13 +121,13 @@ namespace coroutine {
 /// A coroutine that nobody awaits: starts at once, and destroys itself at its end.
 struct Root {
   struct promise_type : Framed {
-    promise_type(Awaitable<void>&, const std::source_location& from) noexcept : where(from) {}
+    promise_type(Awaitable<void>&, const char* from) noexcept : where(from) {}
     Root get_return_object() const noexcept { return {}; }
     std::suspend_never initial_suspend() const noexcept { return {}; }
     std::suspend_never final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}
     void unhandled_exception() const noexcept { die(where); }
-    const std::source_location where;
+    const char* const where;
   };
 };
 
@@ -136,7 +135,6 @@ struct Root {
 
 /// Runs a coroutine that nobody awaits, on the loop thread, from here until it waits for the first time. An exception that
 /// escapes from it ends the process, and names the function that called this.
-ZKRECIPES_INTERNAL_API void spawn(Awaitable<void> coroutine,
-                                  const std::source_location& from = std::source_location::current());
+ZKRECIPES_INTERNAL_API void spawn(Awaitable<void> coroutine, const char* from = __builtin_FUNCTION());
 
 }  // namespace zkclient::detail
