@@ -14,10 +14,7 @@
 /// need Boost (CMake: `find_package(zkrecipes COMPONENTS asio)`, link `zkrecipes::asio`).
 ///
 ///   zkclient::NodeData node = co_await zkclient::async_get(client, "/config", asio::use_awaitable);
-///   const zkclient::CallOptions call{.deadline = soon};
-///   co_await zkclient::async_set(client, "/config", "new", node.stat.version, call, asio::use_awaitable);
-///
-/// (g++ 12 destroys an aggregate in braces twice when it stands inside a co_await expression: give it a name.)
+///   co_await zkclient::async_set(client, "/config", "new", node.stat.version, {.deadline = soon}, asio::use_awaitable);
 ///
 /// Arguments: the object, those of its async_x member without the handler, optionally CallOptions, the token.
 ///
@@ -38,6 +35,12 @@
 /// Lifetimes: a Client is copied; other objects (Mutex, Lease, ...) must stay until the operation was started, which
 /// `use_awaitable` and `deferred` do when they are awaited or called. Nothing keeps a client open that its last owner
 /// lets go meanwhile. Text and other arguments are copied.
+/// g++ 12: it copies the members of what is built in braces inside a co_await expression byte by byte, and destroys them
+/// twice. The options of these operations withstand that; aggregates of your own do not, and need names. It refuses a lambda
+/// that owns what it captures (a static assertion says what to write), and a list of access control entries in braces
+/// ("array used as initializer"): make these variables first. It does not refuse, and breaks, such a lambda inside of
+/// `WatchHandler(...)` in the expression, and co_await in the braces of a variable (`CallOptions call{.stop = co_await ...}`):
+/// these need variables of their own, too.
 /// Thread safety: as the members. Signals must be emitted on the handler's executor, as everywhere in Asio.
 namespace zkclient {
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <zkclient/anchored.hpp>
 #include <zkclient/export.hpp>
 
 namespace zkclient {
@@ -44,7 +45,7 @@ class ZKRECIPES_API Path {
   friend std::strong_ordering operator<=>(const Path&, const Path&) = default;
 
  private:
-  std::string text_ = "/";
+  Anchored<std::string> text_ = "/";
 };
 
 /// `Path("/a") / "b"` is "/a/b"; the right side may hold several components ("b/c") but no leading slash.

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include <zkclient/anchored.hpp>
 #include <zkclient/export.hpp>
 #include <zkclient/types.hpp>
 
@@ -25,11 +26,11 @@ struct Reconfig {
   static constexpr std::int64_t any_config = -1;
 
   /// Servers that are added, or get another role or address: "server.4=host:2888:3888;2181".
-  std::vector<std::string> joining = {};
+  Texts joining = {};
   /// The ids of servers that are removed: "4".
-  std::vector<std::string> leaving = {};
+  Texts leaving = {};
   /// All servers of the new ensemble, in the form of `joining`. Excludes the two others.
-  std::vector<std::string> members = {};
+  Texts members = {};
   /// Refuse (bad_version) unless the present configuration has this version (EnsembleConfig::version).
   std::int64_t version = any_config;
 };

@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 
+#include <zkclient/anchored.hpp>
 #include <zkclient/clock.hpp>
 #include <zkclient/export.hpp>
 
@@ -68,7 +69,7 @@ class ZKRECIPES_API Session {
   const std::shared_ptr<const detail::SessionState>& impl() const noexcept { return state_; }  ///< For recipes.
 
  private:
-  std::shared_ptr<const detail::SessionState> state_;
+  Anchored<std::shared_ptr<const detail::SessionState>> state_;
 };
 
 }  // namespace zkclient

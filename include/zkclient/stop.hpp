@@ -11,7 +11,7 @@ namespace zkclient {
 class AnyStop : public std::stop_token {
  public:
   AnyStop() noexcept = default;
-  AnyStop(std::stop_token token) noexcept : std::stop_token(std::move(token)) {}
+  AnyStop(const std::stop_token& token) noexcept : std::stop_token(token) {}
   AnyStop(AnyStop first, AnyStop second);
 
  private:

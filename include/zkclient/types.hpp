@@ -3,12 +3,13 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <zkclient/anchored.hpp>
 #include <zkclient/export.hpp>
+#include <zkclient/stop.hpp>
 
 namespace zkclient {
 
@@ -50,8 +51,8 @@ struct Children {
 struct Acl {
   enum Permission : std::int32_t { read = 1, write = 2, create = 4, remove = 8, admin = 16, all = 31 };
   std::int32_t permissions = all;
-  std::string scheme = "world";
-  std::string id = "anyone";
+  Anchored<std::string> scheme = "world";
+  Anchored<std::string> id = "anyone";
 
   friend bool operator==(const Acl&, const Acl&) = default;
 };
@@ -82,12 +83,12 @@ enum class CreateMode {
 
 struct CreateOptions {
   CreateMode mode = CreateMode::persistent;
-  AclList acl = open_acl();
+  Anchored<AclList> acl = open_acl();
   std::chrono::milliseconds ttl{0};  ///< For the two TTL modes only; must be positive there, zero elsewhere.
   /// Create missing parents first. Those stay when the create itself fails or is given up.
   bool parents = false;
   CreateMode parent_mode = CreateMode::container;  ///< What they are made as; or CreateMode::persistent.
-  AclList parent_acl = open_acl();                 ///< Theirs; `acl` is of the node alone.
+  Anchored<AclList> parent_acl = open_acl();       ///< Theirs; `acl` is of the node alone.
   /// Put a unique id before the node's name ("_c_<uuid>-", Curator's protected create), so that a create whose
   /// reply was lost is found again instead of being in doubt. Where it stays in doubt all the same (the deadline, a stop
   /// request, a lost session), the node that may have been made is being removed in the background.
@@ -100,12 +101,34 @@ struct Created {
   Stat stat;
 };
 
+/// Some time from now. It runs from when it is made, so it cannot be assigned later.
+class Timeout {
+ public:
+  constexpr Timeout() noexcept = default;
+  template <typename Rep, typename Period>
+  Timeout(std::chrono::duration<Rep, Period> time) noexcept : Timeout(std::chrono::nanoseconds(time)) {}
+  Timeout(std::chrono::nanoseconds time) noexcept {
+    using Clock = std::chrono::steady_clock;
+    const auto now = Clock::now();
+    end_ = time > Clock::time_point::max() - now ? Clock::time_point::max() : now + time;
+  }
+  template <typename Rep, typename Period>
+  Timeout& operator=(std::chrono::duration<Rep, Period>) = delete;  // Set CallOptions::deadline.
+
+  std::optional<std::chrono::steady_clock::time_point> end() const noexcept { return end_; }
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> end_;
+};
+
 /// Limits of one call. Every blocking and every asynchronous operation takes them.
 struct CallOptions {
+  /// What the deadline is by default: `{.timeout = 5s}`.
+  Timeout timeout = {};
   /// Absolute, on the steady clock; covers every step of the call. Default: now + operation_timeout.
-  std::optional<std::chrono::steady_clock::time_point> deadline = {};
-  /// A stop request ends the call at once; `ErrorKind::in_doubt` if a write was already sent.
-  std::stop_token stop = {};
+  std::optional<std::chrono::steady_clock::time_point> deadline = timeout.end();
+  /// A stop request ends the call at once; `ErrorKind::in_doubt` if a write was already sent. Also two tokens in braces.
+  Anchored<AnyStop> stop = {};
 };
 
 /// Matches any version in set, remove and check.

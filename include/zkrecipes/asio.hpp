@@ -74,7 +74,8 @@ auto async_revoke(const zkclient::Client& client, const zkclient::Path& node, co
   auto start = [client, node, options](zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& limits) {
     async_revoke(client, node, options, std::move(handler), limits);
   };
-  return zkclient::initiate<RevokeOutcome>(std::move(start), call, std::forward<Token>(token), zkclient::cancel_write);
+  return zkclient::detail::begin_operation<RevokeOutcome>(std::move(start), call, std::forward<Token>(token),
+                                                          zkclient::cancel_write);
 }
 template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>
 auto async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
@@ -87,7 +88,8 @@ auto async_revoke_holders(const zkclient::Client& client, const zkclient::Path& 
   auto start = [client, path, options](zkclient::Handler<RevokeOutcome> handler, const zkclient::CallOptions& limits) {
     async_revoke_holders(client, path, options, std::move(handler), limits);
   };
-  return zkclient::initiate<RevokeOutcome>(std::move(start), call, std::forward<Token>(token), zkclient::cancel_write);
+  return zkclient::detail::begin_operation<RevokeOutcome>(std::move(start), call, std::forward<Token>(token),
+                                                          zkclient::cancel_write);
 }
 template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>
 auto async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,

@@ -257,6 +257,51 @@ TEST_F(MutexTest, AWaitWithoutADeadlineHasNone) {
   EXPECT_TRUE(result_of(for_ever));
 }
 
+TEST_F(MutexTest, ATimeoutIsADeadlineFromNowOn) {
+  const Lease held = make_mutex().acquire();
+  Mutex other = make_mutex();
+  const auto begun = testkit::SteadyClock::now();
+  EXPECT_EQ(error_of([&] { (void)other.acquire({.timeout = 50ms}); }), Errc::deadline_exceeded);
+  EXPECT_GE(testkit::SteadyClock::now() - begun, 50ms);
+  const zkclient::CallOptions both{.timeout = 1ms, .deadline = soon()};
+  EXPECT_EQ(both.deadline.has_value() && *both.deadline > testkit::SteadyClock::now() + 1s, true) << "a deadline wins";
+  EXPECT_EQ(zkclient::CallOptions{}.deadline, std::nullopt);
+  EXPECT_EQ(zkclient::CallOptions{.timeout = std::chrono::nanoseconds::max()}.deadline,
+            testkit::SteadyClock::time_point::max());
+}
+
+TEST_F(MutexTest, EitherOfTwoStopTokensEndsTheWait) {
+  const Lease held = make_mutex().acquire();
+  for (const bool first : {true, false}) {
+    for (const bool before : {true, false}) {
+      std::stop_source one;
+      std::stop_source two;
+      if (before) (first ? one : two).request_stop();
+      Mutex mutex = make_mutex();
+      auto waiting = in_thread([&] {
+        return error_of([&] { (void)mutex.acquire({.deadline = soon(), .stop = {one.get_token(), two.get_token()}}); });
+      });
+      if (!before) {
+        ASSERT_TRUE(remain(2));
+        (first ? one : two).request_stop();
+      }
+      EXPECT_EQ(result_of(waiting), Errc::cancelled);
+      // The options of an asynchronous call may go before it ends.
+      Box<std::optional<Errc>> ended;
+      std::stop_source third;
+      {
+        const zkclient::CallOptions call{.deadline = soon(), .stop = {std::stop_token(), third.get_token()}};
+        mutex.async_acquire(
+            [&](Result<Lease> result) { ended.put(result ? std::nullopt : std::optional(result.error().errc())); },
+            call);
+      }
+      third.request_stop();
+      EXPECT_EQ(ended.take(), Errc::cancelled);
+      ASSERT_TRUE(remain(1));
+    }
+  }
+}
+
 TEST_F(MutexTest, DeadlineInThePast) {
   Mutex mutex = make_mutex();
   EXPECT_EQ(error_of([&] { (void)mutex.acquire({.deadline = testkit::SteadyClock::now() - 1s}); }),

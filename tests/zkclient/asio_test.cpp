@@ -90,7 +90,6 @@ asio::awaitable<Error> error_in(asio::awaitable<T> operation) {
 
 // ---- Tokens ---------------------------------------------------------------------------------------------------------
 
-// Aggregates have names in coroutines: g++ 12 destroys those in braces inside a co_await expression twice.
 asio::awaitable<void> every_operation(Client client) {
   const zkclient::CreateOptions persistent;
   const CallOptions patient{.deadline = testkit::soon()};

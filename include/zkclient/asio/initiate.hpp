@@ -12,7 +12,9 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -157,19 +159,47 @@ struct AsioSignature<void> {
   using type = void(std::exception_ptr);
 };
 
-}  // namespace detail
-
-/// Any asynchronous form of this library as an Asio operation: `start(Handler<T>, const CallOptions&)` begins it. It is
-/// copied and may run later than this call.
 template <typename T, typename Start, typename Token>
-auto initiate(Start start, CallOptions call, Token&& token,
-              boost::asio::cancellation_type accepts = boost::asio::cancellation_type::all) {
+auto begin_operation(Start start, CallOptions call, Token&& token, boost::asio::cancellation_type accepts) {
   auto initiation = [](auto handler, Start begin, CallOptions limits, boost::asio::cancellation_type accepted) {
     using Operation = detail::AsioOperation<T, std::decay_t<decltype(handler)>>;
     std::make_shared<Operation>(std::move(handler))->run(std::move(begin), std::move(limits), accepted);
   };
   return boost::asio::async_initiate<Token, typename detail::AsioSignature<T>::type>(
       std::move(initiation), token, std::move(start), std::move(call), accepts);
+}
+
+/// What an operation returns when it is there to be awaited.
+template <typename Result>
+inline constexpr bool is_awaited = boost::asio::is_deferred<Result>::value;
+template <typename T, typename Executor>
+inline constexpr bool is_awaited<boost::asio::awaitable<T, Executor>> = true;
+
+/// A function that g++ 12 may have destroyed twice when its operation is awaited: a temporary that owns something, as
+/// lambdas do that capture it by value. `Safe` is a type of ours that withstands it.
+template <typename Function, typename Safe, typename Result>
+inline constexpr bool breaks_when_awaited =
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+    !std::is_lvalue_reference_v<Function> && !std::is_trivially_destructible_v<std::remove_reference_t<Function>> &&
+    !std::is_same_v<std::remove_cvref_t<Function>, Safe> && is_awaited<Result>;
+#else
+    false;
+#endif
+
+}  // namespace detail
+
+/// Any asynchronous form of this library as an Asio operation: `start(Handler<T>, const CallOptions&)` begins it. It is
+/// copied and may run later than this call.
+template <typename T, typename Start, typename Token>
+auto initiate(Start&& start, CallOptions call, Token&& token,
+              boost::asio::cancellation_type accepts = boost::asio::cancellation_type::all) {
+  using Begun = decltype(detail::begin_operation<T>(std::decay_t<Start>(std::forward<Start>(start)), std::move(call),
+                                                    std::forward<Token>(token), accepts));
+  static_assert(!detail::breaks_when_awaited<Start, void, Begun>,
+                "g++ 12 destroys what a lambda owns twice when it stands in a co_await expression. "
+                "Make it a variable first: `const auto start = [...](...) {...};`, and pass `start`.");
+  return detail::begin_operation<T>(std::decay_t<Start>(std::forward<Start>(start)), std::move(call),
+                                    std::forward<Token>(token), accepts);
 }
 
 }  // namespace zkclient

@@ -8,9 +8,11 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/cancellation_type.hpp>
 
+#include <zkclient/anchored.hpp>
 #include <zkclient/asio/initiate.hpp>
 #include <zkclient/watch.hpp>
 
@@ -59,6 +61,20 @@ const T& hand_over(const T& kept) {
 }
 inline WatchHandler hand_over(const std::shared_ptr<WatchHandler>& kept) { return std::move(*kept); }
 
+/// As what an argument is taken: as the member takes it, but for lists of texts, which may then be in braces.
+template <typename Argument>
+struct Taken {
+  using type = Argument;
+};
+template <>
+struct Taken<std::vector<std::string>> {
+  using type = const Texts&;
+};
+template <>
+struct Taken<const std::vector<std::string>&> {
+  using type = const Texts&;
+};
+
 template <auto Member, boost::asio::cancellation_type Accepts, typename Object, typename T, typename... Arguments>
 class MemberOperation {
  public:
@@ -85,8 +101,36 @@ class MemberOperation {
       std::apply([&](const auto&... value) { (get().*Member)(hand_over(value)..., std::move(handler), limits); },
                  values);
     };
-    return initiate<T>(std::move(begin), std::move(call), std::forward<Token>(token), Accepts);
+    return begin_operation<T>(std::move(begin), std::move(call), std::forward<Token>(token), Accepts);
   }
+};
+
+/// The same with a WatchHandler behind `Arguments`, whose own type must be known to tell what breaks.
+template <auto Member, boost::asio::cancellation_type Accepts, typename Object, typename T, typename... Arguments>
+class WatchingOperation {
+ public:
+  template <typename OnEvent, typename Token>
+  requires std::is_constructible_v<WatchHandler, OnEvent>
+  auto operator()(Object& object, Arguments... arguments, OnEvent&& on_event, CallOptions call, Token&& token) const {
+    using Started = decltype(Plain()(object, std::forward<Arguments>(arguments)..., WatchHandler(), CallOptions(),
+                                     std::forward<Token>(token)));
+    static_assert(
+        !breaks_when_awaited<OnEvent, WatchHandler, Started>,
+        "g++ 12 destroys what a lambda owns twice when it stands in a co_await expression. Make it a variable "
+        "first: `zkclient::WatchHandler on_event = [...](const auto& event) {...};`, and pass "
+        "`std::move(on_event)`.");
+    return Plain()(object, std::forward<Arguments>(arguments)..., WatchHandler(std::forward<OnEvent>(on_event)),
+                   std::move(call), std::forward<Token>(token));
+  }
+  template <typename OnEvent, typename Token>
+  requires std::is_constructible_v<WatchHandler, OnEvent>
+  auto operator()(Object& object, Arguments... arguments, OnEvent&& on_event, Token&& token) const {
+    return (*this)(object, std::forward<Arguments>(arguments)..., std::forward<OnEvent>(on_event), CallOptions(),
+                   std::forward<Token>(token));
+  }
+
+ private:
+  using Plain = MemberOperation<Member, Accepts, Object, T, Arguments..., WatchHandler>;
 };
 
 /// Takes `void Object::async_x(arguments..., Handler<T>, const CallOptions&)` to pieces: `Before` are the arguments that
@@ -95,7 +139,12 @@ template <auto Member, boost::asio::cancellation_type Accepts, typename Object, 
 struct Dissect;
 template <auto Member, boost::asio::cancellation_type Accepts, typename Object, typename... Before, typename T>
 struct Dissect<Member, Accepts, Object, std::tuple<Before...>, UniqueFunction<void(Result<T>)>, const CallOptions&> {
-  using type = MemberOperation<Member, Accepts, Object, T, Before...>;
+  using type = MemberOperation<Member, Accepts, Object, T, typename Taken<Before>::type...>;
+};
+template <auto Member, boost::asio::cancellation_type Accepts, typename Object, typename... Before, typename T>
+struct Dissect<Member, Accepts, Object, std::tuple<Before...>, WatchHandler, UniqueFunction<void(Result<T>)>,
+               const CallOptions&> {
+  using type = WatchingOperation<Member, Accepts, Object, T, typename Taken<Before>::type...>;
 };
 template <auto Member, boost::asio::cancellation_type Accepts, typename Object, typename... Before, typename Next,
           typename... Rest>

@@ -1,0 +1,397 @@
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <zkrecipes/asio.hpp>
+#include <zkrecipes/unfair_leader_election.hpp>
+
+#include "tests/support/contention.hpp"
+
+// Every asynchronous operation in the words that come to mind in a coroutine: options in braces, or with the name of their
+// type, temporaries, lambdas, short texts and long ones. g++ 12 moves much of that byte by byte and destroys it twice;
+// AddressSanitizer sees what our types do not withstand.
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using asio::deferred;
+using asio::use_awaitable;
+using testkit::error_of;
+using testkit::soon;
+using zkclient::Acl;
+using zkclient::AclList;
+using zkclient::CallOptions;
+using zkclient::Client;
+using zkclient::CreateMode;
+using zkclient::CreateOptions;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Reconfig;
+using zkclient::Transaction;
+using zkclient::WatchEvent;
+
+// No string holds this inside of itself.
+const std::string longer = "a text of more than fifteen characters";
+
+class AsioSpellingsTest : public testkit::ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    client_.emplace(make_client());
+  }
+  void TearDown() override {
+    client_.reset();
+    ServerTest::TearDown();
+  }
+  const Client& c() const { return *client_; }
+  void run(asio::awaitable<void> body) {
+    auto done = asio::co_spawn(context_, std::move(body), asio::use_future);
+    const auto deadline = soon();
+    context_.run_until(deadline);
+    ASSERT_LT(testkit::SteadyClock::now(), deadline) << "something still waits";
+    done.get();
+  }
+  std::optional<Client> client_;
+  asio::io_context context_{1};
+};
+
+// ---- Client ---------------------------------------------------------------------------------------------------------
+
+asio::awaitable<void> creates(Client client, std::stop_token stop) {
+  client.add_auth("digest", "ann:secret");
+  auto made = co_await zkclient::async_create(client, "/a", "x", {}, use_awaitable);
+  EXPECT_EQ(made.path, "/a");
+  made = co_await zkclient::async_create(client, "/b/c", longer, {.parents = true}, use_awaitable);
+  EXPECT_EQ(made.path, "/b/c");
+  made = co_await zkclient::async_create(client, "/d/e", std::string("x"), {.parents = true}, {.stop = stop},
+                                         use_awaitable);
+  EXPECT_EQ(made.path, "/d/e");
+  const std::stop_source another;
+  made =
+      co_await zkclient::async_create(client, "/timeout", longer, {.parents = true}, {.timeout = 10s}, use_awaitable);
+  made = co_await zkclient::async_create(client, "/two", longer, {.parents = true},
+                                         {.timeout = 1h, .stop = {stop, another.get_token()}}, use_awaitable);
+  EXPECT_EQ(made.path, "/two");
+  made = co_await zkclient::async_create(client, Path("/d") / "f", std::nullopt,
+                                         CreateOptions{.acl = zkclient::open_acl()},
+                                         CallOptions{.deadline = soon(), .stop = stop}, use_awaitable);
+  EXPECT_EQ(made.path, "/d/f");
+  made = co_await zkclient::async_create(client, "/d/" + longer.substr(0, 1), longer + longer,
+                                         {.mode = CreateMode::ephemeral, .protection = true}, {}, use_awaitable);
+  EXPECT_NE(made.path.find("_c_"), std::string::npos);
+  const AclList list = {{.permissions = Acl::read, .scheme = "world", .id = "anyone"}};
+  made = co_await zkclient::async_create(client, "/g", "", {.acl = list, .parent_acl = AclList(2)}, use_awaitable);
+  EXPECT_EQ(client.get_acl("/g").acl, list);
+  made = co_await zkclient::async_create(
+      client, "/h", "",
+      {.acl = AclList(1, Acl{.permissions = Acl::all, .scheme = "digest", .id = "ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM="})},
+      use_awaitable);
+  EXPECT_EQ(client.get_acl("/h").acl.at(0).id, "ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=");
+  made = co_await zkclient::async_create(
+      client, "/i", "", {.acl = (co_await zkclient::async_get_acl(client, "/h", use_awaitable)).acl}, use_awaitable);
+  EXPECT_EQ(client.get_acl("/i").acl, client.get_acl("/h").acl);
+  const bool parents = stop.stop_possible();
+  made = co_await zkclient::async_create(client, "/j/k", "", parents ? CreateOptions{.parents = true} : CreateOptions(),
+                                         use_awaitable);
+  EXPECT_EQ(made.path, "/j/k");
+  made = co_await zkclient::async_create(client, "/j/l", "", {.parents = true}, deferred)(use_awaitable);
+  EXPECT_EQ(made.path, "/j/l");
+  const auto [error, twice] = co_await zkclient::async_create(client, "/j/l", longer, {.parents = true}, {.stop = stop},
+                                                              asio::as_tuple(use_awaitable));
+  EXPECT_EQ(zkclient::code_of(error), Errc::node_exists);
+}
+
+TEST_F(AsioSpellingsTest, Creates) {
+  const std::stop_source stop;
+  run(creates(c(), stop.get_token()));
+}
+
+// Each operation without options, with them in braces, and with the name of their type.
+asio::awaitable<void> operations_on_nodes(Client client, std::stop_source stop) {
+  const auto session = co_await zkclient::async_connect(client, {.deadline = soon()}, use_awaitable);
+  EXPECT_EQ(session, co_await zkclient::async_connect(client, {.stop = stop.get_token()}, use_awaitable));
+  co_await zkclient::async_add_auth(client, "digest", "ann:" + longer, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkclient::async_ensure(client, "/deep/down", CreateMode::persistent,
+                                  {.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+  auto stat = co_await zkclient::async_set(client, "/deep", longer, 0, {.stop = stop.get_token()}, use_awaitable);
+  stat = co_await zkclient::async_set(client, "/deep", std::string("y"), zkclient::any_version,
+                                      CallOptions{.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+  stat =
+      co_await zkclient::async_set_resolving(client, "/deep", longer, stat, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(stat.version, 3);
+  const auto node =
+      co_await zkclient::async_get(client, "/deep", {.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(node.data, longer);
+  EXPECT_EQ((co_await zkclient::async_get(client, "/deep", {.stop = stop.get_token()}, deferred)(use_awaitable)).data,
+            longer);
+  const auto [error, got] =
+      co_await zkclient::async_get(client, "/deep", {.stop = stop.get_token()}, asio::as_tuple(use_awaitable));
+  EXPECT_FALSE(error);
+  EXPECT_EQ(got.data, longer);
+  const auto exists = co_await zkclient::async_exists(client, "/" + longer, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_FALSE(exists);
+  const auto children = co_await zkclient::async_children(client, "/deep", {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(children.names, std::vector<std::string>{"down"});
+  co_await zkclient::async_sync(client, "/", {.stop = stop.get_token()}, use_awaitable);
+  const auto acl = co_await zkclient::async_get_acl(client, "/deep", {.stop = stop.get_token()}, use_awaitable);
+  co_await zkclient::async_set_acl(client, "/deep", zkclient::creator_all_acl(), acl.stat.acl_version,
+                                   {.stop = stop.get_token()}, use_awaitable);
+  co_await zkclient::async_set_acl(client, "/deep", zkclient::open_acl(), zkclient::any_version, use_awaitable);
+  co_await zkclient::async_remove(client, "/deep/down", 0, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkclient::async_remove_tree(client, "/deep", {.stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, OperationsOnNodes) { run(operations_on_nodes(c(), {})); }
+
+asio::awaitable<void> transactions(Client client, std::stop_source stop) {
+  auto results = co_await zkclient::async_commit(
+      client, Transaction().create("/t", longer, {.acl = zkclient::open_acl()}).create("/t/" + longer.substr(0, 6)),
+      {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(results.size(), 2u);
+  results = co_await zkclient::async_commit(
+      client, Transaction().check({.path = "/t", .version = 0, .session = client.session()}).set("/t", "x"),
+      use_awaitable);
+  EXPECT_EQ(results.size(), 2u);
+  results = co_await zkclient::async_commit(client, Transaction().check({.path = "/t/a text"}).remove("/t/a text"),
+                                            use_awaitable);
+  EXPECT_EQ(results.size(), 2u);
+}
+
+TEST_F(AsioSpellingsTest, Transactions) { run(transactions(c(), {})); }
+
+asio::awaitable<void> operations_on_the_ensemble(Client client, std::string servers, std::stop_source stop) {
+  const auto config = co_await zkclient::async_get_config(client, {.stop = stop.get_token()}, use_awaitable);
+  const std::string server = "server.9=127.0.0.1:1:2:observer;3";
+  // Refused: a standalone server has no members to change.
+  auto outcome = co_await zkclient::async_reconfig(client, {.joining = {server, longer.c_str()}, .leaving = {"1", "2"}},
+                                                   {.stop = stop.get_token()}, asio::as_tuple(use_awaitable));
+  EXPECT_TRUE(std::get<0>(outcome));
+  outcome = co_await zkclient::async_reconfig(client, {.leaving = {"1"}, .version = config.version},
+                                              asio::as_tuple(use_awaitable));
+  EXPECT_TRUE(std::get<0>(outcome));
+  outcome = co_await zkclient::async_reconfig(client, Reconfig{.members = std::vector<std::string>(1, server)},
+                                              asio::as_tuple(use_awaitable));
+  EXPECT_TRUE(std::get<0>(outcome));
+  outcome = co_await zkclient::async_reconfig(client, {}, asio::as_tuple(use_awaitable));
+  EXPECT_TRUE(std::get<0>(outcome));
+  co_await zkclient::async_update_servers(client, servers, {.stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, OperationsOnTheEnsemble) { run(operations_on_the_ensemble(c(), hosts(), {})); }
+
+asio::awaitable<void> watching_reads(Client client, std::stop_source stop) {
+  const auto calls = std::make_shared<int>(0);
+  const auto note = [calls](const WatchEvent&) { ++*calls; };
+  int* const count = calls.get();
+  const auto data = co_await zkclient::async_get_and_watch(
+      client, "/", [](const WatchEvent&) {}, {.stop = stop.get_token()}, use_awaitable);
+  const auto exists = co_await zkclient::async_exists_and_watch(
+      client, "/" + longer, [count](const WatchEvent&) { ++*count; }, {.stop = stop.get_token()}, use_awaitable);
+  const auto children =
+      co_await zkclient::async_children_and_watch(client, "/", note, {.stop = stop.get_token()}, use_awaitable);
+  zkclient::WatchHandler own = [calls, only = std::make_unique<int>(1)](const WatchEvent&) { *calls += *only; };
+  const auto config =
+      co_await zkclient::async_get_config_and_watch(client, std::move(own), {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_FALSE(exists.value());
+}
+
+TEST_F(AsioSpellingsTest, ReadsThatWatch) { run(watching_reads(c(), {})); }
+
+// Only coroutines need names for such lambdas.
+TEST_F(AsioSpellingsTest, AFutureTakesALambdaThatOwnsSomething) {
+  const auto owned = std::make_shared<int>(0);
+  auto read = zkclient::async_get_and_watch(
+      c(), "/", [owned](const WatchEvent&) {}, {.deadline = soon()}, asio::use_future);
+  EXPECT_TRUE(testkit::result_of(read).watch().armed());
+}
+
+asio::awaitable<void> wait_for(std::chrono::milliseconds time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+  co_await timer.async_wait(use_awaitable);
+}
+
+asio::awaitable<void> stops(zkrecipes::Mutex* mutex, std::stop_source stop) {
+  using namespace asio::experimental::awaitable_operators;
+  const auto lease = co_await zkrecipes::async_acquire(*mutex, use_awaitable);
+  const auto race =
+      co_await (zkrecipes::async_acquire(*mutex, {.stop = stop.get_token()}, use_awaitable) || wait_for(20ms));
+  EXPECT_EQ(race.index(), 1u);
+  const auto late = co_await zkrecipes::async_acquire(
+      *mutex, {.deadline = std::chrono::steady_clock::now() + 20ms, .stop = stop.get_token()},
+      asio::as_tuple(use_awaitable));
+  EXPECT_EQ(zkclient::code_of(std::get<0>(late)), Errc::deadline_exceeded);
+  stop.request_stop();
+  const auto stopped =
+      co_await zkrecipes::async_acquire(*mutex, {.stop = stop.get_token()}, asio::as_tuple(use_awaitable));
+  EXPECT_EQ(zkclient::code_of(std::get<0>(stopped)), Errc::cancelled);
+}
+
+TEST_F(AsioSpellingsTest, LimitsThatEndAWait) {
+  zkrecipes::Mutex mutex(c(), "/lock");
+  run(stops(&mutex, {}));
+}
+
+// The frame goes while the operation is under way, and with it what stands in the expression.
+asio::awaitable<void> waits_for_ever(zkrecipes::Mutex* mutex, std::stop_source stop) {
+  (void)co_await zkrecipes::async_acquire(*mutex, {.deadline = soon() + 1h, .stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, ACoroutineThatIsDestroyedWhileItWaits) {
+  zkrecipes::Mutex mutex(c(), "/lock");
+  const auto lease = mutex.acquire();
+  Client other = make_client();
+  zkrecipes::Mutex waiting(other, "/lock");
+  {
+    asio::io_context context;
+    asio::co_spawn(context, waits_for_ever(&waiting, {}), asio::detached);
+    context.poll();
+    other.close();
+  }
+}
+
+// ---- Recipes --------------------------------------------------------------------------------------------------------
+
+asio::awaitable<void> locks(Client client, std::stop_source stop) {
+  zkrecipes::Mutex mutex(client, "/mutex");
+  zkrecipes::SharedMutex shared(client, "/shared");
+  zkrecipes::UnfairMutex unfair(client, "/unfair");
+  zkrecipes::Semaphore semaphore(client, "/semaphore", 9);
+  zkrecipes::MultiLock both;
+  both.add(mutex).add_shared(shared);
+  {
+    auto lease =
+        co_await zkrecipes::async_acquire(mutex, {.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+    EXPECT_FALSE(co_await zkrecipes::async_try_acquire(mutex, {.stop = stop.get_token()}, use_awaitable));
+    co_await zkrecipes::async_release(lease, {.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+    lease = co_await zkrecipes::async_acquire(mutex, CallOptions{.stop = stop.get_token()}, deferred)(use_awaitable);
+    EXPECT_TRUE(lease.valid());
+  }
+  {
+    auto leases =
+        co_await zkrecipes::async_acquire(both, {.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+    EXPECT_FALSE(co_await zkrecipes::async_try_acquire(both, {.stop = stop.get_token()}, use_awaitable));
+  }
+  auto lease = co_await zkrecipes::async_acquire(shared, {.stop = stop.get_token()}, use_awaitable);
+  lease = co_await zkrecipes::async_downgrade(shared, lease, {.stop = stop.get_token()}, use_awaitable);
+  const auto reader = co_await zkrecipes::async_acquire_shared(shared, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_TRUE(co_await zkrecipes::async_try_acquire_shared(shared, {.stop = stop.get_token()}, use_awaitable));
+  EXPECT_FALSE(co_await zkrecipes::async_try_acquire(shared, {.stop = stop.get_token()}, use_awaitable));
+  const auto one = co_await zkrecipes::async_acquire(semaphore, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_TRUE(co_await zkrecipes::async_try_acquire(semaphore, {.stop = stop.get_token()}, use_awaitable));
+  EXPECT_EQ((co_await zkrecipes::async_acquire_many(semaphore, 2, {.stop = stop.get_token()}, use_awaitable)).size(),
+            2u);
+  EXPECT_EQ(
+      (co_await zkrecipes::async_try_acquire_many(semaphore, 2, {.stop = stop.get_token()}, use_awaitable)).size(), 2u);
+  const auto only = co_await zkrecipes::async_acquire(unfair, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_FALSE(co_await zkrecipes::async_try_acquire(unfair, {.stop = stop.get_token()}, use_awaitable));
+  const Path node = only.node();
+  EXPECT_EQ(co_await zkrecipes::async_revoke(client, node, {}, {.stop = stop.get_token()}, use_awaitable),
+            zkrecipes::RevokeOutcome::requested);
+  EXPECT_EQ(co_await zkrecipes::async_revoke_holders(client, "/unfair", {.break_after = 0ms},
+                                                     {.deadline = soon(), .stop = stop.get_token()}, use_awaitable),
+            zkrecipes::RevokeOutcome::broken);
+  EXPECT_EQ(co_await zkrecipes::async_revoke(client, node, {.break_after = 0ms}, use_awaitable),
+            zkrecipes::RevokeOutcome::released);
+}
+
+TEST_F(AsioSpellingsTest, Locks) { run(locks(c(), {})); }
+
+asio::awaitable<void> elections(zkrecipes::UnfairLeaderElection* election, std::stop_source stop) {
+  const auto leadership =
+      co_await zkrecipes::async_campaign(*election, {.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+  auto leader = co_await zkrecipes::async_wait_for_leader(*election, {.ready = false}, use_awaitable);
+  leader = co_await zkrecipes::async_wait_for_leader(*election, {.ready = false, .after = {}},
+                                                     {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(leader.term, leadership.token());
+}
+
+TEST_F(AsioSpellingsTest, Elections) {
+  zkrecipes::UnfairLeaderElection election(c(), "/election");
+  run(elections(&election, {}));
+}
+
+asio::awaitable<void> queues(Client client, std::stop_source stop) {
+  zkrecipes::Queue queue(client, "/queue");
+  zkrecipes::PriorityQueue urgent(client, "/urgent");
+  co_await zkrecipes::async_push(queue, longer, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_push_all(queue, {"second", longer, std::string("fourth")}, {.stop = stop.get_token()},
+                                     use_awaitable);
+  co_await zkrecipes::async_push_all(queue, {"fifth"}, use_awaitable);
+  co_await zkrecipes::async_push_all(queue, std::vector<std::string>(1, "sixth"), use_awaitable);
+  co_await zkrecipes::async_push_all(queue, {}, use_awaitable);
+  {
+    auto claim = co_await zkrecipes::async_claim(queue, {.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+    EXPECT_EQ(claim.data(), longer);
+    co_await zkrecipes::async_give_back(claim, {.stop = stop.get_token()}, use_awaitable);
+  }
+  auto claim = co_await zkrecipes::async_try_claim(queue, {.stop = stop.get_token()}, use_awaitable);
+  if (!claim) throw std::runtime_error("there is an item");
+  co_await zkrecipes::async_commit(*claim, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(co_await zkrecipes::async_pop(queue, {.stop = stop.get_token()}, use_awaitable), "second");
+  EXPECT_EQ(co_await zkrecipes::async_try_pop(queue, {.stop = stop.get_token()}, use_awaitable), longer);
+  EXPECT_EQ(co_await zkrecipes::async_pop(queue, use_awaitable), "fourth");
+  EXPECT_EQ(co_await zkrecipes::async_pop(queue, use_awaitable), "fifth");
+  EXPECT_EQ(co_await zkrecipes::async_pop(queue, use_awaitable), "sixth");
+  co_await zkrecipes::async_push(urgent, "late", 2, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(co_await zkrecipes::async_pop(urgent, {.deadline = soon()}, use_awaitable), "late");
+}
+
+TEST_F(AsioSpellingsTest, Queues) { run(queues(c(), {})); }
+
+asio::awaitable<void> barriers(Client client, std::stop_source stop) {
+  zkrecipes::Barrier barrier(client, "/barrier");
+  zkrecipes::DoubleBarrier member(client, "/double", 1);
+  co_await zkrecipes::async_raise(barrier, zkrecipes::BarrierLife::persistent, {.stop = stop.get_token()},
+                                  use_awaitable);
+  co_await zkrecipes::async_lower(barrier, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_wait(barrier, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_enter(member, {.deadline = soon(), .stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_leave(member, {.stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Barriers) { run(barriers(c(), {})); }
+
+asio::awaitable<void> commits(Client client, std::stop_source stop) {
+  zkrecipes::CommitCoordinator coordinator(client, "/commit");
+  // Nobody serves.
+  auto outcome = co_await zkrecipes::async_run(coordinator, {"ann", longer.substr(0, 1)}, longer, {.timeout = 1s},
+                                               {.stop = stop.get_token()}, asio::as_tuple(use_awaitable));
+  EXPECT_EQ(zkclient::code_of(std::get<0>(outcome)), Errc::no_node);
+  outcome = co_await zkrecipes::async_run(coordinator, {"ann"}, "x", {}, asio::as_tuple(use_awaitable));
+  EXPECT_EQ(zkclient::code_of(std::get<0>(outcome)), Errc::no_node);
+  const std::vector<std::string> names = {"ann", "bob"};
+  outcome = co_await zkrecipes::async_run(coordinator, names, "x", {}, asio::as_tuple(use_awaitable));
+  EXPECT_EQ(zkclient::code_of(std::get<0>(outcome)), Errc::no_node);
+  EXPECT_TRUE((co_await zkrecipes::async_recover(coordinator, {.stop = stop.get_token()}, use_awaitable)).empty());
+}
+
+TEST_F(AsioSpellingsTest, Commits) { run(commits(c(), {})); }
+
+asio::awaitable<void> own_forms(Client client, std::stop_source stop) {
+  const auto read = [client](zkclient::Handler<zkclient::NodeData> handler, const CallOptions& call) {
+    client.async_get("/", std::move(handler), call);
+  };
+  const auto node = co_await zkclient::initiate<zkclient::NodeData>(read, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(node.stat.version, 0);
+}
+
+TEST_F(AsioSpellingsTest, FormsOfOnesOwn) { run(own_forms(c(), {})); }
+
+}  // namespace
