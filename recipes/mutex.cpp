@@ -74,11 +74,11 @@ Lease Mutex::acquire(const CallOptions& call) { return state_->acquirer.acquire(
 std::optional<Lease> Mutex::try_acquire(const CallOptions& call) { return state_->acquirer.try_acquire(call); }
 
 std::optional<Lease> Mutex::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return state_->acquirer.try_acquire_for(timeout, std::move(options));
+  return state_->acquirer.try_acquire_for(timeout, options);
 }
 
 std::optional<Lease> Mutex::try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) {
-  return state_->acquirer.try_acquire_until(deadline, std::move(options));
+  return state_->acquirer.try_acquire_until(deadline, options);
 }
 
 void Mutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {

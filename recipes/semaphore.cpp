@@ -136,10 +136,10 @@ const zkclient::Path& Semaphore::path() const noexcept { return state_->path; }
 Lease Semaphore::acquire(const CallOptions& call) { return state_->acquirer.acquire(call); }
 std::optional<Lease> Semaphore::try_acquire(const CallOptions& call) { return state_->acquirer.try_acquire(call); }
 std::optional<Lease> Semaphore::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return state_->acquirer.try_acquire_for(timeout, std::move(options));
+  return state_->acquirer.try_acquire_for(timeout, options);
 }
 std::optional<Lease> Semaphore::try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) {
-  return state_->acquirer.try_acquire_until(deadline, std::move(options));
+  return state_->acquirer.try_acquire_until(deadline, options);
 }
 void Semaphore::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {
   state_->acquirer.async_acquire(std::move(handler), call);

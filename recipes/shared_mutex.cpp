@@ -77,11 +77,11 @@ const std::string& SharedMutex::full_path() const noexcept { return state_->read
 Lease SharedMutex::acquire(const CallOptions& call) { return state_->writer.acquire(call); }
 std::optional<Lease> SharedMutex::try_acquire(const CallOptions& call) { return state_->writer.try_acquire(call); }
 std::optional<Lease> SharedMutex::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return state_->writer.try_acquire_for(timeout, std::move(options));
+  return state_->writer.try_acquire_for(timeout, options);
 }
 std::optional<Lease> SharedMutex::try_acquire_until(std::chrono::steady_clock::time_point deadline,
                                                     WaitOptions options) {
-  return state_->writer.try_acquire_until(deadline, std::move(options));
+  return state_->writer.try_acquire_until(deadline, options);
 }
 void SharedMutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {
   state_->writer.async_acquire(std::move(handler), call);
@@ -95,11 +95,11 @@ std::optional<Lease> SharedMutex::try_acquire_shared(const CallOptions& call) {
   return state_->reader.try_acquire(call);
 }
 std::optional<Lease> SharedMutex::try_acquire_shared_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return state_->reader.try_acquire_for(timeout, std::move(options));
+  return state_->reader.try_acquire_for(timeout, options);
 }
 std::optional<Lease> SharedMutex::try_acquire_shared_until(std::chrono::steady_clock::time_point deadline,
                                                            WaitOptions options) {
-  return state_->reader.try_acquire_until(deadline, std::move(options));
+  return state_->reader.try_acquire_until(deadline, options);
 }
 void SharedMutex::async_acquire_shared(zkclient::Handler<Lease> handler, const CallOptions& call) {
   state_->reader.async_acquire(std::move(handler), call);

@@ -70,12 +70,12 @@ Lease UnfairMutex::acquire(const CallOptions& call) { return state_->acquirer.ac
 std::optional<Lease> UnfairMutex::try_acquire(const CallOptions& call) { return state_->acquirer.try_acquire(call); }
 
 std::optional<Lease> UnfairMutex::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return state_->acquirer.try_acquire_for(timeout, std::move(options));
+  return state_->acquirer.try_acquire_for(timeout, options);
 }
 
 std::optional<Lease> UnfairMutex::try_acquire_until(std::chrono::steady_clock::time_point deadline,
                                                     WaitOptions options) {
-  return state_->acquirer.try_acquire_until(deadline, std::move(options));
+  return state_->acquirer.try_acquire_until(deadline, options);
 }
 
 void UnfairMutex::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {

@@ -3,9 +3,8 @@
 
 #include <zkclient/client.hpp>
 
-#include <vector>
-
 #include "zkclient/detail/plan.hpp"
+#include "zkclient/detail/process.hpp"
 
 namespace zkclient {
 
@@ -32,8 +31,7 @@ struct Client::Handle {
   ~Handle() {
     if (core == nullptr) return;
     if (core->loop()->forked()) {  // They are the parent's.
-      static auto* const kept = new std::vector<std::shared_ptr<ClientCore>>;
-      kept->push_back(std::move(core));
+      detail::keep_for_ever(std::move(core));
       static_cast<void>(runtime.release());
       return;
     }

@@ -1,18 +1,16 @@
 #include <zkclient/runtime.hpp>
 
 #include <utility>
-#include <vector>
 
 #include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/process.hpp"
 
 namespace zkclient {
 
 Runtime::Runtime(RuntimeOptions options) : loop_(detail::Loop::start(std::move(options))) {}
 Runtime::~Runtime() {
   loop_->stop();
-  if (!loop_->forked()) return;
-  static auto* const kept = new std::vector<std::shared_ptr<detail::Loop>>;  // Its threads are the parent's.
-  kept->push_back(std::move(loop_));
+  if (loop_->forked()) detail::keep_for_ever(std::move(loop_));  // Its threads are the parent's.
 }
 
 }  // namespace zkclient

@@ -90,7 +90,8 @@ using StateListener = UniqueFunction<void(const StateChange&)>;
 /// more ends with `Errc::overloaded` at once, and nothing was sent. The paths of all watches together are limited to 900 kB (they are renewed in one packet).
 ///
 /// Thread safety: all members, from any thread, also from handlers; close() from a handler waits for no handler.
-/// Cheap to copy: copies share the client, which is closed when the last one goes.
+/// Cheap to copy: copies share the client, which is closed when the last one goes. A Client that was moved from may only be
+/// destroyed or assigned to, and so may a recipe.
 /// Errors common to all operations, besides what each names: deadline_exceeded, cancelled, closed,
 /// session_lost (for calls bound to a session), no_auth, too_large, overloaded.
 class ZKRECIPES_API Client {

@@ -25,7 +25,7 @@ class SessionState;
 ///   connected   suspended   the connection broke, or moves to new servers (Client::update_servers); the session
 ///                           may still be alive at the server
 ///   suspended   connected   reconnected within the session's time: same id, nodes and watches are there
-///   connected   lost        the lease clock ran out, or the server ended the session or refused the credentials
+///   connected   lost        the server ended the session or refused the credentials
 ///   suspended   lost        the same, or the SASL login failed, or it was suspended for a whole session timeout
 ///   these three closed      Client::close(); the last state of every session that was not lost before
 ///
@@ -53,10 +53,11 @@ class ZKRECIPES_API Session {
   std::int64_t id() const noexcept;
   /// The timeout that the server granted; the requested one until then.
   std::chrono::milliseconds timeout() const noexcept;
-  /// `lost` from the instant at which the lease clock ran out, even before listeners were told.
+  /// `lost` only when the server has said so, or has been silent for a whole timeout. The leases of a session are lost by
+  /// their clock, which is earlier.
   ConnectionState state() const noexcept;
-  /// Fires once, when the session is lost or closed. If it is lost while it holds a lease: before the server can have
-  /// given its nodes to others. Callbacks run on the callback executor.
+  /// Fires once, when the session is lost or closed. What is held by it is told earlier (Lease::lost()): before the server can
+  /// have given its nodes to others. Callbacks run on the callback executor.
   std::stop_token lost() const noexcept;
   /// Until when the server cannot have ended the session, proven by a write that a quorum acknowledged. In
   /// the past when nothing is proven. Only maintained while the session holds leases.

@@ -15,7 +15,7 @@ class WaitOptions {
  public:
   WaitOptions() noexcept = default;
   WaitOptions(zkclient::AnyStop token) noexcept : stop(std::move(token)) {}
-  WaitOptions(std::stop_token token) noexcept : stop(std::move(token)) {}
+  WaitOptions(const std::stop_token& token) noexcept : stop(token) {}
   /// Set when the time was over: Errc::not_available if what was waited for did not come (others held the lock, the queue
   /// was empty, the barrier stayed up), Errc::deadline_exceeded if there was no connection to a server in the end; then
   /// Client::trouble() says more. Cleared otherwise. Must stay until the call returns.

@@ -32,7 +32,7 @@ Awaitable<Reply> find_obstacle(std::shared_ptr<zk::ClientCore> client, std::shar
   Reply obstructed = obstacle_reply(*keeper);
   if (!obstructed.failed(Errc::connection_too_slow)) co_return obstructed;
   Request write = existence_check("/");  // It was slow; perhaps nobody has measured since.
-  Reply measured = co_await client->perform(std::move(write), std::move(call));
+  Reply measured = co_await client->perform(std::move(write), call);
   if (measured.ok()) keeper->acknowledged(measured.sent);
   co_return obstacle_reply(*keeper);
 }

@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <new>
 #include <utility>
+#include <vector>
 
 namespace zkclient::detail {
 namespace {
@@ -48,6 +51,15 @@ std::thread start_thread(const char* name, UniqueFunction<void()> body) {
     ::pthread_setname_np(::pthread_self(), name);
     body();
   });
+}
+
+void keep_for_ever(std::shared_ptr<void> owned) noexcept {
+  try {
+    static auto* const kept = new std::vector<std::shared_ptr<void>>;
+    kept->push_back(std::move(owned));
+  } catch (const std::bad_alloc&) {
+    std::abort();  // Better than to wait for threads that are not there.
+  }
 }
 
 }  // namespace zkclient::detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -22,6 +23,9 @@ class ZKRECIPES_INTERNAL_API ProcessGeneration {
  private:
   std::uint64_t number_;
 };
+
+/// In a forked child: what belongs to its parent is never destroyed.
+void keep_for_ever(std::shared_ptr<void> owned) noexcept;
 
 /// A thread that blocks all signals, apart from those that report an error of the thread itself: a handler of the program
 /// runs on one of the program's own threads. `name`: at most 15 characters. Throws std::system_error.

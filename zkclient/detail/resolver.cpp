@@ -64,8 +64,7 @@ bool Resolver::start(Job& job) {
   } catch (const std::system_error& error) {  // No thread is to be had: that may change, so it is tried again.
     Resolution none;
     for (const Host& host : job.hosts)
-      none.unknown.emplace(to_string(host),
-                           std::string("has a name that was not looked up: ") + error.code().message().c_str());
+      none.unknown.emplace(to_string(host), "has a name that was not looked up: " + error.code().message());
     loop_.post([shared, none = std::move(none)] {
       if (shared->resolver != nullptr) shared->resolver->finish(shared.get(), none);
     });

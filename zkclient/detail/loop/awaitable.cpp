@@ -26,9 +26,9 @@ void* allocate_frame(std::size_t size) {
   return frame;
 }
 
-void free_frame(void* frame, std::size_t size) noexcept {
+void free_frame(void* frame) noexcept {
   live_frames.fetch_sub(1, std::memory_order_relaxed);
-  ::operator delete(frame, size);
+  ::operator delete(frame);
 }
 
 void die(const char* where) noexcept {

@@ -25,14 +25,14 @@ ZKRECIPES_INTERNAL_API void resume_later(std::coroutine_handle<> suspended);
 std::size_t frames() noexcept;
 
 ZKRECIPES_INTERNAL_API void* allocate_frame(std::size_t size);
-ZKRECIPES_INTERNAL_API void free_frame(void* frame, std::size_t size) noexcept;
+ZKRECIPES_INTERNAL_API void free_frame(void* frame) noexcept;
 
 /// A coroutine that nobody awaits let an exception escape: says so, and ends the process.
 [[noreturn]] void die(const char* where) noexcept;
 
 struct Framed {
   static void* operator new(std::size_t size) { return allocate_frame(size); }
-  static void operator delete(void* frame, std::size_t size) noexcept { free_frame(frame, size); }
+  static void operator delete(void* frame) noexcept { free_frame(frame); }
 };
 
 class PromiseBase : public Framed {

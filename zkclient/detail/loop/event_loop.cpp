@@ -161,7 +161,7 @@ int EventLoop::timeout_ms() {
   if (!tasks_.empty() || interrupted_) return 0;
   if (timers_.empty()) return -1;
   const auto left = timers_.next() - std::chrono::steady_clock::now();
-  if (left <= left.zero()) return 0;
+  if (left <= decltype(left)::zero()) return 0;
   constexpr auto longest = std::chrono::hours(1);
   return static_cast<int>(
       std::chrono::ceil<std::chrono::milliseconds>(std::min<decltype(left)>(left, longest)).count());
