@@ -1,5 +1,7 @@
 #include <zkrecipes/claim.hpp>
 
+#include <algorithm>
+
 #include "recipes/detail/claim_state.hpp"
 #include "zkclient/detail/calls.hpp"
 
@@ -131,7 +133,9 @@ void Claim::give_back_after(std::chrono::nanoseconds delay) {
   if (!is_ours(state.taken())) {
     throw Error(Errc::not_held, returning, state.core()->spec().path, "the claim was lost, or ended before");
   }
-  const auto pause = std::chrono::ceil<std::chrono::milliseconds>(std::max(delay, std::chrono::nanoseconds::zero()));
+  constexpr std::chrono::nanoseconds longest = std::chrono::hours(24 * 365);
+  const auto pause =
+      std::chrono::ceil<std::chrono::milliseconds>(std::clamp(delay, std::chrono::nanoseconds::zero(), longest));
   const auto client = state.client();
   client->loop()->post([owned = std::move(state_), pause] {
     Taken taken = owned->taken();

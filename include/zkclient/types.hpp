@@ -101,32 +101,27 @@ struct Created {
   Stat stat;
 };
 
-/// Some time from now. It runs from when it is made, so it cannot be assigned later.
-class Timeout {
+/// When a call has to end: a point in time on the steady clock, or a time from now on (`{.deadline = 5s}`). Otherwise a
+/// std::optional.
+class Deadline : public std::optional<std::chrono::steady_clock::time_point> {
  public:
-  constexpr Timeout() noexcept = default;
+  using Clock = std::chrono::steady_clock;
+  using optional::optional;
+
+  constexpr Deadline() noexcept = default;
+  constexpr Deadline(const std::optional<Clock::time_point>& when) noexcept : optional(when) {}
   template <typename Rep, typename Period>
-  Timeout(std::chrono::duration<Rep, Period> time) noexcept : Timeout(std::chrono::nanoseconds(time)) {}
-  Timeout(std::chrono::nanoseconds time) noexcept {
-    using Clock = std::chrono::steady_clock;
+  Deadline(std::chrono::duration<Rep, Period> time) noexcept {
     const auto now = Clock::now();
-    end_ = time > Clock::time_point::max() - now ? Clock::time_point::max() : now + time;
+    emplace(time >= Clock::time_point::max() - now ? Clock::time_point::max()
+                                                   : now + std::chrono::duration_cast<Clock::duration>(time));
   }
-  template <typename Rep, typename Period>
-  Timeout& operator=(std::chrono::duration<Rep, Period>) = delete;  // Set CallOptions::deadline.
-
-  std::optional<std::chrono::steady_clock::time_point> end() const noexcept { return end_; }
-
- private:
-  std::optional<std::chrono::steady_clock::time_point> end_;
 };
 
 /// Limits of one call. Every blocking and every asynchronous operation takes them.
 struct CallOptions {
-  /// What the deadline is by default: `{.timeout = 5s}`.
-  Timeout timeout = {};
-  /// Absolute, on the steady clock; covers every step of the call. Default: now + operation_timeout.
-  std::optional<std::chrono::steady_clock::time_point> deadline = timeout.end();
+  /// Covers every step of the call. Default: now + operation_timeout.
+  Deadline deadline = {};
   /// A stop request ends the call at once; `ErrorKind::in_doubt` if a write was already sent. Also two tokens in braces.
   Anchored<AnyStop> stop = {};
 };

@@ -178,6 +178,10 @@ Awaitable<void> OnceWriter::apply(Batch batch, SlotPtr slot) {
       applied = version && *version != slot->version;
       if (version && !applied) doubted = false;
     }
+    if (!doubted && reply.failed(Errc::too_large) && batch.size() > 1) {  // Together; perhaps none is by itself.
+      split(batch, batch.size() / 2);
+      continue;
+    }
     const bool refused = reply.failed(Errc::transaction_failed);
     const Refusal refusal = refused ? find_refusal(reply.codes) : Refusal{};
     const bool of_slot = refused && refusal.index == 0;
@@ -246,6 +250,18 @@ void OnceWriter::settle_success(Batch batch, Reply reply) {
   }
 }
 
+// Nothing of it was applied. At most so many calls at a time from now on; the others go back to be sent later.
+void OnceWriter::split(Batch& batch, std::size_t most) {
+  for (const std::shared_ptr<Part>& part : batch)
+    part->sent = false;
+  most_ = std::max<std::size_t>(most, 1);
+  while (batch.size() > most_) {
+    if (!batch.back()->ended) waiting_.push_front(std::move(batch.back()));
+    batch.pop_back();
+  }
+  send_soon();
+}
+
 // Ends the call to which the operation belongs. The others stay in the batch, or go back to be sent later.
 void OnceWriter::settle_refusal(Batch& batch, Reply reply, std::size_t index, int code) {
   auto concerned = batch.begin();
@@ -253,14 +269,7 @@ void OnceWriter::settle_refusal(Batch& batch, Reply reply, std::size_t index, in
     index -= (*concerned)->operations.size();
   const std::shared_ptr<Part> part = *concerned;
   batch.erase(concerned);
-  for (const std::shared_ptr<Part>& other : batch)
-    other->sent = false;
-  most_ = std::max<std::size_t>(most_ / 2, 1);
-  while (batch.size() > most_) {
-    if (!batch.back()->ended) waiting_.push_front(std::move(batch.back()));
-    batch.pop_back();
-  }
-  send_soon();
+  split(batch, most_ / 2);
   // "operation 17 of 65, create ...": of the whole transaction, which means nothing to the caller.
   if (const std::size_t comma = reply.detail.find(", "); comma != std::string::npos) reply.detail.erase(0, comma + 2);
   part->end(Written{Written::Outcome::refused, index, code, std::move(reply)});

@@ -71,6 +71,7 @@ class OnceWriter : public std::enable_shared_from_this<OnceWriter> {
   Batch next_batch(const std::shared_ptr<zk::SessionState>& session);
   static void end_all(Batch batch, const Written& written);
   static void settle_success(Batch batch, zk::Reply reply);
+  void split(Batch& batch, std::size_t most);
   void settle_refusal(Batch& batch, zk::Reply reply, std::size_t index, int code);
   zk::Awaitable<zk::Reply> get_slot(zk::Call call, SlotPtr& slot);
 

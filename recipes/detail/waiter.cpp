@@ -158,9 +158,18 @@ Awaitable<Reply> Waiter::checked(Request check, Reply reply) {
 
 Awaitable<Reply> Waiter::prove(Request nodes) {
   Reply reply;
+  const auto patience = std::chrono::steady_clock::now() + 2 * session_->timeout();
   while (!keeper_->proven()) {
     reply = obstacle();
     if (!reply.ok()) break;
+    if (std::chrono::steady_clock::now() > patience) {
+      reply.error = Errc::connection_too_slow;
+      reply.detail = fmt::format(
+          "the server's answers take now less, now more time than leases of a session of {} ms stand: "
+          "ask for a longer timeout (ClientOptions::session_timeout)",
+          session_->timeout().count());
+      break;
+    }
     Request request = nodes;
     reply = co_await check(std::move(request));
     if (!reply.ok() || keeper_->proven()) break;

@@ -104,4 +104,36 @@ TEST_F(TooLarge, OthersAreNotKeptFromTheirWork) {
   EXPECT_EQ(queue.pop(), "small");
 }
 
+// Calls that overlap share a transaction, which may be too large where none of them is.
+TEST_F(TooLarge, CallsThatAreTooLargeTogetherAreMadeApart) {
+  const Client client = make();
+  zkrecipes::Queue queue(client, "/queue");
+  queue.push("first");
+  std::vector<std::future<void>> crew;
+  for (int i = 0; i < 24; ++i)
+    crew.push_back(testkit::in_thread([&] { queue.push(std::string(2'000, 'x')); }));
+  for (auto& member : crew)
+    testkit::result_of(member);
+  EXPECT_EQ(queue.size(), 25U);
+}
+
+TEST_F(TooLarge, ManyOfOneSizeCostNoMoreConnections) {
+  const Client client = make();
+  client.connect();
+  std::vector<std::future<std::optional<Errc>>> crew;
+  const auto lost = losses(client, [&] {
+    for (int i = 0; i < 10; ++i) {
+      crew.push_back(testkit::in_thread([&, i] {
+        return error_of([&] { client.create(zkclient::Path("/n" + std::to_string(i)), large_ + std::string(i, 'x')); });
+      }));
+    }
+    for (auto& member : crew) {
+      const auto error = testkit::result_of(member);
+      EXPECT_TRUE(error == Errc::in_doubt || error == Errc::too_large);
+    }
+    EXPECT_EQ(error_of([&] { client.create("/again", large_ + large_); }), Errc::too_large);
+  });
+  EXPECT_LE(lost, 12U);
+}
+
 }  // namespace

@@ -85,9 +85,9 @@ asio::awaitable<void> creates(Client client, std::stop_token stop) {
   EXPECT_EQ(made.path, "/d/e");
   const std::stop_source another;
   made =
-      co_await zkclient::async_create(client, "/timeout", longer, {.parents = true}, {.timeout = 10s}, use_awaitable);
+      co_await zkclient::async_create(client, "/timeout", longer, {.parents = true}, {.deadline = 10s}, use_awaitable);
   made = co_await zkclient::async_create(client, "/two", longer, {.parents = true},
-                                         {.timeout = 1h, .stop = {stop, another.get_token()}}, use_awaitable);
+                                         {.deadline = 1h, .stop = {stop, another.get_token()}}, use_awaitable);
   EXPECT_EQ(made.path, "/two");
   made = co_await zkclient::async_create(client, Path("/d") / "f", std::nullopt,
                                          CreateOptions{.acl = zkclient::open_acl()},

@@ -20,7 +20,8 @@ TEST(SizeSuspects, OnlyWhatCostTheConnectionTwiceAloneIsRefused) {
   EXPECT_FALSE(suspects.is_refused(5000, now)) << "something else was in flight";
   suspects.lost(5000, true, now, now);
   EXPECT_TRUE(suspects.is_refused(5000, now));
-  EXPECT_FALSE(suspects.is_refused(5001, now));
+  EXPECT_TRUE(suspects.is_refused(5001, now)) << "no server takes more";
+  EXPECT_FALSE(suspects.is_refused(4999, now));
 }
 
 TEST(SizeSuspects, AnAnswerClearsItsSizeAndTheSmallerOnes) {

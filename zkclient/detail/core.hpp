@@ -220,6 +220,8 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
   void pump();
   void on_reply(const std::shared_ptr<Op>& op);
   void judge_size(const std::shared_ptr<Op>& op);
+  bool is_too_large(const Op& op);
+  void refuse_size(const std::shared_ptr<Op>& op);
   void retry(const std::shared_ptr<Op>& op);
   void end_pause(const std::shared_ptr<Op>& op);
   void end_pauses();

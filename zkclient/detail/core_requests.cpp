@@ -118,10 +118,8 @@ void ClientCore::start_op(const std::shared_ptr<Op>& op) {
   } else if (op->request.wire_size() > max_request_bytes) {
     fail(op, Errc::too_large,
          fmt::format("it takes {} bytes of at most {}", op->request.wire_size(), max_request_bytes));
-  } else if (!suspects_.empty() && suspects_.is_refused(op->request.wire_size(), BootClock::now())) {
-    fail(op, Errc::too_large,
-         fmt::format("{} bytes have cost the connection twice; the server's jute.maxbuffer is smaller, it seems",
-                     op->request.wire_size()));
+  } else if (is_too_large(*op)) {
+    refuse_size(op);
   } else if (!op->urgent && !room_to_wait()) {
     fail(op, Errc::overloaded, "too many requests are waiting");
   } else if (op->request.watch && !connection_->watches.has_room(op->request.path, watch_kind(op->request.type))) {
@@ -161,8 +159,12 @@ void ClientCore::pump() {
       finish(op);
       continue;
     }
+    if (is_too_large(*op)) {
+      refuse_size(op);
+      continue;
+    }
     op->sent_bytes = op->request.wire_size();
-    const bool alone = !suspects_.empty() && suspects_.is_suspect(op->sent_bytes, BootClock::now());
+    const bool alone = !op->urgent && !suspects_.empty() && suspects_.is_suspect(op->sent_bytes, BootClock::now());
     if (!connection_->handle->has_room() || (alone && connection_->handle->in_flight() != 0)) {
       waiting_.push_front(op);
       return;
@@ -185,13 +187,26 @@ void ClientCore::pump() {
   }
 }
 
+// Heartbeats are never held up, nor refused.
+bool ClientCore::is_too_large(const Op& op) {
+  return !op.urgent && !suspects_.empty() && suspects_.is_refused(op.request.wire_size(), BootClock::now());
+}
+
+void ClientCore::refuse_size(const std::shared_ptr<Op>& op) {
+  fail(op, Errc::too_large,
+       fmt::format(
+           "{} bytes: as many, or fewer, have cost the connection twice; the server's jute.maxbuffer is smaller, it "
+           "seems",
+           op->request.wire_size()));
+}
+
 // Learns from the fate of a request what the server takes.
 void ClientCore::judge_size(const std::shared_ptr<Op>& op) {
   const bool alone = alone_ == op;
   if (alone) alone_.reset();
   if (!rc::is_loss(op->code)) {
     suspects_.answered(op->sent_bytes);
-  } else if (!closing_) {
+  } else if (!closing_ && !op->urgent) {
     suspects_.lost(op->sent_bytes, alone, op->reply.sent, BootClock::now());
   }
 }

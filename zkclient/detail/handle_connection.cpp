@@ -201,7 +201,7 @@ bool Handle::take_descriptor(int fd) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // Programs that this process starts must not keep the session's socket open.
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own != -1) {
-    give_up_when_nothing_is_taken(own, std::max(timeout() / 6, shortest_attempt));
+    give_up_when_nothing_is_taken(own, std::max(timeout() / 6, longest_attempt));
     descriptor_.open(own);
   }
   if (own == -1 && owner_ != nullptr)

@@ -37,9 +37,18 @@ class SizeSuspects {
 
   bool empty() const noexcept { return records_.empty(); }
   bool is_suspect(std::size_t bytes, TimePoint now) { return find(bytes, now) != nullptr; }
+  /// As large as one that has cost the connection twice, or larger.
   bool is_refused(std::size_t bytes, TimePoint now) {
-    const Record* const record = find(bytes, now);
-    return record != nullptr && record->strikes >= 2;
+    for (auto place = records_.begin(); place != records_.end() && place->first <= bytes;) {
+      if (now - place->second.last > memory) {
+        place = records_.erase(place);
+      } else if (place->second.strikes >= 2) {
+        return true;
+      } else {
+        ++place;
+      }
+    }
+    return false;
   }
 
  private:
