@@ -131,6 +131,11 @@ TEST_F(TooLarge, ManyOfOneSizeCostNoMoreConnections) {
       const auto error = testkit::result_of(member);
       EXPECT_TRUE(error == Errc::in_doubt || error == Errc::too_large);
     }
+    // Perhaps none of them was alone in flight twice.
+    std::optional<Errc> error;
+    for (int i = 0; i < 3 && error != Errc::too_large; ++i)
+      error = error_of([&] { client.create("/again", large_); });
+    EXPECT_EQ(error, Errc::too_large);
     EXPECT_EQ(error_of([&] { client.create("/again", large_ + large_); }), Errc::too_large);
   });
   EXPECT_LE(lost, 12U);

@@ -950,7 +950,8 @@ TEST_F(MutexTest, TheGuardBelongsToItsSession) {
   client().create("/data", "0");
   const Lease lease = mutex.acquire();
   Client other = make_client();
-  EXPECT_EQ(error_of([&] { other.commit(Transaction().check(lease.guard()).set("/data", "1")); }), Errc::session_lost);
+  EXPECT_EQ(error_of([&] { other.commit(Transaction().check(lease.guard()).set("/data", "1")); }),
+            Errc::invalid_argument);
   EXPECT_EQ(client().get("/data").data, "0");
 }
 

@@ -249,8 +249,8 @@ TEST_F(AsioSpellingsTest, LimitsThatEndAWait) {
 }
 
 // The frame goes while the operation is under way, and with it what stands in the expression.
-asio::awaitable<void> waits_for_ever(zkrecipes::Mutex* mutex, std::stop_source stop) {
-  (void)co_await zkrecipes::async_acquire(*mutex, {.deadline = soon() + 1h, .stop = stop.get_token()}, use_awaitable);
+asio::awaitable<void> waits_for_ever(zkrecipes::Mutex* mutex, std::stop_token stop) {
+  (void)co_await zkrecipes::async_acquire(*mutex, {.deadline = soon() + 1h, .stop = stop}, use_awaitable);
 }
 
 TEST_F(AsioSpellingsTest, ACoroutineThatIsDestroyedWhileItWaits) {
@@ -260,7 +260,7 @@ TEST_F(AsioSpellingsTest, ACoroutineThatIsDestroyedWhileItWaits) {
   zkrecipes::Mutex waiting(other, "/lock");
   {
     asio::io_context context;
-    asio::co_spawn(context, waits_for_ever(&waiting, {}), asio::detached);
+    asio::co_spawn(context, waits_for_ever(&waiting, std::stop_token()), asio::detached);
     context.poll();
     other.close();
   }
