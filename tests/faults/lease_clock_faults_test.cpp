@@ -6,7 +6,10 @@
 #include <mutex>
 #include <random>
 #include <sstream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <zkrecipes/mutex.hpp>
 #include <zktesting/ensemble.hpp>
@@ -75,6 +78,11 @@ class LeaseClockFaultsTest : public testkit::FaultTest {
 
   Client lasting() {
     return Client(proxy.connect_string(), {.session_timeout = lasting_timeout, .server_tick = testkit::server_tick});
+  }
+
+  void await_pings(std::size_t count) {
+    const std::size_t sent = proxy.request_count(zktesting::RequestType::ping);
+    ASSERT_TRUE(proxy.wait_for_requests(zktesting::RequestType::ping, sent + count, testkit::patience));
   }
 
   const Client observer = direct();
@@ -149,6 +157,44 @@ TEST_F(LeaseClockFaultsTest, NothingRevivesALeaseThatTheClockGaveUp) {
   EXPECT_TRUE(next->valid());
   EXPECT_GT(next->token(), holder->lease().token());
   EXPECT_EQ(holder->lease().state(), LeaseState::lost);
+}
+
+// Pings that are answered prove that the follower has heard of the session all the time.
+TEST_F(LeaseClockFaultsTest, ASessionThatWasIdleNeedsNoFurtherProof) {
+  const Client client = lasting();
+  client.connect();
+  Mutex mutex(client, "/lock");
+  const auto one_write = [&] {
+    await_pings(4);  // Of the connection itself nothing is left by then.
+    const std::size_t before = proxy.request_count(zktesting::RequestType::multi);
+    const Lease lease = mutex.acquire();
+    return proxy.request_count(zktesting::RequestType::multi) == before;
+  };
+  EXPECT_TRUE(eventually(one_write, 3 * testkit::patience));
+}
+
+// What the server sends of its own accord does not.
+TEST_F(LeaseClockFaultsTest, EventsOfWatchesProveNothing) {
+  const Client client = lasting();
+  constexpr int events = 26;
+  std::vector<zkclient::Watch> watches;
+  for (int i = 0; i < events; ++i) {
+    const std::string path = "/event" + std::to_string(i);
+    auto watched = client.exists_and_watch(path, [](const zkclient::WatchEvent&) {});
+    watches.push_back(std::move(watched).watch());
+  }
+  Mutex mutex(client, "/lock");
+  await_pings(3);
+  const auto pinged = testkit::SteadyClock::now();
+  proxy.stall(Direction::to_server);
+  for (int i = 0; i < events; ++i) {
+    observer.create("/event" + std::to_string(i), "");
+    std::this_thread::sleep_until(pinged + (i + 1) * 100ms);
+  }
+  proxy.unstall(Direction::to_server);
+  const std::size_t before = proxy.request_count(zktesting::RequestType::multi);
+  const Lease lease = mutex.acquire();
+  EXPECT_GT(proxy.request_count(zktesting::RequestType::multi), before);
 }
 
 // Its other work goes on: watches, ephemeral nodes, calls.

@@ -18,7 +18,7 @@ using zktesting::Direction;
 
 class SlowLink : public testkit::FaultTest {
  protected:
-  static constexpr auto timeout = std::chrono::milliseconds(4000);
+  static constexpr auto timeout = std::chrono::milliseconds(6000);
 
   Client make() { return Client(proxy.connect_string(), {.session_timeout = timeout, .operation_timeout = 60s}); }
   void take(std::chrono::milliseconds round_trip) {
@@ -36,7 +36,7 @@ TEST_F(SlowLink, LeasesLiveWithARoundTripOfAFifthOfTheTimeout) {
   // While heartbeats are on their way all the time.
   const zkrecipes::Lease second = unfair.acquire();
   const auto lost = first.lost();
-  std::this_thread::sleep_for(3 * timeout);  // The claim is that nothing happens.
+  std::this_thread::sleep_for(2 * timeout);  // The claim is that nothing happens.
   EXPECT_TRUE(first.valid());
   EXPECT_TRUE(second.valid());
   EXPECT_FALSE(lost.stop_requested());

@@ -30,7 +30,7 @@ LeaseClock idle(Millis timeout, Millis tick) {
   LeaseClock clock(timeout, tick);
   clock.connected(start - 10 * timeout, start - 10 * timeout);
   for (int i = 30; i >= 0; --i)
-    clock.heard(start - i * timeout / 3);
+    clock.heard(start - i * timeout / 3, start - i * timeout / 3);
   return clock;
 }
 
@@ -40,7 +40,7 @@ LeaseClock steady(Millis timeout, Millis tick, Millis round_trip = 0ms) {
   clock.connected(start - 10 * timeout, start - 10 * timeout);
   const auto spacing = std::max<std::chrono::nanoseconds>(clock.interval(), round_trip);
   for (int i = 20; i >= 0; --i) {
-    clock.heard(start - i * spacing + round_trip);
+    clock.heard(start - i * spacing, start - i * spacing + round_trip);
     clock.acknowledged(start - i * spacing, start - i * spacing + round_trip);
   }
   return clock;
@@ -85,7 +85,7 @@ TEST(LeaseClockTest, SteadyStateIsTheTimeoutLessHalfATickLessASixthLessTheMargin
 
 TEST(LeaseClockTest, AWiderGapCountsFromTheWriteBeforeIt) {
   LeaseClock clock = steady(12s, 6s);
-  clock.heard(at(3500ms));
+  clock.heard(at(3500ms), at(3500ms));
   EXPECT_TRUE(clock.acknowledged(at(3500ms), at(3500ms)));  // Half a tick is three seconds.
   EXPECT_EQ(clock.valid_until(), start + 12s - clock.interval() - clock.margin());
 }
@@ -96,7 +96,7 @@ TEST(LeaseClockTest, FirstWriteAfterAPauseCountsWithTheSpacingOfPings) {
   EXPECT_EQ(clock.valid_until(), at(0s) + 12s - 3s - 5s - clock.margin());
   EXPECT_TRUE(clock.will_last(at(10ms)));
   for (Millis since = 4s; since <= 100s; since += 4s)
-    clock.heard(at(since));
+    clock.heard(at(since), at(since));
   EXPECT_TRUE(clock.acknowledged(at(100s), at(100s)));
   EXPECT_EQ(clock.valid_until(), at(100s) + 12s - 3s - 5s - clock.margin());
 }
@@ -112,7 +112,7 @@ TEST(LeaseClockTest, ANewConnectionIsAProofByItself) {
 // The follower may have been unreachable: then the leader has not heard of the session for as long.
 TEST(LeaseClockTest, FirstWriteAfterASilenceProvesNothing) {
   LeaseClock clock = idle(12s, 6s);
-  clock.heard(at(5100ms));  // Nothing for more than 5/12 of the timeout.
+  clock.heard(at(5100ms), at(5100ms));  // Nothing for more than 5/12 of the timeout.
   EXPECT_FALSE(clock.acknowledged(at(5200ms), at(5210ms)));
   EXPECT_FALSE(clock.will_last(at(5210ms)));
   // The next one is sent as soon as the leader has had the time for another ping, and makes it a chain.
@@ -127,11 +127,11 @@ TEST(LeaseClockTest, AChainBeginsWhenThereWasTimeForAPing) {
   // Two writes may fall between two answers of the follower to the leader, which then knows nothing newer than the pause.
   LeaseClock clock = idle(12s, 6s);
   clock.acknowledged(at(0s), at(0s));
-  clock.heard(at(2s));
+  clock.heard(at(2s), at(2s));
   EXPECT_TRUE(clock.acknowledged(at(2s), at(2s)));
   EXPECT_EQ(clock.valid_until(), at(2s) + 4s - clock.margin());
   EXPECT_EQ(clock.next(), at(3001ms));
-  clock.heard(at(3001ms));
+  clock.heard(at(3001ms), at(3001ms));
   EXPECT_TRUE(clock.acknowledged(at(3001ms), at(3001ms)));
   EXPECT_EQ(clock.valid_until(), at(3001ms) + 12s - 3s - 2s - clock.margin());
 }
@@ -162,7 +162,7 @@ TEST(LeaseClockTest, WritesInQuickSuccessionDoNotStretchTheProof) {
   LeaseClock clock = idle(12s, 6s);
   clock.acknowledged(at(0s), at(0s));
   for (Millis since = 1ms; since <= 3s; since += 1ms) {
-    clock.heard(at(since));
+    clock.heard(at(since), at(since));
     clock.acknowledged(at(since), at(since));
     ASSERT_LE(clock.valid_until(), at(since) + 4s - clock.margin()) << since.count();
   }
@@ -180,9 +180,9 @@ TEST(LeaseClockTest, AnAcknowledgementThatComesAfterItsOwnEndIsNoProof) {
 // What the faults of the past were cannot be told from the first answer after them.
 TEST(LeaseClockTest, AfterItRanOutTheChainBeginsAnew) {
   LeaseClock clock = steady(12s, 6s);
-  clock.heard(at(12s));
+  clock.heard(at(12s), at(12s));
   EXPECT_FALSE(clock.acknowledged(at(2s), at(12s)));
-  clock.heard(at(12100ms));
+  clock.heard(at(12100ms), at(12100ms));
   EXPECT_FALSE(clock.acknowledged(at(12s), at(12100ms)));
   EXPECT_FALSE(clock.will_last(at(12100ms)));
 }
@@ -197,7 +197,7 @@ TEST(LeaseClockTest, NeverGoesBack) {
     for (int i = 0; i < 100; ++i) {
       now += Millis(std::uniform_int_distribution<int>(0, 900)(random));
       const TimePoint sent = now - Millis(std::uniform_int_distribution<int>(0, 400)(random));
-      clock.heard(now);
+      clock.heard(sent, now);
       const bool moved = clock.acknowledged(sent, now);
       ASSERT_EQ(moved, clock.valid_until() > last);
       ASSERT_GE(clock.valid_until(), last);
@@ -251,7 +251,7 @@ TEST(LeaseClockTest, ASteadyRoundTripWithinTheLimitKeepsALease) {
             ASSERT_LT(now, clock.valid_until())
                 << timeout.count() << " / " << ratio << ", tenth " << tenth << ", " << i;
           }
-          clock.heard(now);
+          clock.heard(sent, now);
           clock.acknowledged(sent, now);
           if (!holding) ++writes;
           holding = holding || clock.will_last(now);
@@ -271,7 +271,7 @@ TEST(LeaseClockTest, BeyondTheLimitNoLeaseBegins) {
     for (int i = 0; i < 20; ++i) {
       const TimePoint sent = std::max(now, clock.next());
       now = sent + round_trip;
-      clock.heard(now);
+      clock.heard(sent, now);
       clock.acknowledged(sent, now);
       EXPECT_FALSE(clock.will_last(now)) << ratio << ", " << i;
     }
@@ -291,13 +291,25 @@ TEST(LeaseClockTest, BeyondTheLimitNoLeaseBegins) {
 constexpr int never = 1 << 30;
 
 struct Message {
-  enum Kind { write, commit, ping, touches } kind;
+  enum Kind { write, commit, ping, touches, event } kind;
   int arrives;
+  int sent = 0;          // What is answered.
   bool touched = false;  // touches: of our session.
 };
 
 struct Fault {
-  enum Kind { cut, to_leader, from_leader, leader_stops, follower_stops, client_link, kinds } kind;
+  enum Kind {
+    cut,
+    to_leader,
+    from_leader,
+    leader_stops,
+    follower_stops,
+    client_link,
+    from_client,
+    to_client,
+    client_stops,
+    kinds
+  } kind;
   int begin;
   int end;
   bool active(int now) const { return now >= begin && now < end; }
@@ -313,6 +325,7 @@ struct Scenario {
   int client_delay;    // One way, between the client and its follower.
   bool always_proven;  // Heartbeats also while nothing is held.
   bool extra_writes;
+  int events;  // Apart, of a watch; none: 0.
   std::vector<Fault> faults;
 };
 
@@ -320,19 +333,20 @@ struct Scenario {
 class Rule {
  public:
   virtual ~Rule() = default;
-  virtual void heard(int) {}
+  virtual void heard(int /*sent*/, int /*now*/) {}
+  virtual void event(int /*now*/) {}
   virtual void acknowledged(int sent, int now) = 0;
   virtual int valid_until() const = 0;
   virtual int next() const = 0;  // When it wants the next heartbeat.
   virtual bool may_begin(int now) const { return now < valid_until(); }
 };
 
-class OurRule final : public Rule {
+class OurRule : public Rule {
  public:
   explicit OurRule(const Scenario& s) : clock_(Millis(s.timeout), Millis(s.assumed_tick)) {
     clock_.connected(start, start);
   }
-  void heard(int now) override { clock_.heard(at(Millis(now))); }
+  void heard(int sent, int now) override { clock_.heard(at(Millis(sent)), at(Millis(now))); }
   void acknowledged(int sent, int now) override { clock_.acknowledged(at(Millis(sent)), at(Millis(now))); }
   int valid_until() const override { return since_start(clock_.valid_until()); }
   int next() const override { return since_start(clock_.next()) + 1; }
@@ -343,6 +357,13 @@ class OurRule final : public Rule {
     return time < start ? -1 : static_cast<int>(std::chrono::duration_cast<Millis>(time - start).count());
   }
   LeaseClock clock_;
+};
+
+// Takes what the server sends of its own accord for a sign that it hears the client.
+class EventsCount final : public OurRule {
+ public:
+  using OurRule::OurRule;
+  void event(int now) override { heard(now, now); }
 };
 
 class LastAcknowledgement final : public Rule {
@@ -432,10 +453,15 @@ class Simulation {
   // when nothing was sent for a third of the timeout and nothing is unanswered, and gives the connection up when
   // nothing was heard for two thirds.
   void client() {
-    if (!held({Fault::client_link})) {
+    if (held({Fault::client_stops})) return;
+    if (!held({Fault::client_link, Fault::to_client})) {
       for (; due(to_client_, now_); last_heard_ = now_) {
         const Message message = next(to_client_);
-        rule_.heard(now_);
+        if (message.kind == Message::event) {
+          rule_.event(now_);
+          continue;
+        }
+        rule_.heard(message.sent, now_);
         --unanswered_;
         if (message.kind == Message::commit) write_answered();
       }
@@ -464,7 +490,7 @@ class Simulation {
   void send(Message::Kind kind) {
     last_sent_ = now_;
     ++unanswered_;
-    to_follower_.push_back({kind, client_latency()});
+    to_follower_.push_back({kind, client_latency(), now_});
   }
   void write_answered() {
     writing_ = false;
@@ -477,16 +503,18 @@ class Simulation {
   }
 
   void follower_hears_client() {
-    if (held({Fault::follower_stops, Fault::client_link})) return;
+    if (held({Fault::follower_stops})) return;
+    if (s_.events > 0 && now_ % s_.events == 0) to_client_.push_back({Message::event, client_latency()});
+    if (held({Fault::client_link, Fault::from_client})) return;
     while (due(to_follower_, now_)) {
       const Message message = next(to_follower_);
       touched_ = true;
       if (message.kind == Message::write) {
-        to_leader_.push_back({Message::write, latency()});
+        to_leader_.push_back({Message::write, latency(), message.sent});
       } else if (writing_) {
         --unanswered_;  // The answers of a session keep their order; this one is left out.
       } else {
-        to_client_.push_back({Message::ping, client_latency()});
+        to_client_.push_back({Message::ping, client_latency(), message.sent});
       }
     }
   }
@@ -495,9 +523,9 @@ class Simulation {
     while (due(from_leader_, now_)) {
       const Message message = next(from_leader_);
       if (message.kind == Message::commit) {
-        to_client_.push_back({Message::commit, client_latency()});
+        to_client_.push_back({Message::commit, client_latency(), message.sent});
       } else {
-        to_leader_.push_back({Message::touches, latency(), std::exchange(touched_, false)});
+        to_leader_.push_back({Message::touches, latency(), 0, std::exchange(touched_, false)});
       }
     }
   }
@@ -508,7 +536,7 @@ class Simulation {
     if (!held({Fault::to_leader, Fault::cut})) {
       while (due(to_leader_, now_)) {
         const Message message = next(to_leader_);
-        if (message.kind == Message::write) from_leader_.push_back({Message::commit, latency()});
+        if (message.kind == Message::write) from_leader_.push_back({Message::commit, latency(), message.sent});
         if (message.kind == Message::touches && message.touched) heard_ = now_;
       }
     }
@@ -573,6 +601,7 @@ class Scenarios {
     scenario.first_claim = between(0, 1) == 0 ? 0 : scenario.first_write + between(0, 3 * scenario.timeout);
     scenario.always_proven = between(0, 1) == 0;
     scenario.extra_writes = between(0, 3) == 0;
+    scenario.events = between(0, 1) == 0 ? 0 : between(10, scenario.timeout / 3);
     // Faults come at any time, often right after the first write or claim; short ones, long ones, one after the other,
     // often at once. A thaw lasts for a round trip at least.
     int begin = between(0, 1) == 0 ? scenario.first_write : std::max(scenario.first_write, scenario.first_claim);
@@ -611,7 +640,8 @@ std::string describe(const Scenario& s, const Outcome& outcome) {
                      " phase=" + std::to_string(s.ping_phase) + " first=" + std::to_string(s.first_write) +
                      " claim=" + std::to_string(s.first_claim) + " delay=" + std::to_string(s.client_delay) +
                      " proven=" + std::to_string(s.always_proven) + " extra=" + std::to_string(s.extra_writes) +
-                     " deleted=" + std::to_string(outcome.deleted) + " claimed=" + std::to_string(outcome.claimed);
+                     " events=" + std::to_string(s.events) + " deleted=" + std::to_string(outcome.deleted) +
+                     " claimed=" + std::to_string(outcome.claimed);
   for (const Fault& fault : s.faults) {
     text += " fault" + std::to_string(fault.kind) + "[" + std::to_string(fault.begin) + "," +
             std::to_string(fault.end) + ")";
@@ -664,6 +694,10 @@ TEST(LeaseClockSimulationTest, LastAcknowledgementPlusTimeoutIsUnsafe) {
 
 TEST(LeaseClockSimulationTest, LastSendTimePlusTimeoutIsUnsafe) {
   EXPECT_GT(simulate<LastSendTime>(runs(), seed, {2, 2}).violated, 0);
+}
+
+TEST(LeaseClockSimulationTest, EventsOfWatchesAreNoProof) {
+  EXPECT_GT(simulate<EventsCount>(20 * runs(), seed, {2, 2}).violated, 0);
 }
 
 // Whoever takes a timeout of one tick for one of two: this is why the tick has to be known.

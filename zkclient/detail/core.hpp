@@ -159,7 +159,7 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
   struct Connection final : HandleOwner, std::enable_shared_from_this<Connection> {
     Connection(ClientCore& owner, std::shared_ptr<SessionState> state);
     void on_handle_event(HandleEvent event) override;
-    void on_heard() override { leases->heard(); }
+    void on_ping_answered(BootClock::time_point sent) override { leases->heard(sent); }
     void on_trouble(ServerTrouble trouble) override;
     void on_node_event(int type, const std::string& path) override;
     void on_reply(const std::shared_ptr<Op>& op) override;
@@ -185,6 +185,7 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
     bool barrier_due = false;                                            // See take_over().
     bool taking_over = false;                                            // Only what is urgent may go first.
     bool draining = false;  // Nothing is sent until the handle is replaced by one for next_addresses.
+    bool leaves = false;    // The handle is being dropped.
     std::string next_addresses;
     Timer drain;
     Timer idle_watches;  // Until watches that nobody waits for are removed at the server.
@@ -219,7 +220,7 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
   void forget_abandoned();
   void pump();
   void on_reply(const std::shared_ptr<Op>& op);
-  void judge_size(const std::shared_ptr<Op>& op);
+  void judge_size(const std::shared_ptr<Op>& op, bool left);
   bool is_too_large(const Op& op);
   void refuse_size(const std::shared_ptr<Op>& op);
   void retry(const std::shared_ptr<Op>& op);

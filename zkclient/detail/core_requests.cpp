@@ -200,19 +200,18 @@ void ClientCore::refuse_size(const std::shared_ptr<Op>& op) {
            op->request.wire_size()));
 }
 
-// Learns from the fate of a request what the server takes.
-void ClientCore::judge_size(const std::shared_ptr<Op>& op) {
+// Learns from the fate of a request what the server takes. `left`: the connection was left, it did not break.
+void ClientCore::judge_size(const std::shared_ptr<Op>& op, bool left) {
   const bool alone = alone_ == op;
   if (alone) alone_.reset();
-  if (!rc::is_loss(op->code)) {
+  if (op->answered) {
     suspects_.answered(op->sent_bytes);
-  } else if (!closing_ && !op->urgent) {
+  } else if (rc::is_loss(op->code) && !closing_ && !left && !op->urgent) {
     suspects_.lost(op->sent_bytes, alone, op->reply.sent, BootClock::now());
   }
 }
 
 void ClientCore::on_reply(const std::shared_ptr<Op>& op) {
-  judge_size(op);
   if (!closing_) pump();  // There is room for another one.
   if (op->state != Op::State::in_flight) return;
   Reply& reply = op->reply;

@@ -110,11 +110,15 @@ void ClientCore::move_to(const std::string& addresses) {
   connection->next_addresses = addresses;
   if (connection->draining) return;
   const bool connected = connection->session->raw_state() == ConnectionState::connected;
-  if (!connected || connection->handle->in_flight() == 0) {
+  if (connection->handle == nullptr) {
     finish_move(connection);
     return;
   }
   connection->draining = true;
+  if (!connected || connection->handle->in_flight() == 0) {
+    on_drained();
+    return;
+  }
   const auto patience = std::min<std::chrono::milliseconds>(longest_drain, connection->session->timeout() / 8);
   connection->drain.set_after(patience, [self = shared_from_this(), connection] {
     if (connection->draining) self->finish_move(connection);
@@ -138,7 +142,9 @@ void ClientCore::finish_move(const std::shared_ptr<Connection>& connection) {
     // What it has already heard is told before it goes: replies, and events of watches.
     const auto old = std::move(connection->handle);
     connection->handle = nullptr;
+    connection->leaves = true;
     old->drop();
+    connection->leaves = false;
     connection->armed.handle_gone();
   }
   if (connection != connection_ || closing_ || connection->session->over()) return;

@@ -58,9 +58,11 @@ void ClientCore::Connection::on_reply(const std::shared_ptr<Op>& op) {
   const auto self = shared_from_this();
   const bool arms = op->code == rc::ok || (op->request.type == OpType::exists && op->code == rc::no_node);
   op->reply.session = session;
+  if (op->answered) leases->heard(op->reply.sent);
   note(*op);
   auto mine = own.extract(op.get());
   if (!mine.empty()) mine.mapped()(*op);
+  core->judge_size(op, leaves || session->over());
   core->on_reply(op);
   // Also when the caller has given up: the C client has the watch all the same.
   if (op->request.watch) watches.settle(op->request.path, watch_kind(op->request.type), arms);
@@ -200,6 +202,7 @@ void ClientCore::end_session(ConnectionState state, std::string reason) {
   connection->draining = false;
   connection->idle_watches.cancel();
   end_pauses();
+  alone_.reset();  // The next session need not wait for what this one has lost.
   connection->leases->stop();
   change_state(state, std::move(reason));
   ++retiring_;

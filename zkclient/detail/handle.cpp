@@ -83,6 +83,7 @@ struct Callbacks {
   static void finish(int code, const void* data, Op& op) {
     (void)data;
     op.code = code;
+    op.answered = !rc::is_loss(code);
     Handle& handle = *op.handle;
     --handle.in_flight_;
     handle.ready_.push_back({std::move(op.in_library)});
@@ -210,6 +211,7 @@ bool Handle::submit(const std::shared_ptr<Op>& op) {
   op->handle = this;
   op->reply = Reply{};
   op->reply.sent = BootClock::now();
+  op->answered = false;
   op->in_library = op;
   ++in_flight_;
   if (op->request.wire_size() > big_request) unsent_ = true;  // Perhaps; drive() will know.
@@ -260,6 +262,7 @@ int Handle::send(Op& op) {
     case OpType::authenticate: {
       const int code = authenticate(request.credential);
       if (code == ZOK) Callbacks::done(ZOK, &op);
+      op.answered = false;  // Nobody waits for the server's answer.
       return code;
     }
     case OpType::connect: break;

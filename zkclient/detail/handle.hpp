@@ -44,8 +44,8 @@ class HandleOwner {
  public:
   virtual ~HandleOwner() = default;
   virtual void on_handle_event(HandleEvent event) = 0;
-  /// Something has come from the server, whatever it is.
-  virtual void on_heard() = 0;
+  /// A ping, sent at `sent` or later, was answered.
+  virtual void on_ping_answered(BootClock::time_point sent) = 0;
   /// An attempt to talk to a server failed, or a connection broke.
   virtual void on_trouble(ServerTrouble trouble) = 0;
   /// `type` is the C client's event type (1 created, 2 deleted, 3 changed, 4 child).
@@ -116,6 +116,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void schedule_drive();
   bool take_descriptor(int fd);
   void drop_descriptor();
+  void bound_what_is_unsent();
   void arm_timer(std::chrono::microseconds delay);
   void on_ready(bool writable);
   void process(int events);
@@ -173,6 +174,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::chrono::steady_clock::time_point attempt_begun_;
   BootClock::time_point connect_begun_;            // The same instant.
   std::chrono::milliseconds attempt_patience_{0};  // Zero: not yet known.
+  BootClock::time_point pinged_;                   // When the C client may have sent its last ping.
   Timer timer_;
   Timer close_timer_;
   std::chrono::milliseconds close_patience_{0};

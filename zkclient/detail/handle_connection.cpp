@@ -29,13 +29,6 @@ constexpr auto shortest_attempt = std::chrono::milliseconds(200);  // To connect
 constexpr auto longest_attempt = std::chrono::milliseconds(1000);
 constexpr int not_connected_state = 999;  // The C client closed its socket after a failed send, without an event.
 
-// A server whose host is gone says nothing, and does not even take what is sent. The C client would wait for two thirds
-// of the session's time, and a lease would be lost meanwhile.
-void give_up_when_nothing_is_taken(int fd, std::chrono::milliseconds patience) {
-  const auto time = static_cast<unsigned>(patience.count());
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &time, sizeof time);
-}
-
 // Its socket's connection does not stand yet.
 bool connects(zhandle_t* zh) { return zoo_state(zh) == ZOO_CONNECTING_STATE; }
 
@@ -94,6 +87,7 @@ void Handle::session_event(int state) {
     // Delivered twice now and then; only a change counts.
     if (!connected_) tell(HandleEvent::connected);
     connected_ = true;
+    bound_what_is_unsent();  // By the timeout that was granted.
     attempt_patience_ = {};
     tls_trouble_.clear();
     cut_reason_.clear();
@@ -173,7 +167,10 @@ void Handle::drive() {
   int fd = -1;
   int interest = 0;
   std::chrono::microseconds wait{};
+  const auto asked = BootClock::now();
   const int code = ask_interest(fd, interest, wait);
+  // It pings when it has sent nothing for a third of the timeout, and then waits for as long again.
+  if (wait >= timeout() / 3) pinged_ = asked;
   if (code != ZOK) {
     check_login();
     finish_broken_connection();
@@ -201,14 +198,22 @@ bool Handle::take_descriptor(int fd) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // Programs that this process starts must not keep the session's socket open.
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own != -1) {
-    give_up_when_nothing_is_taken(own, std::max(timeout() / 6, longest_attempt));
     descriptor_.open(own);
+    bound_what_is_unsent();
   }
   if (own == -1 && owner_ != nullptr)
     owner_->on_trouble({"", std::string("no descriptor is left: ") + std::strerror(errno)});
   attempt_begun_ = std::chrono::steady_clock::now();
   connect_begun_ = BootClock::now();
   return descriptor_.is_open();
+}
+
+// A server whose host is gone says nothing, and does not even take what is sent. The C client would wait for two thirds
+// of the session's time, and a lease would be lost meanwhile.
+void Handle::bound_what_is_unsent() {
+  if (!descriptor_.is_open()) return;
+  const auto patience = static_cast<unsigned>(std::max(timeout() / 6, longest_attempt).count());
+  ::setsockopt(descriptor_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
 }
 
 // A server that accepts and then says nothing (one that is just starting, or hangs) must not cost a lease: the C client
@@ -274,10 +279,8 @@ void Handle::process(int events) {
     drive();
     return;
   }
-  if ((events & ZOOKEEPER_READ) != 0) {
-    if (!answers_as_a_server()) return;
-    if (owner_ != nullptr) owner_->on_heard();
-  }
+  if ((events & ZOOKEEPER_READ) != 0 && !answers_as_a_server()) return;
+  const bool idle = in_flight_ == 0 && ready_.empty() && connected_;
   // One call takes one reply. The bound keeps one busy session from starving the others.
   int turn = 0;
   for (; turn < 64; ++turn) {
@@ -285,6 +288,8 @@ void Handle::process(int events) {
     if (code != ZOK) break;
     if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
   }
+  // What is neither a reply nor an event.
+  if (idle && turn > 0 && ready_.empty() && owner_ != nullptr) owner_->on_ping_answered(pinged_);
   check_login();
   forget_closed_socket();
   if (tls_ && turn == 64) read_on();

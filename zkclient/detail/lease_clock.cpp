@@ -39,13 +39,17 @@ std::chrono::milliseconds LeaseClock::least_timeout(Duration round_trip, std::op
 
 void LeaseClock::connected(TimePoint begun, TimePoint now) noexcept {
   connect_begun_ = begun;
-  contact_since_ = contact_begun_ = last_heard_ = now;
+  contact_since_ = contact_begun_ = now;
+  last_arrival_ = begun;
+  quickest_answer_ = Duration::max();
   round_trips_seen_ = 0;  // Perhaps to another server.
 }
 
-void LeaseClock::heard(TimePoint now) noexcept {
-  if (now - last_heard_ > contact_silence()) contact_since_ = now;
-  last_heard_ = now;
+// An answer takes as long as the quickest one at least, both ways together: less may lie between two arrivals.
+void LeaseClock::heard(TimePoint sent, TimePoint now) noexcept {
+  quickest_answer_ = std::min<Duration>(quickest_answer_, now - sent);
+  if (now - quickest_answer_ - last_arrival_ > contact_silence()) contact_since_ = now;
+  last_arrival_ = std::max(last_arrival_, sent);
 }
 
 LeaseClock::Duration LeaseClock::quickest() const noexcept {

@@ -27,9 +27,11 @@ namespace zkclient::detail {
 ///            counts from the write before it.   valid until = S + T - max(q, gap) - T/6 - margin
 ///            T/6 is for an acknowledgement that was slow: one that was slower than the quickest by more than T/6 is
 ///            late, and proves only what the write before it proves without the T/6.
-///   contact  Something was heard from the follower every 5/12 T at the latest (the C client pings every T/3), for q + 5/12 T
+///   contact  Something arrived at the follower every 5/12 T at the latest (the C client pings every T/3), for q + 5/12 T
 ///            at least, or since the connection was made; S is not late:      valid until = S + T - q - 5/12 T - margin
-///            So the first write after a pause is a proof, and a session that begins to hold needs no other.
+///            So the first write after a pause is a proof, and a session that begins to hold needs no other. Only an
+///            answer shows that, and it says that the request arrived between then and when it was sent: what the server
+///            sends of its own accord, events of watches, says nothing.
 ///   connect  A connection is granted by the leader, which hears of the session then: valid until = begun + T - margin
 ///
 ///   margin = max(50 ms, T/40)
@@ -62,8 +64,8 @@ class LeaseClock {
 
   /// A connection was granted; the attempt had begun at `begun`.
   void connected(TimePoint begun, TimePoint now) noexcept;
-  /// Something came from the server.
-  void heard(TimePoint now) noexcept;
+  /// What was sent at `sent`, a ping, a read or a write, is answered now.
+  void heard(TimePoint sent, TimePoint now) noexcept;
   /// A write sent at `sent` was acknowledged, now. Returns true when that moved valid_until() forward. A write that
   /// was sent before the previous one was acknowledged is no proof: only one at a time counts.
   bool acknowledged(TimePoint sent, TimePoint now) noexcept;
@@ -101,7 +103,8 @@ class LeaseClock {
   TimePoint connect_begun_{};
   TimePoint contact_since_{};  // From here on there was no silence.
   TimePoint contact_begun_{};  // Of the connection: when it was granted.
-  TimePoint last_heard_{};
+  TimePoint last_arrival_{};   // When the last thing that was answered arrived at the follower, at the earliest.
+  Duration quickest_answer_ = Duration::max();  // On this connection.
 
   static constexpr std::size_t round_trips_kept = 8;
   std::array<Duration, round_trips_kept> round_trips_{};

@@ -11,7 +11,7 @@ namespace {
 
 // A heartbeat checks at most this much; with more leases each is checked every few heartbeats.
 constexpr std::size_t max_checks = 1024;
-constexpr std::size_t max_check_bytes = 256 * 1024;
+constexpr std::size_t least_check_bytes = 8 * 1024;  // Any server takes that, whatever its jute.maxbuffer.
 constexpr auto settling_time = std::chrono::milliseconds(20);
 
 long long in_ms(std::chrono::nanoseconds time) { return std::chrono::ceil<std::chrono::milliseconds>(time).count(); }
@@ -37,14 +37,15 @@ void LeaseKeeper::connected(TimePoint begun) {
   beat();
 }
 
-void LeaseKeeper::heard() {
-  if (clock_) clock_->heard(BootClock::now());
+void LeaseKeeper::heard(TimePoint sent) {
+  if (clock_) clock_->heard(sent, BootClock::now());
 }
 
 void LeaseKeeper::stop() {
   stopped_ = true;
   timer_.cancel();
   held_.clear();
+  waits_at_.clear();
   holders_ = 0;
   unsettled_.clear();
   send_ = {};
@@ -107,15 +108,20 @@ LeaseKeeper::HoldId LeaseKeeper::hold(const std::string& path, Holder holder) {
 }
 
 LeaseKeeper::HoldId LeaseKeeper::stay_proven(const std::string& path) {
-  const HoldId id = next_id_++;
-  held_.emplace(id, Held{path, std::nullopt});
+  const auto [place, first] = waits_at_.try_emplace(path, next_id_);
+  if (first) held_.emplace(next_id_++, Held{path, std::nullopt});
+  ++held_.at(place->second).waiters;
   arm(next_date());
-  return id;
+  return place->second;
 }
 
 LeaseKeeper::Held LeaseKeeper::take(std::map<HoldId, Held>::iterator place) {
   Held held = std::move(held_.extract(place).mapped());
-  if (held.holder) --holders_;
+  if (held.holder) {
+    --holders_;
+  } else {
+    waits_at_.erase(held.path);
+  }
   // A lease that was short never settles: without this each would cost a wake-up of the timer.
   while (!unsettled_.empty() && !held_.contains(unsettled_.front().second))
     unsettled_.pop_front();
@@ -125,7 +131,9 @@ LeaseKeeper::Held LeaseKeeper::take(std::map<HoldId, Held>::iterator place) {
 void LeaseKeeper::drop(HoldId id) {
   // Once the clock has run out under a lease it is lost, also if the timer has not said so yet.
   if (!stopped_ && ran_out()) expire();
-  if (const auto held = held_.find(id); held != held_.end()) take(held);
+  const auto held = held_.find(id);
+  if (held == held_.end() || --held->second.waiters > 0) return;
+  take(held);
 }
 
 void LeaseKeeper::expire() {
@@ -184,7 +192,7 @@ void LeaseKeeper::beat() {
   std::vector<HoldId> ids;
   std::size_t bytes = 0;
   auto next = held_.upper_bound(cursor_);
-  while (ids.size() < std::min(held_.size(), max_checks) && bytes < max_check_bytes) {
+  while (ids.size() < std::min(held_.size(), max_checks) && bytes < check_bytes_) {
     if (next == held_.end()) next = held_.begin();
     request.operations.emplace_back(Check{Path(next->second.path)});
     bytes += next->second.path.size() + 16;
@@ -193,6 +201,7 @@ void LeaseKeeper::beat() {
     ++next;
   }
   beating_ = true;
+  beat_bytes_ = bytes;
   beat_sent_ = BootClock::now();
   const auto send = send_;
   send(std::move(request),
@@ -207,6 +216,7 @@ void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
   } else if (!reply.failed(Errc::transaction_failed)) {
     // Lost on the way: connected() sends the next one. Or refused as a whole, which says nothing of the nodes.
     next_beat_ = BootClock::now() + clock_->interval() / 4;
+    if (beat_bytes_ > least_check_bytes) check_bytes_ = std::max(least_check_bytes, beat_bytes_ / 2);  // Too large?
   } else {
     for (std::size_t i = 0; i < ids.size() && i < reply.codes.size(); ++i) {
       if (reply.codes[i] == rc::ok || reply.codes[i] == rc::runtime_inconsistency) continue;

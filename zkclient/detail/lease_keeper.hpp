@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -52,8 +53,8 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
 
   /// The session was granted, or the connection came back, by an attempt that had begun at `begun`.
   void connected(TimePoint begun);
-  /// Something came from the server.
-  void heard();
+  /// What was sent at `sent`, or later, was answered just now.
+  void heard(TimePoint sent);
   /// Ends everything; nothing is called afterwards.
   void stop();
 
@@ -71,7 +72,7 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   /// Counts the node at `path` as held.
   HoldId hold(const std::string& path, Holder holder);
   /// Sends heartbeats as if `path`, which exists, were held: for those who wait, so that their lease begins with a proof
-  /// that is as good as it gets.
+  /// that is as good as it gets. However many wait at one path, it is checked once.
   HoldId stay_proven(const std::string& path);
   void drop(HoldId id);
   bool holding() const noexcept { return holders_ > 0; }
@@ -81,6 +82,7 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   struct Held {
     std::string path;
     std::optional<Holder> holder;
+    int waiters = 0;  // If there is no holder.
   };
 
   void on_time();
@@ -99,10 +101,13 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   std::optional<LeaseClock> clock_;
   std::chrono::milliseconds clock_timeout_{0};
   std::map<HoldId, Held> held_;
-  std::size_t holders_ = 0;  // Of those: the others only wait.
+  std::size_t holders_ = 0;                           // Of those: the others only wait.
+  std::unordered_map<std::string, HoldId> waits_at_;  // By path: those others.
   std::deque<std::pair<TimePoint, HoldId>> unsettled_;
   HoldId next_id_ = 1;
-  HoldId cursor_ = 0;  // The last node that was checked; the next heartbeat goes on behind it.
+  HoldId cursor_ = 0;                     // The last node that was checked; the next heartbeat goes on behind it.
+  std::size_t check_bytes_ = 256 * 1024;  // At most in a heartbeat.
+  std::size_t beat_bytes_ = 0;            // In the last one.
   bool beating_ = false;
   bool stopped_ = false;
   TimePoint beat_sent_{};
