@@ -138,9 +138,7 @@ void Claim::give_back_after(std::chrono::nanoseconds delay) {
       std::chrono::ceil<std::chrono::milliseconds>(std::clamp(delay, std::chrono::nanoseconds::zero(), longest));
   const auto client = state.client();
   client->loop()->post([owned = std::move(state_), pause] {
-    Taken taken = owned->taken();
-    *taken.abandoned = true;
-    zk::spawn(QueueCore::give_back_later(owned->core(), std::move(taken), pause));
+    zk::spawn(QueueCore::give_back_later(owned->core(), owned->taken(), pause));
   });
 }
 

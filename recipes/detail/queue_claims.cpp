@@ -36,7 +36,7 @@ bool tells_of_loss(const Written& written) {
 // --- Commit -------------------------------------------------------------------------------------------------------
 
 Awaitable<Result<void>> QueueCore::commit(Taken claim, Call call) {
-  if (claim.lease == nullptr || !claim.lease->pause()) {
+  if (claim.lease == nullptr || !claim.lease->pause_node()) {
     co_return Error(Errc::not_held, committing, spec_.path, "the claim was lost, or ended before");
   }
   call.bound = claim.lease->session();
@@ -147,6 +147,7 @@ Awaitable<void> QueueCore::give_back_later(std::shared_ptr<QueueCore> self, Take
                                            std::chrono::milliseconds delay) {
   const auto session = claim.lease->session();
   co_await pause_before_retry(self->spec_.client, session, delay);
+  *claim.abandoned = true;  // Not before: a commit that is under way may fail meanwhile.
   co_await give_back_abandoned(self, std::move(claim));
 }
 
@@ -172,12 +173,12 @@ bool QueueCore::to_be_buried(const Taken& claim, bool seen) const {
 }
 
 Awaitable<Written> QueueCore::write_return(const Taken& claim, bool seen, Call call) {
+  std::string reason = claim.rejection.value_or(claim.reason);
   for (;;) {
     QueueSteps steps(spec_, claim.key);
     const bool bury = to_be_buried(claim, seen);
     if (bury) {
-      steps.bury(claim.version, spec_.format.encode(claim.items, claim.rejection.value_or(claim.reason)))
-          .remove_claim();
+      steps.bury(claim.version, spec_.format.encode(claim.items, reason)).remove_claim();
     } else if (!seen && claim.version == 1) {
       steps.remove(claim.version)
           .restore(claim.items, claim.reason)
@@ -186,6 +187,10 @@ Awaitable<Written> QueueCore::write_return(const Taken& claim, bool seen, Call c
       steps.check(claim.version).remove_claim();
     }
     Written written = co_await ender_->write(steps.take(), call);
+    if (bury && !reason.empty() && written.reply.failed(Errc::too_large)) {
+      reason.clear();  // The item is worth more.
+      continue;
+    }
     const bool no_folder = bury && written.refused_at(0, zk::rc::no_node);
     if (!no_folder) co_return written;
     written.reply = co_await make_folders(call, bury);

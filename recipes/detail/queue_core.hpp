@@ -71,9 +71,9 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   static zk::Awaitable<void> give_back_abandoned(std::shared_ptr<QueueCore> self, Taken claim);
   /// nullopt: `patience` is try_once, and there is nothing to take.
   zk::Awaitable<zkclient::Result<std::optional<Taken>>> take(TakeKind kind, Patience patience, zk::Call call);
-  /// All or none. False: there is no room, and it is refused then.
+  /// All or none. False: there is no room, and it is refused then. `reason`: of what was rejected before.
   zk::Awaitable<zkclient::Result<bool>> push(std::vector<std::string> items, std::int32_t priority, WhenFull when_full,
-                                             zk::Call call);
+                                             zk::Call call, std::string reason = {});
   /// Errors: not_held; after in_doubt the claim is over as well.
   zk::Awaitable<zkclient::Result<void>> commit(Taken claim, zk::Call call);
   /// `seen`: it counts as delivered. Otherwise it never was. It goes on in the background when `call` ends early.

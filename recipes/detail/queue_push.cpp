@@ -27,14 +27,14 @@ constexpr const char* pushing = "queue push";
 }  // namespace
 
 Awaitable<Result<bool>> QueueCore::push(std::vector<std::string> items, std::int32_t priority, WhenFull when_full,
-                                        Call call) {
+                                        Call call, std::string reason) {
   const std::string node = child_path(spec_.items, spec_.format.name(priority));
   std::vector<Transaction::Operation> creations;
   for (std::string& item : items) {
     std::vector<std::string> one;
     one.push_back(std::move(item));
-    creations.emplace_back(
-        Transaction::Create{Path(node), spec_.format.encode(one), CreateMode::persistent_sequential, spec_.acl});
+    creations.emplace_back(Transaction::Create{Path(node), spec_.format.encode(one, reason),
+                                               CreateMode::persistent_sequential, spec_.acl});
   }
   for (;;) {
     call.bound = nullptr;

@@ -283,7 +283,7 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
       // Its place is taken, or gone: to the end. There it needs no room either: it is not lost for want of that.
       taken.items.resize(1);
       Call limits;
-      (void)co_await self->push(std::move(taken.items), taken.key.priority, WhenFull::ignore, limits);
+      (void)co_await self->push(std::move(taken.items), taken.key.priority, WhenFull::ignore, limits, taken.reason);
       co_return;
     }
     const bool again = written.outcome == Written::Outcome::failed && !written.reply.failed(Errc::too_large);

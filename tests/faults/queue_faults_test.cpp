@@ -309,6 +309,29 @@ TEST_F(QueueFaults, ClaimDroppedWhileCommitting) {
   EXPECT_FALSE(queue.try_pop(patient()));
 }
 
+// The delay holds, whatever becomes of a commit that was begun before.
+TEST_F(QueueFaults, ClaimGivenBackAfterAWhileWhileCommitting) {
+  Client client = calm_proxied();
+  Queue queue(client, "/queue");
+  queue.push("a", patient());
+  Claim claim = queue.claim(patient());
+  forbid_removal(true);
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  Box<Result<void>> done;
+  claim.async_commit([&](Result<void> result) { done.put(std::move(result)); }, patient());
+  ASSERT_TRUE(held.wait(patience));
+  claim.give_back_after(1h);
+  flush(queue);
+  held.release();
+  EXPECT_FALSE(done.take());
+  (void)client.exists("/queue", patient());  // Answered after what was sent before.
+  EXPECT_EQ(names("/queue/claims").size(), 1u);
+  client.close();
+  EXPECT_TRUE(claims(0));
+  forbid_removal(false);
+  EXPECT_EQ(Queue(the_operator(), "/queue").pop(patient()), "a");
+}
+
 TEST_F(QueueFaults, ConnectionBreaksWhileWaiting) {
   Client client = calm_proxied();
   Queue queue(client, "/queue");
@@ -536,6 +559,27 @@ TEST_F(QueueFaults, PartitionedPastExpiryWhileClaimed) {
   result_of(waiting);
   proxy.unstall(Direction::both);
   EXPECT_EQ(error_of([&] { claim.commit(patient()); }), Errc::not_held);
+  EXPECT_EQ(items(), 0u);
+}
+
+TEST_F(QueueFaults, PartitionedPastExpiryWhileCommitting) {
+  Client client(proxy.connect_string(), {.session_timeout = testkit::contended_session});
+  Queue queue(client, "/queue");
+  queue.push("a", patient());
+  Claim claim = queue.claim(patient());
+  Queue other(the_operator(), "/queue");
+  auto waiting = in_thread([&] {
+    Claim next = other.claim(patient());
+    EXPECT_TRUE(claim.lost().stop_requested());
+    next.commit(patient());
+  });
+  proxy.stall(Direction::both);
+  Box<Result<void>> done;
+  claim.async_commit([&](Result<void> result) { done.put(std::move(result)); }, patient());
+  result_of(waiting);
+  proxy.unstall(Direction::both);
+  EXPECT_FALSE(done.take());
+  EXPECT_FALSE(claim.valid());
   EXPECT_EQ(items(), 0u);
 }
 

@@ -477,6 +477,17 @@ TEST_F(QueueTest, RejectedItemBecomesADeadLetterWithItsReason) {
   EXPECT_EQ(error_of([] { Claim().reject("empty"); }), Errc::not_held);
 }
 
+TEST_F(QueueTest, RejectedItemThatLeavesNoRoomForTheReasonGoesWithoutIt) {
+  const std::string large(1024 * 1024 - 3072, 'x');
+  Queue queue(client(), "/queue");
+  queue.push(large, patient());
+  queue.claim(patient()).reject(std::string(4096, 'r'), patient());
+  Queue dead(client(), "/queue/dead");
+  Claim letter = dead.claim(patient());
+  EXPECT_EQ(letter.data(), large);
+  EXPECT_EQ(letter.reason(), "");
+}
+
 // Other libraries read the item as it was.
 TEST_F(QueueTest, RejectedItemOfACuratorQueueHasNoReason) {
   Queue queue(client(), "/queue", {.layout = zkrecipes::QueueLayout::curator()});
