@@ -36,7 +36,8 @@
 /// `use_awaitable` and `deferred` do when they are awaited or called. Nothing keeps a client open that its last owner
 /// lets go meanwhile. Text and other arguments are copied.
 /// g++ 12: it copies the members of what is built in braces inside a co_await expression byte by byte, and destroys them
-/// twice. The options of these operations withstand that; aggregates of your own do not, and need names. It refuses a lambda
+/// twice. The options of these operations withstand that; aggregates of your own and the
+/// options of recipes' constructors do not, and need names. It refuses a lambda
 /// that owns what it captures (a static assertion says what to write), and a list of access control entries in braces
 /// ("array used as initializer"): make these variables first. It does not refuse, and breaks, such a lambda inside of
 /// `WatchHandler(...)` in the expression, and co_await in the braces of a variable (`CallOptions call{.stop = co_await ...}`):
