@@ -3,8 +3,8 @@
 
 #include <zkclient/client.hpp>
 
-#include "zkclient/detail/plan.hpp"
 #include "zkclient/detail/process.hpp"
+#include "zkclient/detail/requests/plan.hpp"
 
 namespace zkclient {
 

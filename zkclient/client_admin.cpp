@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "zkclient/detail/plan.hpp"
+#include "zkclient/detail/requests/plan.hpp"
 
 namespace zkclient {
 

@@ -1,6 +1,6 @@
 #include <zkclient/client.hpp>
 
-#include "zkclient/detail/calls.hpp"
+#include "zkclient/detail/requests/calls.hpp"
 
 namespace zkclient {
 namespace {

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "zkclient/detail/handle.hpp"
+#include "zkclient/detail/connection/handle.hpp"
 #include "zkclient/detail/log.hpp"
-#include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/session/loop.hpp"
 
 namespace zkclient {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "zkclient/detail/loop.hpp"
 #include "zkclient/detail/process.hpp"
+#include "zkclient/detail/session/loop.hpp"
 
 namespace zkclient {
 

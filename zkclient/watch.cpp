@@ -1,6 +1,6 @@
 #include <zkclient/watch.hpp>
 
-#include "zkclient/detail/watch_state.hpp"
+#include "zkclient/detail/watches/watch_state.hpp"
 
 namespace zkclient {
 namespace detail {

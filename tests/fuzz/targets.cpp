@@ -21,15 +21,15 @@
 #include <zkclient/reconfig.hpp>
 #include <zkrecipes/participant_log.hpp>
 
-#include "recipes/detail/commit_record.hpp"
-#include "recipes/detail/item_format.hpp"
-#include "recipes/detail/leader_record.hpp"
-#include "recipes/detail/lease_pool.hpp"
-#include "recipes/detail/round_decider.hpp"
-#include "recipes/detail/sequence.hpp"
+#include "recipes/barriers/round_decider.hpp"
+#include "recipes/commit/commit_record.hpp"
+#include "recipes/elections/leader_record.hpp"
+#include "recipes/kernel/sequence.hpp"
+#include "recipes/locks/permits.hpp"
+#include "recipes/queues/item_format.hpp"
 #include "tools/guardian/orders.hpp"
-#include "zkclient/detail/hosts.hpp"
 #include "zkclient/detail/log.hpp"
+#include "zkclient/detail/servers/hosts.hpp"
 #include "zktesting/detail/frames.hpp"
 
 namespace fuzz {

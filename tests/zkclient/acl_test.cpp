@@ -9,7 +9,7 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
-#include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/session/loop.hpp"
 
 namespace {
 

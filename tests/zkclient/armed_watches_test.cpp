@@ -1,4 +1,4 @@
-#include "zkclient/detail/armed_watches.hpp"
+#include "zkclient/detail/watches/armed_watches.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "zkclient/detail/callbacks.hpp"
+#include "zkclient/detail/loop/callbacks.hpp"
 
 #include <pthread.h>
 
@@ -62,16 +62,16 @@ class Reliever {
 
   void start() {
     const std::lock_guard lock(mutex_);
-    backlog_ = true;
+    candidates_ = true;
     changed_.notify_all();
   }
   void run(CallbackPool& pool) {
     thread_ = std::thread([this, &pool] {
       std::unique_lock lock(mutex_);
       for (;;) {
-        changed_.wait(lock, [this] { return backlog_ || ended_; });
+        changed_.wait(lock, [this] { return candidates_ || ended_; });
         if (ended_) return;
-        backlog_ = false;
+        candidates_ = false;
         do {
           changed_.wait_for(lock, period, [this] { return ended_; });
           if (ended_) return;
@@ -95,7 +95,7 @@ class Reliever {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool backlog_ = false;
+  bool candidates_ = false;
   bool ended_ = false;
   std::thread thread_;
 };

@@ -15,8 +15,8 @@
 #include <zkrecipes/mutex.hpp>
 
 #include "tests/support/testkit.hpp"
-#include "zkclient/detail/calls.hpp"
-#include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/requests/calls.hpp"
+#include "zkclient/detail/session/loop.hpp"
 
 namespace {
 

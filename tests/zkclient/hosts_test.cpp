@@ -1,4 +1,4 @@
-#include "zkclient/detail/hosts.hpp"
+#include "zkclient/detail/servers/hosts.hpp"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "zkclient/detail/lease_clock.hpp"
+#include "zkclient/detail/lease/lease_clock.hpp"
 
 #include <algorithm>
 #include <array>

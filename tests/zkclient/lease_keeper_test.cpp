@@ -1,4 +1,4 @@
-#include "zkclient/detail/lease_keeper.hpp"
+#include "zkclient/detail/lease/lease_keeper.hpp"
 
 #include <chrono>
 #include <memory>

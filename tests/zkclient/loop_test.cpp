@@ -18,10 +18,10 @@
 
 #include <gtest/gtest.h>
 
-#include "zkclient/detail/cancel_scope.hpp"
 #include "zkclient/detail/loop/awaitable.hpp"
+#include "zkclient/detail/loop/cancel_scope.hpp"
 #include "zkclient/detail/loop/event_loop.hpp"
-#include "zkclient/detail/wait.hpp"
+#include "zkclient/detail/requests/wait.hpp"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <zktesting/ensemble.hpp>
 
 #include "tests/support/testkit.hpp"
-#include "zkclient/detail/loop.hpp"
+#include "zkclient/detail/session/loop.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "zkclient/detail/set_decider.hpp"
+#include "zkclient/detail/requests/set_decider.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "zkclient/detail/size_suspects.hpp"
+#include "zkclient/detail/requests/size_suspects.hpp"
 
 #include <gtest/gtest.h>
 

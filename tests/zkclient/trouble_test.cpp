@@ -1,4 +1,4 @@
-#include "zkclient/detail/trouble.hpp"
+#include "zkclient/detail/connection/trouble.hpp"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "zkclient/detail/watch_registry.hpp"
+#include "zkclient/detail/watches/watch_registry.hpp"
 
 #include <string>
 #include <vector>

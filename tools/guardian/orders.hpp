@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-/// What the owner of a guardian tells it; recipes/guardian.cpp writes it.
+/// What the owner of a guardian tells it; recipes/elections/guardian.cpp writes it.
 namespace guardian {
 
 struct Session {

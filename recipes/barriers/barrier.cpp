@@ -1,0 +1,216 @@
+#include <zkrecipes/barrier.hpp>
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "recipes/kernel/contend.hpp"
+#include "recipes/kernel/timed.hpp"
+#include "recipes/kernel/waiter.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::Reply;
+using zk::Request;
+using zkclient::CallOptions;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+
+namespace {
+
+constexpr const char* raising = "barrier raise";
+constexpr const char* lowering = "barrier lower";
+constexpr const char* waiting = "barrier wait";
+
+struct BarrierSpec {
+  std::shared_ptr<zk::ClientCore> client;
+  std::string path;  // As the user wrote it.
+  std::string node;  // The same, full.
+  zkclient::AclList acl;
+  std::string id;
+};
+using BarrierPtr = std::shared_ptr<const BarrierSpec>;
+
+bool lost_reply(const Reply& reply) { return reply.failed(Errc::in_doubt) && !reply.given_up; }
+
+Awaitable<Reply> perform(BarrierPtr spec, OpType type, Call call) {
+  Request request = zk::make_request(type, spec->node);
+  Reply reply = co_await spec->client->perform(std::move(request), call);
+  co_return reply;
+}
+
+Awaitable<Result<bool>> raise_on_loop(BarrierPtr spec, BarrierLife life, Call call) {
+  const bool ephemeral = life == BarrierLife::ephemeral;
+  // By the id it is recognised if the reply gets lost.
+  const std::string data = fmt::format("{} raise={}", detail::describe_process(spec->id), zk::make_uuid());
+  if (ephemeral) {
+    const Reply connected = co_await spec->client->connected(call);
+    if (!connected.ok()) co_return zk::to_error(connected, raising, spec->path);
+    call.bound = connected.session;
+  }
+  bool doubted = false;
+  for (;;) {
+    Request create = zk::make_request(OpType::create, spec->node);
+    create.data = data;
+    create.mode = ephemeral ? CreateMode::ephemeral : CreateMode::persistent;
+    create.acl = spec->acl;
+    Reply reply = co_await spec->client->perform(std::move(create), call);
+    if (reply.ok()) co_return true;
+    if (lost_reply(reply)) {
+      doubted = true;
+      if (call.bound == nullptr || !call.bound->over()) continue;
+      reply.error = Errc::session_lost;  // And with it what may have been created.
+    }
+    if (reply.failed(Errc::node_exists)) {
+      if (!doubted) co_return false;
+      reply = co_await perform(spec, OpType::get, call);
+      if (reply.ok()) co_return reply.data == data;
+      if (reply.failed(Errc::no_node)) co_return true;  // Lowered since: whoever raised it.
+    }
+    if (reply.failed(Errc::no_node)) {
+      std::string parent = zk::parent_of(spec->node);
+      reply = co_await spec->client->ensure(std::move(parent), CreateMode::container, spec->acl, call);
+      if (reply.ok()) continue;
+    }
+    // A failure of this attempt says nothing about those before it, unless what they created is gone with its session.
+    if (doubted && !reply.failed(Errc::session_lost)) reply.error = Errc::in_doubt;
+    co_return zk::to_error(reply, raising, spec->path);
+  }
+}
+
+// The server that we ask may lag behind the one through which it was raised.
+Awaitable<Reply> look(BarrierPtr spec, Call call) {
+  const zk::PendingReply syncing = spec->client->launch(zk::make_request(OpType::sync, spec->node), call);
+  const zk::PendingReply reading = spec->client->launch(zk::make_request(OpType::exists, spec->node), call);
+  Reply synced = co_await syncing.get();
+  Reply seen = co_await reading.get();
+  co_return synced.ok() || synced.failed(Errc::no_node) ? seen : synced;
+}
+
+Awaitable<Result<void>> lower_on_loop(BarrierPtr spec, Call call) {
+  Reply seen = co_await look(spec, call);
+  const std::int64_t identity = seen.stat.czxid;
+  for (;;) {
+    if (seen.failed(Errc::no_node)) co_return Result<void>();
+    if (!seen.ok()) co_return zk::to_error(seen, lowering, spec->path);
+    if (seen.stat.czxid != identity) co_return Result<void>();  // Ours was lowered; this one was raised since.
+    const Reply removed = co_await perform(spec, OpType::remove, call);
+    if (removed.ok() || removed.failed(Errc::no_node)) co_return Result<void>();
+    if (!lost_reply(removed)) co_return zk::to_error(removed, lowering, spec->path);
+    seen = co_await look(spec, call);
+    if (!seen.ok() && !seen.failed(Errc::no_node)) seen.error = Errc::in_doubt;
+  }
+}
+
+Awaitable<Result<void>> wait_on_loop(BarrierPtr spec, Call call) {
+  for (;;) {
+    // On the heap: what it leaves to its wake-ups must not move.
+    const auto waiter = std::make_unique<detail::Waiter>(spec->client, call);
+    Reply reply = co_await waiter->enter();
+    if (reply.ok()) reply = co_await waiter->wait_until_gone(spec->node, "raised by");
+    if (reply.ok()) co_return Result<void>();
+    if (!reply.failed(Errc::session_lost)) co_return zk::to_error(reply, waiting, spec->path);
+  }
+}
+
+zk::Work<void> wait_work(const BarrierPtr& spec, const CallOptions& call) {
+  // Without a deadline of the caller's there is none; the default is meant for single operations.
+  const bool endless = !call.deadline;
+  return [spec, endless](Call limits) {
+    if (endless) limits.deadline.reset();
+    return wait_on_loop(spec, std::move(limits));
+  };
+}
+
+BarrierPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, BarrierOptions options) {
+  if (const char* why = zkclient::acl_defect(options.acl)) throw Error(Errc::invalid_acl, "barrier", path.str(), why);
+  if (path.is_root()) throw Error(Errc::invalid_argument, "barrier", path.str(), "the root is always there");
+  return std::make_shared<const BarrierSpec>(
+      BarrierSpec{client.impl(), path.str(), client.impl()->full(path), std::move(options.acl), std::move(options.id)});
+}
+
+}  // namespace
+
+struct Barrier::State {
+  State(zkclient::Client client, zkclient::Path where, BarrierOptions options)
+      : owner(std::move(client)), path(std::move(where)), spec(make_spec(owner, path, std::move(options))) {}
+
+  zkclient::Client owner;  // Stays open for as long as it is used here.
+  zkclient::Path path;
+  BarrierPtr spec;
+};
+
+Barrier::Barrier(zkclient::Client client, zkclient::Path path, BarrierOptions options)
+    : state_(std::make_unique<State>(std::move(client), std::move(path), std::move(options))) {}
+Barrier::~Barrier() = default;
+Barrier::Barrier(Barrier&&) noexcept = default;
+Barrier& Barrier::operator=(Barrier&&) noexcept = default;
+
+const zkclient::Path& Barrier::path() const noexcept { return state_->path; }
+
+bool Barrier::raise(BarrierLife life, const CallOptions& call) {
+  const BarrierPtr& spec = state_->spec;
+  zk::Work<bool> work = [spec, life](Call limits) { return raise_on_loop(spec, life, std::move(limits)); };
+  return zk::wait_for_work<bool>(spec->client, call, std::move(work), raising, spec->path).value();
+}
+void Barrier::async_raise(BarrierLife life, zkclient::Handler<bool> handler, const CallOptions& call) {
+  const BarrierPtr& spec = state_->spec;
+  zk::Work<bool> work = [spec, life](Call limits) { return raise_on_loop(spec, life, std::move(limits)); };
+  zk::start_work<bool>(spec->client, call, std::move(work), std::move(handler), raising, spec->path);
+}
+
+void Barrier::lower(const CallOptions& call) {
+  const BarrierPtr& spec = state_->spec;
+  zk::Work<void> work = [spec](Call limits) { return lower_on_loop(spec, std::move(limits)); };
+  zk::wait_for_work<void>(spec->client, call, std::move(work), lowering, spec->path).value();
+}
+void Barrier::async_lower(zkclient::Handler<void> handler, const CallOptions& call) {
+  const BarrierPtr& spec = state_->spec;
+  zk::Work<void> work = [spec](Call limits) { return lower_on_loop(spec, std::move(limits)); };
+  zk::start_work<void>(spec->client, call, std::move(work), std::move(handler), lowering, spec->path);
+}
+
+void Barrier::wait(const CallOptions& call) const {
+  const BarrierPtr& spec = state_->spec;
+  zk::wait_for_work<void>(spec->client, call, wait_work(spec, call), waiting, spec->path).value();
+}
+void Barrier::async_wait(zkclient::Handler<void> handler, const CallOptions& call) const {
+  const BarrierPtr& spec = state_->spec;
+  zk::start_work<void>(spec->client, call, wait_work(spec, call), std::move(handler), waiting, spec->path);
+}
+bool Barrier::wait_for(std::chrono::nanoseconds timeout, WaitOptions options) const {
+  return wait_until(detail::from_now(timeout), std::move(options));
+}
+bool Barrier::wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) const {
+  const auto connected = [this] { return detail::is_connected(state_->spec->client); };
+  const bool once = detail::is_over(deadline);
+  const CallOptions call = detail::timed_call(deadline, options);
+  const std::optional<bool> down = detail::unless_late(connected, options, [&] {
+    if (once) return !state(call);
+    wait(call);
+    return true;
+  });
+  if (down && !*down) detail::tell_why(connected, options, true);
+  return down.value_or(false);
+}
+
+std::optional<BarrierState> Barrier::state(const CallOptions& call) const {
+  std::error_code error;
+  const zkclient::NodeData node = state_->owner.get(state_->path, call, error);
+  if (error == Errc::no_node) return std::nullopt;
+  if (error) throw Error(static_cast<Errc>(error.value()), "barrier state", state_->path.str());
+  BarrierState state;
+  state.data = node.data;
+  state.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(node.stat.ctime_ms));
+  if (node.stat.ephemeral_owner != 0) state.session_id = node.stat.ephemeral_owner;
+  return state;
+}
+
+}  // namespace zkrecipes

@@ -1,0 +1,215 @@
+#include <zkrecipes/double_barrier.hpp>
+
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "recipes/barriers/round_place.hpp"
+#include "recipes/kernel/timed.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using zkclient::CallOptions;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+
+namespace {
+
+constexpr const char* entering = "double barrier enter";
+constexpr const char* leaving = "double barrier leave";
+constexpr int most_members = 1000;
+
+detail::RoundSpecPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, int members,
+                               DoubleBarrierOptions options) {
+  const auto refuse = [&](Errc code, const char* why) { throw Error(code, "double barrier", path.str(), why); };
+  if (const char* why = zkclient::acl_defect(options.acl)) refuse(Errc::invalid_acl, why);
+  if (path.is_root()) refuse(Errc::invalid_argument, "it cannot be at the root");
+  if (members < 1 || members > most_members) refuse(Errc::invalid_argument, "the number of members must be 1 to 1000");
+  detail::RoundSpec spec;
+  spec.client = client.impl();
+  spec.path = path.str();
+  spec.directory = client.impl()->full(path);
+  spec.count = static_cast<std::size_t>(members);
+  spec.acl = std::move(options.acl);
+  spec.id = std::move(options.id);
+  spec.refuse_extra = options.refuse_extra;
+  return std::make_shared<const detail::RoundSpec>(std::move(spec));
+}
+
+// A time that is over ends the call at once.
+CallOptions limits_of(std::chrono::nanoseconds timeout, const WaitOptions& options) {
+  CallOptions call;
+  call.stop = options.stop;
+  const auto deadline = detail::from_now(timeout);
+  if (deadline != detail::for_ever) call.deadline = deadline;
+  return call;
+}
+
+}  // namespace
+
+struct DoubleBarrier::State {
+  State(zkclient::Client client, zkclient::Path where, int members, DoubleBarrierOptions options)
+      : owner(std::move(client)), path(std::move(where)), spec(make_spec(owner, path, members, std::move(options))) {}
+
+  /// Throws unless it is outside, or what it was in is over. The limits of the call, which the object's end cancels, too.
+  CallOptions begin_entering(CallOptions call) {
+    const std::lock_guard lock(mutex);
+    if (busy || (inside.lease != nullptr && inside.lease->state() != LeaseState::lost)) {
+      throw Error(Errc::would_deadlock, entering, path.str(), "it is inside already, or on its way");
+    }
+    busy = true;
+    leave_behind();
+    withdrawal = std::stop_source();
+    call.stop = zkclient::AnyStop(call.stop, withdrawal.get_token());
+    return call;
+  }
+  /// False: the object is gone, and nobody is inside.
+  bool end_entering(detail::RoundPlace membership) {
+    const std::lock_guard lock(mutex);
+    busy = false;
+    if (gone && membership.lease != nullptr) membership.lease->drop();
+    inside = std::move(membership);
+    return !gone;
+  }
+  void end() {
+    {
+      const std::lock_guard lock(mutex);
+      gone = true;
+      if (inside.lease != nullptr) inside.lease->drop();
+    }
+    withdrawal.request_stop();
+  }
+  // Ends it where it lives, on the loop, also if only the clock says that it is over.
+  void leave_behind() {
+    if (inside.lease != nullptr) inside.lease->drop();
+    inside = {};
+  }
+  detail::RoundPlace begin_leaving() {
+    const std::lock_guard lock(mutex);
+    if (inside.lease == nullptr) throw Error(Errc::not_held, leaving, path.str(), "it is not inside");
+    return std::exchange(inside, {});
+  }
+
+  zkclient::Client owner;  // Stays open for as long as it is used here.
+  zkclient::Path path;
+  detail::RoundSpecPtr spec;
+  mutable std::mutex mutex;
+  bool busy = false;  // enter() is running.
+  bool gone = false;  // The object is.
+  std::stop_source withdrawal;
+  detail::RoundPlace inside;
+};
+
+DoubleBarrier::DoubleBarrier(zkclient::Client client, zkclient::Path path, int members, DoubleBarrierOptions options)
+    : state_(std::make_shared<State>(std::move(client), std::move(path), members, std::move(options))) {}
+
+DoubleBarrier::~DoubleBarrier() {
+  if (state_ != nullptr) state_->end();
+}
+DoubleBarrier::DoubleBarrier(DoubleBarrier&&) noexcept = default;
+DoubleBarrier& DoubleBarrier::operator=(DoubleBarrier&& other) noexcept {
+  if (this != &other) {
+    const DoubleBarrier former(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+const zkclient::Path& DoubleBarrier::path() const noexcept { return state_->path; }
+
+bool DoubleBarrier::inside() const noexcept {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->inside.lease == nullptr) return false;
+  const LeaseState now = state_->inside.lease->state();
+  return now == LeaseState::held || now == LeaseState::uncertain;
+}
+
+std::stop_token DoubleBarrier::lost() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->inside.lease != nullptr ? state_->inside.lease->lost() : std::stop_token();
+}
+
+// --- Enter --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+zk::Work<detail::RoundPlace> enter_work(const detail::RoundSpecPtr& spec, const CallOptions& call) {
+  const bool endless = !call.deadline;
+  return [spec, endless](zk::Call limits) {
+    if (endless) limits.deadline.reset();
+    return detail::enter_round(spec, std::move(limits));
+  };
+}
+
+zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::RoundPlace membership, const CallOptions& call) {
+  const bool endless = !call.deadline;
+  // Now, on the caller's thread: from here on it is out.
+  const bool was_inside = membership.lease->state() != LeaseState::lost && membership.lease->begin_release();
+  return [spec, membership = std::move(membership), was_inside, endless](zk::Call limits) {
+    if (endless) limits.deadline.reset();
+    return detail::leave_round(spec, membership, was_inside, std::move(limits));
+  };
+}
+
+}  // namespace
+
+Round DoubleBarrier::enter(const CallOptions& call) {
+  const CallOptions limits = state_->begin_entering(call);
+  Result<detail::RoundPlace> result = zk::wait_for_work<detail::RoundPlace>(
+      state_->spec->client, limits, enter_work(state_->spec, limits), entering, state_->spec->path);
+  state_->end_entering(result ? *result : detail::RoundPlace());
+  return std::move(result).value().round;
+}
+
+std::optional<Round> DoubleBarrier::try_enter_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return detail::unless_late([this] { return detail::is_connected(state_->spec->client); }, options,
+                             [&] { return enter(limits_of(timeout, options)); });
+}
+
+void DoubleBarrier::async_enter(zkclient::Handler<Round> handler, const CallOptions& call) {
+  zk::require_handler(handler, entering, state_->spec->path);
+  const CallOptions limits = state_->begin_entering(call);
+  // The state is kept: it learns the outcome also if the object is gone by then, and leaves.
+  auto wrapped = [state = state_, handler = std::move(handler)](Result<detail::RoundPlace> result) mutable {
+    const bool wanted = state->end_entering(result ? *result : detail::RoundPlace());
+    if (!result) {
+      handler(result.error());
+    } else if (!wanted) {
+      handler(Error(Errc::cancelled, entering, state->path.str(), "the object is gone"));
+    } else {
+      handler(std::move(result->round));
+    }
+  };
+  zk::start_work<detail::RoundPlace>(state_->spec->client, limits, enter_work(state_->spec, limits), std::move(wrapped),
+                                     entering, state_->spec->path);
+}
+
+// --- Leave --------------------------------------------------------------------------------------------------------
+
+void DoubleBarrier::leave(const CallOptions& call) {
+  detail::RoundPlace membership = state_->begin_leaving();
+  zk::wait_for_work<void>(state_->spec->client, call, leave_work(state_->spec, std::move(membership), call), leaving,
+                          state_->spec->path)
+      .value();
+}
+
+bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  const auto left = detail::unless_late([this] { return detail::is_connected(state_->spec->client); }, options,
+                                        [&] {
+                                          leave(limits_of(timeout, options));
+                                          return true;
+                                        });
+  return left.has_value();
+}
+
+void DoubleBarrier::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
+  zk::require_handler(handler, leaving, state_->spec->path);
+  detail::RoundPlace membership = state_->begin_leaving();
+  zk::start_work<void>(state_->spec->client, call, leave_work(state_->spec, std::move(membership), call),
+                       std::move(handler), leaving, state_->spec->path);
+}
+
+}  // namespace zkrecipes

@@ -1,0 +1,69 @@
+#include <zkrecipes/election.hpp>
+
+#include "recipes/elections/election_core.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using detail::LeasePtr;
+using zkclient::CallOptions;
+using zkclient::Result;
+
+Election::Election(std::shared_ptr<detail::ElectionCore> core) noexcept : core_(std::move(core)) {}
+Election::~Election() = default;
+Election::Election(Election&&) noexcept = default;
+Election& Election::operator=(Election&&) noexcept = default;
+
+const std::string& Election::id() const noexcept { return core_->id(); }
+const zkclient::Path& Election::path() const noexcept { return core_->path(); }
+
+Leadership Election::campaign(const CallOptions& call) { return Leadership(core_->campaign(call)); }
+
+void Election::async_campaign(zkclient::Handler<Leadership> handler, const CallOptions& call) {
+  zk::require_handler(handler, "campaign", core_->path().str());
+  auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
+    if (result) {
+      handler(Leadership(std::move(*result)));
+    } else {
+      handler(result.error());
+    }
+  };
+  core_->async_campaign(std::move(wrapped), call);
+}
+
+void Election::resign(const CallOptions& call) { core_->resign(call); }
+
+std::optional<Leader> Election::leader(const CallOptions& call) const { return core_->leader(call); }
+
+std::vector<Contender> Election::candidates(const CallOptions& call) const { return core_->candidates(call); }
+
+namespace {
+
+zk::Work<Leader> waiting(const detail::PlacePtr& place, const LeaderCondition& condition, bool has_deadline) {
+  return [place, condition, has_deadline](zk::Call call) {
+    if (!has_deadline) call.deadline.reset();
+    return detail::await_leader(place, condition, std::move(call));
+  };
+}
+
+constexpr const char* wait_operation = "wait for leader";
+
+}  // namespace
+
+Leader Election::wait_for_leader(const LeaderCondition& condition, const CallOptions& call) const {
+  return zk::wait_for_work<Leader>(core_->client(), call, waiting(core_->place(), condition, call.deadline.has_value()),
+                                   wait_operation, core_->path().str())
+      .value();
+}
+
+void Election::async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
+                                     const CallOptions& call) const {
+  zk::start_work<Leader>(core_->client(), call, waiting(core_->place(), condition, call.deadline.has_value()),
+                         std::move(handler), wait_operation, core_->path().str());
+}
+
+zkclient::Subscription Election::observe(detail::LeaderListener listener) const {
+  return detail::observe_leader(core_->place(), std::move(listener));
+}
+
+}  // namespace zkrecipes

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <zkrecipes/layout.hpp>
+
+#include "recipes/elections/leader_view.hpp"
+#include "recipes/kernel/lease_core.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes::detail {
+
+using LeasePtr = std::shared_ptr<LeaseCore>;
+
+/// What makes one kind of election: how a candidate contends, who is seen to, and where the leader is.
+struct ElectionKind {
+  std::function<zk::Awaitable<zkclient::Result<LeasePtr>>(std::string id, zk::Call call)> contend;
+  std::function<zk::Awaitable<zkclient::Result<std::vector<Contender>>>(zk::Call call)> candidates;
+  LeaderPlace place;
+};
+
+/// A candidate: its campaigns and what they won, so that a resignation can end both. Thread-safe.
+class ElectionCore : public std::enable_shared_from_this<ElectionCore> {
+ public:
+  /// `client` stays open for as long as it is used here. An empty `id` becomes "host:pid".
+  ElectionCore(zkclient::Client client, zkclient::Path path, std::string id, ElectionKind kind);
+
+  const std::string& id() const noexcept { return id_; }
+  const zkclient::Path& path() const noexcept { return path_; }
+  const std::shared_ptr<zk::ClientCore>& client() const noexcept { return place_->client; }
+  const PlacePtr& place() const noexcept { return place_; }
+
+  /// As the members of Election.
+  LeasePtr campaign(const zkclient::CallOptions& call);
+  void async_campaign(zkclient::Handler<LeasePtr> handler, const zkclient::CallOptions& call);
+  void resign(const zkclient::CallOptions& call);
+  std::optional<Leader> leader(const zkclient::CallOptions& call) const;
+  std::vector<Contender> candidates(const zkclient::CallOptions& call) const;
+
+ private:
+  std::stop_token join();
+  void remember(const LeasePtr& lease, const std::stop_token& joined);
+  zk::Work<LeasePtr> campaign_work(bool has_deadline) const;
+
+  const zkclient::Client owner_;
+  const zkclient::Path path_;
+  const std::string id_;
+  const ElectionKind kind_;
+  const PlacePtr place_;
+
+  // What resign() ends.
+  std::mutex mutex_;
+  std::stop_source campaigns_;
+  std::vector<std::weak_ptr<LeaseCore>> won_;
+};
+
+/// The core of a fair election, whose nodes are named after `kind`: "latch" or "lock".
+struct FairElection {
+  std::string_view kind;
+  std::vector<std::string_view> infixes;
+};
+std::shared_ptr<ElectionCore> make_fair_election(zkclient::Client client, zkclient::Path path, std::string id,
+                                                 Layout layout, zkclient::AclList acl, FairElection names);
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,269 @@
+#include <zkrecipes/leader_selector.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "recipes/elections/election_core.hpp"
+#include "recipes/elections/selector_term.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using detail::LeasePtr;
+using detail::SelectorTerm;
+using zkclient::CallOptions;
+using zkclient::Errc;
+using zkclient::Error;
+
+namespace {
+
+constexpr const char* task_operation = "leader task";
+constexpr auto first_pause = std::chrono::milliseconds(100);
+constexpr auto last_pause = std::chrono::milliseconds(10'000);
+
+}  // namespace
+
+SelectedLeadership::SelectedLeadership(std::shared_ptr<SelectorTerm> term)
+    : Leadership(term->lease()), term_(std::move(term)) {}
+
+void SelectedLeadership::alive() noexcept {
+  if (term_ != nullptr) term_->alive();
+}
+
+/// Shared with the thread, which may outlive the selector when the task destroys it.
+struct LeaderSelector::State : std::enable_shared_from_this<State> {
+  std::shared_ptr<detail::ElectionCore> election;
+  Task task;
+  LeaderSelectorOptions options;
+  std::shared_ptr<zk::SerialQueue> errors;  // On which on_error runs.
+  std::stop_source closing;
+
+  mutable std::mutex mutex;
+  std::condition_variable_any changed;
+  std::thread thread;
+  std::thread::id runner;  // Known as soon as it runs.
+  bool started = false;
+  bool wanted = false;    // To be a candidate.
+  bool finished = false;  // The thread is about to end.
+  std::shared_ptr<SelectorTerm> term;
+
+  void run();
+  bool wait_until_wanted();
+  void pause(std::chrono::milliseconds& time);
+  bool lead(const LeasePtr& lease);
+  void report(std::exception_ptr error);
+  std::shared_ptr<SelectorTerm> present() const {
+    const std::lock_guard lock(mutex);
+    return term;
+  }
+  void want() {
+    const std::lock_guard lock(mutex);
+    wanted = true;
+    changed.notify_all();
+  }
+  bool on_own_thread() const {
+    const std::lock_guard lock(mutex);
+    return runner == std::this_thread::get_id();
+  }
+  void tell_to_close();
+  bool wait_until_finished(const CallOptions& call);
+};
+
+// --- The thread ---------------------------------------------------------------------------------------------------
+
+void LeaderSelector::State::run() {
+  {
+    const std::lock_guard lock(mutex);
+    runner = std::this_thread::get_id();
+  }
+  auto next_pause = first_pause;
+  while (wait_until_wanted()) {
+    bool well = false;
+    std::exception_ptr failure;  // Its last owner is who is told.
+    try {
+      const LeasePtr lease = election->campaign({.stop = closing.get_token()});
+      well = lead(lease);
+      if (options.requeue) want();
+    } catch (const Error& error) {
+      if (closing.stop_requested() || error.errc() == Errc::closed) break;
+      failure = std::current_exception();
+    }
+    if (failure != nullptr) {
+      report(std::move(failure));
+      want();  // The wish stands.
+    }
+    if (well) {
+      next_pause = first_pause;
+    } else {
+      pause(next_pause);
+    }
+  }
+  const std::lock_guard lock(mutex);
+  finished = true;
+  changed.notify_all();
+}
+
+bool LeaderSelector::State::wait_until_wanted() {
+  std::unique_lock lock(mutex);
+  if (!changed.wait(lock, closing.get_token(), [this] { return wanted; })) return false;
+  wanted = false;
+  return !closing.stop_requested();
+}
+
+// After an error, growing.
+void LeaderSelector::State::pause(std::chrono::milliseconds& time) {
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, closing.get_token(), time, [] { return false; });
+  time = std::min(time * 2, last_pause);
+}
+
+// One term. False when the task threw.
+bool LeaderSelector::State::lead(const LeasePtr& lease) {
+  const std::weak_ptr<State> weak = weak_from_this();
+  const auto on_stall = [weak, timeout = options.progress_timeout] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    const std::string detail =
+        "no sign of progress for " + std::to_string(timeout.count()) + " ms: the leadership was given up";
+    self->report(
+        std::make_exception_ptr(Error(Errc::deadline_exceeded, task_operation, self->election->path().str(), detail)));
+  };
+  const SelectorTerm::Limits limits{options.progress_timeout, options.stop_grace};
+  const auto now = std::make_shared<SelectorTerm>(lease, limits, on_stall);
+  {
+    const std::lock_guard lock(mutex);
+    if (closing.stop_requested()) {
+      lease->drop();
+      return true;
+    }
+    term = now;
+  }
+  now->begin();
+  std::exception_ptr failure;
+  try {
+    SelectedLeadership leadership(now);
+    task(now->stop(), leadership);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const bool well = failure == nullptr;
+  if (!well) report(std::move(failure));
+  {
+    const std::lock_guard lock(mutex);
+    term = nullptr;
+  }
+  now->end();
+  lease->drop();  // Unless the task has moved it out and it is gone already.
+  return well;
+}
+
+void LeaderSelector::State::report(std::exception_ptr error) {
+  if (!options.on_error) return;
+  errors->post([self = shared_from_this(), error = std::move(error)] { self->options.on_error(error); });
+}
+
+// --- The outside --------------------------------------------------------------------------------------------------
+
+LeaderSelector::LeaderSelector(zkclient::Client client, zkclient::Path path, Task task, LeaderSelectorOptions options)
+    : state_(std::make_shared<State>()) {
+  const auto refuse = [&](const char* why) { throw Error(Errc::invalid_argument, "leader selector", path.str(), why); };
+  if (!task) refuse("no task");
+  if (options.progress_timeout.count() < 0 || options.stop_grace.count() < 0) refuse("a negative time");
+  state_->errors = std::make_shared<zk::SerialQueue>(client.impl()->callbacks());
+  state_->election = detail::make_fair_election(std::move(client), std::move(path), options.id, options.layout,
+                                                options.acl, {"lock", {"lock-", "__lock__"}});
+  state_->task = std::move(task);
+  state_->options = std::move(options);
+}
+
+LeaderSelector::~LeaderSelector() {
+  if (state_->election->client()->loop()->forked()) {  // The thread is the parent's.
+    state_->thread.detach();
+    return;
+  }
+  state_->tell_to_close();
+  if (state_->on_own_thread()) {
+    state_->thread.detach();
+  } else if (state_->thread.joinable()) {
+    state_->thread.join();
+    try {
+      state_->election->resign({});
+    } catch (const Error&) {
+      // The node is being removed in the background.
+    }
+  }
+  state_->errors->close();
+}
+
+void LeaderSelector::start() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->closing.stop_requested() || state_->finished) {
+    throw Error(Errc::closed, "leader selector start", path().str());
+  }
+  if (state_->started) return;
+  state_->started = state_->wanted = true;
+  try {
+    state_->thread = zk::start_thread("zk-selector", [state = state_] { state->run(); });
+  } catch (const std::system_error& error) {
+    state_->started = state_->wanted = false;
+    throw Error(Errc::system_error, "leader selector start", path().str(), error.code().message());
+  }
+}
+
+void LeaderSelector::requeue() {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->started) return;
+  state_->wanted = true;
+  state_->changed.notify_all();
+}
+
+void LeaderSelector::step_down() {
+  if (const auto term = state_->present()) term->tell_to_stop();
+}
+
+void LeaderSelector::State::tell_to_close() {
+  closing.request_stop();
+  if (const auto now = present()) now->tell_to_stop();
+}
+
+// False when the limits of the call came first.
+bool LeaderSelector::State::wait_until_finished(const CallOptions& call) {
+  std::unique_lock lock(mutex);
+  if (!started) return true;
+  const auto deadline = call.deadline.value_or(election->client()->default_deadline());
+  return changed.wait_until(lock, call.stop, deadline, [this] { return finished; });
+}
+
+void LeaderSelector::close(const CallOptions& call) {
+  state_->tell_to_close();
+  if (state_->on_own_thread()) return;
+  if (!state_->wait_until_finished(call)) {
+    if (const auto term = state_->present()) term->give_up();
+    throw Error(call.stop.stop_requested() ? Errc::cancelled : Errc::deadline_exceeded, "leader selector close",
+                path().str(), "the task has not returned");
+  }
+  state_->election->resign(call);
+  state_->errors->close();
+}
+
+bool LeaderSelector::is_leader() const noexcept {
+  const std::lock_guard lock(state_->mutex);
+  return state_->term != nullptr && state_->term->leads();
+}
+
+std::optional<Leader> LeaderSelector::leader(const CallOptions& call) const { return state_->election->leader(call); }
+
+std::vector<Contender> LeaderSelector::candidates(const CallOptions& call) const {
+  return state_->election->candidates(call);
+}
+
+zkclient::Subscription LeaderSelector::observe(detail::LeaderListener listener) const {
+  return detail::observe_leader(state_->election->place(), std::move(listener));
+}
+
+const std::string& LeaderSelector::id() const noexcept { return state_->election->id(); }
+const zkclient::Path& LeaderSelector::path() const noexcept { return state_->election->path(); }
+
+}  // namespace zkrecipes

@@ -1,0 +1,236 @@
+#include "recipes/elections/leader_view.hpp"
+
+#include "recipes/elections/leader_record.hpp"
+#include "recipes/kernel/sequence.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+using Kind = zk::WatchRegistry::Kind;
+
+namespace {
+
+/// After an error of reading that may go away.
+constexpr auto pause = std::chrono::milliseconds(500);
+
+/// Reading may succeed a little later, maybe with another session.
+bool passes(zkclient::ErrorKind kind) {
+  return kind == zkclient::ErrorKind::retryable || kind == zkclient::ErrorKind::session_lost;
+}
+
+Leader to_leader(std::string name, Reply node, const Reply& record) {
+  Leader leader;
+  leader.id = std::move(node.data);
+  leader.node = std::move(name);
+  leader.term = {node.stat.czxid};
+  leader.session_id = node.stat.ephemeral_owner;
+  const auto said = decode_leader_record(record.data);
+  if (said && said->term == leader.term.value) {  // Else these are the words of somebody before.
+    leader.ready = said->ready;
+    leader.value = said->value;
+  }
+  return leader;
+}
+
+}  // namespace
+
+// --- Looking ------------------------------------------------------------------------------------------------------
+
+LeaderFinder::LeaderFinder(PlacePtr place, Call call, std::function<void()> on_change)
+    : place_(std::move(place)), call_(std::move(call)), on_change_(std::move(on_change)) {}
+
+LeaderFinder::Watch LeaderFinder::make_watch(Kind kind) const {
+  if (!on_change_) return nullptr;
+  return std::make_shared<zk::LoopWatch>(place_->client, kind,
+                                         [on_change = on_change_](zkclient::WatchEventType) { on_change(); });
+}
+
+PendingReply LeaderFinder::launch(OpType type, std::string path, const Watch& watch) const {
+  zk::Request request = zk::make_request(type, std::move(path));
+  if (watch != nullptr) return place_->client->launch_watching(std::move(request), call_, watch);
+  return place_->client->launch(std::move(request), call_);
+}
+
+std::string LeaderFinder::child(const std::string& name) const {
+  return place_->directory == "/" ? "/" + name : place_->directory + "/" + name;
+}
+
+Awaitable<Result<std::optional<Leader>>> LeaderFinder::look() {
+  for (;;) {
+    leader_watch_ = record_watch_ = absence_watch_ = nullptr;
+    found_.reset();
+    Reply reply = co_await catch_up();
+    if (reply.ok()) reply = co_await locate();
+    if (reply.ok() && located_) {
+      std::string name = *located_;
+      reply = co_await read(std::move(name));
+      if (reply.failed(Errc::no_node)) continue;  // Gone since it was located.
+    }
+    if (!reply.ok()) co_return zk::to_error(reply, "leader", place_->path);
+    // Of a session that has not caught up: read again.
+    if (place_->client->current() == session_) co_return found_;
+  }
+}
+
+// A new session may be served by a server that lags behind the one of the last session.
+Awaitable<Reply> LeaderFinder::catch_up() {
+  Reply reply;
+  if (session_ != nullptr && place_->client->current() == session_) co_return reply;
+  const PendingReply syncing = launch(OpType::sync, place_->directory, nullptr);
+  reply = co_await syncing.get();
+  if (reply.ok()) session_ = reply.session;
+  co_return reply;
+}
+
+// Sets located_; when there is none, a watch for its appearance has been armed.
+Awaitable<Reply> LeaderFinder::locate() {
+  located_.reset();
+  if (!place_->node.empty()) {
+    std::string path = child(place_->node);
+    Reply seen = co_await watch_for(std::move(path));
+    if (seen.ok()) located_ = place_->node;
+    if (seen.failed(Errc::no_node)) seen.error.reset();
+    co_return seen;
+  }
+  for (;;) {
+    // The list is watched only when it turned out to be empty: else every candidate would wake us.
+    Reply listed = co_await list(false);
+    if (listed.ok() && !located_ && on_change_) listed = co_await list(true);
+    if (!listed.failed(Errc::no_node)) co_return listed;
+    std::string directory = place_->directory;
+    Reply seen = co_await watch_for(std::move(directory));
+    if (seen.ok()) continue;  // There it is.
+    if (seen.failed(Errc::no_node)) seen.error.reset();
+    co_return seen;
+  }
+}
+
+Awaitable<Reply> LeaderFinder::list(bool watching) {
+  if (watching) absence_watch_ = make_watch(Kind::children);
+  const PendingReply listing = launch(OpType::children, place_->directory, watching ? absence_watch_ : nullptr);
+  Reply listed = co_await listing.get();
+  located_.reset();
+  const std::vector<std::string> candidates = in_order(listed.names, place_->infixes);
+  if (!candidates.empty()) located_ = candidates.front();
+  if (located_) absence_watch_ = nullptr;
+  co_return listed;
+}
+
+Awaitable<Reply> LeaderFinder::watch_for(std::string path) {
+  absence_watch_ = make_watch(Kind::data);
+  const PendingReply looking = launch(OpType::exists, std::move(path), absence_watch_);
+  Reply seen = co_await looking.get();
+  if (seen.ok()) absence_watch_ = nullptr;
+  co_return seen;
+}
+
+// The leader's node and its words, in one flight; no_node when one of them is not there.
+Awaitable<Reply> LeaderFinder::read(std::string name) {
+  record_watch_ = make_watch(Kind::data);
+  leader_watch_ = make_watch(Kind::data);
+  const PendingReply reading_record = launch(OpType::get, place_->directory, record_watch_);
+  const PendingReply reading_node = launch(OpType::get, child(name), leader_watch_);
+  Reply record = co_await reading_record.get();
+  Reply node = co_await reading_node.get();
+  if (!record.ok()) co_return record;
+  if (!node.ok()) co_return node;
+  found_ = to_leader(std::move(name), std::move(node), record);
+  co_return record;
+}
+
+Awaitable<Result<std::optional<Leader>>> find_leader(PlacePtr place, Call call) {
+  LeaderFinder finder(std::move(place), std::move(call), {});
+  co_return co_await finder.look();
+}
+
+// --- Waiting ------------------------------------------------------------------------------------------------------
+
+Awaitable<Result<Leader>> await_leader(PlacePtr place, LeaderCondition condition, Call call) {
+  const auto wake = std::make_shared<zk::Signal>(place->client->events());
+  const auto wake_up = [wake] { wake->set(); };
+  zk::CancelScope::Guard cancelled;
+  if (call.cancel != nullptr && !call.cancel->requested()) cancelled = zk::CancelScope::Guard(call.cancel, wake_up);
+  LeaderFinder finder(place, call, wake_up);
+  for (;;) {
+    wake->clear();
+    Result<std::optional<Leader>> seen = co_await finder.look();
+    if (!seen && !passes(seen.error().kind())) co_return seen.error();
+    if (seen && *seen) {
+      const Leader& leader = **seen;
+      if (leader.term > condition.after && (leader.ready || !condition.ready)) co_return leader;
+    }
+    const bool over = call.deadline && std::chrono::steady_clock::now() >= *call.deadline;
+    if (over) co_return Error(Errc::deadline_exceeded, "wait for leader", place->path);
+    if (call.cancel != nullptr && call.cancel->requested()) {
+      co_return Error(Errc::cancelled, "wait for leader", place->path);
+    }
+    std::optional<zk::Op::TimePoint> until = call.deadline;
+    if (!seen) {
+      const auto later = std::chrono::steady_clock::now() + pause;
+      until = until ? std::min(*until, later) : later;
+    }
+    co_await wake->wait(until);
+  }
+}
+
+// --- Observing ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Looks, tells, waits for a watch, looks again.
+struct Observer {
+  PlacePtr place;
+  LeaderListener listener;
+  std::shared_ptr<zk::SerialQueue> queue;
+  std::shared_ptr<zk::CancelScope> ended = std::make_shared<zk::CancelScope>();
+};
+
+Awaitable<void> observe_until_ended(std::shared_ptr<Observer> self) {
+  const std::shared_ptr<zk::ClientCore>& client = self->place->client;
+  const auto wake = std::make_shared<zk::Signal>(client->events());
+  const zk::CancelScope::Guard ended(self->ended, [wake] { wake->set(); });
+  Call call;
+  call.cancel = self->ended;
+  LeaderFinder finder(self->place, call, [wake] { wake->set(); });
+  std::optional<std::optional<Leader>> told;
+  while (!self->ended->requested() && !client->closing()) {
+    wake->clear();
+    Result<std::optional<Leader>> seen = co_await finder.look();
+    if (!seen) {
+      if (seen.code() == Errc::closed || seen.code() == Errc::cancelled) co_return;
+      // Out of luck for now (no connection for long, access refused): look again a little later.
+      co_await wake->wait(std::chrono::steady_clock::now() + pause);
+      continue;
+    }
+    if (!told || *told != *seen) {
+      told = *seen;
+      self->queue->post([self, leader = *seen] { self->listener(leader); });
+    }
+    if (!self->ended->requested()) co_await wake->wait(std::nullopt);
+  }
+}
+
+}  // namespace
+
+zkclient::Subscription observe_leader(const PlacePtr& place, LeaderListener listener) {
+  if (!listener) throw Error(Errc::invalid_argument, "observe", place->path, "no listener");
+  const std::shared_ptr<zk::ClientCore> client = place->client;
+  auto subscription = std::make_shared<zk::SubscriptionState>(client->callbacks());
+  const auto observer = std::make_shared<Observer>();
+  observer->place = place;
+  observer->listener = std::move(listener);
+  observer->queue = subscription->queue();
+  subscription->on_end = [client, ended = observer->ended] { client->loop()->post([ended] { ended->request(); }); };
+  client->loop()->post([client, observer] { zk::spawn(observe_until_ended(observer)); });
+  return zkclient::Subscription(std::move(subscription));
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,313 @@
+#include "recipes/kernel/exactly_once_writer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "recipes/kernel/waiter.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::Reply;
+using zk::Request;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Transaction;
+
+namespace {
+
+constexpr std::size_t most_calls = 32;
+constexpr std::size_t most_bytes = 64 * 1024;  // Sharing helps small ones only, and servers may have low limits.
+
+struct Refusal {
+  std::size_t index = 0;
+  int code = zk::rc::runtime_inconsistency;
+};
+
+// Which operation was refused, and why; the reply of a failed transaction names the first one.
+Refusal find_refusal(const std::vector<int>& codes) {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] != zk::rc::ok && codes[i] != zk::rc::runtime_inconsistency) return {i, codes[i]};
+  }
+  return {};
+}
+
+}  // namespace
+
+struct ExactlyOnceWriter::Part {
+  Part(zk::EventLoop& events, std::vector<Transaction::Operation> what, const Call& limits)
+      : session(limits.bound), deadline(events) {
+    Request measured;
+    measured.operations = std::move(what);
+    bytes = measured.wire_size();
+    operations = std::move(measured.operations);
+  }
+
+  std::vector<Transaction::Operation> operations;
+  std::size_t bytes = 0;
+  const std::shared_ptr<zk::SessionState> session;
+  zk::Timer deadline;
+  bool sent = false;  // It may have been applied.
+  bool ended = false;
+  zk::Pending<Written> outcome;
+
+  void end(Written with) {
+    if (std::exchange(ended, true)) return;
+    deadline.cancel();
+    outcome.arrive(std::move(with));
+  }
+  void give_up(Errc why) {
+    Written written;
+    written.outcome = sent ? Written::Outcome::in_doubt : Written::Outcome::failed;
+    written.reply.error = sent ? Errc::in_doubt : why;
+    written.reply.given_up = why;
+    if (sent) written.reply.detail = "it was sent, and the answer has not come";
+    end(std::move(written));
+  }
+};
+
+ExactlyOnceWriter::ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory,
+                                     zkclient::AclList acl)
+    : client_(std::move(client)), directory_(std::move(directory)), acl_(std::move(acl)), most_(most_calls) {}
+
+ExactlyOnceWriter::~ExactlyOnceWriter() {
+  for (const SlotPtr& slot : free_)
+    client_->janitor_remove(slot->path, slot->session);
+}
+
+Awaitable<Written> ExactlyOnceWriter::write(std::vector<Transaction::Operation> operations, Call call) {
+  const auto part = std::make_shared<Part>(client_->events(), std::move(operations), call);
+  const auto give_up = [this, part](Errc why) {
+    if (part->ended) return;
+    std::erase(waiting_, part);
+    part->give_up(why);
+  };
+  if (call.cancel != nullptr && call.cancel->requested()) {
+    Written cancelled;
+    cancelled.reply.error = cancelled.reply.given_up = Errc::cancelled;
+    co_return cancelled;
+  }
+  const zk::CancelScope::Guard cancelled(call.cancel, [give_up] { give_up(Errc::cancelled); });
+  if (call.deadline) part->deadline.set(*call.deadline, [give_up] { give_up(Errc::deadline_exceeded); });
+  waiting_.push_back(part);
+  send_soon();
+  Written written = co_await part->outcome.get();
+  co_return written;
+}
+
+// Fewer transactions when each one carries many calls.
+bool ExactlyOnceWriter::may_send() const {
+  return !waiting_.empty() && senders_ < std::max<std::size_t>(64 / most_, 2);
+}
+
+// Not at once: what else the loop has to do now may want to write as well.
+void ExactlyOnceWriter::send_soon() {
+  if (sending_soon_ || !may_send()) return;
+  sending_soon_ = true;
+  client_->events().defer([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->sending_soon_ = false;
+    if (!self->may_send()) return;
+    ++self->senders_;
+    zk::spawn(send(self));
+  });
+}
+
+// Calls stay in the line until the moment in which they are sent: two senders must not overtake each other.
+Awaitable<void> ExactlyOnceWriter::send(std::shared_ptr<ExactlyOnceWriter> self) {
+  while (!self->waiting_.empty()) {
+    Call call;
+    call.bound = self->waiting_.front()->session;
+    SlotPtr slot;
+    Reply ready = co_await self->get_slot(call, slot);
+    if (ready.ok()) ready = co_await self->client_->connected(call);
+    Batch batch = self->next_batch(call.bound);
+    if (ready.ok() && !batch.empty()) {
+      self->send_soon();  // The rest, if there is any.
+      co_await self->apply(std::move(batch), std::move(slot));
+      continue;
+    }
+    if (slot != nullptr) self->free_.push_back(std::move(slot));
+    end_all(std::move(batch), Written{Written::Outcome::failed, 0, 0, std::move(ready)});
+  }
+  --self->senders_;
+}
+
+ExactlyOnceWriter::Batch ExactlyOnceWriter::next_batch(const std::shared_ptr<zk::SessionState>& session) {
+  Batch batch;
+  std::size_t bytes = 0;
+  while (!waiting_.empty() && batch.size() < most_) {
+    std::shared_ptr<Part>& next = waiting_.front();
+    const bool fits = batch.empty() || bytes + next->bytes <= most_bytes;
+    if (next->session != session || !fits) break;
+    bytes += next->bytes;
+    batch.push_back(std::move(next));
+    waiting_.pop_front();
+  }
+  return batch;
+}
+
+Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
+  Call call;
+  call.bound = slot->session;
+  bool doubted = false;  // An attempt was sent whose answer never came.
+  for (;;) {
+    Reply reply;
+    if (doubted) reply = co_await client_->connected(call);
+    // Whoever was told that it is in doubt must not be surprised later. What was applied before contains all the rest.
+    std::erase_if(batch, [](const std::shared_ptr<Part>& part) { return part->ended; });
+    if (batch.empty()) break;
+    if (reply.ok()) {
+      Request request = zk::make_request(OpType::multi, slot->path);
+      request.operations.emplace_back(Transaction::Set{Path(slot->path), std::string(), slot->version});
+      for (const std::shared_ptr<Part>& part : batch) {
+        part->sent = true;
+        request.operations.insert(request.operations.end(), part->operations.begin(), part->operations.end());
+      }
+      reply = co_await client_->perform(std::move(request), call);
+    }
+    if (reply.failed(Errc::in_doubt) && !reply.given_up) {
+      doubted = true;  // Send it again: it is applied once at most.
+      continue;
+    }
+    bool applied = false;
+    if (doubted && reply.failed(Errc::too_large)) {  // Found out after it was sent.
+      const std::optional<std::int32_t> version = co_await version_of(*slot, call);
+      applied = version && *version != slot->version;
+      if (version && !applied) doubted = false;
+    }
+    if (!doubted && reply.failed(Errc::too_large) && batch.size() > 1) {  // Together; perhaps none is by itself.
+      split(batch, batch.size() / 2);
+      continue;
+    }
+    const bool refused = reply.failed(Errc::transaction_failed);
+    const Refusal refusal = refused ? find_refusal(reply.codes) : Refusal{};
+    const bool of_slot = refused && refusal.index == 0;
+    if (reply.ok() || applied || (doubted && of_slot && refusal.code == zk::rc::bad_version)) {
+      ++slot->version;
+      free_.push_back(std::move(slot));
+      if (batch.size() >= most_) most_ = std::min(2 * most_, most_calls);
+      settle_success(std::move(batch), std::move(reply));
+      co_return;
+    }
+    if (refused && !of_slot) {
+      doubted = false;  // The slot had the expected version, so nothing was applied before.
+      settle_refusal(batch, std::move(reply), refusal.index - 1, refusal.code);
+      continue;
+    }
+    const bool spoilt = of_slot && (refusal.code == zk::rc::no_node || refusal.code == zk::rc::bad_version);
+    if (spoilt && !doubted) {  // Deleted or written by hand: take another one.
+      for (const std::shared_ptr<Part>& part : batch)
+        part->sent = false;
+      slot.reset();
+      reply = co_await get_slot(call, slot);
+      if (reply.ok()) continue;
+    } else if (of_slot) {
+      reply.error = zk::rc::to_errc(refusal.code);
+    }
+    if (reply.failed(Errc::in_doubt)) doubted = true;
+    const auto outcome = doubted ? Written::Outcome::in_doubt : Written::Outcome::failed;
+    end_all(std::move(batch), Written{outcome, 0, 0, std::move(reply)});
+    break;
+  }
+  if (slot == nullptr) co_return;
+  doubted ? client_->janitor_remove(slot->path, slot->session) : free_.push_back(std::move(slot));
+}
+
+// As the leader has it; nothing if that cannot be told.
+Awaitable<std::optional<std::int32_t>> ExactlyOnceWriter::version_of(const Slot& slot, Call call) {
+  const std::string path = slot.path;
+  Request sync = zk::make_request(OpType::sync, path);
+  Reply reply = co_await client_->perform(std::move(sync), call);
+  if (!reply.ok()) co_return std::nullopt;
+  Request exists = zk::make_request(OpType::exists, path);
+  reply = co_await client_->perform(std::move(exists), call);
+  if (!reply.ok()) co_return std::nullopt;
+  co_return reply.stat.version;
+}
+
+void ExactlyOnceWriter::end_all(Batch batch, const Written& written) {
+  for (const std::shared_ptr<Part>& part : batch)
+    part->end(written);
+}
+
+// A reply that only proves that an earlier one was lost has no results: it proves nothing about when.
+void ExactlyOnceWriter::settle_success(Batch batch, Reply reply) {
+  auto result = reply.results.begin();
+  if (reply.ok() && result != reply.results.end()) ++result;  // The slot's.
+  for (const std::shared_ptr<Part>& part : batch) {
+    Written written;
+    written.outcome = Written::Outcome::done;
+    if (reply.ok()) {
+      const auto end = result + static_cast<std::ptrdiff_t>(part->operations.size());
+      written.reply.sent = reply.sent;
+      written.reply.results.assign(std::make_move_iterator(result), std::make_move_iterator(end));
+      result = end;
+    }
+    part->end(std::move(written));
+  }
+}
+
+// Nothing of it was applied. At most so many calls at a time from now on; the others go back to be sent later.
+void ExactlyOnceWriter::split(Batch& batch, std::size_t most) {
+  for (const std::shared_ptr<Part>& part : batch)
+    part->sent = false;
+  most_ = std::max<std::size_t>(most, 1);
+  while (batch.size() > most_) {
+    if (!batch.back()->ended) waiting_.push_front(std::move(batch.back()));
+    batch.pop_back();
+  }
+  send_soon();
+}
+
+// Ends the call to which the operation belongs. The others stay in the batch, or go back to be sent later.
+void ExactlyOnceWriter::settle_refusal(Batch& batch, Reply reply, std::size_t index, int code) {
+  auto concerned = batch.begin();
+  for (; index >= (*concerned)->operations.size(); ++concerned)
+    index -= (*concerned)->operations.size();
+  const std::shared_ptr<Part> part = *concerned;
+  batch.erase(concerned);
+  split(batch, most_ / 2);
+  // "operation 17 of 65, create ...": of the whole transaction, which means nothing to the caller.
+  if (const std::size_t comma = reply.detail.find(", "); comma != std::string::npos) reply.detail.erase(0, comma + 2);
+  part->end(Written{Written::Outcome::refused, index, code, std::move(reply)});
+}
+
+Awaitable<Reply> ExactlyOnceWriter::get_slot(Call call, SlotPtr& slot) {
+  std::erase_if(free_, [](const SlotPtr& one) { return one->session->over(); });  // They went with it.
+  const auto found =
+      std::find_if(free_.begin(), free_.end(), [&](const SlotPtr& one) { return one->session == call.bound; });
+  if (found != free_.end()) {
+    slot = std::move(*found);
+    free_.erase(found);
+    co_return Reply{};
+  }
+  for (;;) {
+    auto made = std::make_unique<Slot>();
+    made->path = child_path(directory_, zk::make_uuid());
+    made->session = call.bound;
+    Request create = zk::make_request(OpType::create, made->path);
+    create.data = std::string();
+    create.mode = CreateMode::ephemeral;
+    create.acl = acl_;
+    Reply reply = co_await client_->perform(std::move(create), call);
+    if (reply.ok()) {
+      slot = std::move(made);
+      co_return reply;
+    }
+    if (reply.failed(Errc::in_doubt)) {
+      client_->janitor_remove(made->path, call.bound);
+      continue;
+    }
+    if (!reply.failed(Errc::no_node)) co_return reply;
+    reply = co_await client_->ensure(directory_, CreateMode::container, acl_, call);
+    if (!reply.ok()) co_return reply;
+  }
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes::detail {
+
+namespace zk = zkclient::detail;
+
+/// What came out of a transaction.
+struct Written {
+  enum class Outcome {
+    done,      ///< Applied, once.
+    refused,   ///< Not applied: operation `index` was refused with `code`.
+    in_doubt,  ///< Nobody knows: the caller, the deadline, the session or the client ended before the answer came.
+    failed,    ///< Not applied, for a reason that is no operation's: `reply.error`.
+  };
+  Outcome outcome = Outcome::failed;
+  std::size_t index = 0;
+  int code = 0;  ///< Of the C client.
+  zk::Reply
+      reply;  ///< Of the last attempt. Its `results` are those of the operations, unless the first reply was lost.
+
+  bool refused_at(std::size_t operation, int with) const noexcept {
+    return outcome == Outcome::refused && index == operation && code == with;
+  }
+};
+
+/// Transactions that are applied exactly once although replies get lost. Each one also writes to an ephemeral node of
+/// ours (a slot), on condition of its version: so a transaction whose reply was lost can simply be sent again. If the
+/// slot's version is no longer the expected one, the first one was applied.
+///
+///   slots (container)
+///    '-- <uuid>    ephemeral, empty; its version counts the transactions
+///
+/// Few transactions are on their way at a time, each with a slot of its own; calls that come meanwhile share the next
+/// one. If an operation in it is refused, only the call that it belongs to fails; the others are sent again. Calls are
+/// sent in their order, apart from such others. The slots go with the object. Loop thread only.
+class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter> {
+ public:
+  ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory, zkclient::AclList acl);
+  ~ExactlyOnceWriter();
+  ExactlyOnceWriter(const ExactlyOnceWriter&) = delete;
+  ExactlyOnceWriter& operator=(const ExactlyOnceWriter&) = delete;
+
+  /// Runs `operations`, all or none, on the session `call.bound`, which must be there. The object must outlive the call.
+  zk::Awaitable<Written> write(std::vector<zkclient::Transaction::Operation> operations, zk::Call call);
+
+ private:
+  struct Slot {
+    std::string path;
+    std::shared_ptr<zk::SessionState> session;
+    std::int32_t version = 0;
+  };
+  using SlotPtr = std::unique_ptr<Slot>;
+  /// One call's part of a transaction.
+  struct Part;
+  using Batch = std::vector<std::shared_ptr<Part>>;
+
+  bool may_send() const;
+  void send_soon();
+  static zk::Awaitable<void> send(std::shared_ptr<ExactlyOnceWriter> self);
+  zk::Awaitable<void> apply(Batch batch, SlotPtr slot);
+  zk::Awaitable<std::optional<std::int32_t>> version_of(const Slot& slot, zk::Call call);
+  Batch next_batch(const std::shared_ptr<zk::SessionState>& session);
+  static void end_all(Batch batch, const Written& written);
+  static void settle_success(Batch batch, zk::Reply reply);
+  void split(Batch& batch, std::size_t most);
+  void settle_refusal(Batch& batch, zk::Reply reply, std::size_t index, int code);
+  zk::Awaitable<zk::Reply> get_slot(zk::Call call, SlotPtr& slot);
+
+  const std::shared_ptr<zk::ClientCore> client_;
+  const std::string directory_;
+  const zkclient::AclList acl_;
+  std::deque<SlotPtr> free_;
+  std::deque<std::shared_ptr<Part>> waiting_;
+  std::size_t senders_ = 0;
+  bool sending_soon_ = false;
+  std::size_t most_;  // Calls in one transaction: fewer when others are often faster.
+};
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,110 @@
+#include <zkrecipes/lease.hpp>
+
+#include "recipes/kernel/lease_core.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes {
+
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+
+const char* to_string(LeaseState state) noexcept {
+  switch (state) {
+    case LeaseState::held: return "held";
+    case LeaseState::uncertain: return "uncertain";
+    case LeaseState::lost: return "lost";
+    case LeaseState::releasing: return "releasing";
+    case LeaseState::released: return "released";
+  }
+  return "unknown";
+}
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  if (this == &other) return *this;
+  if (core_ != nullptr) core_->drop();
+  core_ = std::move(other.core_);
+  return *this;
+}
+
+Lease::~Lease() {
+  if (core_ != nullptr) core_->drop();
+}
+
+FencingToken Lease::token() const noexcept { return core_ != nullptr ? core_->token() : FencingToken{}; }
+LeaseState Lease::state() const noexcept { return core_ != nullptr ? core_->state() : LeaseState::released; }
+
+bool Lease::valid() const noexcept {
+  const LeaseState now = state();
+  return now == LeaseState::held || now == LeaseState::uncertain;
+}
+
+std::stop_token Lease::lost() const noexcept { return core_ != nullptr ? core_->lost() : std::stop_token(); }
+
+std::stop_token Lease::revoke_requested() const noexcept {
+  return core_ != nullptr ? core_->revoke_requested() : std::stop_token();
+}
+
+zkclient::BootClock::time_point Lease::valid_until() const noexcept {
+  return valid() ? core_->session()->valid_until() : zkclient::BootClock::time_point::min();
+}
+
+zkclient::Check Lease::guard() const {
+  if (core_ == nullptr) throw Error(Errc::not_held, "guard", "", "the lease is empty");
+  return {zkclient::Path(core_->node()), zkclient::any_version, zkclient::Session(core_->session())};
+}
+
+std::string Lease::node() const { return core_ != nullptr ? core_->node() : std::string(); }
+
+std::optional<zkclient::Session> Lease::session() const {
+  if (core_ == nullptr) return std::nullopt;
+  return zkclient::Session(core_->session());
+}
+
+namespace {
+
+namespace zk = zkclient::detail;
+
+// `ours`: there is a node to remove. `valid`: it stood for something until now.
+zk::Awaitable<Result<void>> release_on_loop(std::shared_ptr<detail::LeaseCore> core, bool ours, bool valid,
+                                            zk::Call call) {
+  if (ours) core->remove_node();
+  if (core->state() != LeaseState::lost) co_await core->removed(call);
+  if (!valid) co_return Error(Errc::not_held, "release", core->node(), "it was lost before");
+  if (core->node_gone()) co_return Result<void>();
+  const bool cancelled = call.cancel != nullptr && call.cancel->requested();
+  co_return Error(cancelled ? Errc::cancelled : Errc::deadline_exceeded, "release", core->node(),
+                  "the node is being removed in the background");
+}
+
+zk::Work<void> release_work(const std::shared_ptr<detail::LeaseCore>& core) {
+  // Now, on the caller's thread: from here on nothing is held.
+  const bool valid = core->state() != LeaseState::lost;
+  const bool ours = core->begin_release();
+  return [core, ours, valid](zk::Call call) { return release_on_loop(core, ours, valid, std::move(call)); };
+}
+
+Error nothing_to_release() { return Error(Errc::not_held, "release", "", "the lease is empty"); }
+
+}  // namespace
+
+void Lease::release(const zkclient::CallOptions& call) {
+  if (core_ == nullptr) throw nothing_to_release();
+  zk::wait_for_work<void>(core_->client(), call, release_work(core_), "release", core_->node()).value();
+}
+
+void Lease::release(const zkclient::CallOptions& call, std::error_code& error) {
+  if (core_ == nullptr) {
+    error = make_error_code(Errc::not_held);
+    return;
+  }
+  error = zk::wait_for_work<void>(core_->client(), call, release_work(core_), "release", core_->node()).code();
+}
+
+void Lease::async_release(zkclient::Handler<void> handler, const zkclient::CallOptions& call) {
+  if (core_ == nullptr) throw nothing_to_release();
+  zk::require_handler(handler, "release", core_->node());
+  zk::start_work<void>(core_->client(), call, release_work(core_), std::move(handler), "release", core_->node());
+}
+
+}  // namespace zkrecipes

@@ -1,0 +1,89 @@
+#include "recipes/queues/candidate_items.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "recipes/kernel/sequence.hpp"
+
+namespace zkrecipes::detail {
+
+namespace {
+
+// A list is read again after that many takes from it, or an eighth of it, so that items that have come back are seen.
+constexpr std::size_t least_refresh = 256;
+// Others take from it as well, and what they took is tried in vain: after that many, or a quarter of those among which it
+// chooses, but not so often that reading a long one takes longer than what is saved.
+constexpr std::size_t least_contended = 32;
+constexpr double memory = 32;  // The attempts that luck_ remembers.
+
+}  // namespace
+
+bool goes_before(const ItemKey& a, const ItemKey& b) {
+  return a.priority != b.priority ? a.priority < b.priority : precedes(a.sequence, b.sequence);
+}
+
+void CandidateItems::replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed) {
+  const std::set<std::string_view> taken(claimed.begin(), claimed.end());
+  items_.clear();
+  for (ItemKey& key : in_order) {
+    if (!taken.contains(key.name) && !held_.contains(key.name)) items_.push_back(std::move(key));
+  }
+}
+
+void CandidateItems::clear() {
+  items_.clear();
+  held_.clear();
+  calm();
+}
+
+void CandidateItems::insert(ItemKey key) {
+  const auto place =
+      std::find_if(items_.begin(), items_.end(), [&](const ItemKey& other) { return !goes_before(other, key); });
+  if (place != items_.end() && place->name == key.name) return;
+  items_.insert(place, std::move(key));
+}
+
+void CandidateItems::won() noexcept {
+  spread_ -= spread_ > 1 ? (spread_ + 7) / 8 : 0;
+  luck_ += (1 - luck_) / memory;
+}
+
+void CandidateItems::beaten() noexcept {
+  spread_ = std::min(2 * spread_, std::max(widest, items_.size() / 16));
+  luck_ -= luck_ / memory;
+}
+
+std::size_t CandidateItems::at_once(std::size_t count) const noexcept {
+  // Four that try everything get a quarter each, four that try a third of it three fifths of what they try: squared, so
+  // that fewer are tried in vain.
+  const double share = luck_ * luck_ * static_cast<double>(count);
+  return std::max<std::size_t>(static_cast<std::size_t>(std::llround(share)), 1);
+}
+
+std::size_t CandidateItems::takes_until_old(std::size_t length) const noexcept {
+  const std::size_t alone = std::max(least_refresh, length / 8);
+  return spread_ == 1 ? alone : std::max({least_contended, std::min(spread_, length) / 4, length / 64});
+}
+
+std::size_t CandidateItems::reach() const noexcept {
+  const std::size_t reach = std::min(spread_, items_.size());
+  if (reach <= 1) return reach;
+  const auto other = std::partition_point(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(reach),
+                                          [&](const ItemKey& key) { return key.priority == items_.front().priority; });
+  return static_cast<std::size_t>(other - items_.begin());
+}
+
+void CandidateItems::calm() noexcept {
+  spread_ = 1;
+  luck_ = 1;
+}
+
+std::optional<ItemKey> CandidateItems::next(std::uint32_t random) {
+  if (items_.empty()) return std::nullopt;
+  const std::size_t chosen = random % reach();
+  ItemKey key = std::move(items_[chosen]);
+  items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  return key;
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "recipes/queues/item_format.hpp"
+
+namespace zkrecipes::detail {
+
+/// The order in which items are to be taken.
+bool goes_before(const ItemKey& a, const ItemKey& b);
+
+/// The items that a consumer knows of and may try to take, in the order in which they are to be taken. Pure: it decides
+/// what is tried next, and knows neither servers nor clocks.
+///
+/// Consumers that all try the first items get in each other's way. So one that was beaten tries one of the next ones
+/// instead, the more often it was beaten the further away, tries fewer at a time, and wants newer lists; one that was not
+/// comes back to the first. What it passed over stays in the list. It never passes over another priority.
+class CandidateItems {
+ public:
+  static constexpr std::size_t widest = 512;  ///< Or a sixteenth of the list.
+
+  /// Replaces the list by a new one; `claimed` (by anybody) and held() ones are left out.
+  void replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed);
+  void clear();
+  /// Puts an item back into its place.
+  void insert(ItemKey key);
+
+  /// What to try next; it is removed from the list. `random` is any number.
+  std::optional<ItemKey> next(std::uint32_t random);
+  void won() noexcept;
+  void beaten() noexcept;
+  /// How many of `count` items may be tried at a time: all, or a share like the one that it got of late.
+  std::size_t at_once(std::size_t count) const noexcept;
+  /// Of a list of `length`: after so many takes from it it is too old.
+  std::size_t takes_until_old(std::size_t length) const noexcept;
+  /// Among how many of the first items, all of one priority, it chooses. 1: there is no need to pass over any.
+  std::size_t reach() const noexcept;
+  /// Nobody was faster for long: in order again.
+  void calm() noexcept;
+
+  /// An item that is being taken, or is claimed, by ourselves: not to be tried whatever a list says.
+  void hold(const std::string& name) { held_.insert(name); }
+  void let_go(const std::string& name) { held_.erase(name); }
+
+  bool empty() const noexcept { return items_.empty(); }
+  std::size_t size() const noexcept { return items_.size(); }
+  const std::deque<ItemKey>& items() const noexcept { return items_; }
+
+ private:
+  std::deque<ItemKey> items_;
+  std::set<std::string> held_;
+  std::size_t spread_ = 1;
+  double luck_ = 1;  // The part of the latest attempts that succeeded.
+};
+
+/// What a folder's Stat says about how it changed. The server counts creations and deletions of children together.
+struct FolderChanges {
+  std::uint32_t created = 0;  ///< Twice the number of children ever created, modulo 2^32.
+  std::uint32_t deleted = 0;  ///< The same for those deleted.
+};
+constexpr FolderChanges folder_changes(std::int32_t children_version, std::int32_t children_count) noexcept {
+  const auto both = static_cast<std::uint32_t>(children_version);
+  const auto now = static_cast<std::uint32_t>(children_count);
+  return {both + now, both - now};
+}
+
+}  // namespace zkrecipes::detail

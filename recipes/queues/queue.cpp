@@ -1,0 +1,318 @@
+#include <zkrecipes/queue.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <zkrecipes/priority_queue.hpp>
+
+#include "recipes/kernel/timed.hpp"
+#include "recipes/queues/claim_state.hpp"
+#include "recipes/queues/queue_core.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using detail::Patience;
+using detail::QueueCore;
+using detail::QueueSpec;
+using detail::TakeKind;
+using detail::Taken;
+using zkclient::CallOptions;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Path;
+using zkclient::Result;
+
+namespace {
+
+using CorePtr = std::shared_ptr<QueueCore>;
+constexpr const char* making = "queue";
+constexpr const char* pushing = "queue push";
+constexpr int most_prefetch = 1000;
+
+const char* name_of(TakeKind kind) noexcept { return kind == TakeKind::pop ? "queue pop" : "queue claim"; }
+
+Path beside(const Path& path, const char* suffix) { return Path(path.str() + suffix); }
+
+void check_options(const Path& path, const QueueOptions& options, QueueLayout::Style style, bool prioritized) {
+  const auto refuse = [&](Errc code, const char* why) { throw Error(code, making, path.str(), why); };
+  if (const char* why = zkclient::acl_defect(options.acl)) refuse(Errc::invalid_acl, why);
+  if (path.is_root()) refuse(Errc::invalid_argument, "a queue cannot be at the root");
+  if (options.max_deliveries < 0) refuse(Errc::invalid_argument, "max_deliveries is negative");
+  if (options.prefetch < 0 || options.prefetch > most_prefetch) {
+    refuse(Errc::invalid_argument, "prefetch must be from 0 to 1000");
+  }
+  if (!prioritized) return;
+  if (style == QueueLayout::Style::zookeeper) refuse(Errc::invalid_argument, "the layout has no priorities");
+  if (options.prefetch > 0) refuse(Errc::invalid_argument, "what is claimed ahead may not be what comes first");
+}
+
+CorePtr make_core(const zkclient::Client& client, const Path& path, QueueOptions options, bool prioritized) {
+  using Style = QueueLayout::Style;
+  const QueueLayout layout = options.layout.value_or(prioritized ? QueueLayout::curator() : QueueLayout::standard());
+  check_options(path, options, layout.style(), prioritized);
+  const auto full = [&](const Path& one) { return client.impl()->full(one); };
+  const bool below = layout.style() == Style::standard;
+  QueueSpec spec;
+  spec.client = client.impl();
+  spec.path = path.str();
+  spec.format = detail::ItemFormat(layout.style(), prioritized);
+  spec.prioritized = prioritized;
+  spec.items = full(below ? path / "items" : path);
+  spec.claims = full(below ? path / "claims" : layout.lock_path().value_or(beside(path, "-claims")));
+  spec.slots = full(below ? path / "slots" : beside(path, "-slots"));
+  Path dead = options.dead_letters.value_or(below ? path / "dead" : beside(path, "-dead"));
+  if (layout.style() == Style::kazoo_locking) {
+    spec.items = full(path / "entries");
+    spec.claims = full(path / "taken");
+    dead = dead / "entries";
+  }
+  spec.dead_letters = full(below ? dead / "items" : dead);
+  spec.foreign_claims = layout.lock_path().has_value() || layout.style() == Style::kazoo_locking;
+  spec.acl = std::move(options.acl);
+  spec.id = std::move(options.id);
+  spec.capacity = options.capacity;
+  spec.max_deliveries = options.max_deliveries;
+  spec.prefetch = options.prefetch;
+  return QueueCore::make(std::move(spec));
+}
+
+zk::Work<std::optional<Taken>> take_work(const CorePtr& core, TakeKind kind, Patience patience,
+                                         const CallOptions& call) {
+  // Without a deadline of the caller's, a wait has none; the default is meant for single operations.
+  const bool endless = !call.deadline && patience == Patience::wait;
+  return [core, kind, patience, endless](zk::Call limits) {
+    if (endless) limits.deadline.reset();
+    return core->take(kind, patience, std::move(limits));
+  };
+}
+
+std::optional<Taken> take(const CorePtr& core, TakeKind kind, Patience patience, const CallOptions& call) {
+  return zk::wait_for_work<std::optional<Taken>>(core->spec().client, call, take_work(core, kind, patience, call),
+                                                 name_of(kind), core->spec().path)
+      .value();
+}
+
+std::optional<Taken> take_until(const CorePtr& core, TakeKind kind, std::chrono::steady_clock::time_point deadline,
+                                const WaitOptions& options) {
+  const Patience patience = detail::is_over(deadline) ? Patience::try_once : Patience::wait;
+  return detail::unless_late_or_busy([&] { return detail::is_connected(core->spec().client); }, options,
+                                     [&] { return take(core, kind, patience, detail::timed_call(deadline, options)); });
+}
+
+/// Asynchronously; `convert` makes the caller's result of what was taken.
+template <typename T, typename Convert>
+void start_take(const CorePtr& core, TakeKind kind, Patience patience, const CallOptions& call,
+                zkclient::Handler<T> handler, Convert convert) {
+  zk::require_handler(handler, name_of(kind), core->spec().path);
+  auto wrapped = [handler = std::move(handler), convert](Result<std::optional<Taken>> result) mutable {
+    if (result) {
+      handler(convert(std::move(*result)));
+    } else {
+      handler(result.error());
+    }
+  };
+  zk::start_work<std::optional<Taken>>(core->spec().client, call, take_work(core, kind, patience, call),
+                                       std::move(wrapped), name_of(kind), core->spec().path);
+}
+
+std::string to_item(Taken taken) { return std::move(taken.items.front()); }
+
+std::optional<std::string> to_item_if_any(std::optional<Taken> taken) {
+  if (!taken) return std::nullopt;
+  return to_item(std::move(*taken));
+}
+
+Claim to_claim(CorePtr core, Taken taken) {
+  return Claim(std::make_unique<detail::ClaimState>(std::move(core), std::move(taken)));
+}
+
+std::optional<Claim> to_claim_if_any(CorePtr core, std::optional<Taken> taken) {
+  if (!taken) return std::nullopt;
+  return to_claim(std::move(core), std::move(*taken));
+}
+
+}  // namespace
+
+struct QueueBase::State {
+  State(zkclient::Client client, Path where, QueueOptions options, bool prioritized)
+      : owner(std::move(client)),
+        path(std::move(where)),
+        core(make_core(owner, path, std::move(options), prioritized)) {}
+  ~State() {
+    if (core == nullptr) return;
+    owner.impl()->loop()->post([retired = std::move(core)] { retired->retire(); });
+  }
+
+  zkclient::Client owner;  // Stays open for as long as it is used here.
+  Path path;
+  CorePtr core;
+};
+
+QueueBase::QueueBase(zkclient::Client client, Path path, QueueOptions options, bool prioritized)
+    : state_(std::make_unique<State>(std::move(client), std::move(path), std::move(options), prioritized)) {}
+QueueBase::~QueueBase() = default;
+QueueBase::QueueBase(QueueBase&&) noexcept = default;
+QueueBase& QueueBase::operator=(QueueBase&&) noexcept = default;
+
+const Path& QueueBase::path() const noexcept { return state_->path; }
+
+// --- Pop ----------------------------------------------------------------------------------------------------------
+
+std::string QueueBase::pop(const CallOptions& call) {
+  return to_item(std::move(*take(state_->core, TakeKind::pop, Patience::wait, call)));
+}
+std::optional<std::string> QueueBase::try_pop(const CallOptions& call) {
+  return to_item_if_any(take(state_->core, TakeKind::pop, Patience::try_once, call));
+}
+std::optional<std::string> QueueBase::try_pop_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return try_pop_until(detail::from_now(timeout), std::move(options));
+}
+std::optional<std::string> QueueBase::try_pop_until(std::chrono::steady_clock::time_point deadline,
+                                                    WaitOptions options) {
+  return to_item_if_any(take_until(state_->core, TakeKind::pop, deadline, options));
+}
+void QueueBase::async_pop(zkclient::Handler<std::string> handler, const CallOptions& call) {
+  start_take<std::string>(state_->core, TakeKind::pop, Patience::wait, call, std::move(handler),
+                          [](std::optional<Taken> taken) { return to_item(std::move(*taken)); });
+}
+void QueueBase::async_try_pop(zkclient::Handler<std::optional<std::string>> handler, const CallOptions& call) {
+  start_take<std::optional<std::string>>(state_->core, TakeKind::pop, Patience::try_once, call, std::move(handler),
+                                         to_item_if_any);
+}
+
+// --- Claim --------------------------------------------------------------------------------------------------------
+
+Claim QueueBase::claim(const CallOptions& call) {
+  return to_claim(state_->core, std::move(*take(state_->core, TakeKind::claim, Patience::wait, call)));
+}
+std::optional<Claim> QueueBase::try_claim(const CallOptions& call) {
+  return to_claim_if_any(state_->core, take(state_->core, TakeKind::claim, Patience::try_once, call));
+}
+std::optional<Claim> QueueBase::try_claim_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  return try_claim_until(detail::from_now(timeout), std::move(options));
+}
+std::optional<Claim> QueueBase::try_claim_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) {
+  return to_claim_if_any(state_->core, take_until(state_->core, TakeKind::claim, deadline, options));
+}
+void QueueBase::async_claim(zkclient::Handler<Claim> handler, const CallOptions& call) {
+  start_take<Claim>(state_->core, TakeKind::claim, Patience::wait, call, std::move(handler),
+                    [core = state_->core](std::optional<Taken> taken) { return to_claim(core, std::move(*taken)); });
+}
+void QueueBase::async_try_claim(zkclient::Handler<std::optional<Claim>> handler, const CallOptions& call) {
+  start_take<std::optional<Claim>>(
+      state_->core, TakeKind::claim, Patience::try_once, call, std::move(handler),
+      [core = state_->core](std::optional<Taken> taken) { return to_claim_if_any(core, std::move(taken)); });
+}
+
+// --- Looking ------------------------------------------------------------------------------------------------------
+
+std::optional<std::string> QueueBase::peek(const CallOptions& call) const {
+  const CorePtr& core = state_->core;
+  return zk::wait_for_work<std::optional<std::string>>(
+             core->spec().client, call, [core](zk::Call limits) { return core->peek(std::move(limits)); }, "queue peek",
+             core->spec().path)
+      .value();
+}
+
+std::size_t QueueBase::size(const CallOptions& call) const {
+  const CorePtr& core = state_->core;
+  return zk::wait_for_work<std::size_t>(
+             core->spec().client, call, [core](zk::Call limits) { return core->size(std::move(limits)); }, "queue size",
+             core->spec().path)
+      .value();
+}
+
+std::vector<QueueItem> QueueBase::list(const CallOptions& call) const {
+  const CorePtr& core = state_->core;
+  return zk::wait_for_work<std::vector<QueueItem>>(
+             core->spec().client, call, [core](zk::Call limits) { return core->list(std::move(limits)); }, "queue list",
+             core->spec().path)
+      .value();
+}
+
+// --- Push ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+zk::Work<bool> push_work(const CorePtr& core, std::vector<std::string> items, std::optional<std::int32_t> priority,
+                         bool wait, const CallOptions& call) {
+  const QueueSpec& spec = core->spec();
+  const std::int32_t number = priority.value_or(spec.format.usual_priority());
+  if (const char* why = spec.format.defect(number)) throw Error(Errc::invalid_argument, pushing, spec.path, why);
+  if (spec.capacity > 0 && items.size() > spec.capacity) {
+    throw Error(Errc::invalid_argument, pushing, spec.path, "more items than the queue may ever hold");
+  }
+  const bool endless = !call.deadline && wait && spec.capacity > 0;
+  const auto when_full = wait ? detail::WhenFull::wait : detail::WhenFull::refuse;
+  return [core, items = std::move(items), number, when_full, endless](zk::Call limits) mutable {
+    if (endless) limits.deadline.reset();
+    return core->push(std::move(items), number, when_full, std::move(limits));
+  };
+}
+
+std::vector<std::string> single(std::string_view item) {
+  std::vector<std::string> items;
+  items.emplace_back(item);
+  return items;
+}
+
+}  // namespace
+
+bool QueueBase::push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
+                           const CallOptions& call) {
+  if (items.empty()) return true;
+  const CorePtr& core = state_->core;
+  return zk::wait_for_work<bool>(core->spec().client, call, push_work(core, std::move(items), priority, wait, call),
+                                 pushing, core->spec().path)
+      .value();
+}
+
+void QueueBase::async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority,
+                                 zkclient::Handler<void> handler, const CallOptions& call) {
+  const CorePtr& core = state_->core;
+  zk::require_handler(handler, pushing, core->spec().path);
+  auto wrapped = [handler = std::move(handler)](Result<bool> result) mutable {
+    result ? handler(Result<void>()) : handler(result.error());
+  };
+  zk::Work<bool> work = items.empty() ? zk::Work<bool>([](zk::Call) -> zk::Awaitable<Result<bool>> { co_return true; })
+                                      : push_work(core, std::move(items), priority, true, call);
+  zk::start_work<bool>(core->spec().client, call, std::move(work), std::move(wrapped), pushing, core->spec().path);
+}
+
+Queue::Queue(zkclient::Client client, Path path, QueueOptions options)
+    : QueueBase(std::move(client), std::move(path), std::move(options), false) {}
+
+void Queue::push(std::string_view item, const CallOptions& call) { push_items(single(item), {}, true, call); }
+bool Queue::try_push(std::string_view item, const CallOptions& call) {
+  return push_items(single(item), {}, false, call);
+}
+void Queue::push_all(std::vector<std::string> items, const CallOptions& call) {
+  push_items(std::move(items), {}, true, call);
+}
+void Queue::async_push(std::string_view item, zkclient::Handler<void> handler, const CallOptions& call) {
+  async_push_items(single(item), {}, std::move(handler), call);
+}
+void Queue::async_push_all(std::vector<std::string> items, zkclient::Handler<void> handler, const CallOptions& call) {
+  async_push_items(std::move(items), {}, std::move(handler), call);
+}
+
+PriorityQueue::PriorityQueue(zkclient::Client client, Path path, QueueOptions options)
+    : QueueBase(std::move(client), std::move(path), std::move(options), true) {}
+
+void PriorityQueue::push(std::string_view item, std::int32_t priority, const CallOptions& call) {
+  push_items(single(item), priority, true, call);
+}
+bool PriorityQueue::try_push(std::string_view item, std::int32_t priority, const CallOptions& call) {
+  return push_items(single(item), priority, false, call);
+}
+void PriorityQueue::push_all(std::vector<std::string> items, std::int32_t priority, const CallOptions& call) {
+  push_items(std::move(items), priority, true, call);
+}
+void PriorityQueue::async_push(std::string_view item, std::int32_t priority, zkclient::Handler<void> handler,
+                               const CallOptions& call) {
+  async_push_items(single(item), priority, std::move(handler), call);
+}
+
+}  // namespace zkrecipes

@@ -1,0 +1,100 @@
+// What can be seen of a queue without taking anything.
+
+#include <set>
+#include <utility>
+
+#include "recipes/kernel/waiter.hpp"
+#include "recipes/queues/queue_core.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zkclient::Errc;
+using zkclient::Result;
+
+namespace {
+
+constexpr const char* listing = "queue list";
+
+}  // namespace
+
+Awaitable<Result<std::size_t>> QueueCore::size(Call call) {
+  zk::Request look = zk::make_request(OpType::exists, spec_.items);
+  Reply seen = co_await spec_.client->perform(std::move(look), call);
+  if (seen.failed(Errc::no_node)) co_return std::size_t{0};
+  if (!seen.ok()) co_return error(seen, "queue size");
+  co_return static_cast<std::size_t>(seen.stat.children_count);
+}
+
+Awaitable<Result<std::optional<std::string>>> QueueCore::peek(Call call) {
+  for (;;) {
+    const PendingReply claims = spec_.client->launch(zk::make_request(OpType::children, spec_.claims), call);
+    const PendingReply items = spec_.client->launch(zk::make_request(OpType::children, spec_.items), call);
+    Reply claimed = co_await claims.get();
+    Reply listed = co_await items.get();
+    if (listed.failed(Errc::no_node)) co_return std::optional<std::string>();
+    if (!listed.ok()) co_return error(listed, "queue peek");
+    if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return error(claimed, "queue peek");
+    CandidateItems backlog;
+    backlog.replace(in_take_order(listed.names, spec_.format), claimed.names);
+    if (backlog.empty()) co_return std::optional<std::string>();
+    zk::Request get = zk::make_request(OpType::get, item_path(backlog.items().front()));
+    Reply item = co_await spec_.client->perform(std::move(get), call);
+    if (item.failed(Errc::no_node)) continue;  // Gone since.
+    if (!item.ok()) co_return error(item, "queue peek");
+    std::optional<std::vector<std::string>> decoded = spec_.format.decode(std::move(item.data));
+    if (decoded) co_return std::optional<std::string>(std::move(decoded->front()));
+    item.error = Errc::foreign_node;
+    item.detail = spec_.client->stripped(item_path(backlog.items().front())) + " is not in the layout's format";
+    co_return error(item, "queue peek");
+  }
+}
+
+Awaitable<Result<std::vector<QueueItem>>> QueueCore::list(Call call) {
+  const PendingReply claims = spec_.client->launch(zk::make_request(OpType::children, spec_.claims), call);
+  const PendingReply items = spec_.client->launch(zk::make_request(OpType::children, spec_.items), call);
+  Reply claimed = co_await claims.get();
+  Reply listed = co_await items.get();
+  std::vector<QueueItem> found;
+  if (listed.failed(Errc::no_node)) co_return found;
+  if (!listed.ok()) co_return error(listed, listing);
+  if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return error(claimed, listing);
+  const std::vector<ItemKey> order = in_take_order(listed.names, spec_.format);
+  const std::set<std::string> taken(claimed.names.begin(), claimed.names.end());
+  // All of them in flight at once; the client bounds how many really are.
+  struct Pending {
+    PendingReply item;
+    std::optional<PendingReply> claim;
+  };
+  std::vector<Pending> pending;
+  pending.reserve(order.size());
+  for (const ItemKey& key : order) {
+    Pending one{spec_.client->launch(zk::make_request(OpType::get, item_path(key)), call), {}};
+    if (taken.contains(key.name))
+      one.claim = spec_.client->launch(zk::make_request(OpType::get, claim_path(key)), call);
+    pending.push_back(std::move(one));
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    Reply item = co_await pending[i].item.get();
+    Reply claim;
+    if (pending[i].claim) claim = co_await pending[i].claim->get();
+    if (item.failed(Errc::no_node)) continue;  // Gone since the list was read.
+    if (!item.ok()) co_return error(item, listing);
+    QueueItem one;
+    one.node = order[i].name;
+    one.data = std::move(item.data);
+    one.priority = order[i].priority;
+    one.deliveries = item.stat.version;
+    one.claimed_by = std::move(claim.data);
+    one.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(item.stat.ctime_ms));
+    found.push_back(std::move(one));
+  }
+  co_return found;
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,144 @@
+// The end of a handle.
+
+#include "zkclient/detail/connection/handle.hpp"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <zookeeper/zookeeper.h>
+
+#include <array>
+#include <cassert>
+
+namespace zkclient::detail {
+
+void Handle::close(std::chrono::milliseconds patience, UniqueFunction<void()> done) {
+  assert(phase_ == Phase::open || phase_ == Phase::idle);
+  closed_ = std::move(done);
+  phase_ = Phase::draining;
+  close_patience_ = patience;
+  arm_close_timer();
+  events_.defer([self = shared_from_this()] { self->continue_close(); });
+}
+
+void Handle::arm_close_timer() {
+  close_timer_.set_after(close_patience_, [self = shared_from_this()] { self->finish_close(); });
+}
+
+void Handle::continue_close() {
+  if (phase_ != Phase::draining || running_ready_) return;
+  if (aside_ || zh_ == nullptr || dead_ || !connected_) {
+    finish_close();
+  } else if (in_flight_ == 0) {
+    say_goodbye();
+  }
+}
+
+// zookeeper_close() blocks for up to 1.5 s waiting for the server, which would stop every other session of this
+// loop. So the closing request is sent here, the server's answer (the end of the connection) is awaited by the loop,
+// and zookeeper_close() then finds a connection that is already down.
+void Handle::say_goodbye() {
+  int fd = -1;
+  int interest = 0;
+  timeval wait{};
+  const int code = zookeeper_interest(zh_, &fd, &interest, &wait);
+  if (code != ZOK || fd == -1 || !connected_ || !descriptor_.is_open()) {
+    finish_close();
+    return;
+  }
+  if ((interest & ZOOKEEPER_WRITE) != 0) {  // A request is still partly unsent; on_ready() comes back here.
+    descriptor_.listen_for(true, true);
+    return;
+  }
+  if (tls_) {
+    phase_ = Phase::saying_goodbye;
+    arm_close_timer();
+    say_goodbye_aside();
+    return;
+  }
+  const std::array<std::uint32_t, 3> frame = {htonl(8), htonl(0x7fffff00U), htonl(static_cast<std::uint32_t>(-11))};
+  if (::send(fd, frame.data(), sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof frame)) {
+    finish_close();
+    return;
+  }
+  phase_ = Phase::saying_goodbye;
+  arm_close_timer();
+  read_goodbye();
+}
+
+// Reads and discards until the server has closed the connection, which it does once the session is gone.
+void Handle::read_goodbye() {
+  std::array<char, 4096> buffer;
+  const int fd = descriptor_.get();
+  for (;;) {
+    const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count > 0) continue;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      descriptor_.listen_for(true, false);
+      return;
+    }
+    finish_close();
+    return;
+  }
+}
+
+void Handle::finish_close() {
+  if (phase_ == Phase::closed) return;
+  if (aside_) {  // Its end comes back here.
+    cut_connection();
+    return;
+  }
+  const auto self = shared_from_this();
+  abandon();
+  run_ready();  // Requests that never got a reply.
+  owner_ = nullptr;
+  if (closed_) {
+    UniqueFunction<void()> done = std::move(closed_);
+    done();
+  }
+}
+
+void Handle::drop() {
+  assert(!running_ready_);
+  if (aside_) {
+    cut_connection();
+    end_aside();
+  }
+  abandon();
+  run_ready();
+  owner_ = nullptr;
+}
+
+// Requests in flight end with a loss.
+void Handle::abandon() {
+  if (phase_ == Phase::closed) return;
+  phase_ = Phase::closed;
+  timer_.cancel();
+  close_timer_.cancel();
+  connected_ = false;
+  if (zh_ == nullptr) {
+    drop_descriptor();
+    return;
+  }
+  cut_connection();
+  drop_descriptor();
+  zookeeper_close(zh_);
+  zh_ = nullptr;
+  if (!running_ready_ && !ready_.empty()) events_.defer([self = shared_from_this()] { self->run_ready(); });
+}
+
+// Takes the connection down before zookeeper_close(), which would otherwise wait for the server.
+void Handle::cut_connection() {
+  int fd = -1;
+  if (descriptor_.is_open()) {
+    fd = descriptor_.get();
+  } else if (zh_ != nullptr && zoo_state(zh_) == ZOO_CONNECTED_STATE) {
+    int interest = 0;
+    timeval wait{};
+    zookeeper_interest(zh_, &fd, &interest, &wait);
+  }
+  if (fd != -1) ::shutdown(fd, SHUT_RDWR);
+}
+
+}  // namespace zkclient::detail

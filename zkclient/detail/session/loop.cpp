@@ -1,0 +1,174 @@
+#include "zkclient/detail/session/loop.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <zkclient/error.hpp>
+
+#include "zkclient/detail/connection/handle.hpp"
+#include "zkclient/detail/log.hpp"
+#include "zkclient/detail/session/core.hpp"
+
+namespace zkclient::detail {
+namespace {
+
+int is_threaded_library(dl_phdr_info* info, std::size_t, void*) {
+  return std::strstr(info->dlpi_name, "libzookeeper_mt") != nullptr ? 1 : 0;
+}
+
+// libzookeeper_mt exports what libzookeeper_st exports, and the blocking calls besides: with both in one process
+// half of our calls would end in the wrong one.
+void refuse_threaded_library() {
+  if (dl_iterate_phdr(is_threaded_library, nullptr) != 0 || dlsym(RTLD_DEFAULT, "zoo_create") != nullptr) {
+    throw Error(Errc::library_conflict, "runtime", "");
+  }
+}
+
+constexpr auto backlog_patience = std::chrono::milliseconds(5);
+constexpr std::size_t max_log_messages = 1000;  // That wait to be delivered.
+
+thread_local Loop* current_loop = nullptr;
+
+}  // namespace
+
+// How many messages wait, and how many were left out because too many did.
+struct LogBacklog {
+  std::atomic<std::size_t> waiting{0};
+  std::atomic<std::size_t> dropped{0};
+};
+
+std::shared_ptr<Loop> Loop::start(RuntimeOptions options) {
+  refuse_threaded_library();
+  if (options.max_callback_threads < 1) {
+    throw Error(Errc::invalid_argument, "runtime", "", "max_callback_threads must be at least 1");
+  }
+  Handle::initialize_library();
+  const std::shared_ptr<Loop> loop(new Loop(std::move(options)));
+  loop->log_group_ = std::make_shared<CallbackGroup>(
+      [weak = std::weak_ptr<Loop>(loop)](Task task, bool urgent) {
+        if (const auto self = weak.lock()) self->schedule(std::move(task), urgent);
+      },
+      loop->has_user_executor());
+  loop->log_queue_ = std::make_shared<SerialQueue>(loop->log_group_);
+  loop->log_backlog_ = std::make_shared<LogBacklog>();
+  return loop;
+}
+
+// The threads do not own the loop: stop() waits for its end before the loop can go.
+Loop::Loop(RuntimeOptions options)
+    : user_executor_(std::move(options.callback_executor)),
+      pool_(std::make_unique<CallbackPool>(
+          user_executor_ ? 0 : options.max_callback_threads, [this] { return run(); },
+          [this] { post([this] { watch_backlog(); }); })) {}
+
+LoopPause Loop::run() {
+  current_loop = this;
+  const bool ended = events_.run();
+  current_loop = nullptr;
+  if (ended) return LoopPause::end;
+  return stays_on_thread_ ? LoopPause::pass_on : LoopPause::errand;
+}
+
+Loop::~Loop() { stop(); }
+
+// What a forked child cannot run it keeps: to destroy it might wait for a thread that is not there, or talk to a server
+// in the parent's name.
+bool Loop::post(Task task) {
+  if (!forked()) return events_.post(std::move(task));
+  static auto* const kept = new std::deque<Task>;
+  kept->push_back(std::move(task));
+  return false;
+}
+
+Loop* Loop::current() noexcept { return current_loop; }
+
+void Loop::log(LogLevel level, std::string message) {
+  if (log_backlog_->waiting >= max_log_messages) {
+    ++log_backlog_->dropped;
+    return;
+  }
+  ++log_backlog_->waiting;
+  log_queue_->post([level, message = std::move(message), backlog = log_backlog_] {
+    if (const std::size_t dropped = backlog->dropped.exchange(0); dropped != 0) {
+      deliver_log(level, fmt::format("{} messages were left out: the log handler is too slow", dropped));
+    }
+    deliver_log(level, message);
+    --backlog->waiting;
+  });
+}
+
+void Loop::schedule(Task task, bool urgent) {
+  if (!user_executor_) {
+    const auto place = pool_->schedule(task, urgent, on_loop() && !stays_on_thread_);
+    if (place == CallbackPool::Place::errand) {
+      events_.interrupt();
+    }
+    // With the threads gone (the runtime was stopped) the caller's own thread has to do.
+    if (place == CallbackPool::Place::stopped) task();
+    return;
+  }
+  // std::function wants something that can be copied.
+  auto shared = std::make_shared<Task>(std::move(task));
+  user_executor_([shared] { (*shared)(); });
+}
+
+void Loop::watch_backlog() {
+  if (winding_down_) return;
+  backlog_timer_.set_after(backlog_patience, [this] {
+    if (!winding_down_ && pool_->relieve()) watch_backlog();
+  });
+}
+
+void Loop::add(const std::shared_ptr<ClientCore>& core) {
+  if (forked()) throw Error(Errc::forked, "client", "");
+  const std::lock_guard lock(mutex_);
+  if (stopping_) throw Error(Errc::closed, "client", "", "the runtime is being closed");
+  clients_.insert(core.get());
+}
+
+void Loop::remove(ClientCore* core) {
+  if (forked()) return;
+  const std::lock_guard lock(mutex_);
+  clients_.erase(core);
+}
+
+void Loop::stop() {
+  if (forked()) return;
+  std::vector<std::shared_ptr<ClientCore>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    stopping_ = true;
+    for (ClientCore* client : clients_) {
+      if (auto core = client->weak_from_this().lock()) open.push_back(std::move(core));
+    }
+  }
+  for (const auto& core : open)
+    core->begin_close();
+  for (const auto& core : open)
+    core->finish_close();
+  open.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;  // Another thread was faster.
+    stopped_ = true;
+  }
+  events_.post([this] {
+    winding_down_ = true;
+    backlog_timer_.cancel();
+    resolver_.abandon();
+  });
+  events_.close();
+  pool_->stop();
+  log_group_->wait();  // The last messages.
+}
+
+}  // namespace zkclient::detail
