@@ -66,6 +66,10 @@ class LeaseClock {
   void connected(TimePoint begun, TimePoint now) noexcept;
   /// What was sent at `sent`, a ping, a read or a write, is answered now.
   void heard(TimePoint sent, TimePoint now) noexcept;
+  /// The quickest of those on this connection; zero before the first one.
+  Duration quickest_answer() const noexcept {
+    return quickest_answer_ == Duration::max() ? Duration::zero() : quickest_answer_;
+  }
   /// A write sent at `sent` was acknowledged, now. Returns true when that moved valid_until() forward. A write that
   /// was sent before the previous one was acknowledged is no proof: only one at a time counts.
   bool acknowledged(TimePoint sent, TimePoint now) noexcept;

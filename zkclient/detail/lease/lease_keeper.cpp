@@ -41,6 +41,10 @@ void LeaseKeeper::heard(TimePoint sent) {
   if (clock_) clock_->heard(sent, BootClock::now());
 }
 
+std::chrono::nanoseconds LeaseKeeper::round_trip() const noexcept {
+  return clock_ ? clock_->quickest_answer() : std::chrono::nanoseconds::zero();
+}
+
 void LeaseKeeper::stop() {
   stopped_ = true;
   timer_.cancel();

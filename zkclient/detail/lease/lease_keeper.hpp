@@ -55,6 +55,8 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   void connected(TimePoint begun);
   /// What was sent at `sent`, or later, was answered just now.
   void heard(TimePoint sent);
+  /// The quickest answer on this connection; zero before the first one.
+  std::chrono::nanoseconds round_trip() const noexcept;
   /// Ends everything; nothing is called afterwards.
   void stop();
 

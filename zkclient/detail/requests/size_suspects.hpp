@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <map>
@@ -17,15 +18,20 @@ class SizeSuspects {
  public:
   using TimePoint = BootClock::time_point;
 
-  /// No server has a smaller limit.
-  static constexpr std::size_t least_suspicious = 1024;
+  /// A server with a smaller limit could not work. Most requests are smaller, and are never taken for too large because
+  /// of an outage.
+  static constexpr std::size_t least_suspicious = 8 * 1024;
   static constexpr auto memory = std::chrono::minutes(1);
-  /// A server does it at once. What was in flight for longer waited for something else.
+  /// A server does it at once, that is within `at_once` and some round trips. What was in flight for longer waited for
+  /// something else.
+  static constexpr auto at_once = std::chrono::milliseconds(100);
   static constexpr auto longest_flight = std::chrono::seconds(1);
 
   /// A request of `bytes`, sent at `sent`, was in flight when the connection broke; `alone`: it was the only one.
-  void lost(std::size_t bytes, bool alone, TimePoint sent, TimePoint now) {
-    if (bytes < least_suspicious || now - sent > longest_flight) return;
+  /// `round_trip`: the quickest one on that connection; nothing was answered: zero.
+  void lost(std::size_t bytes, bool alone, TimePoint sent, TimePoint now, std::chrono::nanoseconds round_trip = {}) {
+    const auto flight = std::clamp<std::chrono::nanoseconds>(4 * round_trip, at_once, longest_flight);
+    if (bytes < least_suspicious || now - sent > flight) return;
     Record& record = records_[bytes];
     record.last = now;
     if (alone) ++record.strikes;

@@ -220,7 +220,7 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
   void forget_abandoned();
   void pump();
   void on_reply(const std::shared_ptr<Op>& op);
-  void judge_size(const std::shared_ptr<Op>& op, bool left);
+  void judge_size(const std::shared_ptr<Op>& op, bool left, std::chrono::nanoseconds round_trip);
   bool is_too_large(const Op& op);
   void refuse_size(const std::shared_ptr<Op>& op);
   void retry(const std::shared_ptr<Op>& op);

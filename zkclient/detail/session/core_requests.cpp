@@ -200,14 +200,15 @@ void ClientCore::refuse_size(const std::shared_ptr<Op>& op) {
            op->request.wire_size()));
 }
 
-// Learns from the fate of a request what the server takes. `left`: the connection was left, it did not break.
-void ClientCore::judge_size(const std::shared_ptr<Op>& op, bool left) {
+// Learns from the fate of a request what the server takes. `left`: the connection was left, it did
+// not break.
+void ClientCore::judge_size(const std::shared_ptr<Op>& op, bool left, std::chrono::nanoseconds round_trip) {
   const bool alone = alone_ == op;
   if (alone) alone_.reset();
   if (op->answered) {
     suspects_.answered(op->sent_bytes);
   } else if (rc::is_loss(op->code) && !closing_ && !left && !op->urgent) {
-    suspects_.lost(op->sent_bytes, alone, op->reply.sent, BootClock::now());
+    suspects_.lost(op->sent_bytes, alone, op->reply.sent, BootClock::now(), round_trip);
   }
 }
 

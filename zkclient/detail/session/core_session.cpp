@@ -62,7 +62,7 @@ void ClientCore::Connection::on_reply(const std::shared_ptr<Op>& op) {
   note(*op);
   auto mine = own.extract(op.get());
   if (!mine.empty()) mine.mapped()(*op);
-  core->judge_size(op, leaves || session->over());
+  core->judge_size(op, leaves || session->over(), leases->round_trip());
   core->on_reply(op);
   // Also when the caller has given up: the C client has the watch all the same.
   if (op->request.watch) watches.settle(op->request.path, watch_kind(op->request.type), arms);
