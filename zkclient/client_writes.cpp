@@ -71,10 +71,10 @@ Awaitable<Result<Created>> create_with_care(CorePtr core, Plan<Created> plan, Cr
       request.path = path;
       request.path.insert(slash + 1, marker);
       reply = co_await core->create_marked(std::move(request), parent, marker, call);
-      if (reply.failed(Errc::in_doubt)) core->janitor_remove_marked(parent, marker, call.bound);
+      if (reply.failed(Errc::in_doubt)) core->delete_marked_in_background(parent, marker, call.bound);
       const bool foreign = is_ephemeral(options.mode) && reply.ok() && reply.stat.ephemeral_owner != call.bound->id();
       if (foreign) {  // Nobody else can know our unique id, unless the session was replaced under us.
-        core->janitor_remove(reply.path, nullptr);
+        core->delete_in_background(reply.path, nullptr);
         continue;
       }
     } else {

@@ -10,11 +10,13 @@
 #include <zkrecipes/claim.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
+#include <zkrecipes/recursive_mutex.hpp>
 #include <zkrecipes/revoke.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
@@ -50,10 +52,13 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::asy
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_lower> async_lower;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push, &Queue::async_push> async_push;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Queue::async_push_all> async_push_all;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push_all, &Queue::async_push_all>
+    async_push_all;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_raise> async_raise;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_recover> async_recover;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release> async_release;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release, &MultiLease::async_release>
+    async_release;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_try_acquire, &Mutex::async_try_acquire,
                                      &Semaphore::async_try_acquire, &SharedMutex::async_try_acquire,
@@ -65,6 +70,23 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_try_claim> async_try_claim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_try_pop> async_try_pop;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
+// Looking.
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_candidates,
+                                     &LeaderSelector::async_candidates>
+    async_candidates;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Mutex::async_contenders, &RecursiveMutex::async_contenders,
+                                     &Semaphore::async_contenders, &SharedMutex::async_contenders>
+    async_contenders;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_holder> async_holder;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_leader, &LeaderSelector::async_leader>
+    async_leader;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_list> async_list;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_peek> async_peek;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_size> async_size;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_state> async_state;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_status> async_status;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_transactions> async_transactions;
+
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wait_for_leader> async_wait_for_leader;
 
 /// revoke() and revoke_holders() of revoke.hpp. A cancelled request may stand.

@@ -82,6 +82,8 @@ class ZKRECIPES_API Barrier {
 
   /// nullopt: it is down. One round trip.
   std::optional<BarrierState> state(const zkclient::CallOptions& call = {}) const;
+  void async_state(zkclient::Handler<std::optional<BarrierState>> handler,
+                   const zkclient::CallOptions& call = {}) const;
 
   const zkclient::Path& path() const noexcept;
 

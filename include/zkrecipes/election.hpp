@@ -75,12 +75,16 @@ class ZKRECIPES_API Election {
   /// the nodes of the latter are gone. Campaigning again afterwards is fine. Errors: deadline_exceeded (by default the
   /// client's operation_timeout), cancelled; the leaderships are given up all the same.
   void resign(const zkclient::CallOptions& call = {});
+  void async_resign(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
   /// Who leads, nullopt when nobody does; not older than the call. Blocks for a few round trips. Errors: those common
   /// to all operations of Client.
   std::optional<Leader> leader(const zkclient::CallOptions& call = {}) const;
+  void async_leader(zkclient::Handler<std::optional<Leader>> handler, const zkclient::CallOptions& call = {}) const;
   /// The candidates that can be seen, the leader first. Blocking and errors as leader().
   std::vector<Contender> candidates(const zkclient::CallOptions& call = {}) const;
+  void async_candidates(zkclient::Handler<std::vector<Contender>> handler,
+                        const zkclient::CallOptions& call = {}) const;
 
   /// Waits for a leader that fulfils `condition`, and returns it; for ever unless `call` has a deadline or a stop token.
   /// Survives broken connections and lost sessions. Errors: deadline_exceeded, cancelled, closed, and what the server

@@ -110,7 +110,10 @@ class ZKRECIPES_API LeaderSelector {
 
   /// As the members of Election.
   std::optional<Leader> leader(const zkclient::CallOptions& call = {}) const;
+  void async_leader(zkclient::Handler<std::optional<Leader>> handler, const zkclient::CallOptions& call = {}) const;
   std::vector<Contender> candidates(const zkclient::CallOptions& call = {}) const;
+  void async_candidates(zkclient::Handler<std::vector<Contender>> handler,
+                        const zkclient::CallOptions& call = {}) const;
   zkclient::Subscription observe(zkclient::UniqueFunction<void(const std::optional<Leader>&)> listener) const;
   const std::string& id() const noexcept;
   const zkclient::Path& path() const noexcept;

@@ -43,6 +43,7 @@ class ZKRECIPES_API [[nodiscard]] MultiLease {
   /// Gives all back, last acquired first, and waits. All are given back whatever happens. Errors: of the first one that
   /// failed, see Lease::release().
   void release(const zkclient::CallOptions& call = {});
+  void async_release(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
  private:
   struct State;

@@ -96,6 +96,8 @@ class ZKRECIPES_API Mutex {
   /// Everybody in the queue, first to last, without disturbing anybody. Blocks for two round trips. Errors: those
   /// common to all operations of Client.
   std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
+  void async_contenders(zkclient::Handler<std::vector<Contender>> handler,
+                        const zkclient::CallOptions& call = {}) const;
 
   // Lockable and TimedLockable, for std::unique_lock and std::scoped_lock. The lease is kept for the thread that
   // locked. Errors: as the acquire forms; locking twice from one thread throws std::system_error

@@ -37,6 +37,8 @@ class ZKRECIPES_API PriorityQueue : public QueueBase {
   void push_all(std::vector<std::string> items, std::int32_t priority, const zkclient::CallOptions& call = {});
   void async_push(std::string_view item, std::int32_t priority, zkclient::Handler<void> handler,
                   const zkclient::CallOptions& call = {});
+  void async_push_all(std::vector<std::string> items, std::int32_t priority, zkclient::Handler<void> handler,
+                      const zkclient::CallOptions& call = {});
 };
 
 }  // namespace zkrecipes

@@ -78,10 +78,13 @@ class ZKRECIPES_API QueueBase {
 
   /// The first item that nobody has claimed, left where it is; nullopt when there is none.
   [[nodiscard]] std::optional<std::string> peek(const zkclient::CallOptions& call = {}) const;
+  void async_peek(zkclient::Handler<std::optional<std::string>> handler, const zkclient::CallOptions& call = {}) const;
   /// Nodes of items, claimed ones included. One round trip.
   std::size_t size(const zkclient::CallOptions& call = {}) const;
+  void async_size(zkclient::Handler<std::size_t> handler, const zkclient::CallOptions& call = {}) const;
   /// All items in order, claimed ones included. Reads every one of them.
   std::vector<QueueItem> list(const zkclient::CallOptions& call = {}) const;
+  void async_list(zkclient::Handler<std::vector<QueueItem>> handler, const zkclient::CallOptions& call = {}) const;
 
   const zkclient::Path& path() const noexcept;
 

@@ -64,6 +64,8 @@ class ZKRECIPES_API RecursiveMutex {
 
   /// Everybody in the queue, as Mutex::contenders().
   std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
+  void async_contenders(zkclient::Handler<std::vector<Contender>> handler,
+                        const zkclient::CallOptions& call = {}) const;
 
   const zkclient::Path& path() const noexcept;
 

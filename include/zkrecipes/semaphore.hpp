@@ -98,6 +98,8 @@ class ZKRECIPES_API Semaphore {
   /// Who holds leases, one entry for each, oldest first; then who waits, first to last. A process that waits in front is
   /// among the former with `holds` unset if the list was long enough when it was read. Blocks for a few round trips.
   std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
+  void async_contenders(zkclient::Handler<std::vector<Contender>> handler,
+                        const zkclient::CallOptions& call = {}) const;
 
   /// N as it is now; 0 when its node is missing. Errors: foreign_node, and those common to all operations of Client.
   int limit(const zkclient::CallOptions& call = {}) const;

@@ -114,6 +114,8 @@ class ZKRECIPES_API SharedMutex {
   /// Everybody in the queue, first to last, without disturbing anybody. Blocks for two round trips. Errors: those
   /// common to all operations of Client.
   std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
+  void async_contenders(zkclient::Handler<std::vector<Contender>> handler,
+                        const zkclient::CallOptions& call = {}) const;
 
   // SharedTimedLockable, for std::unique_lock and std::shared_lock. The lease is kept for the thread that locked.
   // Errors: as the acquire forms; would_deadlock for a thread that holds this lock already, in whatever way. unlock()

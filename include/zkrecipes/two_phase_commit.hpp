@@ -166,9 +166,13 @@ class ZKRECIPES_API CommitCoordinator {
 
   /// All transactions that are there. Blocks for a few round trips each. Errors: those of all operations of Client.
   std::vector<CommitStatus> transactions(const zkclient::CallOptions& call = {}) const;
+  void async_transactions(zkclient::Handler<std::vector<CommitStatus>> handler,
+                          const zkclient::CallOptions& call = {}) const;
   /// What became of a transaction, while it is there (CommitOptions::retention). Errors: no_node (there is none: never
   /// begun, or over); otherwise as transactions().
   CommitStatus status(std::string_view id, const zkclient::CallOptions& call = {}) const;
+  void async_status(std::string_view id, zkclient::Handler<CommitStatus> handler,
+                    const zkclient::CallOptions& call = {}) const;
 
   const zkclient::Path& path() const noexcept;
 

@@ -86,6 +86,7 @@ class ZKRECIPES_API UnfairMutex {
   /// Who holds it now; who waits is not on record. Blocks for two round trips. Errors: those common to all operations
   /// of Client.
   std::optional<Contender> holder(const zkclient::CallOptions& call = {}) const;
+  void async_holder(zkclient::Handler<std::optional<Contender>> handler, const zkclient::CallOptions& call = {}) const;
 
   // Lockable and TimedLockable, as Mutex.
   void lock();

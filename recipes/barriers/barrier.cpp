@@ -27,6 +27,7 @@ namespace {
 
 constexpr const char* raising = "barrier raise";
 constexpr const char* lowering = "barrier lower";
+constexpr const char* looking = "barrier state";
 constexpr const char* waiting = "barrier wait";
 
 struct BarrierSpec {
@@ -120,13 +121,34 @@ Awaitable<Result<void>> wait_on_loop(BarrierPtr spec, Call call) {
   }
 }
 
-zk::Work<void> wait_work(const BarrierPtr& spec, const CallOptions& call) {
-  // Without a deadline of the caller's there is none; the default is meant for single operations.
-  const bool endless = !call.deadline;
-  return [spec, endless](Call limits) {
-    if (endless) limits.deadline.reset();
-    return wait_on_loop(spec, std::move(limits));
-  };
+zk::Work<bool> raise_work(const BarrierPtr& spec, BarrierLife life) {
+  return [spec, life](Call limits) { return raise_on_loop(spec, life, std::move(limits)); };
+}
+zk::Work<void> lower_work(const BarrierPtr& spec) {
+  return [spec](Call limits) { return lower_on_loop(spec, std::move(limits)); };
+}
+zk::Work<void> wait_work(const BarrierPtr& spec) {
+  return [spec](Call limits) { return wait_on_loop(spec, std::move(limits)); };
+}
+
+Awaitable<Result<std::optional<BarrierState>>> read_state(BarrierPtr spec, Call call) {
+  zk::Request get = zk::make_request(OpType::get, spec->node);
+  Reply node = co_await spec->client->perform(std::move(get), call);
+  if (node.failed(Errc::no_node)) co_return std::optional<BarrierState>();
+  if (!node.ok()) co_return zk::to_error(node, looking, spec->path);
+  std::optional<BarrierState> state(std::in_place);
+  state->data = std::move(node.data);
+  state->since = std::chrono::system_clock::time_point(std::chrono::milliseconds(node.stat.ctime_ms));
+  if (node.stat.ephemeral_owner != 0) state->session_id = node.stat.ephemeral_owner;
+  co_return state;
+}
+
+zk::Work<std::optional<BarrierState>> state_work(const BarrierPtr& spec) {
+  return [spec](Call limits) { return read_state(spec, std::move(limits)); };
+}
+
+zk::CallForm form_of(const BarrierPtr& spec, const char* operation) {
+  return zk::CallForm(spec->client, operation, spec->path);
 }
 
 BarrierPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, BarrierOptions options) {
@@ -156,34 +178,22 @@ Barrier& Barrier::operator=(Barrier&&) noexcept = default;
 const zkclient::Path& Barrier::path() const noexcept { return state_->path; }
 
 bool Barrier::raise(BarrierLife life, const CallOptions& call) {
-  const BarrierPtr& spec = state_->spec;
-  zk::Work<bool> work = [spec, life](Call limits) { return raise_on_loop(spec, life, std::move(limits)); };
-  return zk::wait_for_work<bool>(spec->client, call, std::move(work), raising, spec->path).value();
+  return form_of(state_->spec, raising).wait(call, raise_work(state_->spec, life));
 }
 void Barrier::async_raise(BarrierLife life, zkclient::Handler<bool> handler, const CallOptions& call) {
-  const BarrierPtr& spec = state_->spec;
-  zk::Work<bool> work = [spec, life](Call limits) { return raise_on_loop(spec, life, std::move(limits)); };
-  zk::start_work<bool>(spec->client, call, std::move(work), std::move(handler), raising, spec->path);
+  form_of(state_->spec, raising).start(call, raise_work(state_->spec, life), std::move(handler));
 }
 
-void Barrier::lower(const CallOptions& call) {
-  const BarrierPtr& spec = state_->spec;
-  zk::Work<void> work = [spec](Call limits) { return lower_on_loop(spec, std::move(limits)); };
-  zk::wait_for_work<void>(spec->client, call, std::move(work), lowering, spec->path).value();
-}
+void Barrier::lower(const CallOptions& call) { form_of(state_->spec, lowering).wait(call, lower_work(state_->spec)); }
 void Barrier::async_lower(zkclient::Handler<void> handler, const CallOptions& call) {
-  const BarrierPtr& spec = state_->spec;
-  zk::Work<void> work = [spec](Call limits) { return lower_on_loop(spec, std::move(limits)); };
-  zk::start_work<void>(spec->client, call, std::move(work), std::move(handler), lowering, spec->path);
+  form_of(state_->spec, lowering).start(call, lower_work(state_->spec), std::move(handler));
 }
 
 void Barrier::wait(const CallOptions& call) const {
-  const BarrierPtr& spec = state_->spec;
-  zk::wait_for_work<void>(spec->client, call, wait_work(spec, call), waiting, spec->path).value();
+  form_of(state_->spec, waiting).endless().wait(call, wait_work(state_->spec));
 }
 void Barrier::async_wait(zkclient::Handler<void> handler, const CallOptions& call) const {
-  const BarrierPtr& spec = state_->spec;
-  zk::start_work<void>(spec->client, call, wait_work(spec, call), std::move(handler), waiting, spec->path);
+  form_of(state_->spec, waiting).endless().start(call, wait_work(state_->spec), std::move(handler));
 }
 bool Barrier::wait_for(std::chrono::nanoseconds timeout, WaitOptions options) const {
   return wait_until(detail::from_now(timeout), std::move(options));
@@ -202,15 +212,10 @@ bool Barrier::wait_until(std::chrono::steady_clock::time_point deadline, WaitOpt
 }
 
 std::optional<BarrierState> Barrier::state(const CallOptions& call) const {
-  std::error_code error;
-  const zkclient::NodeData node = state_->owner.get(state_->path, call, error);
-  if (error == Errc::no_node) return std::nullopt;
-  if (error) throw Error(static_cast<Errc>(error.value()), "barrier state", state_->path.str());
-  BarrierState state;
-  state.data = node.data;
-  state.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(node.stat.ctime_ms));
-  if (node.stat.ephemeral_owner != 0) state.session_id = node.stat.ephemeral_owner;
-  return state;
+  return form_of(state_->spec, looking).wait(call, state_work(state_->spec));
+}
+void Barrier::async_state(zkclient::Handler<std::optional<BarrierState>> handler, const CallOptions& call) const {
+  form_of(state_->spec, looking).start(call, state_work(state_->spec), std::move(handler));
 }
 
 }  // namespace zkrecipes

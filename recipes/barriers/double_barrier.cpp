@@ -136,21 +136,19 @@ std::stop_token DoubleBarrier::lost() const {
 
 namespace {
 
-zk::Work<detail::RoundPlace> enter_work(const detail::RoundSpecPtr& spec, const CallOptions& call) {
-  const bool endless = !call.deadline;
-  return [spec, endless](zk::Call limits) {
-    if (endless) limits.deadline.reset();
-    return detail::enter_round(spec, std::move(limits));
-  };
+zk::CallForm form_of(const detail::RoundSpecPtr& spec, const char* operation) {
+  return zk::CallForm(spec->client, operation, spec->path);
 }
 
-zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::RoundPlace membership, const CallOptions& call) {
-  const bool endless = !call.deadline;
+zk::Work<detail::RoundPlace> enter_work(const detail::RoundSpecPtr& spec) {
+  return [spec](zk::Call limits) { return detail::enter_round(spec, std::move(limits)); };
+}
+
+zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::RoundPlace place) {
   // Now, on the caller's thread: from here on it is out.
-  const bool was_inside = membership.lease->state() != LeaseState::lost && membership.lease->begin_release();
-  return [spec, membership = std::move(membership), was_inside, endless](zk::Call limits) {
-    if (endless) limits.deadline.reset();
-    return detail::leave_round(spec, membership, was_inside, std::move(limits));
+  const bool was_inside = place.lease->state() != LeaseState::lost && place.lease->begin_release();
+  return [spec, place = std::move(place), was_inside](zk::Call limits) {
+    return detail::leave_round(spec, place, was_inside, std::move(limits));
   };
 }
 
@@ -158,8 +156,8 @@ zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::RoundPlace m
 
 Round DoubleBarrier::enter(const CallOptions& call) {
   const CallOptions limits = state_->begin_entering(call);
-  Result<detail::RoundPlace> result = zk::wait_for_work<detail::RoundPlace>(
-      state_->spec->client, limits, enter_work(state_->spec, limits), entering, state_->spec->path);
+  Result<detail::RoundPlace> result =
+      form_of(state_->spec, entering).endless().result(limits, enter_work(state_->spec));
   state_->end_entering(result ? *result : detail::RoundPlace());
   return std::move(result).value().round;
 }
@@ -183,17 +181,14 @@ void DoubleBarrier::async_enter(zkclient::Handler<Round> handler, const CallOpti
       handler(std::move(result->round));
     }
   };
-  zk::start_work<detail::RoundPlace>(state_->spec->client, limits, enter_work(state_->spec, limits), std::move(wrapped),
-                                     entering, state_->spec->path);
+  form_of(state_->spec, entering).endless().start(limits, enter_work(state_->spec), std::move(wrapped));
 }
 
 // --- Leave --------------------------------------------------------------------------------------------------------
 
 void DoubleBarrier::leave(const CallOptions& call) {
   detail::RoundPlace membership = state_->begin_leaving();
-  zk::wait_for_work<void>(state_->spec->client, call, leave_work(state_->spec, std::move(membership), call), leaving,
-                          state_->spec->path)
-      .value();
+  form_of(state_->spec, leaving).endless().wait(call, leave_work(state_->spec, std::move(membership)));
 }
 
 bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, WaitOptions options) {
@@ -208,8 +203,8 @@ bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, WaitOptions 
 void DoubleBarrier::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
   zk::require_handler(handler, leaving, state_->spec->path);
   detail::RoundPlace membership = state_->begin_leaving();
-  zk::start_work<void>(state_->spec->client, call, leave_work(state_->spec, std::move(membership), call),
-                       std::move(handler), leaving, state_->spec->path);
+  auto work = leave_work(state_->spec, std::move(membership));
+  form_of(state_->spec, leaving).endless().start(call, std::move(work), std::move(handler));
 }
 
 }  // namespace zkrecipes

@@ -51,9 +51,9 @@ class Attempt {
   ~Attempt() {
     if (!may_exist_ || outcome_ == Outcome::entered) return;
     if (node_.path.empty()) {
-      client_->janitor_remove_marked(spec_->directory, marker_, waiter_.session());
+      client_->delete_marked_in_background(spec_->directory, marker_, waiter_.session());
     } else {
-      client_->janitor_remove(node_.path, waiter_.session());
+      client_->delete_in_background(node_.path, waiter_.session());
     }
   }
   Attempt(const Attempt&) = delete;

@@ -287,7 +287,7 @@ Awaitable<Reply> CommitServer::claim_presence(Reply found) {
   Reply reply = co_await tree_->client->perform(std::move(claim), call);
   const auto failed = failed_operation(reply);
   if (failed && failed->code == zk::rc::no_node && !found.ok()) {
-    co_await leave_it_removed();
+    co_await wait_until_made_again();
     std::vector<std::string> wanted{tree_->inbox(setup_.name)};
     reply = co_await ensure_tree(tree_, std::move(wanted), call);
   } else if (failed || (reply.failed(Errc::in_doubt) && !reply.given_up)) {
@@ -297,7 +297,7 @@ Awaitable<Reply> CommitServer::claim_presence(Reply found) {
 }
 
 // Somebody has removed the tree, and may not be done: making it anew at once, again and again, would keep him from that.
-Awaitable<void> CommitServer::leave_it_removed() {
+Awaitable<void> CommitServer::wait_until_made_again() {
   const Wake pause(tree_->client);  // Of its own, so that nothing wakes it, and nothing is missed.
   co_await pause.wait(from_now(pause_after_failure));
 }
@@ -313,7 +313,7 @@ Awaitable<Reply> CommitServer::read_inbox() {
     Reply read = co_await tree_->client->perform_watching(std::move(get), call, inbox_->watch);
     if (!read.ok()) inbox_ = nullptr;
     if (read.failed(Errc::no_node)) {
-      co_await leave_it_removed();
+      co_await wait_until_made_again();
       std::vector<std::string> wanted{inbox};
       Reply made = co_await ensure_tree(tree_, std::move(wanted), call);
       if (!made.ok()) co_return made;

@@ -73,7 +73,7 @@ class CommitServer : public std::enable_shared_from_this<CommitServer> {
   zk::Awaitable<void> attend();
   zk::Awaitable<zk::Reply> be_present();
   zk::Awaitable<zk::Reply> claim_presence(zk::Reply found);
-  zk::Awaitable<void> leave_it_removed();
+  zk::Awaitable<void> wait_until_made_again();
   zk::Awaitable<zk::Reply> read_inbox();
   zk::Awaitable<void> wind_up();
   static zk::Awaitable<void> sweep(std::shared_ptr<CommitServer> self);

@@ -93,7 +93,7 @@ Awaitable<bool> CommitServer::Handling::look() {
   if (created) {
     DecisionFound found = co_await read_decision(tree_, served_->transaction.id, bound());
     take(found);
-    if (found.gone) co_await take_gone();
+    if (found.gone) co_await handle_removal();
     reply = std::move(found.failure);
   } else {
     reply = co_await find_transaction();
@@ -118,7 +118,7 @@ Awaitable<Reply> CommitServer::Handling::find_transaction() {
   if (got.failed(Errc::no_node)) {
     got = co_await certain(tree_, node, call);
     if (got.failed(Errc::no_node)) {
-      co_await take_gone();
+      co_await handle_removal();
       co_return Reply{};
     }
     if (got.ok()) got.error = Errc::connection_loss;  // The server lagged behind; look again.
@@ -136,7 +136,7 @@ Awaitable<Reply> CommitServer::Handling::find_transaction() {
   if (!decided.ok()) co_return decided;
   DecisionFound found = co_await read_decision(tree_, served_->transaction.id, call);
   take(found);
-  if (found.gone) co_await take_gone();
+  if (found.gone) co_await handle_removal();
   co_return std::move(found.failure);
 }
 
@@ -145,7 +145,7 @@ void CommitServer::Handling::take(const DecisionFound& found) {
 }
 
 // There is no such transaction (any more). Is that the same tree as the one in which it was begun?
-Awaitable<void> CommitServer::Handling::take_gone() {
+Awaitable<void> CommitServer::Handling::handle_removal() {
   Reply tree = co_await certain(tree_, tree_->transactions, bound());
   if (!tree.ok() && !tree.failed(Errc::no_node)) {
     decision_ = nullptr;
@@ -237,7 +237,7 @@ Awaitable<void> CommitServer::Handling::vote() {
     std::string transaction = tree_->transaction(id);
     Reply exists = co_await certain(tree_, std::move(transaction), call);
     if (exists.failed(Errc::no_node)) {
-      co_await take_gone();
+      co_await handle_removal();
     } else if (exists.ok()) {
       served_->entry_missing = true;
       decision_ = nullptr;  // Look whether it was decided before voting again.
@@ -350,7 +350,7 @@ Awaitable<void> CommitServer::Handling::make(Decision wanted) {
       co_await make_decision(tree_, served_->transaction.id, served_->header->participants, wanted, bound());
   take(found);
   if (found.gone) {
-    co_await take_gone();
+    co_await handle_removal();
   } else if (found.failure.error) {
     co_await failed(std::move(found.failure));
   } else if (!found.decision && wanted.committed) {

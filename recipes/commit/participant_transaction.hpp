@@ -44,7 +44,7 @@ class CommitServer::Handling {
   zk::Awaitable<zk::Reply> find_transaction();
   zk::Awaitable<zk::Reply> find_decision();
   void take(const DecisionFound& found);
-  zk::Awaitable<void> take_gone();
+  zk::Awaitable<void> handle_removal();
   zk::Awaitable<void> act(ParticipantStep step);
   zk::Awaitable<void> prepare();
   zk::Awaitable<void> vote();

@@ -192,7 +192,7 @@ class TransactionDriver::Run {
   // Whatever has ended it: whoever looks for what nobody finishes must not take it for one that somebody waits for.
   void release() const {
     if (drive_->owner && !gone_ && !tree_->client->closing()) {
-      tree_->client->janitor_remove(tree_->child(drive_->id, coordinator_node), tree_->client->current());
+      tree_->client->delete_in_background(tree_->child(drive_->id, coordinator_node), tree_->client->current());
     }
   }
 

@@ -27,6 +27,8 @@ using zkclient::Result;
 
 namespace {
 
+constexpr const char* recovering = "recover transactions";
+constexpr const char* listing = "list transactions";
 constexpr const char* run_operation = "two-phase commit";
 constexpr const char* serve_operation = "serve transactions";
 constexpr auto century = std::chrono::hours(24 * 36525);
@@ -145,7 +147,7 @@ Awaitable<Result<std::vector<CommitStatus>>> look_at_all(DriverPtr driver, Call 
   zk::Request list = zk::make_request(zk::OpType::children, tree->transactions);
   zk::Reply listed = co_await tree->client->perform(std::move(list), call);
   if (listed.failed(Errc::no_node)) co_return all;
-  if (!listed.ok()) co_return zk::to_error(listed, "list transactions", tree->path);
+  if (!listed.ok()) co_return zk::to_error(listed, listing, tree->path);
   for (std::string& id : listed.names) {
     Result<CommitStatus> status = co_await driver->look(std::move(id), call);
     if (status) {
@@ -170,6 +172,8 @@ struct CommitCoordinator::State {
     require(options.absence_grace.count() >= 0, run_operation, path.str(), "the absence grace is negative");
   }
 
+  zk::CallForm form(const char* operation) const { return zk::CallForm(tree->client, operation, path.str()); }
+
   zkclient::Client owner;  // Stays open for as long as it is used here.
   zkclient::Path path;
   TreePtr tree;
@@ -186,19 +190,14 @@ const zkclient::Path& CommitCoordinator::path() const noexcept { return state_->
 
 namespace {
 
-zk::Work<CommitOutcome> run_work(const DriverPtr& driver, TransactionHeader header, const CommitOptions& options,
-                                 bool has_deadline) {
-  return [driver, header = std::move(header), wait = options.wait, has_deadline](Call call) {
-    if (!has_deadline) call.deadline.reset();
+zk::Work<CommitOutcome> run_work(const DriverPtr& driver, TransactionHeader header, const CommitOptions& options) {
+  return [driver, header = std::move(header), wait = options.wait](Call call) {
     return run_one(driver, header, wait, std::move(call));
   };
 }
 
-zk::Work<std::vector<CommitOutcome>> recover_work(const DriverPtr& driver, bool has_deadline) {
-  return [driver, has_deadline](Call call) {
-    if (!has_deadline) call.deadline.reset();
-    return recover_all(driver, std::move(call));
-  };
+zk::Work<std::vector<CommitOutcome>> recover_work(const DriverPtr& driver) {
+  return [driver](Call call) { return recover_all(driver, std::move(call)); };
 }
 
 }  // namespace
@@ -206,50 +205,55 @@ zk::Work<std::vector<CommitOutcome>> recover_work(const DriverPtr& driver, bool 
 CommitOutcome CommitCoordinator::run(const std::vector<std::string>& participants, std::string_view payload,
                                      const CommitOptions& options, const CallOptions& call) {
   TransactionHeader header = make_header(participants, payload, options, state_->path.str());
-  auto work = run_work(state_->driver, std::move(header), options, call.deadline.has_value());
-  return zk::wait_for_work<CommitOutcome>(state_->tree->client, call, std::move(work), run_operation,
-                                          state_->path.str())
-      .value();
+  auto work = run_work(state_->driver, std::move(header), options);
+  return state_->form(run_operation).endless().wait(call, std::move(work));
 }
 
 void CommitCoordinator::async_run(const std::vector<std::string>& participants, std::string_view payload,
                                   const CommitOptions& options, zkclient::Handler<CommitOutcome> handler,
                                   const CallOptions& call) {
   TransactionHeader header = make_header(participants, payload, options, state_->path.str());
-  auto work = run_work(state_->driver, std::move(header), options, call.deadline.has_value());
-  zk::start_work<CommitOutcome>(state_->tree->client, call, std::move(work), std::move(handler), run_operation,
-                                state_->path.str());
+  auto work = run_work(state_->driver, std::move(header), options);
+  state_->form(run_operation).endless().start(call, std::move(work), std::move(handler));
 }
 
 std::vector<CommitOutcome> CommitCoordinator::recover(const CallOptions& call) {
-  return zk::wait_for_work<std::vector<CommitOutcome>>(state_->tree->client, call,
-                                                       recover_work(state_->driver, call.deadline.has_value()),
-                                                       "recover transactions", state_->path.str())
-      .value();
+  return state_->form(recovering).endless().wait(call, recover_work(state_->driver));
 }
 
 void CommitCoordinator::async_recover(zkclient::Handler<std::vector<CommitOutcome>> handler, const CallOptions& call) {
-  zk::start_work<std::vector<CommitOutcome>>(state_->tree->client, call,
-                                             recover_work(state_->driver, call.deadline.has_value()),
-                                             std::move(handler), "recover transactions", state_->path.str());
+  state_->form(recovering).endless().start(call, recover_work(state_->driver), std::move(handler));
 }
 
+namespace {
+
+zk::Work<std::vector<CommitStatus>> list_work(const DriverPtr& driver) {
+  return [driver](Call limits) { return look_at_all(driver, std::move(limits)); };
+}
+
+zk::Work<CommitStatus> status_work(const DriverPtr& driver, std::string_view id, const zkclient::Path& path) {
+  require(detail::name_defect(id) == nullptr, run_operation, path.str(), "that is not the id of a transaction");
+  return [driver, id = std::string(id)](Call limits) { return driver->look(id, std::move(limits)); };
+}
+
+}  // namespace
+
 std::vector<CommitStatus> CommitCoordinator::transactions(const CallOptions& call) const {
-  zk::Work<std::vector<CommitStatus>> work = [driver = state_->driver](Call limits) {
-    return look_at_all(driver, std::move(limits));
-  };
-  return zk::wait_for_work<std::vector<CommitStatus>>(state_->tree->client, call, std::move(work), "list transactions",
-                                                      state_->path.str())
-      .value();
+  return state_->form(listing).wait(call, list_work(state_->driver));
+}
+
+void CommitCoordinator::async_transactions(zkclient::Handler<std::vector<CommitStatus>> handler,
+                                           const CallOptions& call) const {
+  state_->form(listing).start(call, list_work(state_->driver), std::move(handler));
 }
 
 CommitStatus CommitCoordinator::status(std::string_view id, const CallOptions& call) const {
-  require(detail::name_defect(id) == nullptr, run_operation, state_->path.str(), "that is not the id of a transaction");
-  zk::Work<CommitStatus> work = [driver = state_->driver, id = std::string(id)](Call limits) {
-    return driver->look(id, std::move(limits));
-  };
-  return zk::wait_for_work<CommitStatus>(state_->tree->client, call, std::move(work), run_operation, state_->path.str())
-      .value();
+  return state_->form(run_operation).wait(call, status_work(state_->driver, id, state_->path));
+}
+
+void CommitCoordinator::async_status(std::string_view id, zkclient::Handler<CommitStatus> handler,
+                                     const CallOptions& call) const {
+  state_->form(run_operation).start(call, status_work(state_->driver, id, state_->path), std::move(handler));
 }
 
 // --- CommitParticipant --------------------------------------------------------------------------------------------

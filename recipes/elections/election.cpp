@@ -32,18 +32,24 @@ void Election::async_campaign(zkclient::Handler<Leadership> handler, const CallO
 }
 
 void Election::resign(const CallOptions& call) { core_->resign(call); }
+void Election::async_resign(zkclient::Handler<void> handler, const CallOptions& call) {
+  core_->async_resign(std::move(handler), call);
+}
 
 std::optional<Leader> Election::leader(const CallOptions& call) const { return core_->leader(call); }
+void Election::async_leader(zkclient::Handler<std::optional<Leader>> handler, const CallOptions& call) const {
+  core_->async_leader(std::move(handler), call);
+}
 
 std::vector<Contender> Election::candidates(const CallOptions& call) const { return core_->candidates(call); }
+void Election::async_candidates(zkclient::Handler<std::vector<Contender>> handler, const CallOptions& call) const {
+  core_->async_candidates(std::move(handler), call);
+}
 
 namespace {
 
-zk::Work<Leader> waiting(const detail::PlacePtr& place, const LeaderCondition& condition, bool has_deadline) {
-  return [place, condition, has_deadline](zk::Call call) {
-    if (!has_deadline) call.deadline.reset();
-    return detail::await_leader(place, condition, std::move(call));
-  };
+zk::Work<Leader> waiting(const detail::PlacePtr& place, const LeaderCondition& condition) {
+  return [place, condition](zk::Call call) { return detail::await_leader(place, condition, std::move(call)); };
 }
 
 constexpr const char* wait_operation = "wait for leader";
@@ -51,15 +57,11 @@ constexpr const char* wait_operation = "wait for leader";
 }  // namespace
 
 Leader Election::wait_for_leader(const LeaderCondition& condition, const CallOptions& call) const {
-  return zk::wait_for_work<Leader>(core_->client(), call, waiting(core_->place(), condition, call.deadline.has_value()),
-                                   wait_operation, core_->path().str())
-      .value();
+  return core_->form(wait_operation).endless().wait(call, waiting(core_->place(), condition));
 }
-
 void Election::async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
                                      const CallOptions& call) const {
-  zk::start_work<Leader>(core_->client(), call, waiting(core_->place(), condition, call.deadline.has_value()),
-                         std::move(handler), wait_operation, core_->path().str());
+  core_->form(wait_operation).endless().start(call, waiting(core_->place(), condition), std::move(handler));
 }
 
 zkclient::Subscription Election::observe(detail::LeaderListener listener) const {

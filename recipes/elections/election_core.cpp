@@ -14,6 +14,7 @@ using zkclient::Result;
 namespace {
 
 constexpr const char* operation = "campaign";
+constexpr const char* resigning = "resign";
 
 }  // namespace
 
@@ -42,19 +43,14 @@ void ElectionCore::remember(const LeasePtr& lease, const std::stop_token& joined
   won_.push_back(lease);
 }
 
-zk::Work<LeasePtr> ElectionCore::campaign_work(bool has_deadline) const {
-  return [contend = kind_.contend, id = id_, has_deadline](Call call) {
-    if (!has_deadline) call.deadline.reset();  // The default is meant for single operations.
-    return contend(id, std::move(call));
-  };
+zk::Work<LeasePtr> ElectionCore::campaign_work() const {
+  return [contend = kind_.contend, id = id_](Call call) { return contend(id, std::move(call)); };
 }
 
 LeasePtr ElectionCore::campaign(const CallOptions& call) {
   const std::stop_token joined = join();
   const CallOptions limits{.deadline = call.deadline, .stop = zkclient::AnyStop(call.stop, joined)};
-  LeasePtr lease =
-      zk::wait_for_work<LeasePtr>(client(), limits, campaign_work(call.deadline.has_value()), operation, path_.str())
-          .value();
+  LeasePtr lease = form(operation).endless().wait(limits, campaign_work());
   remember(lease, joined);
   return lease;
 }
@@ -71,8 +67,7 @@ void ElectionCore::async_campaign(zkclient::Handler<LeasePtr> handler, const Cal
     handler(std::move(result));
   };
   const CallOptions limits{.deadline = call.deadline, .stop = zkclient::AnyStop(call.stop, joined)};
-  zk::start_work<LeasePtr>(client(), limits, campaign_work(call.deadline.has_value()), std::move(wrapped), operation,
-                           path_.str());
+  form(operation).endless().start(limits, campaign_work(), std::move(wrapped));
 }
 
 // --- Resigning ----------------------------------------------------------------------------------------------------
@@ -86,15 +81,20 @@ Awaitable<Result<void>> wait_until_removed(std::vector<LeasePtr> leases, Call ca
     co_await lease->removed(call);
     if (lease->node_gone()) continue;
     const bool cancelled = call.cancel != nullptr && call.cancel->requested();
-    co_return Error(cancelled ? Errc::cancelled : Errc::deadline_exceeded, "resign", lease->node(),
+    co_return Error(cancelled ? Errc::cancelled : Errc::deadline_exceeded, resigning, lease->node(),
                     "the node is being removed in the background");
   }
   co_return Result<void>();
 }
 
+zk::Work<void> removal_work(std::vector<LeasePtr> leases) {
+  return [leases = std::move(leases)](Call limits) { return wait_until_removed(leases, std::move(limits)); };
+}
+
 }  // namespace
 
-void ElectionCore::resign(const CallOptions& call) {
+// From here on nothing is held. Those that are being given back already are waited for as well.
+std::vector<LeasePtr> ElectionCore::give_up() {
   std::vector<LeasePtr> leases;
   std::stop_source ended;
   {
@@ -105,26 +105,44 @@ void ElectionCore::resign(const CallOptions& call) {
     std::swap(ended, campaigns_);  // The next campaign gets a fresh one.
   }
   ended.request_stop();
-  // From here on nothing is held. Those that are being given back already are waited for as well.
   std::erase_if(
       leases, [](const LeasePtr& lease) { return !lease->begin_release() && lease->state() != LeaseState::releasing; });
+  return leases;
+}
+
+void ElectionCore::resign(const CallOptions& call) {
+  const std::vector<LeasePtr> leases = give_up();
   if (leases.empty()) return;
-  zk::Work<void> work = [leases](Call limits) { return wait_until_removed(leases, std::move(limits)); };
-  zk::wait_for_work<void>(client(), call, std::move(work), "resign", path_.str()).value();
+  form(resigning).wait(call, removal_work(leases));
+}
+
+void ElectionCore::async_resign(zkclient::Handler<void> handler, const CallOptions& call) {
+  zk::require_handler(handler, resigning, path_.str());
+  form(resigning).start(call, removal_work(give_up()), std::move(handler));
 }
 
 // --- Who leads, who waits -----------------------------------------------------------------------------------------
 
+zk::Work<std::optional<Leader>> ElectionCore::leader_work() const {
+  return [place = place_](Call limits) { return find_leader(place, std::move(limits)); };
+}
+
+zk::Work<std::vector<Contender>> ElectionCore::candidates_work() const {
+  return [list = kind_.candidates](Call limits) { return list(std::move(limits)); };
+}
+
 std::optional<Leader> ElectionCore::leader(const CallOptions& call) const {
-  zk::Work<std::optional<Leader>> work = [place = place_](Call limits) {
-    return find_leader(place, std::move(limits));
-  };
-  return zk::wait_for_work<std::optional<Leader>>(client(), call, std::move(work), "leader", path_.str()).value();
+  return form("leader").wait(call, leader_work());
+}
+void ElectionCore::async_leader(zkclient::Handler<std::optional<Leader>> handler, const CallOptions& call) const {
+  form("leader").start(call, leader_work(), std::move(handler));
 }
 
 std::vector<Contender> ElectionCore::candidates(const CallOptions& call) const {
-  zk::Work<std::vector<Contender>> work = [list = kind_.candidates](Call limits) { return list(std::move(limits)); };
-  return zk::wait_for_work<std::vector<Contender>>(client(), call, std::move(work), "candidates", path_.str()).value();
+  return form("candidates").wait(call, candidates_work());
+}
+void ElectionCore::async_candidates(zkclient::Handler<std::vector<Contender>> handler, const CallOptions& call) const {
+  form("candidates").start(call, candidates_work(), std::move(handler));
 }
 
 // --- Fair elections -----------------------------------------------------------------------------------------------

@@ -39,13 +39,20 @@ class ElectionCore : public std::enable_shared_from_this<ElectionCore> {
   LeasePtr campaign(const zkclient::CallOptions& call);
   void async_campaign(zkclient::Handler<LeasePtr> handler, const zkclient::CallOptions& call);
   void resign(const zkclient::CallOptions& call);
+  void async_resign(zkclient::Handler<void> handler, const zkclient::CallOptions& call);
   std::optional<Leader> leader(const zkclient::CallOptions& call) const;
+  void async_leader(zkclient::Handler<std::optional<Leader>> handler, const zkclient::CallOptions& call) const;
   std::vector<Contender> candidates(const zkclient::CallOptions& call) const;
+  void async_candidates(zkclient::Handler<std::vector<Contender>> handler, const zkclient::CallOptions& call) const;
+  zk::CallForm form(const char* name) const { return zk::CallForm(client(), name, path_.str()); }
 
  private:
   std::stop_token join();
   void remember(const LeasePtr& lease, const std::stop_token& joined);
-  zk::Work<LeasePtr> campaign_work(bool has_deadline) const;
+  zk::Work<LeasePtr> campaign_work() const;
+  std::vector<LeasePtr> give_up();
+  zk::Work<std::optional<Leader>> leader_work() const;
+  zk::Work<std::vector<Contender>> candidates_work() const;
 
   const zkclient::Client owner_;
   const zkclient::Path path_;

@@ -254,9 +254,16 @@ bool LeaderSelector::is_leader() const noexcept {
 }
 
 std::optional<Leader> LeaderSelector::leader(const CallOptions& call) const { return state_->election->leader(call); }
+void LeaderSelector::async_leader(zkclient::Handler<std::optional<Leader>> handler, const CallOptions& call) const {
+  state_->election->async_leader(std::move(handler), call);
+}
 
 std::vector<Contender> LeaderSelector::candidates(const CallOptions& call) const {
   return state_->election->candidates(call);
+}
+void LeaderSelector::async_candidates(zkclient::Handler<std::vector<Contender>> handler,
+                                      const CallOptions& call) const {
+  state_->election->async_candidates(std::move(handler), call);
 }
 
 zkclient::Subscription LeaderSelector::observe(detail::LeaderListener listener) const {

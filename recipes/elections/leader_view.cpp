@@ -206,7 +206,7 @@ Awaitable<void> observe_until_ended(std::shared_ptr<Observer> self) {
     Result<std::optional<Leader>> seen = co_await finder.look();
     if (!seen) {
       if (seen.code() == Errc::closed || seen.code() == Errc::cancelled) co_return;
-      // Out of luck for now (no connection for long, access refused): look again a little later.
+      // No connection for long, or access refused: look again a little later.
       co_await wake->wait(std::chrono::steady_clock::now() + pause);
       continue;
     }

@@ -42,9 +42,9 @@ class Attempt {
   ~Attempt() {
     if (!may_exist_ || outcome_ == Outcome::granted) return;
     if (node_.path.empty()) {
-      spec_.client->janitor_remove_marked(spec_.directory, marker_, waiter_.session());
+      spec_.client->delete_marked_in_background(spec_.directory, marker_, waiter_.session());
     } else {
-      spec_.client->janitor_remove(node_.path, waiter_.session());
+      spec_.client->delete_in_background(node_.path, waiter_.session());
     }
   }
   Attempt(const Attempt&) = delete;

@@ -57,6 +57,11 @@ zk::Awaitable<zkclient::Result<LeasePtr>> contend(ContendSpecPtr spec, std::stri
 zk::Awaitable<zkclient::Result<std::vector<Contender>>> list_contenders(ContendSpecPtr spec, std::string operation,
                                                                         zk::Call call);
 
+/// The same as a coroutine that waits for its limits.
+zk::Work<std::vector<Contender>> contenders_work(ContendSpecPtr spec, const char* operation);
+/// How a call of this recipe gets to its coroutine.
+zk::CallForm form_of(const ContendSpecPtr& spec, const char* operation);
+
 /// "host=... pid=... since=...", for operators.
 std::string describe_process(const std::string& id);
 /// "host:pid"

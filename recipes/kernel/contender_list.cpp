@@ -91,4 +91,13 @@ std::string describe_process(const std::string& id) {
   return fmt::format("{}host={} pid={} since={}", who, host_name(), ::getpid(), since);
 }
 
+zk::Work<std::vector<Contender>> contenders_work(ContendSpecPtr spec, const char* operation) {
+  return
+      [spec = std::move(spec), operation](Call limits) { return list_contenders(spec, operation, std::move(limits)); };
+}
+
+zk::CallForm form_of(const ContendSpecPtr& spec, const char* operation) {
+  return zk::CallForm(spec->client, operation, spec->path);
+}
+
 }  // namespace zkrecipes::detail

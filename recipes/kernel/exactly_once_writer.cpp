@@ -76,7 +76,7 @@ ExactlyOnceWriter::ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std
 
 ExactlyOnceWriter::~ExactlyOnceWriter() {
   for (const SlotPtr& slot : free_)
-    client_->janitor_remove(slot->path, slot->session);
+    client_->delete_in_background(slot->path, slot->session);
 }
 
 Awaitable<Written> ExactlyOnceWriter::write(std::vector<Transaction::Operation> operations, Call call) {
@@ -216,7 +216,7 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
     break;
   }
   if (slot == nullptr) co_return;
-  doubted ? client_->janitor_remove(slot->path, slot->session) : free_.push_back(std::move(slot));
+  doubted ? client_->delete_in_background(slot->path, slot->session) : free_.push_back(std::move(slot));
 }
 
 // As the leader has it; nothing if that cannot be told.
@@ -301,7 +301,7 @@ Awaitable<Reply> ExactlyOnceWriter::get_slot(Call call, SlotPtr& slot) {
       co_return reply;
     }
     if (reply.failed(Errc::in_doubt)) {
-      client_->janitor_remove(made->path, call.bound);
+      client_->delete_in_background(made->path, call.bound);
       continue;
     }
     if (!reply.failed(Errc::no_node)) co_return reply;

@@ -77,6 +77,12 @@ zk::Awaitable<Result<void>> release_on_loop(std::shared_ptr<detail::LeaseCore> c
                   "the node is being removed in the background");
 }
 
+constexpr const char* releasing = "release";
+
+zk::CallForm release_form(const std::shared_ptr<detail::LeaseCore>& core) {
+  return zk::CallForm(core->client(), releasing, core->node());
+}
+
 zk::Work<void> release_work(const std::shared_ptr<detail::LeaseCore>& core) {
   // Now, on the caller's thread: from here on nothing is held.
   const bool valid = core->state() != LeaseState::lost;
@@ -90,7 +96,7 @@ Error nothing_to_release() { return Error(Errc::not_held, "release", "", "the le
 
 void Lease::release(const zkclient::CallOptions& call) {
   if (core_ == nullptr) throw nothing_to_release();
-  zk::wait_for_work<void>(core_->client(), call, release_work(core_), "release", core_->node()).value();
+  release_form(core_).wait(call, release_work(core_));
 }
 
 void Lease::release(const zkclient::CallOptions& call, std::error_code& error) {
@@ -98,13 +104,13 @@ void Lease::release(const zkclient::CallOptions& call, std::error_code& error) {
     error = make_error_code(Errc::not_held);
     return;
   }
-  error = zk::wait_for_work<void>(core_->client(), call, release_work(core_), "release", core_->node()).code();
+  error = release_form(core_).result(call, release_work(core_)).code();
 }
 
 void Lease::async_release(zkclient::Handler<void> handler, const zkclient::CallOptions& call) {
   if (core_ == nullptr) throw nothing_to_release();
-  zk::require_handler(handler, "release", core_->node());
-  zk::start_work<void>(core_->client(), call, release_work(core_), std::move(handler), "release", core_->node());
+  zk::require_handler(handler, releasing, core_->node());
+  release_form(core_).start(call, release_work(core_), std::move(handler));
 }
 
 }  // namespace zkrecipes

@@ -27,17 +27,17 @@ zk::Awaitable<Result<std::optional<Lease>>> own(Acquirer::Contend contend, Patie
 Acquirer::Acquirer(std::shared_ptr<zk::ClientCore> client, std::string path, const char* operation, Contend contend)
     : client_(std::move(client)), path_(std::move(path)), operation_(operation), contend_(std::move(contend)) {}
 
-zk::Work<std::optional<Lease>> Acquirer::work(Patience patience, const CallOptions& call) const {
-  // Without a deadline of the caller's, a wait has none; the default is meant for single operations.
-  const bool endless = !call.deadline && patience == Patience::wait;
-  return [contend = contend_, patience, endless](zk::Call limits) {
-    if (endless) limits.deadline.reset();
-    return own(contend, patience, std::move(limits));
-  };
+zk::CallForm Acquirer::form(Patience patience) const {
+  zk::CallForm form(client_, operation_, path_);
+  return form.endless(patience == Patience::wait);
+}
+
+zk::Work<std::optional<Lease>> Acquirer::work(Patience patience) const {
+  return [contend = contend_, patience](zk::Call limits) { return own(contend, patience, std::move(limits)); };
 }
 
 Result<std::optional<Lease>> Acquirer::run(Patience patience, const CallOptions& call) const {
-  return zk::wait_for_work<std::optional<Lease>>(client_, call, work(patience, call), operation_, path_);
+  return form(patience).result(call, work(patience));
 }
 
 Lease Acquirer::acquire(const CallOptions& call) const { return std::move(*run(Patience::wait, call).value()); }
@@ -66,13 +66,11 @@ void Acquirer::async_acquire(zkclient::Handler<Lease> handler, const CallOptions
       handler(result.error());
     }
   };
-  zk::start_work<std::optional<Lease>>(client_, call, work(Patience::wait, call), std::move(wrapped), operation_,
-                                       path_);
+  form(Patience::wait).start(call, work(Patience::wait), std::move(wrapped));
 }
 
 void Acquirer::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) const {
-  zk::start_work<std::optional<Lease>>(client_, call, work(Patience::try_once, call), std::move(handler), operation_,
-                                       path_);
+  form(Patience::try_once).start(call, work(Patience::try_once), std::move(handler));
 }
 
 // --- ThreadLeases -------------------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ class Acquirer {
   void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call) const;
 
  private:
-  zk::Work<std::optional<Lease>> work(Patience patience, const zkclient::CallOptions& call) const;
+  zk::CallForm form(Patience patience) const;
+  zk::Work<std::optional<Lease>> work(Patience patience) const;
   zkclient::Result<std::optional<Lease>> run(Patience patience, const zkclient::CallOptions& call) const;
 
   std::shared_ptr<zk::ClientCore> client_;

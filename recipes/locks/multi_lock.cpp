@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 #include <list>
+#include <memory>
+#include <mutex>
 #include <numeric>
 
 #include <zkclient/error.hpp>
@@ -82,6 +84,30 @@ void MultiLease::release(const CallOptions& call) {
     }
   }
   if (first != nullptr) std::rethrow_exception(first);
+}
+
+void MultiLease::async_release(zkclient::Handler<void> handler, const CallOptions& call) {
+  if (leases().empty()) throw Error(Errc::not_held, "release", "", "the lease is empty");
+  if (!handler) throw Error(Errc::invalid_argument, "release", leases().front().node(), "there is no handler");
+  struct Pending {
+    std::mutex mutex;
+    std::size_t left;
+    Result<void> first = {};  // Error of all; like release().
+    zkclient::Handler<void> handler;
+  };
+  const auto pending = std::make_shared<Pending>();
+  pending->left = leases().size();
+  pending->handler = std::move(handler);
+  const auto one_done = [pending](Result<void> released) {
+    {
+      const std::lock_guard lock(pending->mutex);
+      if (!released && pending->first) pending->first = released;
+      if (--pending->left > 0) return;
+    }
+    pending->handler(std::move(pending->first));
+  };
+  for (auto lease = state_->leases.rbegin(); lease != state_->leases.rend(); ++lease)
+    lease->async_release(one_done, call);
 }
 
 // --- MultiLock ----------------------------------------------------------------------------------------------------

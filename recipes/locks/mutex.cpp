@@ -90,12 +90,12 @@ void Mutex::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, c
 }
 
 std::vector<Contender> Mutex::contenders(const CallOptions& call) const {
-  zk::Work<std::vector<Contender>> work = [spec = state_->spec](zk::Call limits) {
-    return detail::list_contenders(spec, listing, std::move(limits));
-  };
-  return zk::wait_for_work<std::vector<Contender>>(state_->spec->client, call, std::move(work), listing,
-                                                   state_->path.str())
-      .value();
+  return detail::form_of(state_->spec, listing).wait(call, detail::contenders_work(state_->spec, listing));
+}
+
+void Mutex::async_contenders(zkclient::Handler<std::vector<Contender>> handler, const CallOptions& call) const {
+  detail::form_of(state_->spec, listing)
+      .start(call, detail::contenders_work(state_->spec, listing), std::move(handler));
 }
 
 void Mutex::lock() { lock_within(std::chrono::nanoseconds::max()); }

@@ -72,8 +72,8 @@ class Attempt {
   ~Attempt() {
     if (!may_exist_ || outcome_ == Outcome::granted) return;
     for (const std::string& name : own_)
-      client_->janitor_remove(child_path(spec_->directory, name), waiter_.session());
-    if (own_.empty()) client_->janitor_remove_marked(spec_->directory, marker_, waiter_.session());
+      client_->delete_in_background(child_path(spec_->directory, name), waiter_.session());
+    if (own_.empty()) client_->delete_marked_in_background(spec_->directory, marker_, waiter_.session());
   }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;

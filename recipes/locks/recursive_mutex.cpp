@@ -78,6 +78,11 @@ std::vector<Contender> RecursiveMutex::contenders(const zkclient::CallOptions& c
   return state_->plain.contenders(call);
 }
 
+void RecursiveMutex::async_contenders(zkclient::Handler<std::vector<Contender>> handler,
+                                      const zkclient::CallOptions& call) const {
+  state_->plain.async_contenders(std::move(handler), call);
+}
+
 int RecursiveMutex::depth() const {
   const std::lock_guard guard(state_->mutex);
   const State::Owned* own = state_->own();

@@ -268,28 +268,26 @@ zk::Work<RevokeOutcome> make_work(Body body, const zkclient::Client& client, con
 
 RevokeOutcome revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
                      const CallOptions& call) {
-  return zk::wait_for_work<RevokeOutcome>(client.impl(), call, make_work(revoke_one, client, node, options, call),
-                                          operation, node.str())
-      .value();
+  auto work = make_work(revoke_one, client, node, options, call);
+  return zk::CallForm(client.impl(), operation, node.str()).wait(call, std::move(work));
 }
 
 void async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
                   zkclient::Handler<RevokeOutcome> handler, const CallOptions& call) {
-  zk::start_work<RevokeOutcome>(client.impl(), call, make_work(revoke_one, client, node, options, call),
-                                std::move(handler), operation, node.str());
+  auto work = make_work(revoke_one, client, node, options, call);
+  zk::CallForm(client.impl(), operation, node.str()).start(call, std::move(work), std::move(handler));
 }
 
 RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
                              const CallOptions& call) {
-  return zk::wait_for_work<RevokeOutcome>(client.impl(), call, make_work(revoke_in, client, path, options, call),
-                                          operation, path.str())
-      .value();
+  auto work = make_work(revoke_in, client, path, options, call);
+  return zk::CallForm(client.impl(), operation, path.str()).wait(call, std::move(work));
 }
 
 void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
                           zkclient::Handler<RevokeOutcome> handler, const CallOptions& call) {
-  zk::start_work<RevokeOutcome>(client.impl(), call, make_work(revoke_in, client, path, options, call),
-                                std::move(handler), operation, path.str());
+  auto work = make_work(revoke_in, client, path, options, call);
+  zk::CallForm(client.impl(), operation, path.str()).start(call, std::move(work), std::move(handler));
 }
 
 }  // namespace zkrecipes

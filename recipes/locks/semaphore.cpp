@@ -82,17 +82,14 @@ Awaitable<Result<std::vector<Lease>>> own_leases(PermitSpecPtr pool, std::string
   co_return leases;
 }
 
-zk::Work<std::vector<Lease>> take_many(const PermitSpecPtr& pool, const std::string& id, int count, Patience patience,
-                                       const CallOptions& call) {
+zk::Work<std::vector<Lease>> take_many(const PermitSpecPtr& pool, const std::string& id, int count, Patience patience) {
   constexpr int most_at_once = 1'000;  // They are created in one transaction.
   const char* wrong = nullptr;
   if (count < 1) wrong = "the number of leases must be positive";
   if (count > most_at_once) wrong = "more than 1,000 leases at once";
   if (pool->fixed_limit != 0 && count > pool->fixed_limit) wrong = "more leases than there are";
   if (wrong != nullptr) throw Error(Errc::invalid_argument, operation, pool->queue->path, wrong);
-  const bool endless = !call.deadline && patience == Patience::wait;
-  return [pool, id, count, patience, endless](Call limits) {
-    if (endless) limits.deadline.reset();
+  return [pool, id, count, patience](Call limits) {
     return own_leases(pool, detail::describe_process(id), count, patience, std::move(limits));
   };
 }
@@ -112,6 +109,8 @@ struct Semaphore::State {
         acquirer(owner.impl(), path.str(), operation, [pool = pool, id = id](Patience patience, Call call) {
           return take_one(pool, detail::describe_process(id), patience, std::move(call));
         }) {}
+
+  zk::CallForm form(const char* name) const { return zk::CallForm(owner.impl(), name, path.str()); }
 
   zkclient::Client owner;  // Stays open for as long as it is used here.
   zkclient::Path path;
@@ -149,30 +148,22 @@ void Semaphore::async_try_acquire(zkclient::Handler<std::optional<Lease>> handle
 }
 
 std::vector<Lease> Semaphore::acquire_many(int count, const CallOptions& call) {
-  return zk::wait_for_work<std::vector<Lease>>(state_->owner.impl(), call,
-                                               take_many(state_->pool, state_->id, count, Patience::wait, call),
-                                               operation, state_->path.str())
-      .value();
+  return state_->form(operation).endless().wait(call, take_many(state_->pool, state_->id, count, Patience::wait));
 }
 
 std::vector<Lease> Semaphore::try_acquire_many(int count, const CallOptions& call) {
-  return zk::wait_for_work<std::vector<Lease>>(state_->owner.impl(), call,
-                                               take_many(state_->pool, state_->id, count, Patience::try_once, call),
-                                               operation, state_->path.str())
-      .value();
+  return state_->form(operation).wait(call, take_many(state_->pool, state_->id, count, Patience::try_once));
 }
 
 void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler, const CallOptions& call) {
-  zk::start_work<std::vector<Lease>>(state_->owner.impl(), call,
-                                     take_many(state_->pool, state_->id, count, Patience::wait, call),
-                                     std::move(handler), operation, state_->path.str());
+  auto work = take_many(state_->pool, state_->id, count, Patience::wait);
+  state_->form(operation).endless().start(call, std::move(work), std::move(handler));
 }
 
 void Semaphore::async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
                                        const CallOptions& call) {
-  zk::start_work<std::vector<Lease>>(state_->owner.impl(), call,
-                                     take_many(state_->pool, state_->id, count, Patience::try_once, call),
-                                     std::move(handler), operation, state_->path.str());
+  auto work = take_many(state_->pool, state_->id, count, Patience::try_once);
+  state_->form(operation).start(call, std::move(work), std::move(handler));
 }
 
 namespace {
@@ -199,15 +190,18 @@ Awaitable<Result<std::vector<Contender>>> list_all(ContendSpecPtr leases, Conten
   co_return all;
 }
 
+zk::Work<std::vector<Contender>> list_work(const ContendSpecPtr& leases, const ContendSpecPtr& queue) {
+  return [leases, queue](Call limits) { return list_all(leases, queue, std::move(limits)); };
+}
+
 }  // namespace
 
 std::vector<Contender> Semaphore::contenders(const CallOptions& call) const {
-  zk::Work<std::vector<Contender>> work = [leases = state_->leases, queue = state_->pool->queue](Call limits) {
-    return list_all(leases, queue, std::move(limits));
-  };
-  return zk::wait_for_work<std::vector<Contender>>(state_->owner.impl(), call, std::move(work), listing,
-                                                   state_->path.str())
-      .value();
+  return state_->form(listing).wait(call, list_work(state_->leases, state_->pool->queue));
+}
+
+void Semaphore::async_contenders(zkclient::Handler<std::vector<Contender>> handler, const CallOptions& call) const {
+  state_->form(listing).start(call, list_work(state_->leases, state_->pool->queue), std::move(handler));
 }
 
 int Semaphore::limit(const CallOptions& call) const {

@@ -133,24 +133,22 @@ zk::Work<Lease> downgrade_work(const ContendSpecPtr& readers, const Lease& lease
 
 void SharedMutex::downgrade(Lease& lease, const CallOptions& call) {
   const ContendSpecPtr& readers = state_->read_spec;
-  lease = zk::wait_for_work<Lease>(readers->client, call, downgrade_work(readers, lease), downgrading, readers->path)
-              .value();
+  lease = detail::form_of(readers, downgrading).wait(call, downgrade_work(readers, lease));
 }
 
 void SharedMutex::async_downgrade(const Lease& lease, zkclient::Handler<Lease> handler, const CallOptions& call) {
   const ContendSpecPtr& readers = state_->read_spec;
   zk::require_handler(handler, downgrading, readers->path);
-  zk::start_work<Lease>(readers->client, call, downgrade_work(readers, lease), std::move(handler), downgrading,
-                        readers->path);
+  detail::form_of(readers, downgrading).start(call, downgrade_work(readers, lease), std::move(handler));
 }
 
 std::vector<Contender> SharedMutex::contenders(const CallOptions& call) const {
-  zk::Work<std::vector<Contender>> work = [spec = state_->read_spec](zk::Call limits) {
-    return detail::list_contenders(spec, listing, std::move(limits));
-  };
-  return zk::wait_for_work<std::vector<Contender>>(state_->read_spec->client, call, std::move(work), listing,
-                                                   state_->path.str())
-      .value();
+  return detail::form_of(state_->read_spec, listing).wait(call, detail::contenders_work(state_->read_spec, listing));
+}
+
+void SharedMutex::async_contenders(zkclient::Handler<std::vector<Contender>> handler, const CallOptions& call) const {
+  detail::form_of(state_->read_spec, listing)
+      .start(call, detail::contenders_work(state_->read_spec, listing), std::move(handler));
 }
 
 // --- SharedTimedLockable ------------------------------------------------------------------------------------------

@@ -38,6 +38,11 @@ Acquirer make_acquirer(const SingleNodePtr& spec, std::string id) {
   });
 }
 
+zk::Work<std::optional<Contender>> reading_work(const SingleNodePtr& spec) {
+  return [spec](zk::Call limits) { return detail::read_holder(spec, reading, std::move(limits)); };
+}
+zk::CallForm form_of_reading(const SingleNodePtr& spec) { return zk::CallForm(spec->client, reading, spec->path); }
+
 }  // namespace
 
 struct UnfairMutex::State {
@@ -87,12 +92,11 @@ void UnfairMutex::async_try_acquire(zkclient::Handler<std::optional<Lease>> hand
 }
 
 std::optional<Contender> UnfairMutex::holder(const CallOptions& call) const {
-  zk::Work<std::optional<Contender>> work = [spec = state_->spec](zk::Call limits) {
-    return detail::read_holder(spec, reading, std::move(limits));
-  };
-  return zk::wait_for_work<std::optional<Contender>>(state_->spec->client, call, std::move(work), reading,
-                                                     state_->path.str())
-      .value();
+  return form_of_reading(state_->spec).wait(call, reading_work(state_->spec));
+}
+
+void UnfairMutex::async_holder(zkclient::Handler<std::optional<Contender>> handler, const CallOptions& call) const {
+  form_of_reading(state_->spec).start(call, reading_work(state_->spec), std::move(handler));
 }
 
 void UnfairMutex::lock() { lock_within(std::chrono::nanoseconds::max()); }

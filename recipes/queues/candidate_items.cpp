@@ -48,7 +48,7 @@ void CandidateItems::won() noexcept {
   luck_ += (1 - luck_) / memory;
 }
 
-void CandidateItems::beaten() noexcept {
+void CandidateItems::lost_race() noexcept {
   spread_ = std::min(2 * spread_, std::max(widest, items_.size() / 16));
   luck_ -= luck_ / memory;
 }

@@ -35,7 +35,7 @@ class CandidateItems {
   /// What to try next; it is removed from the list. `random` is any number.
   std::optional<ItemKey> next(std::uint32_t random);
   void won() noexcept;
-  void beaten() noexcept;
+  void lost_race() noexcept;
   /// How many of `count` items may be tried at a time: all, or a share like the one that it got of late.
   std::size_t at_once(std::size_t count) const noexcept;
   /// Of a list of `length`: after so many takes from it it is too old.

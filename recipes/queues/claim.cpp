@@ -43,6 +43,10 @@ zk::Work<void> reject_work(const ClaimState& state, std::string_view reason) {
   };
 }
 
+zk::CallForm form_of(const ClaimState& state, const char* operation) {
+  return zk::CallForm(state.client(), operation, state.core()->spec().path);
+}
+
 bool is_ours(const Taken& taken) {
   const LeaseState now = taken.lease->state();
   return now == LeaseState::held || now == LeaseState::uncertain;
@@ -110,22 +114,20 @@ std::stop_token Claim::lost() const noexcept {
 
 void Claim::commit(const CallOptions& call) {
   const ClaimState& state = require(state_, committing);
-  zk::wait_for_work<void>(state.client(), call, commit_work(state), committing, state.core()->spec().path).value();
+  form_of(state, committing).wait(call, commit_work(state));
 }
 void Claim::async_commit(zkclient::Handler<void> handler, const CallOptions& call) {
   const ClaimState& state = require(state_, committing);
-  zk::start_work<void>(state.client(), call, commit_work(state), std::move(handler), committing,
-                       state.core()->spec().path);
+  form_of(state, committing).start(call, commit_work(state), std::move(handler));
 }
 
 void Claim::give_back(const CallOptions& call) {
   const ClaimState& state = require(state_, returning);
-  zk::wait_for_work<void>(state.client(), call, return_work(state), returning, state.core()->spec().path).value();
+  form_of(state, returning).wait(call, return_work(state));
 }
 void Claim::async_give_back(zkclient::Handler<void> handler, const CallOptions& call) {
   const ClaimState& state = require(state_, returning);
-  zk::start_work<void>(state.client(), call, return_work(state), std::move(handler), returning,
-                       state.core()->spec().path);
+  form_of(state, returning).start(call, return_work(state), std::move(handler));
 }
 
 void Claim::give_back_after(std::chrono::nanoseconds delay) {
@@ -144,13 +146,11 @@ void Claim::give_back_after(std::chrono::nanoseconds delay) {
 
 void Claim::reject(std::string_view reason, const CallOptions& call) {
   const ClaimState& state = require(state_, rejecting);
-  zk::wait_for_work<void>(state.client(), call, reject_work(state, reason), rejecting, state.core()->spec().path)
-      .value();
+  form_of(state, rejecting).wait(call, reject_work(state, reason));
 }
 void Claim::async_reject(std::string_view reason, zkclient::Handler<void> handler, const CallOptions& call) {
   const ClaimState& state = require(state_, rejecting);
-  zk::start_work<void>(state.client(), call, reject_work(state, reason), std::move(handler), rejecting,
-                       state.core()->spec().path);
+  form_of(state, rejecting).start(call, reject_work(state, reason), std::move(handler));
 }
 
 }  // namespace zkrecipes

@@ -78,20 +78,16 @@ CorePtr make_core(const zkclient::Client& client, const Path& path, QueueOptions
   return QueueCore::make(std::move(spec));
 }
 
-zk::Work<std::optional<Taken>> take_work(const CorePtr& core, TakeKind kind, Patience patience,
-                                         const CallOptions& call) {
-  // Without a deadline of the caller's, a wait has none; the default is meant for single operations.
-  const bool endless = !call.deadline && patience == Patience::wait;
-  return [core, kind, patience, endless](zk::Call limits) {
-    if (endless) limits.deadline.reset();
-    return core->take(kind, patience, std::move(limits));
-  };
+zk::CallForm form_of(const CorePtr& core, const char* operation) {
+  return zk::CallForm(core->spec().client, operation, core->spec().path);
+}
+
+zk::Work<std::optional<Taken>> take_work(const CorePtr& core, TakeKind kind, Patience patience) {
+  return [core, kind, patience](zk::Call limits) { return core->take(kind, patience, std::move(limits)); };
 }
 
 std::optional<Taken> take(const CorePtr& core, TakeKind kind, Patience patience, const CallOptions& call) {
-  return zk::wait_for_work<std::optional<Taken>>(core->spec().client, call, take_work(core, kind, patience, call),
-                                                 name_of(kind), core->spec().path)
-      .value();
+  return form_of(core, name_of(kind)).endless(patience == Patience::wait).wait(call, take_work(core, kind, patience));
 }
 
 std::optional<Taken> take_until(const CorePtr& core, TakeKind kind, std::chrono::steady_clock::time_point deadline,
@@ -113,8 +109,8 @@ void start_take(const CorePtr& core, TakeKind kind, Patience patience, const Cal
       handler(result.error());
     }
   };
-  zk::start_work<std::optional<Taken>>(core->spec().client, call, take_work(core, kind, patience, call),
-                                       std::move(wrapped), name_of(kind), core->spec().path);
+  zk::CallForm form = form_of(core, name_of(kind));
+  form.endless(patience == Patience::wait).start(call, take_work(core, kind, patience), std::move(wrapped));
 }
 
 std::string to_item(Taken taken) { return std::move(taken.items.front()); }
@@ -208,28 +204,39 @@ void QueueBase::async_try_claim(zkclient::Handler<std::optional<Claim>> handler,
 
 // --- Looking ------------------------------------------------------------------------------------------------------
 
+namespace {
+
+zk::Work<std::optional<std::string>> peek_work(const CorePtr& core) {
+  return [core](zk::Call limits) { return core->peek(std::move(limits)); };
+}
+zk::Work<std::size_t> size_work(const CorePtr& core) {
+  return [core](zk::Call limits) { return core->size(std::move(limits)); };
+}
+zk::Work<std::vector<QueueItem>> list_work(const CorePtr& core) {
+  return [core](zk::Call limits) { return core->list(std::move(limits)); };
+}
+
+}  // namespace
+
 std::optional<std::string> QueueBase::peek(const CallOptions& call) const {
-  const CorePtr& core = state_->core;
-  return zk::wait_for_work<std::optional<std::string>>(
-             core->spec().client, call, [core](zk::Call limits) { return core->peek(std::move(limits)); }, "queue peek",
-             core->spec().path)
-      .value();
+  return form_of(state_->core, "queue peek").wait(call, peek_work(state_->core));
+}
+void QueueBase::async_peek(zkclient::Handler<std::optional<std::string>> handler, const CallOptions& call) const {
+  form_of(state_->core, "queue peek").start(call, peek_work(state_->core), std::move(handler));
 }
 
 std::size_t QueueBase::size(const CallOptions& call) const {
-  const CorePtr& core = state_->core;
-  return zk::wait_for_work<std::size_t>(
-             core->spec().client, call, [core](zk::Call limits) { return core->size(std::move(limits)); }, "queue size",
-             core->spec().path)
-      .value();
+  return form_of(state_->core, "queue size").wait(call, size_work(state_->core));
+}
+void QueueBase::async_size(zkclient::Handler<std::size_t> handler, const CallOptions& call) const {
+  form_of(state_->core, "queue size").start(call, size_work(state_->core), std::move(handler));
 }
 
 std::vector<QueueItem> QueueBase::list(const CallOptions& call) const {
-  const CorePtr& core = state_->core;
-  return zk::wait_for_work<std::vector<QueueItem>>(
-             core->spec().client, call, [core](zk::Call limits) { return core->list(std::move(limits)); }, "queue list",
-             core->spec().path)
-      .value();
+  return form_of(state_->core, "queue list").wait(call, list_work(state_->core));
+}
+void QueueBase::async_list(zkclient::Handler<std::vector<QueueItem>> handler, const CallOptions& call) const {
+  form_of(state_->core, "queue list").start(call, list_work(state_->core), std::move(handler));
 }
 
 // --- Push ---------------------------------------------------------------------------------------------------------
@@ -237,19 +244,22 @@ std::vector<QueueItem> QueueBase::list(const CallOptions& call) const {
 namespace {
 
 zk::Work<bool> push_work(const CorePtr& core, std::vector<std::string> items, std::optional<std::int32_t> priority,
-                         bool wait, const CallOptions& call) {
+                         bool wait) {
   const QueueSpec& spec = core->spec();
   const std::int32_t number = priority.value_or(spec.format.usual_priority());
   if (const char* why = spec.format.defect(number)) throw Error(Errc::invalid_argument, pushing, spec.path, why);
   if (spec.capacity > 0 && items.size() > spec.capacity) {
     throw Error(Errc::invalid_argument, pushing, spec.path, "more items than the queue may ever hold");
   }
-  const bool endless = !call.deadline && wait && spec.capacity > 0;
   const auto when_full = wait ? detail::WhenFull::wait : detail::WhenFull::refuse;
-  return [core, items = std::move(items), number, when_full, endless](zk::Call limits) mutable {
-    if (endless) limits.deadline.reset();
+  return [core, items = std::move(items), number, when_full](zk::Call limits) mutable {
     return core->push(std::move(items), number, when_full, std::move(limits));
   };
+}
+
+// Only where there is a limit, others are waited for.
+zk::CallForm push_form(const CorePtr& core, bool wait) {
+  return form_of(core, pushing).endless(wait && core->spec().capacity > 0);
 }
 
 std::vector<std::string> single(std::string_view item) {
@@ -264,9 +274,7 @@ bool QueueBase::push_items(std::vector<std::string> items, std::optional<std::in
                            const CallOptions& call) {
   if (items.empty()) return true;
   const CorePtr& core = state_->core;
-  return zk::wait_for_work<bool>(core->spec().client, call, push_work(core, std::move(items), priority, wait, call),
-                                 pushing, core->spec().path)
-      .value();
+  return push_form(core, wait).wait(call, push_work(core, std::move(items), priority, wait));
 }
 
 void QueueBase::async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority,
@@ -277,8 +285,8 @@ void QueueBase::async_push_items(std::vector<std::string> items, std::optional<s
     result ? handler(Result<void>()) : handler(result.error());
   };
   zk::Work<bool> work = items.empty() ? zk::Work<bool>([](zk::Call) -> zk::Awaitable<Result<bool>> { co_return true; })
-                                      : push_work(core, std::move(items), priority, true, call);
-  zk::start_work<bool>(core->spec().client, call, std::move(work), std::move(wrapped), pushing, core->spec().path);
+                                      : push_work(core, std::move(items), priority, true);
+  push_form(core, true).start(call, std::move(work), std::move(wrapped));
 }
 
 Queue::Queue(zkclient::Client client, Path path, QueueOptions options)
@@ -309,6 +317,10 @@ bool PriorityQueue::try_push(std::string_view item, std::int32_t priority, const
 }
 void PriorityQueue::push_all(std::vector<std::string> items, std::int32_t priority, const CallOptions& call) {
   push_items(std::move(items), priority, true, call);
+}
+void PriorityQueue::async_push_all(std::vector<std::string> items, std::int32_t priority,
+                                   zkclient::Handler<void> handler, const CallOptions& call) {
+  async_push_items(std::move(items), priority, std::move(handler), call);
 }
 void PriorityQueue::async_push(std::string_view item, std::int32_t priority, zkclient::Handler<void> handler,
                                const CallOptions& call) {

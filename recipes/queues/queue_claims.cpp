@@ -100,7 +100,7 @@ Awaitable<void> QueueCore::remove_claim(std::shared_ptr<QueueCore> self, ItemKey
     const Written written = co_await self->ender_->write(steps.take(), call);
     if (written.outcome == Written::Outcome::done) break;
     if (written.refused_at(0, zk::rc::no_node)) {  // There is nothing that anybody could claim.
-      self->spec_.client->janitor_remove(self->claim_path(key), session);
+      self->spec_.client->delete_in_background(self->claim_path(key), session);
       break;
     }
     const bool refused = written.outcome == Written::Outcome::refused;

@@ -150,8 +150,8 @@ bool QueueCore::may_try() const {
          (spec_.prioritized || in_flight_ < candidates_.at_once(in_flight_ + candidates_.size()));
 }
 
-void QueueCore::beaten() {
-  candidates_.beaten();
+void QueueCore::lost_race() {
+  candidates_.lost_race();
   beaten_at_ = steady_clock::now();
 }
 

@@ -104,7 +104,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   bool must_look() const;
   bool is_stale() const;
   bool may_try() const;
-  void beaten();
+  void lost_race();
   zk::Awaitable<zk::Reply> look();
   zk::Awaitable<zk::Reply> check();
   zk::Awaitable<zk::Reply> read_lists();

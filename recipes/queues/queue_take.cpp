@@ -69,7 +69,7 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(TakeRequestPtr& want, ItemKe
     }
     Reply item = co_await reading.get();
     if (item.failed(Errc::no_node)) {
-      beaten();
+      lost_race();
       co_return Attempted::gone;
     }
     if (item.failed(Errc::session_lost)) co_return Attempted::gone;  // The next session lists anew.
@@ -103,7 +103,7 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(TakeRequestPtr& want, ItemKe
     if (outcome != Attempted::again) co_return outcome;
     // It was written since it was read. If that was long ago, whoever claimed it may have given it back.
     if (!read_before) {
-      beaten();
+      lost_race();
       co_return Attempted::gone;
     }
   }
@@ -163,7 +163,7 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr want, Taken
         // Somebody else was faster, or has claimed it: it may come back.
         if (code != zk::rc::no_node && call.bound == session_) changed_ = true;
         if (code == zk::rc::bad_version) co_return Attempted::again;
-        beaten();
+        lost_race();
         co_return Attempted::gone;
       } else {
         written.reply.error = zk::rc::to_errc(code);

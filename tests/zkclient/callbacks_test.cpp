@@ -130,7 +130,7 @@ class JobLoop {
     EXPECT_EQ(thread_, std::thread::id()) << "two threads run it";
     thread_ = std::this_thread::get_id();
     changed_.notify_all();
-    while (!errand_) {
+    while (!inline_task_) {
       changed_.wait(lock, [this] { return ended_ || !jobs_.empty(); });
       if (jobs_.empty()) break;
       const std::function<void()> job = std::move(jobs_.front());
@@ -140,7 +140,7 @@ class JobLoop {
       lock.lock();
     }
     thread_ = {};
-    return std::exchange(errand_, false) ? LoopPause::errand : LoopPause::end;
+    return std::exchange(inline_task_, false) ? LoopPause::inline_task : LoopPause::end;
   }
   void post(std::function<void()> job) {
     const std::lock_guard lock(mutex_);
@@ -150,7 +150,7 @@ class JobLoop {
   // In a job.
   void pause() {
     const std::lock_guard lock(mutex_);
-    errand_ = true;
+    inline_task_ = true;
   }
   void end() {
     const std::lock_guard lock(mutex_);
@@ -167,11 +167,11 @@ class JobLoop {
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::thread::id thread_;  // That runs it.
-  bool errand_ = false;
+  bool inline_task_ = false;
   bool ended_ = false;
 };
 
-// Nobody takes the loop over because an errand lasts.
+// Nobody takes the loop over because an inline task lasts.
 struct PatientPool {
   static constexpr int max_threads = 4;
 
@@ -182,7 +182,7 @@ struct PatientPool {
   }
   void post_from_loop(Task task) {
     loop.post([this, task = std::make_shared<Task>(std::move(task))] {
-      if (pool.schedule(*task, false, true) == CallbackPool::Place::errand) loop.pause();
+      if (pool.schedule(*task, false, true) == CallbackPool::Place::inline_task) loop.pause();
     });
   }
 
@@ -204,7 +204,7 @@ class CallbackPoolTest : public ::testing::Test {
   // In a job of the loop.
   void post_from_loop(Task task) {
     EXPECT_TRUE(loop.here());
-    if (pool.schedule(task, false, true) == CallbackPool::Place::errand) loop.pause();
+    if (pool.schedule(task, false, true) == CallbackPool::Place::inline_task) loop.pause();
   }
   // All but that of the loop, until `release` is open.
   bool block_all_threads(Gate& release) {
@@ -514,7 +514,7 @@ TEST_F(CallbackPoolTest, MayBeStoppedFromAnErrand) {
 
 // What an event brings is done without a change of threads.
 TEST_F(CallbackPoolTest, TheThreadOfTheLoopRunsAFewTasksItself) {
-  int errands = 0;
+  int inline_tasks = 0;
   EXPECT_TRUE(eventually([&] {
     Gate done;
     std::thread::id of_loop;
@@ -530,8 +530,8 @@ TEST_F(CallbackPoolTest, TheThreadOfTheLoopRunsAFewTasksItself) {
     });
     EXPECT_TRUE(done.wait());
     // The idle thread, when it looks after the loop, takes a task that waits.
-    if (of_task == of_loop) ++errands;
-    return errands == 5;
+    if (of_task == of_loop) ++inline_tasks;
+    return inline_tasks == 5;
   }));
 }
 
@@ -596,7 +596,7 @@ TEST_F(CallbackPoolTest, ALoopMayRefuseToBeLeft) {
     };
     own.post([&] {
       of_loop = std::this_thread::get_id();
-      if (pool_of_own.schedule(task, false, true) == CallbackPool::Place::errand) own.pause();
+      if (pool_of_own.schedule(task, false, true) == CallbackPool::Place::inline_task) own.pause();
     });
     EXPECT_TRUE(done.wait());
     EXPECT_NE(of_task, of_loop);
@@ -632,7 +632,7 @@ TEST_F(CallbackPoolTest, WithoutAnIdleThreadTheLoopIsNotLeft) {
   std::atomic<int> ran{0};
   post([&] { ++ran; });
   pool.relieve();
-  ASSERT_TRUE(pool.relieve());  // Now nobody has the baton.
+  ASSERT_TRUE(pool.relieve());  // Now nobody has the turn.
   Gate& job = gate();
   loop.post([&] { post_from_loop([&] { ++ran; }); });
   loop.post([&] { job.open(); });

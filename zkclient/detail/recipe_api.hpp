@@ -3,14 +3,14 @@
 // The floor that recipes stand on. They include this, the public headers, and nothing else of the client. Everything here
 // lives on the loop thread unless it says otherwise.
 //
-//   From a call to its coroutine   wait_for_work(), start_work(): a blocking call, or one with a handler, becomes a coroutine
-//                                  on the loop, with its deadline, its stop tokens and its share of the client's limits.
+//   From a call to its coroutine   CallForm: a blocking call, or one with a handler, becomes a coroutine on the loop, with its
+//                                  deadline, its stop tokens and its share of the client's limits.
 //   Coroutines                     Awaitable<T>; spawn() starts one that nobody awaits; Signal and CancelScope wake them.
 //   Requests                       make_request(); ClientCore::launch() sends at once and is awaited later, perform() does
 //                                  both, launch_watching() arms a watch. Call: deadline, cancellation, the session it is
 //                                  bound to. Reply: what came back; `in_doubt` is a write whose reply was lost.
 //   Writes that resolve doubt      ClientCore::create_marked(), ensure(), set_resolving(); remove_until_gone() and
-//                                  janitor_remove() delete for as long as the session lives.
+//                                  delete_in_background() delete for as long as the session lives.
 //   Sessions                       SessionState: its identity, its state, whom to tell; LeaseKeeper: heartbeats and the lease
 //                                  clock, on which every grant rests.
 

@@ -50,7 +50,7 @@ TEST(CandidateItems, SpreadsWhenBeatenAndComesBack) {
   CandidateItems backlog;
   backlog.replace(many(1000), {});
   for (int i = 0; i < 20; ++i)
-    backlog.beaten();
+    backlog.lost_race();
   EXPECT_EQ(backlog.next(widest - 1)->sequence, widest - 1);
   EXPECT_EQ(backlog.next(widest)->sequence, 0) << "never further than the widest spread";
   for (int i = 0; i < 60; ++i)
@@ -63,7 +63,7 @@ TEST(CandidateItems, SpreadsFurtherInALongList) {
   CandidateItems backlog;
   backlog.replace(many(32'000), {});
   for (int i = 0; i < 20; ++i)
-    backlog.beaten();
+    backlog.lost_race();
   EXPECT_EQ(backlog.next(1999)->sequence, 1999);
   backlog.replace(many(100), {});
   EXPECT_EQ(backlog.reach(), 100u);
@@ -73,11 +73,11 @@ TEST(CandidateItems, OneThatIsBeatenOftenTriesFewerAtATime) {
   CandidateItems backlog;
   EXPECT_EQ(backlog.at_once(1000), 1000u);
   for (int i = 0; i < 1000; ++i)
-    i % 4 == 0 ? backlog.won() : backlog.beaten();
+    i % 4 == 0 ? backlog.won() : backlog.lost_race();
   EXPECT_GT(backlog.at_once(1000), 30u);
   EXPECT_LT(backlog.at_once(1000), 100u);
   for (int i = 0; i < 1000; ++i)
-    backlog.beaten();
+    backlog.lost_race();
   EXPECT_EQ(backlog.at_once(1000), 1u) << "it never stops";
   EXPECT_EQ(backlog.at_once(0), 1u);
   for (int i = 0; i < 400; ++i)
@@ -89,10 +89,10 @@ TEST(CandidateItems, OneThatIsBeatenWantsNewerLists) {
   CandidateItems backlog;
   EXPECT_EQ(backlog.takes_until_old(10), 256u);
   EXPECT_EQ(backlog.takes_until_old(8000), 1000u);
-  backlog.beaten();
+  backlog.lost_race();
   EXPECT_EQ(backlog.takes_until_old(8000), 125u) << "to read such a list costs something";
   for (int i = 0; i < 20; ++i)
-    backlog.beaten();
+    backlog.lost_race();
   EXPECT_EQ(backlog.takes_until_old(8000), 128u);
   EXPECT_EQ(backlog.takes_until_old(10), 32u);
 }
@@ -100,7 +100,7 @@ TEST(CandidateItems, OneThatIsBeatenWantsNewerLists) {
 TEST(CandidateItems, CalmAgainItTakesAllInOrder) {
   CandidateItems backlog;
   for (int i = 0; i < 100; ++i)
-    backlog.beaten();
+    backlog.lost_race();
   backlog.replace(many(1000), {});
   backlog.calm();
   EXPECT_EQ(backlog.next(12345)->sequence, 0);
@@ -114,7 +114,7 @@ TEST(CandidateItems, SpreadsEvenlyOverItsPriority) {
     CandidateItems backlog;
     backlog.replace(keys({{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 4}, {1, 5}, {2, 6}, {2, 7}}), {});
     for (int i = 0; i < 20; ++i)
-      backlog.beaten();
+      backlog.lost_race();
     EXPECT_EQ(backlog.reach(), 4u);
     ++chosen[backlog.next(random)->sequence];
   }
@@ -127,7 +127,7 @@ TEST(CandidateItems, NeverPassesOverAPriority) {
     CandidateItems backlog;
     backlog.replace(keys({{-1, 5}, {0, 1}, {0, 2}, {0, 3}, {7, 0}, {7, 1}}), {});
     for (int i = 0; i < 10; ++i)
-      backlog.beaten();
+      backlog.lost_race();
     std::int32_t last = -1;
     while (const auto key = backlog.next(static_cast<std::uint32_t>(random()))) {
       EXPECT_GE(key->priority, last);

@@ -14,9 +14,9 @@ namespace zkclient::detail {
 namespace {
 
 constexpr auto helper_idle_time = std::chrono::seconds(1);
-constexpr std::size_t errand_size = 4;                        // Tasks; with more of them two threads are faster.
-constexpr auto errand_time = std::chrono::microseconds(200);  // After that the rest is for another thread,
-constexpr int errands_off_after_a_long_one = 64;              // and so are as many tasks to come.
+constexpr std::size_t inline_size = 4;                        // Tasks; with more of them two threads are faster.
+constexpr auto inline_time = std::chrono::microseconds(200);  // After that the rest is for another thread,
+constexpr int inline_off_after_a_long_one = 64;               // and so are as many tasks to come.
 
 // The groups whose tasks this thread is running, innermost last.
 thread_local std::vector<const CallbackGroup*> running_groups;
@@ -40,10 +40,10 @@ struct CallbackPool::Shared {
   int max_threads = 1;             // Without that of the loop.
   std::chrono::milliseconds loop_patience{};
   int idle = 0;
-  int starting = 0;         // Will be idle in a moment.
-  std::uint64_t baton = 0;  // Counts how often it was taken; a holder whose number is outdated lost it.
-  bool baton_taken = false;
-  std::uint64_t baton_at_relief = 0;
+  int starting = 0;        // Will be idle in a moment.
+  std::uint64_t turn = 0;  // Counts how often it was taken; a holder whose number is outdated lost it.
+  bool turn_taken = false;
+  std::uint64_t turn_at_relief = 0;
   bool backlog = false;
   bool stopping = false;
   RunLoop run_loop;
@@ -51,24 +51,24 @@ struct CallbackPool::Shared {
 
   LoopState loop = LoopState::free;
   std::condition_variable loop_ended;
-  bool finishing = false;     // No more errands.
-  std::uint64_t errands = 0;  // Counts them.
-  std::uint64_t seen = 0;     // The last one that an idle thread began to watch.
-  bool watched = false;       // By an idle thread.
-  int errands_off = 0;        // So many tasks of the loop go to other threads: an errand took long.
+  bool finishing = false;          // No more inline tasks.
+  std::uint64_t inline_tasks = 0;  // Counts them.
+  std::uint64_t seen = 0;          // The last one that an idle thread began to watch.
+  bool watched = false;            // By an idle thread.
+  int inline_off = 0;              // So many tasks of the loop go to other threads: an inline task took long.
 
   // Whether it is to be reported.
   bool begin_backlog() {
     if (backlog || stopping) return false;
-    baton_at_relief = baton;
+    turn_at_relief = turn;
     return backlog = true;
   }
   int ready() const { return idle + starting; }
   bool lacks_threads() const { return ready() < static_cast<int>(urgent.size()); }
-  bool may_start() const { return !urgent.empty() || (!tasks.empty() && !baton_taken); }
+  bool may_start() const { return !urgent.empty() || (!tasks.empty() && !turn_taken); }
   // The loop is left only while somebody is there to take it over.
-  bool may_run_errand() const {
-    return !finishing && errands_off == 0 && !tasks.empty() && !baton_taken && tasks.size() <= errand_size &&
+  bool may_run_inline() const {
+    return !finishing && inline_off == 0 && !tasks.empty() && !turn_taken && tasks.size() <= inline_size &&
            ready() > static_cast<int>(urgent.size());
   }
 };
@@ -89,20 +89,20 @@ class CallbackPool::Worker {
   Duty next_duty();
   Duty wait_for_duty();
   void run_loop();
-  void run_errand();
+  void run_inline_tasks();
   void run_task(bool urgent);
   void pass_on();
   void report_backlog();
   void leave();
 
-  static thread_local Shared* on_errand_;
+  static thread_local Shared* inline_on_;
 
   const std::shared_ptr<Shared> shared_;
   Shared& s_;
   std::unique_lock<std::mutex> lock_{s_.mutex};
 };
 
-thread_local CallbackPool::Shared* CallbackPool::Worker::on_errand_ = nullptr;
+thread_local CallbackPool::Shared* CallbackPool::Worker::inline_on_ = nullptr;
 
 CallbackPool::CallbackPool(int max_threads, RunLoop run_loop, std::function<void()> on_backlog,
                            std::chrono::milliseconds loop_patience)
@@ -129,12 +129,12 @@ CallbackPool::Place CallbackPool::schedule(Task& task, bool urgent, bool from_lo
     if (shared_->stopping) return Place::stopped;
     (urgent ? shared_->urgent : shared_->tasks).push_back(std::move(task));
     if (from_loop && !urgent) {
-      if (shared_->may_run_errand()) return Place::errand;
-      if (shared_->errands_off > 0) --shared_->errands_off;
+      if (shared_->may_run_inline()) return Place::inline_task;
+      if (shared_->inline_off > 0) --shared_->inline_off;
     }
     // Urgent ones have to wait only if there is no thread to be had.
     const bool waits = urgent ? shared_->lacks_threads() && !Worker::add_thread(shared_)
-                              : shared_->baton_taken || shared_->ready() == 0;
+                              : shared_->turn_taken || shared_->ready() == 0;
     report = waits && shared_->begin_backlog();
   }
   shared_->work.notify_one();
@@ -149,16 +149,16 @@ bool CallbackPool::relieve() {
   shared_->backlog = (urgent || ordinary) && !shared_->stopping;
   if (!shared_->backlog) return false;
   if (urgent) Worker::add_thread(shared_);
-  if (ordinary && shared_->baton_taken && shared_->baton == shared_->baton_at_relief) {
-    shared_->baton_taken = false;
-    ++shared_->baton;
+  if (ordinary && shared_->turn_taken && shared_->turn == shared_->turn_at_relief) {
+    shared_->turn_taken = false;
+    ++shared_->turn;
   }
-  if (ordinary && !shared_->baton_taken) {
+  if (ordinary && !shared_->turn_taken) {
     const bool full = static_cast<int>(shared_->threads.size()) > shared_->max_threads;
     if (shared_->ready() == 0 && !full) Worker::add_thread(shared_);
     shared_->work.notify_one();
   }
-  shared_->baton_at_relief = shared_->baton;
+  shared_->turn_at_relief = shared_->turn;
   return true;
 }
 
@@ -240,18 +240,18 @@ CallbackPool::Worker::Duty CallbackPool::Worker::wait_for_duty() {
       return s_.loop == LoopState::left && s_.idle == 1 ? Duty::loop : Duty::task;
     }
     if (s_.stopping) return Duty::none;
-    const auto unwatched = [this] { return s_.errands != s_.seen && !s_.watched; };
+    const auto unwatched = [this] { return s_.inline_tasks != s_.seen && !s_.watched; };
     if (unwatched()) {
       s_.watched = true;
-      s_.seen = s_.errands;
+      s_.seen = s_.inline_tasks;
       const bool wanted = s_.work.wait_for(lock_, s_.loop_patience, called);
       s_.watched = false;
       if (wanted) {
         --s_.seen;  // Somebody else is to watch.
         s_.work.notify_one();
-      } else if (s_.loop == LoopState::left && s_.errands == s_.seen) {
+      } else if (s_.loop == LoopState::left && s_.inline_tasks == s_.seen) {
         s_.loop = LoopState::free;
-        s_.errands_off = errands_off_after_a_long_one;
+        s_.inline_off = inline_off_after_a_long_one;
       }
       continue;
     }
@@ -276,34 +276,34 @@ void CallbackPool::Worker::run_loop() {
       s_.loop_ended.notify_all();
       return;
     }
-    if (pause == LoopPause::pass_on || !s_.may_run_errand()) {
+    if (pause == LoopPause::pass_on || !s_.may_run_inline()) {
       pass_on();
       continue;
     }
-    run_errand();
+    run_inline_tasks();
     if (s_.loop == LoopState::run || s_.loop == LoopState::ended) return;  // Another thread took over.
     s_.loop = LoopState::run;
   }
 }
 
-void CallbackPool::Worker::run_errand() {
+void CallbackPool::Worker::run_inline_tasks() {
   s_.loop = LoopState::left;
-  ++s_.errands;
+  ++s_.inline_tasks;
   if (!s_.watched) s_.work.notify_one();
-  on_errand_ = &s_;
+  inline_on_ = &s_;
   const auto begin = std::chrono::steady_clock::now();
-  const auto late = [begin] { return std::chrono::steady_clock::now() - begin > errand_time; };
+  const auto late = [begin] { return std::chrono::steady_clock::now() - begin > inline_time; };
   do {
     run_task(false);
-    if (late()) s_.errands_off = errands_off_after_a_long_one;
-  } while (s_.may_run_errand());
-  on_errand_ = nullptr;
+    if (late()) s_.inline_off = inline_off_after_a_long_one;
+  } while (s_.may_run_inline());
+  inline_on_ = nullptr;
   pass_on();
 }
 
 // Tasks that the loop's thread left to the others.
 void CallbackPool::Worker::pass_on() {
-  if (s_.tasks.empty() || s_.baton_taken) return;
+  if (s_.tasks.empty() || s_.turn_taken) return;
   s_.work.notify_one();
   if (s_.ready() == 0) report_backlog();
 }
@@ -319,8 +319,8 @@ void CallbackPool::Worker::run_task(bool urgent) {
   std::deque<Task>& from = urgent ? s_.urgent : s_.tasks;
   Task task = std::move(from.front());
   from.pop_front();
-  const std::uint64_t mine = urgent ? 0 : ++s_.baton;
-  if (!urgent) s_.baton_taken = true;
+  const std::uint64_t mine = urgent ? 0 : ++s_.turn;
+  if (!urgent) s_.turn_taken = true;
   // Those that came before this one was started have reported nothing: a thread was there for them.
   const bool report = !s_.tasks.empty() && (!urgent || s_.ready() == 0) && s_.begin_backlog();
   lock_.unlock();
@@ -328,8 +328,8 @@ void CallbackPool::Worker::run_task(bool urgent) {
   task();
   task = nullptr;  // What the task owns goes before the next one starts.
   lock_.lock();
-  if (!urgent && s_.baton == mine) {
-    s_.baton_taken = false;
+  if (!urgent && s_.turn == mine) {
+    s_.turn_taken = false;
   } else if (s_.may_start()) {
     s_.work.notify_one();
   }
@@ -345,7 +345,7 @@ void CallbackPool::Worker::leave() {
 }
 
 void CallbackPool::Worker::set_loop_free() {
-  Shared* const away = on_errand_;
+  Shared* const away = inline_on_;
   if (away == nullptr) return;
   const std::lock_guard lock(away->mutex);
   if (away->loop != LoopState::left) return;

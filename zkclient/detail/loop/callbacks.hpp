@@ -17,19 +17,19 @@
 
 namespace zkclient::detail {
 
-/// Why the event loop returned: it ended, or a task waits that was left to its thread, which may run it (`errand`) or
+/// Why the event loop returned: it ended, or a task waits that was left to its thread, which may run it (`inline_task`) or
 /// has to go back to the loop (`pass_on`).
-enum class LoopPause { errand, pass_on, end };
+enum class LoopPause { inline_task, pass_on, end };
 
 /// The threads of a runtime: one runs the event loop, the others run user code. Normally there are two.
 ///
-/// Tasks start in the order in which they came, one at a time: a thread needs the baton to start one. A task that keeps
-/// the baton for longer than a few milliseconds while others wait (it sleeps, or makes a blocking call) loses it to
+/// Tasks start in the order in which they came, one at a time: a thread needs the turn to start one. A task that keeps
+/// the turn for longer than a few milliseconds while others wait (it sleeps, or makes a blocking call) loses it to
 /// another thread, so that it delays only itself.
 ///
 /// The thread of the event loop runs the tasks that an event brought itself when they are few and another thread is
-/// idle, which saves two changes of threads per event: it leaves the loop for them, for an errand. The idle thread looks
-/// every `loop_patience` whether an errand takes too long, and takes the loop over if it does. So does it at once when the
+/// idle, which saves two changes of threads per event: it leaves the loop and runs them inline. The idle thread looks
+/// every `loop_patience` whether an inline task takes too long, and takes the loop over if it does. So does it at once when the
 /// task says that it is going to wait (`about_to_wait`). No task ever runs on the thread that has the loop at that time.
 ///
 /// `on_backlog` is called, never under the lock, when a task has to wait; its owner then calls `relieve` every few
@@ -41,14 +41,14 @@ class ZKRECIPES_INTERNAL_API CallbackPool {
 
   /// `max_threads`: besides that of the loop; 0 if no task will ever be scheduled. Throws Error (system_error) when not
   /// even the first two are to be had. Later on tasks wait for those that exist, and for a better time.
-  /// `loop_patience`: with a thread that is on an errand.
+  /// `loop_patience`: with a thread that runs a task inline.
   CallbackPool(int max_threads, RunLoop run_loop, std::function<void()> on_backlog,
                std::chrono::milliseconds loop_patience = std::chrono::milliseconds(1));
   ~CallbackPool();
 
-  enum class Place { stopped, pool, errand };
-  /// Runs `task` on a pool thread. Urgent tasks need no baton, only a thread. `stopped`, and `task` is left alone, when
-  /// the pool was stopped. `errand`: the caller, which is the event loop, is to leave its loop as soon as it can.
+  enum class Place { stopped, pool, inline_task };
+  /// Runs `task` on a pool thread. Urgent tasks need no turn, only a thread. `stopped`, and `task` is left alone, when
+  /// the pool was stopped. `inline_task`: the caller, which is the event loop, is to leave its loop as soon as it can.
   Place schedule(Task& task, bool urgent, bool from_loop);
   bool relieve();
   /// The calling thread is going to wait for something that the event loop or another task does.

@@ -53,11 +53,12 @@ ZKRECIPES_INTERNAL_API Error with_trouble(const ClientCore& core, Error error);
 
 /// Runs `work` on the loop, with the caller's deadline and stop token; `done` gets its result once, on the loop. An Error
 /// that `work` throws is its result; any other exception leaves open how far it came.
-/// `payload`: the bytes of data that it carries; only such work is refused when the client is overloaded.
+/// `payload`: the bytes of data that it carries; only such work is refused when the client is overloaded. `endless`: it
+/// has no deadline but the caller's.
 template <typename T>
 void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work,
               UniqueFunction<void(Result<T>)> done, const char* operation, const std::string& path,
-              std::size_t payload = 0) {
+              std::size_t payload = 0, bool endless = false) {
   struct Job {
     Job(const std::shared_ptr<ClientCore>& owner, std::size_t bytes, const char* name, const std::string& where)
         : core(owner), admission(owner, bytes), operation(name), path(where) {}
@@ -78,7 +79,8 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
     job->done(Error(Errc::overloaded, operation, path, "too many requests are waiting"));
     return;
   }
-  const auto deadline = options.deadline.value_or(core->default_deadline());
+  std::optional<Op::TimePoint> deadline;
+  if (options.deadline.has_value() || !endless) deadline = options.deadline.value_or(core->default_deadline());
   job->caller = options.stop;
   const bool accepted = core->loop()->post([job, deadline] {
     Call call;
@@ -117,24 +119,67 @@ void run_work(const std::shared_ptr<ClientCore>& core, const CallOptions& option
 /// The blocking form.
 template <typename T>
 Result<T> wait_for_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work,
-                        const char* operation, const std::string& path, std::size_t payload = 0) {
+                        const char* operation, const std::string& path, std::size_t payload = 0, bool endless = false) {
   Slot<Result<T>> slot;
   auto done = [&slot](Result<T> result) { slot.fill(std::move(result)); };
-  run_work<T>(core, options, std::move(work), std::move(done), operation, path, payload);
+  run_work<T>(core, options, std::move(work), std::move(done), operation, path, payload, endless);
   return slot.take();
 }
 
 /// The asynchronous form: `handler` runs on the callback executor.
 template <typename T>
 void start_work(const std::shared_ptr<ClientCore>& core, const CallOptions& options, Work<T> work, Handler<T> handler,
-                const char* operation, const std::string& path, std::size_t payload = 0) {
+                const char* operation, const std::string& path, std::size_t payload = 0, bool endless = false) {
   require_handler(handler, operation, path);
   auto done = [core, handler = std::move(handler)](Result<T> result) mutable {
     core->callbacks()->post([held = Admission(core, 0), handler = std::move(handler),
                              result = std::move(result)]() mutable { handler(std::move(result)); });
   };
-  run_work<T>(core, options, std::move(work), std::move(done), operation, path, payload);
+  run_work<T>(core, options, std::move(work), std::move(done), operation, path, payload, endless);
 }
+
+/// One operation of a recipe, from a user's call to its coroutine. The recipe names the operation, its path and the
+/// coroutine; only this knows how a blocking call, or one with a handler, gets onto the loop and back.
+class CallForm {
+ public:
+  CallForm(std::shared_ptr<ClientCore> client, const char* operation, std::string path)
+      : client_(std::move(client)), operation_(operation), path_(std::move(path)) {}
+
+  /// Of a call that waits for others: the client's default deadline is meant for single operations.
+  CallForm& endless(bool on = true) {
+    endless_ = on;
+    return *this;
+  }
+
+  /// Blocks until `work`, a coroutine that gets its limits, has a result; throws its error.
+  template <typename Coroutine>
+  auto wait(const CallOptions& call, Coroutine work) const {
+    return std::move(result(call, std::move(work))).value();
+  }
+  template <typename Coroutine>
+  auto result(const CallOptions& call, Coroutine work) const {
+    using T = ValueOf<Coroutine>;
+    return wait_for_work<T>(client_, call, Work<T>(std::move(work)), operation_, path_, 0, endless_);
+  }
+  /// Returns at once; `handler` gets the result on the callback executor.
+  template <typename Coroutine, typename Function>
+  void start(const CallOptions& call, Coroutine work, Function handler) const {
+    using T = ValueOf<Coroutine>;
+    start_work<T>(client_, call, Work<T>(std::move(work)), Handler<T>(std::move(handler)), operation_, path_, 0,
+                  endless_);
+  }
+
+ private:
+  template <typename T>
+  static T value_of(const Awaitable<Result<T>>&);
+  template <typename Coroutine>
+  using ValueOf = decltype(value_of(std::declval<Coroutine&>()(std::declval<Call>())));
+
+  std::shared_ptr<ClientCore> client_;
+  const char* operation_;
+  std::string path_;
+  bool endless_ = false;
+};
 
 /// The error of a failed reply, with the path as the user knows it.
 inline Error to_error(const Reply& reply, std::string_view operation, std::string_view path) {

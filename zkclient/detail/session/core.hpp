@@ -146,9 +146,9 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
   /// The same for a name that others may use again: a node that somebody makes in its place stays.
   Awaitable<void> remove_this_one(std::string path, std::shared_ptr<SessionState> session);
   /// Guaranteed deletes, in the background, on `session` only (any session, if null).
-  void janitor_remove(std::string path, std::shared_ptr<SessionState> session);
+  void delete_in_background(std::string path, std::shared_ptr<SessionState> session);
   /// The same for the child of `parent` whose name starts with `marker`, if there is one.
-  void janitor_remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
+  void delete_marked_in_background(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
   /// Gives the current session up: it is lost from now on, and a new one is opened. `why` is for the log.
   void lose_session(const char* why);
   /// Replaces the list of servers; the session moves to the new ones. Waits until it is connected to one of them.
@@ -241,7 +241,7 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
   std::shared_ptr<Credential> remember(Credential credential);
   void forget(const std::shared_ptr<Credential>& credential);
 
-  Awaitable<void> janitor_pause(std::chrono::milliseconds& pause);
+  Awaitable<void> pause_before_delete(std::chrono::milliseconds& pause);
   Awaitable<bool> remains(const std::string& path, const Reply& reply, std::chrono::milliseconds& pause);
   Awaitable<void> remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session);
 

@@ -10,8 +10,8 @@
 namespace zkclient::detail {
 namespace {
 
-constexpr auto first_janitor_pause = std::chrono::milliseconds(50);
-constexpr auto last_janitor_pause = std::chrono::milliseconds(10'000);
+constexpr auto first_delete_pause = std::chrono::milliseconds(50);
+constexpr auto last_delete_pause = std::chrono::milliseconds(10'000);
 
 }  // namespace
 
@@ -161,16 +161,17 @@ Awaitable<Reply> ClientCore::set_resolving(Request request, Stat expected, Call 
   }
 }
 
-void ClientCore::janitor_remove(std::string path, std::shared_ptr<SessionState> session) {
+void ClientCore::delete_in_background(std::string path, std::shared_ptr<SessionState> session) {
   spawn(remove_until_gone(std::move(path), std::move(session)));
 }
 
-void ClientCore::janitor_remove_marked(std::string parent, std::string marker, std::shared_ptr<SessionState> session) {
+void ClientCore::delete_marked_in_background(std::string parent, std::string marker,
+                                             std::shared_ptr<SessionState> session) {
   spawn(remove_marked(std::move(parent), std::move(marker), std::move(session)));
 }
 
 // Ends early when the session does.
-Awaitable<void> ClientCore::janitor_pause(std::chrono::milliseconds& pause) {
+Awaitable<void> ClientCore::pause_before_delete(std::chrono::milliseconds& pause) {
   Signal timer(events());
   const auto now = current();
   const auto observer = now->observe([&timer, raw = now.get()] {
@@ -179,12 +180,12 @@ Awaitable<void> ClientCore::janitor_pause(std::chrono::milliseconds& pause) {
   if (now->over()) timer.set();  // That will not be told again.
   co_await timer.wait(std::chrono::steady_clock::now() + pause);
   now->forget(observer);
-  pause = std::min(pause * 2, last_janitor_pause);
+  pause = std::min(pause * 2, last_delete_pause);
 }
 
 Awaitable<void> ClientCore::remove_until_gone(std::string path, std::shared_ptr<SessionState> session) {
   const auto self = shared_from_this();
-  auto pause = first_janitor_pause;
+  auto pause = first_delete_pause;
   for (;;) {
     Call call;
     call.bound = session;
@@ -196,7 +197,7 @@ Awaitable<void> ClientCore::remove_until_gone(std::string path, std::shared_ptr<
 
 Awaitable<void> ClientCore::remove_this_one(std::string path, std::shared_ptr<SessionState> session) {
   const auto self = shared_from_this();
-  auto pause = first_janitor_pause;
+  auto pause = first_delete_pause;
   std::optional<std::int64_t> meant;
   for (;;) {
     Call call;
@@ -222,14 +223,14 @@ Awaitable<bool> ClientCore::remains(const std::string& path, const Reply& reply,
   if (reply.ok() || reply.failed(Errc::no_node) || over) co_return false;
   // The server refuses it for now (children, access rights): that may change.
   if (log_enabled(LogLevel::warning)) log(LogLevel::warning, "a node that has to go is still there: " + path);
-  co_await janitor_pause(pause);
+  co_await pause_before_delete(pause);
   co_return true;
 }
 
 Awaitable<void> ClientCore::remove_marked(std::string parent, std::string marker,
                                           std::shared_ptr<SessionState> session) {
   const auto self = shared_from_this();
-  auto pause = first_janitor_pause;
+  auto pause = first_delete_pause;
   for (;;) {
     Call call;
     call.bound = session;
@@ -239,7 +240,7 @@ Awaitable<void> ClientCore::remove_marked(std::string parent, std::string marker
     Reply list = co_await listed.get();
     if (list.failed(Errc::no_node) || list.failed(Errc::session_lost) || list.failed(Errc::closed)) co_return;
     if (!list.ok() || !sync.ok()) {
-      co_await janitor_pause(pause);
+      co_await pause_before_delete(pause);
       continue;
     }
     for (const std::string& name : list.names) {

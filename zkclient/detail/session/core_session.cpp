@@ -9,7 +9,7 @@
 namespace zkclient::detail {
 namespace {
 
-constexpr auto goodbye_patience = std::chrono::milliseconds(1000);
+constexpr auto close_patience = std::chrono::milliseconds(1000);
 constexpr auto login_pause = std::chrono::milliseconds(1000);  // After one that was refused.
 
 }  // namespace
@@ -232,8 +232,7 @@ void ClientCore::end_session(ConnectionState state, std::string reason) {
     return;
   }
   // The goodbye gives the session's nodes away: not before its holders were told, unless one of them blocks.
-  connection->silence.set_after(goodbye_patience,
-                                [self = shared_from_this(), connection] { self->retire(connection); });
+  connection->silence.set_after(close_patience, [self = shared_from_this(), connection] { self->retire(connection); });
 }
 
 // Says goodbye to the server if it listens, so that the session's nodes vanish now and not at its timeout.
@@ -247,7 +246,7 @@ void ClientCore::retire(const std::shared_ptr<Connection>& connection) {
   if (connection->handle == nullptr) {
     done();
   } else {
-    connection->handle->close(goodbye_patience, done);
+    connection->handle->close(close_patience, done);
   }
 }
 

@@ -74,7 +74,7 @@ LoopPause Loop::run() {
   const bool ended = events_.run();
   current_loop = nullptr;
   if (ended) return LoopPause::end;
-  return stays_on_thread_ ? LoopPause::pass_on : LoopPause::errand;
+  return stays_on_thread_ ? LoopPause::pass_on : LoopPause::inline_task;
 }
 
 Loop::~Loop() { stop(); }
@@ -108,7 +108,7 @@ void Loop::log(LogLevel level, std::string message) {
 void Loop::schedule(Task task, bool urgent) {
   if (!user_executor_) {
     const auto place = pool_->schedule(task, urgent, on_loop() && !stays_on_thread_);
-    if (place == CallbackPool::Place::errand) {
+    if (place == CallbackPool::Place::inline_task) {
       events_.interrupt();
     }
     // With the threads gone (the runtime was stopped) the caller's own thread has to do.
