@@ -29,8 +29,9 @@ inline long since(zkclient::BootClock::time_point begin, zkclient::BootClock::ti
 /// A lease, and when its holder was told that it is over.
 class Holder {
  public:
-  explicit Holder(zkrecipes::Lease lease)
+  explicit Holder(zkrecipes::Lease lease, std::string session_node = {})
       : lease_(std::move(lease)),
+        session_node_(std::move(session_node)),
         session_(*lease_.session()),
         told_(lease_.lost(), [this] { lost_at_ = zkclient::BootClock::now(); }) {}
   Holder(const Holder&) = delete;
@@ -45,9 +46,13 @@ class Holder {
   }
   /// As told by the session itself: the lease says nothing any more once it is lost.
   zkclient::BootClock::time_point valid_until() const { return session_.valid_until(); }
+  /// Goes only with the session. The lease's own node may go before: if the session outlives a lease that is lost, the
+  /// client removes it, and valid_until() goes on.
+  const std::string& session_node() const { return session_node_; }
 
  private:
   zkrecipes::Lease lease_;
+  std::string session_node_;
   zkclient::Session session_;
   std::atomic<zkclient::BootClock::time_point> lost_at_{zkclient::BootClock::time_point{}};
   std::stop_callback<std::function<void()>> told_;
@@ -143,12 +148,16 @@ class Metronome {
 
 /// The lease on /locks/`number`. Sessions this short may end on a machine that is too busy before anything was broken.
 inline std::unique_ptr<Holder> hold(const zkclient::Client& client, std::size_t number) {
-  zkrecipes::Mutex mutex(client, zkclient::Path("/locks/" + std::to_string(number)));
+  const zkclient::Path path("/locks/" + std::to_string(number));
+  zkrecipes::Mutex mutex(client, path);
   for (;;) {
     try {
-      return std::make_unique<Holder>(mutex.acquire({.deadline = soon()}));
+      zkrecipes::Lease lease = mutex.acquire({.deadline = soon()});
+      std::string session_node =
+          client.create(path / "session-", "", {.mode = zkclient::CreateMode::ephemeral_sequential}).path;
+      if (lease.valid()) return std::make_unique<Holder>(std::move(lease), std::move(session_node));
     } catch (const zkclient::Error& error) {
-      if (error.kind() != zkclient::ErrorKind::session_lost) throw;
+      if (error.kind() != zkclient::ErrorKind::session_lost && error.kind() != zkclient::ErrorKind::in_doubt) throw;
     }
   }
 }

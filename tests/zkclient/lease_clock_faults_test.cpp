@@ -367,6 +367,8 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
       held[i] = hold(clients[i], i);
     nodes.push_back(held[i]->lease().node());
   }
+  for (const auto& holder : held)
+    nodes.push_back(holder->session_node());
   const Observer observer(ensemble.connect_string(other), nodes);
   std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 400)(random)));
 
@@ -383,23 +385,25 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
   std::size_t judged = 0;
   for (std::size_t i = 0; i < holders; ++i) {
     const auto gone = observer.gone(i);
+    const auto session_gone = observer.gone(holders + i);
     const auto told = held[i]->lost_at();
-    if (!gone) continue;
+    if (!gone || !session_gone) continue;
     ++judged;
     // All there is to know, in ms after the strike.
     std::ostringstream account;
     account << fault.name << ", seed " << used << ", holder " << i << ", " << nodes[i] << ": valid until "
             << since(struck, held[i]->valid_until()) << ", told "
             << (told ? std::to_string(since(struck, *told)) : "never") << ", node last seen "
-            << since(struck, observer.last_there(i)) << ", gone " << since(struck, *gone) << ", strike took "
-            << since(struck, strike_done) << ", session 0x" << std::hex << held[i]->session().id() << std::dec
-            << ", worst delay of this process " << metronome.worst_ms();
+            << since(struck, observer.last_there(i)) << ", gone " << since(struck, *gone) << ", session gone "
+            << since(struck, *session_gone) << ", strike took " << since(struck, strike_done) << ", session 0x"
+            << std::hex << held[i]->session().id() << std::dec << ", worst delay of this process "
+            << metronome.worst_ms();
     SCOPED_TRACE(account.str());
     ASSERT_TRUE(told) << "holder " << i << ": its node was gone after " << since(struck, *gone)
                       << " ms and nobody told it; valid until " << since(struck, held[i]->valid_until());
     EXPECT_LT(*told, *gone) << "holder " << i << ": told " << since(*gone, *told) << " ms too late";
-    EXPECT_LT(held[i]->valid_until(), *gone)
-        << "holder " << i << ": claims " << since(*gone, held[i]->valid_until()) << " ms too much";
+    EXPECT_LT(held[i]->valid_until(), *session_gone)
+        << "holder " << i << ": claims " << since(*session_gone, held[i]->valid_until()) << " ms too much";
     EXPECT_EQ(held[i]->lease().state(), LeaseState::lost);
   }
   EXPECT_EQ(judged, holders);
@@ -440,6 +444,8 @@ TEST(EnsembleLease, LeaderKilledNobodyHoldsWhatIsGone) {
     held.push_back(hold(clients[i], i));
     nodes.push_back(held.back()->lease().node());
   }
+  for (const auto& holder : held)
+    nodes.push_back(holder->session_node());
   const Observer observer(ensemble.connect_string(ensemble.followers().front()), nodes);
   ensemble.kill(leader);
   const auto killed = BootClock::now();
@@ -459,7 +465,9 @@ TEST(EnsembleLease, LeaderKilledNobodyHoldsWhatIsGone) {
     const auto told = held[i]->lost_at();
     ASSERT_TRUE(told) << "the node is gone and the lease is held";
     EXPECT_LT(*told, *gone);
-    EXPECT_LT(held[i]->valid_until(), *gone);
+    // Only a session that has ended says how long it lived.
+    const auto session_gone = observer.gone(holders + i);
+    EXPECT_TRUE(!session_gone || held[i]->valid_until() < *session_gone);
   }
   // Those at the leader have no server to go to.
   EXPECT_TRUE(observer.gone(leader) && observer.gone(leader + servers));
@@ -525,6 +533,8 @@ TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
       nodes.push_back(held.back()->lease().node());
       std::this_thread::sleep_for(between(0, 60));  // Part of the experiment, as the others below.
     }
+    for (const auto& holder : held)
+      nodes.push_back(holder->session_node());
     const Observer observer(ensemble.connect_string(3 - leader - follower), nodes);
     std::this_thread::sleep_for(between(0, 400));
     const auto struck = BootClock::now();
@@ -549,15 +559,17 @@ TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
     EXPECT_TRUE(eventually(all_gone, testkit::patience));
     for (std::size_t i = 0; i < holders; ++i) {
       const auto gone = observer.gone(i);
-      if (!gone) continue;
+      const auto session_gone = observer.gone(holders + i);
+      if (!gone || !session_gone) continue;
       ++judged;
       const auto told = held[i]->lost_at();
-      const bool in_time = told && *told < *gone && held[i]->valid_until() < *gone;
+      const bool in_time = told && *told < *gone && held[i]->valid_until() < *session_gone;
       EXPECT_TRUE(in_time) << "seed " << used << ", round " << rounds << ", holder " << i << ", in ms: valid until "
                            << since(struck, held[i]->valid_until()) << ", told "
                            << (told ? std::to_string(since(struck, *told)) : "never") << ", node last seen "
                            << since(struck, observer.last_there(i)) << ", gone " << since(struck, *gone)
-                           << ", worst delay of this process " << metronome.worst_ms();
+                           << ", session gone " << since(struck, *session_gone) << ", worst delay of this process "
+                           << metronome.worst_ms();
     }
     ensemble.heal(follower);
     ++rounds;
