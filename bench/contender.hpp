@@ -39,7 +39,7 @@ class Contender {
   /// Makes as many whole cycles as begin within `duration`. Throws whatever went wrong.
   virtual Sample run(std::chrono::milliseconds duration) = 0;
 
-  /// Called several times per second between the slices, by whoever drives a contender that has no
+  /// Called several times per second between the slices, by the code that drives a contender that has no
   /// thread of its own to keep its session alive.
   virtual void keep_alive() {}
 

@@ -128,7 +128,7 @@ constexpr const char* raw_mt = "raw mt loop";
 constexpr const char* curator = "Curator";
 constexpr const char* kazoo = "kazoo";
 
-/// In which measures somebody takes part.
+/// The measures in which a contender takes part.
 struct Parts {
   bool uncontended = true;
   bool contended = true;
@@ -358,7 +358,7 @@ class Run {
     report_.notes.push_back(fmt::format("{}: {} OVERLAPS", name, outcome.overlaps));
   }
 
-  /// One slice of everybody per round, in turns.
+  /// One slice of each contender per round, in turns.
   template <typename Work>
   void compare(const std::string& what, bool Parts::*part, Work work) {
     for (int round = 0; round < options_.rounds; ++round) {

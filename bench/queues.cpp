@@ -36,7 +36,8 @@ constexpr int outstanding = 32;  // Calls of each consumer at a time, and pushes
 
 enum class Way { blocking_pop, pop, claim };
 
-/// Our producers and consumers, each with a session of its own. For each item taken one is pushed, so the backlog stays.
+/// Our producers and consumers, each with a session of its own. For each item taken one is pushed, so the backlog
+/// stays.
 class Ours final : public bench::Contender {
  public:
   Ours(const std::string& server, const std::string& path, Way way, const bench::RunOptions& options) : way_(way) {

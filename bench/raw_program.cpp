@@ -69,7 +69,7 @@ void require_ok(int code, std::string_view call) {
 
 void require_alone(char* const* children, int count, std::string_view node) {
   if (count != 1 || !node.ends_with(children[0])) {
-    throw std::runtime_error("somebody else is below the parent of " + std::string(node));
+    throw std::runtime_error("another client is below the parent of " + std::string(node));
   }
 }
 

@@ -90,9 +90,9 @@ Options parse(const std::vector<std::string>& arguments) {
 }
 
 /// The fewest requests of one transaction, if everything comes in the best order. Of each participant: read the inbox,
-/// read the transaction, have the decision watched, vote, read the decision, acknowledge; all to all: look at the votes.
-/// Of the coordinator: begin, have the decision watched, learn that the votes are there (all to all: read the decision),
-/// learn that the acknowledgements are there, remove. And one of anybody: decide.
+/// read the transaction, have the decision watched, vote, read the decision, acknowledge; all to all: look at the
+/// votes. Of the coordinator: begin, have the decision watched, learn that the votes are there (all to all: read the
+/// decision), learn that the acknowledgements are there, remove. And one of any process: decide.
 int fewest_requests(CommitVariant variant, int participants) {
   return (variant == CommitVariant::mediated ? 6 : 7) * participants + 6;
 }

@@ -22,7 +22,7 @@ int main(int argc, char** argv) try {
   leadership.proclaim("http://127.0.0.1:8080");  // Fails unless we still lead.
   leadership.ready();
 
-  if (const auto leader = election.leader()) {  // This is what everybody sees.
+  if (const auto leader = election.leader()) {  // All candidates and observers see this.
     std::printf("leader %s is %s at %s\n", leader->id.c_str(), leader->ready ? "ready" : "not ready",
                 leader->value.value_or("?").c_str());
   }
@@ -31,7 +31,7 @@ int main(int argc, char** argv) try {
   std::unique_lock lock(waiting);
   never.wait_for(lock, leadership.lost(), 500ms, [] { return false; });  // Leads until it is lost.
   if (!leadership.valid()) {
-    std::puts("deposed: stop, somebody else may lead");
+    std::puts("deposed: stop, another process may lead");
     return EXIT_FAILURE;
   }
   leadership.release();

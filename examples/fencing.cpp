@@ -17,7 +17,7 @@ namespace {
 class Resource {
  public:
   bool write(zkrecipes::FencingToken token, std::string value) {
-    if (token < highest_) return false;  // Somebody else has been here since.
+    if (token < highest_) return false;  // Another holder has been here since.
     highest_ = token;
     value_ = std::move(value);
     return true;

@@ -19,7 +19,7 @@ int main(int argc, char** argv) try {
   zkrecipes::Mutex mutex(client, "/examples/lock", {.id = "example"});
   auto lease = mutex.try_acquire_for(10s);
   if (!lease) {
-    std::puts("somebody else has had the lock for 10 s");
+    std::puts("another process has had the lock for 10 s");
     return EXIT_FAILURE;
   }
   // Hand this to whatever the lock protects, and let that refuse lower ones.
@@ -32,7 +32,7 @@ int main(int argc, char** argv) try {
     std::unique_lock lock(waiting);
     never.wait_for(lock, lease->lost(), 200ms, [] { return false; });  // The work: ends with the lease.
     if (!lease->valid()) {
-      std::puts("the lock is lost: stop, somebody else may have it");
+      std::puts("the lock is lost: stop, another process may have it");
       return EXIT_FAILURE;
     }
   }

@@ -1,4 +1,4 @@
-// Jobs for whoever comes first: claimed while they are worked on, and gone when they are done.
+// Jobs for the first worker that comes: claimed while they are worked on, and gone when they are done.
 //   queue [host:port]    default: $ZKRECIPES_SERVER, else 127.0.0.1:2181
 
 #include <cstdio>

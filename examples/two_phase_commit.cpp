@@ -23,8 +23,8 @@ using zkrecipes::CommitVote;
 
 namespace {
 
-/// An account: its balance, and the last transaction that changed it. Replaced as a whole, so that a crash leaves either
-/// the old one or the new one. (Of a real one you would keep all ids, or number them.)
+/// An account: its balance, and the last transaction that changed it. Replaced as a whole, so that a crash leaves
+/// either the old one or the new one. (Of a real one you would keep all ids, or number them.)
 class Account {
  public:
   Account(std::filesystem::path file, int balance) : file_(std::move(file)), balance_(balance) { write("opened"); }
@@ -105,7 +105,7 @@ int main(int argc, char** argv) try {
       std::this_thread::yield();
   }
 
-  // Go. Afterwards nobody coordinates the transaction, until somebody recovers it (any process may).
+  // Go. Afterwards no process coordinates the transaction, until one recovers it (any may).
   if (::write(start[1], "!", 1) != 1) return EXIT_FAILURE;
   ::waitpid(doomed, nullptr, 0);
   zkrecipes::CommitCoordinator successor(client, "/examples/bank");

@@ -61,10 +61,12 @@ fi
 
 if ((tidy)); then
   mkdir -p build
-  # clang-tidy reads how each file is compiled from the dev build.
-  cmake --preset dev >build/lint-configure.log 2>&1 ||
+  # clang-tidy reads here how each file is compiled. Without precompiled headers, so that a file has to include what it
+  # uses. And without the flags that only g++ knows.
+  cmake --preset dev -B build/lint -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON -D CMAKE_CXX_FLAGS= \
+    >build/lint-configure.log 2>&1 ||
     { cat build/lint-configure.log >&2; echo "lint: FAILED: configuring" >&2; exit 1; }
-  database=build/dev/compile_commands.json
+  database=build/lint/compile_commands.json
   sources=()
   for file in "${files[@]}"; do
     ((!library)) || [[ $file =~ ^(zkclient|recipes|zktesting|tools)/ ]] || continue
@@ -75,7 +77,7 @@ if ((tidy)); then
   echo "lint: clang-tidy, ${#sources[@]} of them"
   if ((${#sources[@]})) &&
     ! printf '%s\0' "${sources[@]}" |
-      xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/dev --quiet --extra-arg=-Wno-unknown-warning-option 2>&1 |
+      xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/lint --quiet --extra-arg=-Wno-unknown-warning-option 2>&1 |
       { grep -vE '^[0-9]+ warnings? generated|^Suppressed [0-9]+ warn|^Use -header-f' || true; }; then
     echo "lint: FAILED: clang-tidy, see above" >&2
     exit 1

@@ -2,7 +2,7 @@
 # Builds the project and runs its tests. Works alone, from any directory, on a fresh Debian 12.
 #
 #   scripts/test.sh                    preset dev, all tests
-#     --preset NAME                    dev, release, asan, tsan, clang; tls, tls-asan, tls-tsan (build_tls_client.sh)
+#     --preset NAME                    dev, release, asan, tsan, clang, clang-asan; tls, tls-asan, tls-tsan (build_tls_client.sh)
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
@@ -46,7 +46,7 @@ cd "$root"
 step "setup"
 if ((setup)); then
   options=(--tests)
-  [[ $preset != clang ]] || options+=(--clang)
+  [[ $preset != clang* ]] || options+=(--clang)
   [[ $preset != tls* ]] || options+=(--tls)
   scripts/setup.sh "${options[@]}"
 fi
@@ -55,6 +55,9 @@ if [[ $preset == tls* ]]; then
   step "C client"
   scripts/build_tls_client.sh
 fi
+
+# A compiler cache, where there is one, serves all checkouts of the project.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 build=$root/build/$preset
 step "configure: preset $preset"

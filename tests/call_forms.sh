@@ -1,35 +1,69 @@
 #!/usr/bin/env bash
-# Every operation of a recipe that does I/O has a blocking and an asynchronous form. Argument: the project's folder.
+# Every operation of a recipe that does I/O has a blocking and an asynchronous form, in each class that offers it; the latter
+# also for Boost.Asio; and what can be observed can be waited for. Argument: the project's folder.
 set -euo pipefail
 cd "$1"
 
-# What has none, and why.
-#   try_push           push with a deadline of now; async_push
-#   proclaim, ready    write what the object itself remembers; a second one that overtakes the first would be lost
-#   limit, set_limit   operators' tools; Client::async_get and async_set on the node
-#   close              of the selector: it ends the object
-exceptions='try_push proclaim ready limit set_limit close'
+# What has no asynchronous form, and why: close() ends the selector, as its destructor does.
+exceptions=' LeaderSelector.close '
+
+# "class.function" for each public function that takes the limits of a call, and for observe(); "-.function" outside of
+# classes.
+functions() {
+  sed 's@//.*@@; /^#/d; s/= {}//g' "$1" | tr '\n' ' ' | sed 's/[;{}]/&\n/g' | awk '
+    function class_at(depth) { while (depth > 0 && !(depth in class)) --depth; return depth }
+    {
+      here = class_at(level)
+      while (match($0, /^ *(public|protected|private):/)) {
+        hidden[here] = $0 !~ /^ *public/
+        $0 = substr($0, RLENGTH + 1)
+      }
+      head = $0
+      sub(/\(.*/, "", head)
+      name = head
+      sub(/.*[^A-Za-z0-9_]/, "", name)
+      limited = $0 ~ /const zkclient::CallOptions& call/ || name == "observe"
+      if ($0 ~ /\(/ && name != "" && limited && !hidden[here]) print (here ? class[here] : "-") "." name
+    }
+    /\{$/ {
+      ++level
+      if (head ~ /^ *(class|struct) / && $0 !~ /\(/) {
+        sub(/ *(: .*|\{)$/, "", head)
+        class[level] = head
+        sub(/.* /, "", class[level])
+        hidden[level] = head ~ /^ *class/
+      }
+    }
+    /\}$/ { delete class[level]; delete hidden[level]; --level }' | sort -u
+}
 
 wrong=0
+complain() {
+  echo "$1"
+  wrong=1
+}
+count=0
 for header in include/zkrecipes/*.hpp; do
-  operations=$(sed 's@//.*@@' "$header" | tr '\n' ' ' | tr ';{}' '\n\n\n' |
-    grep -oE '[a-z_]+\([^()]*const zkclient::CallOptions& call *= *$|[a-z_]+\([^;]*const zkclient::CallOptions& call' |
-    grep -oE '^[a-z_]+' | sort -u) || true
-  for operation in $operations; do
-    case $operation in void | async_* | publish | run | start | push_items) continue ;; esac
-    [[ " $exceptions " == *" $operation "* ]] && continue
-    if ! grep -qE "\basync_$operation\(" "$header"; then
-      echo "$header: $operation() has no asynchronous form"
-      wrong=1
-    fi
+  [[ $header == */asio.hpp ]] && continue
+  all=" $(functions "$header" | tr '\n' ' ')"
+  for function in $all; do
+    class=${function%.*} name=${function#*.}
+    count=$((count + 1))
+    case $name in
+      observe)
+        [[ $all == *" $class.wait_for_change "* ]] || complain "$header: $class has observe() and no wait_for_change()"
+        ;;
+      async_*)
+        asio="&$class::$name\b|\b$name\($class&"
+        [[ $class == - ]] && asio="\b$name\("
+        grep -qE "$asio" include/zkrecipes/asio.hpp || complain "include/zkrecipes/asio.hpp: $function() is missing"
+        ;;
+      *)
+        [[ $all == *" $class.async_$name "* || $exceptions == *" $function "* ]] ||
+          complain "$header: $function() has no asynchronous form"
+        ;;
+    esac
   done
 done
-for operation in $(grep -hoE '\basync_[a-z_]+\(' include/zkrecipes/*.hpp | tr -d '(' | sort -u); do
-  # Handlers of a participant cannot be copied into a token's operation.
-  case $operation in async_push_items | async_serve) continue ;; esac
-  if ! grep -qE "\b$operation\b" include/zkrecipes/asio.hpp; then
-    echo "include/zkrecipes/asio.hpp: $operation() is missing"
-    wrong=1
-  fi
-done
+((count > 100)) || complain "only $count functions were found: this script does not understand the headers"
 exit $wrong

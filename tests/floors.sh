@@ -14,7 +14,7 @@ refuse() {
   fi
 }
 
-families=(locks elections barriers queues commit)
+families=(locks elections barriers queues commit views groups)
 for family in "${families[@]}"; do
   [[ -d recipes/$family ]] || { echo "recipes/$family is missing"; exit 1; }
   for other in "${families[@]}"; do
@@ -26,7 +26,32 @@ below='zkclient/detail/([^r]|r[^e]|re[^c])'
 refuse recipes "$below" "Recipes include zkclient/detail/recipe_api.hpp, and nothing else of the client's inside."
 refuse recipes 'zookeeper/|boost/' "Recipes know neither the C client nor Boost."
 refuse zkclient 'recipes/|zkrecipes/' "The client knows no recipe."
-refuse zkclient/detail/loop 'zkclient/detail/(session|connection|watches|lease|servers|requests)/' "The loop knows nothing above it."
-refuse include 'zkclient/detail/(loop|session|connection|watches|lease|servers|requests)/|recipes/' \
-  "What users include is installed, and the insides are not."
+
+# The rooms of the client from the ground up: NAME MAY_INCLUDE...
+rooms=(
+  "loop"
+  "requests loop"
+  "servers loop"
+  "watches loop"
+  "lease loop requests"
+  "connection loop requests servers"
+  "session loop requests servers watches lease connection"
+  "calls loop requests servers watches lease connection session"
+)
+names=("${rooms[@]%% *}")
+for folder in zkclient/detail/*/; do
+  [[ " ${names[*]} " == *" $(basename "$folder") "* ]] || { echo "$folder is not among the rooms above."; wrong=1; }
+done
+for room in "${rooms[@]}"; do
+  read -r name allowed <<<"$room"
+  [[ -d zkclient/detail/$name ]] || { echo "zkclient/detail/$name is missing"; exit 1; }
+  for other in "${names[@]}"; do
+    [[ " $room " == *" $other "* ]] ||
+      refuse "zkclient/detail/$name" "zkclient/detail/$other/" "The room $name includes only: ${allowed:-itself}."
+  done
+  refuse "zkclient/detail/$name" 'zkclient/detail/recipe_api' "This header is for recipes."
+  [[ $name == connection ]] || refuse "zkclient/detail/$name" 'zookeeper/' "Only the room connection knows the C client."
+done
+insides=$(IFS='|' && echo "${names[*]}")
+refuse include "zkclient/detail/($insides)/|recipes/" "What users include is installed, and the insides are not."
 exit $wrong

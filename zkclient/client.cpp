@@ -3,8 +3,8 @@
 
 #include <zkclient/client.hpp>
 
+#include "zkclient/detail/calls/plan.hpp"
 #include "zkclient/detail/process.hpp"
-#include "zkclient/detail/requests/plan.hpp"
 
 namespace zkclient {
 
@@ -17,7 +17,7 @@ using detail::Reply;
 using detail::run;
 using detail::start;
 
-/// What the copies of a Client share.
+/// The state that the copies of a Client share.
 struct Client::Handle {
   std::unique_ptr<Runtime> runtime;  // Only if the client made its own.
   std::shared_ptr<ClientCore> core;

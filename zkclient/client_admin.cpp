@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
-#include "zkclient/detail/requests/plan.hpp"
+#include "zkclient/detail/calls/add_auth.hpp"
+#include "zkclient/detail/calls/plan.hpp"
 
 namespace zkclient {
 
 using detail::Awaitable;
 using detail::Call;
+using detail::CallForm;
 using detail::CorePtr;
 using detail::make_request;
 using detail::OpType;
@@ -50,7 +52,7 @@ Work<void> proving(const CorePtr& core, std::string_view scheme, std::string_vie
   detail::Credential credential{std::string(scheme), std::string(credentials)};
   return [core, credential = std::move(credential)](Call limits) {
     return [](CorePtr owner, detail::Credential proof, Call call) -> Awaitable<Result<void>> {
-      Reply reply = co_await owner->add_auth(std::move(proof), std::move(call));
+      Reply reply = co_await detail::add_auth(owner, std::move(proof), std::move(call));
       if (!reply.ok()) co_return detail::to_error(reply, "add_auth", "");
       co_return Result<void>();
     }(core, credential, std::move(limits));
@@ -110,15 +112,15 @@ void Client::async_set_acl(const Path& path, const AclList& acl, std::int32_t ac
 }
 
 void Client::add_auth(std::string_view scheme, std::string_view credentials, const CallOptions& call) const {
-  detail::wait_for_work(impl(), call, proving(impl(), scheme, credentials), "add_auth", "").value();
+  CallForm(impl(), "add_auth", "").wait(call, proving(impl(), scheme, credentials));
 }
 void Client::add_auth(std::string_view scheme, std::string_view credentials, const CallOptions& call,
                       std::error_code& error) const {
-  take(detail::wait_for_work(impl(), call, proving(impl(), scheme, credentials), "add_auth", ""), error);
+  take(CallForm(impl(), "add_auth", "").result(call, proving(impl(), scheme, credentials)), error);
 }
 void Client::async_add_auth(std::string_view scheme, std::string_view credentials, Handler<void> handler,
                             const CallOptions& call) const {
-  detail::start_work(impl(), call, proving(impl(), scheme, credentials), std::move(handler), "add_auth", "");
+  CallForm(impl(), "add_auth", "").start(call, proving(impl(), scheme, credentials), std::move(handler));
 }
 
 void Client::sync(const Path& path, const CallOptions& call) const {

@@ -2,7 +2,7 @@
 
 #include <zkclient/client.hpp>
 
-#include "zkclient/detail/requests/plan.hpp"
+#include "zkclient/detail/calls/plan.hpp"
 
 namespace zkclient {
 

@@ -1,6 +1,7 @@
 #include <zkclient/client.hpp>
 
-#include "zkclient/detail/requests/calls.hpp"
+#include "zkclient/detail/calls/calls.hpp"
+#include "zkclient/detail/calls/update_servers.hpp"
 
 namespace zkclient {
 namespace {
@@ -13,7 +14,7 @@ using detail::Reply;
 constexpr const char* operation = "update_servers";
 
 Awaitable<Result<void>> update(std::shared_ptr<ClientCore> core, std::vector<detail::Host> hosts, Call call) {
-  Reply reply = co_await core->update_servers(std::move(hosts), std::move(call));
+  Reply reply = co_await detail::update_servers(core, std::move(hosts), std::move(call));
   if (!reply.ok()) co_return detail::to_error(reply, operation, "");
   co_return Result<void>();
 }
@@ -25,11 +26,11 @@ detail::Work<void> work(const std::shared_ptr<ClientCore>& core, std::string_vie
 }  // namespace
 
 void Client::update_servers(std::string_view hosts, const CallOptions& call) const {
-  detail::wait_for_work<void>(impl(), call, work(impl(), hosts), operation, "").value();
+  detail::CallForm(impl(), operation, "").wait(call, work(impl(), hosts));
 }
 
 void Client::async_update_servers(std::string_view hosts, Handler<void> handler, const CallOptions& call) const {
-  detail::start_work<void>(impl(), call, work(impl(), hosts), std::move(handler), operation, "");
+  detail::CallForm(impl(), operation, "").start(call, work(impl(), hosts), std::move(handler));
 }
 
 }  // namespace zkclient

@@ -2,13 +2,16 @@
 
 #include <zkclient/client.hpp>
 
-#include "zkclient/detail/requests/plan.hpp"
+#include "zkclient/detail/calls/deletes.hpp"
+#include "zkclient/detail/calls/operations.hpp"
+#include "zkclient/detail/calls/plan.hpp"
 #include "zkclient/detail/uuid.hpp"
 
 namespace zkclient {
 
 using detail::Awaitable;
 using detail::Call;
+using detail::CallForm;
 using detail::check_version;
 using detail::CorePtr;
 using detail::make_request;
@@ -70,11 +73,11 @@ Awaitable<Result<Created>> create_with_care(CorePtr core, Plan<Created> plan, Cr
       Request request = plan.request;
       request.path = path;
       request.path.insert(slash + 1, marker);
-      reply = co_await core->create_marked(std::move(request), parent, marker, call);
-      if (reply.failed(Errc::in_doubt)) core->delete_marked_in_background(parent, marker, call.bound);
+      reply = co_await detail::create_marked(core, std::move(request), parent, marker, call);
+      if (reply.failed(Errc::in_doubt)) detail::delete_marked_in_background(core, parent, marker, call.bound);
       const bool foreign = is_ephemeral(options.mode) && reply.ok() && reply.stat.ephemeral_owner != call.bound->id();
-      if (foreign) {  // Nobody else can know our unique id, unless the session was replaced under us.
-        core->delete_in_background(reply.path, nullptr);
+      if (foreign) {  // No other client can know our unique id, unless the session was replaced under us.
+        detail::delete_in_background(core, reply.path, nullptr);
         continue;
       }
     } else {
@@ -82,7 +85,7 @@ Awaitable<Result<Created>> create_with_care(CorePtr core, Plan<Created> plan, Cr
       reply = co_await core->perform(std::move(request), call);
     }
     if (options.parents && reply.failed(Errc::no_node) && parent != "/") {
-      Reply above = co_await core->ensure(parent, options.parent_mode, options.parent_acl, call);
+      Reply above = co_await detail::ensure(core, parent, options.parent_mode, options.parent_acl, call);
       if (!above.ok()) co_return detail::to_error(above, "create parents of", plan.path);
       continue;
     }
@@ -91,7 +94,10 @@ Awaitable<Result<Created>> create_with_care(CorePtr core, Plan<Created> plan, Cr
 }
 
 // Of a call that takes several requests.
-std::size_t payload(const Path& path, DataView data) { return path.str().size() + (data ? data->size() : 0); }
+CallForm form(const char* operation, const CorePtr& core, const Path& path, DataView data) {
+  CallForm form(core, operation, path.str());
+  return form.payload(path.str().size() + (data ? data->size() : 0));
+}
 
 Work<Created> careful_create(const CorePtr& core, const Path& path, DataView data, const CreateOptions& options) {
   return [core, plan = plan_create(core, path, data, options), options](Call call) {
@@ -149,21 +155,20 @@ Plan<std::vector<OperationResult>> plan_commit(const CorePtr& core, const Transa
 Result<Created> run_create(const CorePtr& core, const Path& path, DataView data, const CreateOptions& options,
                            const CallOptions& call) {
   if (!options.parents && !options.protection) return run(core, plan_create(core, path, data, options), call);
-  return detail::wait_for_work<Created>(core, call, careful_create(core, path, data, options), "create", path.str(),
-                                        payload(path, data));
+  return form("create", core, path, data).result(call, careful_create(core, path, data, options));
 }
 
-// A set that can be told from everybody else's.
+// A set that can be told from those of other clients.
 Work<Stat> resolving_set(const CorePtr& core, const Path& path, std::string_view data, const Stat& expected) {
   const auto refuse = [&](const char* why) { throw Error(Errc::invalid_argument, "set_resolving", path.str(), why); };
-  if (data.empty()) refuse("empty data cannot be told from anybody else's");
+  if (data.empty()) refuse("empty data cannot be told from other clients' data");
   if (expected.czxid == 0 || expected.version < 0) refuse("`expected` has to be a Stat that was read from the node");
   Request request = make_request(OpType::set, core->full(path));
   request.data = std::string(data);
   request.version = expected.version;
   return [core, request = std::move(request), expected, user_path = path.str()](Call limits) {
     return [](CorePtr owner, Request set, Stat before, std::string name, Call call) -> Awaitable<Result<Stat>> {
-      Reply reply = co_await owner->set_resolving(std::move(set), before, std::move(call));
+      Reply reply = co_await detail::set_resolving(owner, std::move(set), before, std::move(call));
       if (!reply.ok()) co_return detail::to_error(reply, "set_resolving", name);
       co_return reply.stat;
     }(core, request, expected, user_path, std::move(limits));
@@ -184,8 +189,7 @@ void Client::async_create(const Path& path, DataView data, const CreateOptions& 
   if (!options.parents && !options.protection) {
     start(impl(), plan_create(impl(), path, data, options), call, std::move(handler));
   } else {
-    detail::start_work<Created>(impl(), call, careful_create(impl(), path, data, options), std::move(handler), "create",
-                                path.str(), payload(path, data));
+    form("create", impl(), path, data).start(call, careful_create(impl(), path, data, options), std::move(handler));
   }
 }
 
@@ -203,20 +207,17 @@ void Client::async_set(const Path& path, DataView data, std::int32_t version, Ha
 
 Stat Client::set_resolving(const Path& path, std::string_view data, const Stat& expected,
                            const CallOptions& call) const {
-  Work<Stat> work = resolving_set(impl(), path, data, expected);
-  return detail::wait_for_work(impl(), call, std::move(work), "set_resolving", path.str(), payload(path, data)).value();
+  return form("set_resolving", impl(), path, data).wait(call, resolving_set(impl(), path, data, expected));
 }
 Stat Client::set_resolving(const Path& path, std::string_view data, const Stat& expected, const CallOptions& call,
                            std::error_code& error) const {
-  Work<Stat> work = resolving_set(impl(), path, data, expected);
-  return take(detail::wait_for_work(impl(), call, std::move(work), "set_resolving", path.str(), payload(path, data)),
+  return take(form("set_resolving", impl(), path, data).result(call, resolving_set(impl(), path, data, expected)),
               error);
 }
 void Client::async_set_resolving(const Path& path, std::string_view data, const Stat& expected, Handler<Stat> handler,
                                  const CallOptions& call) const {
-  Work<Stat> work = resolving_set(impl(), path, data, expected);
-  detail::start_work(impl(), call, std::move(work), std::move(handler), "set_resolving", path.str(),
-                     payload(path, data));
+  form("set_resolving", impl(), path, data)
+      .start(call, resolving_set(impl(), path, data, expected), std::move(handler));
 }
 
 void Client::remove(const Path& path, std::int32_t version, const CallOptions& call) const {

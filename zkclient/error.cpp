@@ -148,12 +148,15 @@ struct Error::Text {
   std::string operation;
   std::string path;
   std::string detail;
+  std::string node;
   std::string what;
 };
 
-Error::Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail)
+Error::Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail,
+             std::string_view node)
     : std::system_error(make_error_code(code)) {
-  auto text = std::make_shared<Text>(Text{std::string(operation), std::string(path), std::string(detail), {}});
+  auto text = std::make_shared<Text>(
+      Text{std::string(operation), std::string(path), std::string(detail), std::string(node), {}});
   text->what = fmt::format("{}: {}", context(operation, path, detail), this->code().message());
   text_ = std::move(text);
 }
@@ -162,5 +165,6 @@ const char* Error::what() const noexcept { return text_->what.c_str(); }
 const std::string& Error::operation() const noexcept { return text_->operation; }
 const std::string& Error::path() const noexcept { return text_->path; }
 const std::string& Error::detail() const noexcept { return text_->detail; }
+const std::string& Error::node() const noexcept { return text_->node; }
 
 }  // namespace zkclient

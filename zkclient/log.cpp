@@ -1,7 +1,8 @@
 #include <zkclient/log.hpp>
 
+#include <pthread.h>
+
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -21,22 +22,41 @@ std::atomic<LogLevel> current_level{LogLevel::error};
 // A handler, and how many threads are inside it.
 struct Sink {
   LogHandler handler;
-  int running = 0;
+  std::atomic<int> running{0};
 };
 
-// Never destroyed: somebody may have something to say until the very end.
+// Never destroyed: a thread may have something to say until the very end. A fork waits for the lock, under which no
+// code of the user ever runs, so that a child, which may have clients of its own, finds it free.
 struct Sinks {
   std::mutex mutex;
-  std::condition_variable idle;
   std::shared_ptr<Sink> current = std::make_shared<Sink>();
 };
 
+thread_local const Sink* running_sink = nullptr;
+
+Sinks& sinks();
+
+// Of those inside the handler a child has only the thread that forked.
+void begin_in_child() {
+  const Sinks& all = sinks();
+  all.current->running = running_sink == all.current.get() ? 1 : 0;
+}
+
 Sinks& sinks() {
-  static auto* const all = new Sinks;
+  static auto* const all = [] {
+    auto* const made = new Sinks;
+    ::pthread_atfork([] { sinks().mutex.lock(); }, [] { sinks().mutex.unlock(); },
+                     [] {
+                       begin_in_child();
+                       sinks().mutex.unlock();
+                     });
+    return made;
+  }();
   return *all;
 }
 
-thread_local const Sink* running_sink = nullptr;
+// Made while the program is loaded: no fork finds it half made.
+[[maybe_unused]] const Sinks& made_at_once = sinks();
 
 void write_to_standard_error(LogLevel level, std::string_view message) {
   if (level != LogLevel::error) return;
@@ -61,10 +81,14 @@ void set_log_handler(LogHandler handler) {
   auto next = std::make_shared<Sink>();
   next->handler = std::move(handler);
   Sinks& all = sinks();
-  std::unique_lock lock(all.mutex);
-  const auto former = std::exchange(all.current, std::move(next));
-  const int own = running_sink == former.get() ? 1 : 0;
-  all.idle.wait(lock, [&] { return former->running <= own; });
+  {
+    const std::lock_guard lock(all.mutex);
+    all.current.swap(next);
+  }
+  const Sink& former = *next;
+  const int own = running_sink == &former ? 1 : 0;
+  for (int running = former.running; running > own; running = former.running)
+    former.running.wait(running);
 }
 
 void set_log_level(LogLevel level) noexcept {
@@ -88,20 +112,21 @@ void log(LogLevel level, std::string message) {
 }
 
 void deliver_log(LogLevel level, std::string_view message) noexcept {
-  Sinks& all = sinks();
-  std::unique_lock lock(all.mutex);
-  const auto sink = all.current;
-  ++sink->running;
-  lock.unlock();
+  std::shared_ptr<Sink> sink;
+  {
+    Sinks& all = sinks();
+    const std::lock_guard lock(all.mutex);
+    sink = all.current;
+    ++sink->running;
+  }
   const Sink* const outer = std::exchange(running_sink, sink.get());
   try {
     sink->handler ? sink->handler(level, message) : write_to_standard_error(level, message);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): there is nobody to tell.
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no listener is left.
   }
   running_sink = outer;
-  lock.lock();
   --sink->running;
-  all.idle.notify_all();
+  sink->running.notify_all();
 }
 
 void log_library_line(std::string_view line) {

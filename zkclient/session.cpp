@@ -1,6 +1,6 @@
 #include <zkclient/session.hpp>
 
-#include "zkclient/detail/session/session_state.hpp"
+#include "zkclient/detail/requests/session_state.hpp"
 
 namespace zkclient {
 

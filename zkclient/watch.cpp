@@ -1,11 +1,11 @@
 #include <zkclient/watch.hpp>
 
-#include "zkclient/detail/watches/watch_state.hpp"
+#include "zkclient/detail/calls/watch_state.hpp"
 
 namespace zkclient {
 namespace detail {
 
-// What the user's handler holds does not end on the loop.
+// The captures of the user's handler do not end on the loop.
 WatchState::~WatchState() {
   if (handler_ && core_->loop()->on_loop()) core_->callbacks()->post([unused = std::move(handler_)] {});
 }
@@ -56,6 +56,7 @@ void WatchState::call(WatchEventType type) {
 }
 
 void WatchState::drop() {
+  if (core_->loop()->forked()) return;  // The watch is the parent's, and so is the thread that may have the lock.
   WatchHandler handler;
   {
     const std::lock_guard lock(mutex_);
@@ -69,6 +70,7 @@ void WatchState::drop() {
 }
 
 bool WatchState::armed() const {
+  if (core_->loop()->forked()) return false;
   const std::lock_guard lock(mutex_);
   return handler_ && !kept_;
 }

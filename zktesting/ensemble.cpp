@@ -25,7 +25,7 @@ constexpr std::chrono::seconds role_patience{3};
 constexpr std::chrono::milliseconds peer_patience{1000};
 constexpr std::chrono::milliseconds write_timeout{5000};
 
-/// What one server uses to talk to another: one address with a port for each purpose.
+/// The way from one server to another: one address with a port for each purpose.
 struct Link {
   std::unique_ptr<Relay> quorum;
   std::unique_ptr<Relay> election;

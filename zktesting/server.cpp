@@ -27,7 +27,7 @@ std::unique_ptr<detail::ServerProcess> start_standalone(const ServerOptions& opt
       process->await_ready();
       return process;
     } catch (const Error&) {
-      // Between our choice of the port and the server's bind, somebody else may have taken it.
+      // Between our choice of the port and the server's bind, another process may have taken it.
       process->kill();
       const bool taken =
           detail::is_taken(endpoint) || (secure_port != 0 && detail::is_taken({endpoint.address, secure_port}));

@@ -11,7 +11,7 @@
 
 namespace tour {
 
-/// Somebody wants the tour to end: Ctrl-C, SIGTERM, or the terminal is gone.
+/// The user wants the tour to end: Ctrl-C, SIGTERM, or the terminal is gone.
 struct Interrupted {
   int signal = 0;
 };

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 constexpr auto reading_time = 1500ms;  // Before an act, for people to read what it is about.
 constexpr auto step_limit = 20s;       // Plus some session timeouts: a server may grant long ones.
 constexpr auto total_limit = 120s;
-constexpr auto slowness = 10s;  // Of a busy machine, on top of what the sessions' timeout makes everybody wait.
+constexpr auto slowness = 10s;  // Of a busy machine, on top of what the sessions' timeout makes all wait.
 
 std::vector<std::string> crew_names() { return {"ann", "bob", "cat", "dan", "eve"}; }
 
@@ -70,7 +70,7 @@ void Director::introduce() {
                   stage_.own_server() ? "a ZooKeeper of our own, ends with the tour" : "from ZKRECIPES_SERVER"));
   timeline_.line(fmt::format("  nodes   {}", stage_.prefix().str()));
   timeline_.line(fmt::format("  file    {}", stage_.store().file().string()));
-  timeline_.line("          (a store that refuses whoever comes with a lower token than it has seen)");
+  timeline_.line("          (a store that refuses a lower token than it has seen)");
   timeline_.legend();
 }
 
@@ -93,7 +93,7 @@ void Director::act_one() {
 
 void Director::act_two() {
   begin_act("Act 2: the leader is killed",
-            {"SIGKILL: no goodbye. The server cannot tell a dead process from a silent one, so it waits",
+            {"SIGKILL: no farewell. The server cannot tell a dead process from a silent one, so it waits",
              fmt::format("for the session timeout ({}) before the leadership is free for the next in line.",
                          seconds(session_timeout_)),
              "The lock goes round meanwhile: the one that dies has just released it."});

@@ -12,7 +12,7 @@
 
 namespace tour {
 
-/// Somebody has the lock, or leads: from when to when, and under which token.
+/// A worker has the lock, or leads: from when to when, and under which token.
 struct Tenure {
   std::size_t worker = 0;
   std::int64_t token = 0;

@@ -109,7 +109,7 @@ void Process::resume() const { signal(SIGCONT); }
 void Process::kill() const { signal(SIGKILL); }
 
 void Process::signal(int number) const {
-  // Only wait() reaps the process, so until then the id cannot belong to somebody else.
+  // Only wait() reaps the process, so until then the id cannot belong to another process.
   if (pid_ != 0 && ::kill(pid_, number) != 0) {
     fail("kill", errno);
   }

@@ -19,7 +19,7 @@ struct Entry {
 /// The resource that the lock protects: a file of lines "token worker number".
 ///
 /// It does what every resource behind a distributed lock should do: it remembers the highest fencing
-/// token that it has seen and refuses a write that comes with a lower one. Whoever was paused past
+/// token that it has seen and refuses a write that comes with a lower one. A holder that was paused past
 /// its lease can do no harm then, whatever it believes. (The last line has the highest token, so the
 /// file itself is the memory; flock makes look-and-append one step.)
 class Store {

@@ -28,10 +28,10 @@ struct ElementOf<std::vector<Element>> {
 /// A T that knows where it was made. Members of aggregates are of this type, so that `{.stop = token}` may stand in a
 /// coroutine's co_await expression.
 ///
-/// g++ 12 copies the members of an aggregate in braces byte by byte there, and destroys the copies as well as the originals.
-/// The originals live until the end of the expression, so such a copy can be read; it must not free anything, and nobody
-/// may move from it. It is recognised by its address. With other compilers this is just a T: what lies in memory must not
-/// depend on the compiler, as programs and libraries may be built with different ones.
+/// g++ 12 copies the members of an aggregate in braces byte by byte there, and destroys the copies as well as the
+/// originals. The originals live until the end of the expression, so such a copy can be read; it must not free
+/// anything, and no code may move from it. It is recognised by its address. With other compilers this is just a T: what
+/// lies in memory must not depend on the compiler, as programs and libraries may be built with different ones.
 ///
 /// Thread safety: as T.
 template <typename T>
@@ -82,7 +82,7 @@ class Anchored : public T {
 
  private:
   bool at_home() const noexcept { return home_ == this; }
-  // What a copy of bytes holds belongs to the original: forgotten, not destroyed.
+  // The members of a copy of bytes belong to the original: forgotten, not destroyed.
   void disown() noexcept {
     if (at_home()) return;
     std::construct_at(static_cast<T*>(this));
@@ -92,8 +92,8 @@ class Anchored : public T {
   const void* home_ = this;
 };
 
-/// A list of texts that is made of any texts in braces; g++ 12 compiles no std::initializer_list in a co_await expression.
-/// Otherwise a std::vector<std::string>.
+/// A list of texts that is made of any texts in braces; g++ 12 compiles no std::initializer_list in a co_await
+/// expression. Otherwise a std::vector<std::string>.
 class Texts : public Anchored<std::vector<std::string>> {
  public:
   Texts() = default;

@@ -7,6 +7,7 @@
 
 #include <zkclient/asio/initiate.hpp>
 #include <zkclient/asio/operation.hpp>
+#include <zkclient/asio/watch_event.hpp>
 #include <zkclient/client.hpp>
 
 /// The asynchronous operations with Boost.Asio's completion tokens (Boost 1.81 or newer): callbacks, `use_future`,
@@ -28,20 +29,20 @@
 /// the client (which ends everything) before destroying an io_context that was stopped early. When a handler runs, the
 /// library has nothing left of its executor.
 ///
-/// Cancellation: the slot of the token ends the call as a request on CallOptions::stop does. Reads accept total, partial
-/// and terminal cancellation (Errc::cancelled; nothing happened). Writes accept partial and terminal: one that was sent
-/// cannot be taken back and ends with Errc::in_doubt. A cancellation that comes too late changes nothing.
+/// Cancellation: the slot of the token ends the call as a request on CallOptions::stop does. Reads accept total,
+/// partial and terminal cancellation (Errc::cancelled; nothing happened). Writes accept partial and terminal: one that
+/// was sent cannot be taken back and ends with Errc::in_doubt. A cancellation that comes too late changes nothing.
 ///
 /// Lifetimes: a Client is copied; other objects (Mutex, Lease, ...) must stay until the operation was started, which
 /// `use_awaitable` and `deferred` do when they are awaited or called. Nothing keeps a client open that its last owner
 /// lets go meanwhile. Text and other arguments are copied.
-/// g++ 12: it copies the members of what is built in braces inside a co_await expression byte by byte, and destroys them
-/// twice. The options of these operations withstand that; aggregates of your own and the
+/// g++ 12: it copies the members of what is built in braces inside a co_await expression byte by byte, and destroys
+/// them twice. The options of these operations withstand that; aggregates of your own and the
 /// options of recipes' constructors do not, and need names. It refuses a lambda
 /// that owns what it captures (a static assertion says what to write), and a list of access control entries in braces
 /// ("array used as initializer"): make these variables first. It does not refuse, and breaks, such a lambda inside of
-/// `WatchHandler(...)` in the expression, and co_await in the braces of a variable (`CallOptions call{.stop = co_await ...}`):
-/// these need variables of their own, too.
+/// `WatchHandler(...)` in the expression, and co_await in the braces of a variable (`CallOptions call{.stop = co_await
+/// ...}`): these need variables of their own, too.
 /// Thread safety: as the members. Signals must be emitted on the handler's executor, as everywhere in Asio.
 namespace zkclient {
 

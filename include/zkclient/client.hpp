@@ -43,7 +43,7 @@ struct SaslOptions {
   std::string password = {};  ///< No error text or log line ever holds it.
   std::string realm = {};     ///< Empty: the server's.
   std::string service = "zookeeper";
-  /// What the server calls itself: for DIGEST-MD5 the default, for GSSAPI the host name in its Kerberos principal.
+  /// The server's name: for DIGEST-MD5 the default, for GSSAPI the host name in its Kerberos principal.
   std::string host = "zk-sasl-md5";
 };
 
@@ -52,8 +52,9 @@ struct ClientOptions {
   /// nodes of a process that died go. With 30 s leases outlive the failover of an ensemble with stock settings, whose
   /// leader's host went silent: that takes 10.4 s, and so 27 s or more (docs/connection.md weighs it).
   std::chrono::milliseconds session_timeout{30'000};
-  /// The servers' `tickTime`, if it is known. How long a lease can be trusted depends on it (docs/connection.md), and no
-  /// server tells. Without it the longest one that fits is assumed: half the granted timeout, but at least 2 s. Positive.
+  /// The servers' `tickTime`, if it is known. How long a lease can be trusted depends on it (docs/connection.md), and
+  /// no server tells. Without it the longest one that fits is assumed: half the granted timeout, but at least 2 s.
+  /// Positive.
   std::optional<std::chrono::milliseconds> server_tick = {};
   /// Deadline of calls that name none of their own. Positive.
   std::chrono::milliseconds operation_timeout{15'000};
@@ -81,17 +82,19 @@ using StateListener = UniqueFunction<void(const StateChange&)>;
 /// A connection to a ZooKeeper ensemble.
 ///
 /// Every operation has a blocking form, which throws Error, and an asynchronous form whose handler is called exactly
-/// once (an empty one is Errc::invalid_argument); most have a third one, which reports through `std::error_code&`. Reads are repeated after a lost connection
-/// (RetryPolicy); a write whose reply was lost ends with `ErrorKind::in_doubt` and is never sent twice.
-/// Operations wait for a connection until their deadline, so a Client can be made before its server is up.
+/// once (an empty one is Errc::invalid_argument); most have a third one, which reports through `std::error_code&`.
+/// Reads are repeated after a lost connection (RetryPolicy); a write whose reply was lost ends with
+/// `ErrorKind::in_doubt` and is never sent twice. Operations wait for a connection until their deadline, so a Client
+/// can be made before its server is up.
 ///
-/// Back-pressure: 2,048 requests are on their way to the server at a time, the others wait in the client. Calls that are
-/// not done yet, and replies whose handlers have not returned, are limited to 200,000 and to 256 MiB of data; one call
-/// more ends with `Errc::overloaded` at once, and nothing was sent. The paths of all watches together are limited to 900 kB (they are renewed in one packet).
+/// Back-pressure: 2,048 requests are on their way to the server at a time, the others wait in the client. Calls that
+/// are not done yet, and replies whose handlers have not returned, are limited to 200,000 and to 256 MiB of data; one
+/// call more ends with `Errc::overloaded` at once, and nothing was sent. The paths of all watches together are limited
+/// to 900 kB (they are renewed in one packet).
 ///
 /// Thread safety: all members, from any thread, also from handlers; close() from a handler waits for no handler.
-/// Cheap to copy: copies share the client, which is closed when the last one goes. A Client that was moved from may only be
-/// destroyed or assigned to, and so may a recipe.
+/// Cheap to copy: copies share the client, which is closed when the last one goes. A Client that was moved from may
+/// only be destroyed or assigned to, and so may a recipe.
 /// Errors common to all operations, besides what each names: deadline_exceeded, cancelled, closed,
 /// session_lost (for calls bound to a session), no_auth, too_large, overloaded.
 class ZKRECIPES_API Client {
@@ -120,16 +123,17 @@ class ZKRECIPES_API Client {
   /// The server that the session is connected to now, as "ip:port" ("[ip]:port" for IPv6); nullopt while it is not.
   /// Does not block.
   std::optional<std::string> server() const;
-  /// Why there is no connection: what each server did last ("zk1:2181 refused the connection; zk2:2181 has a name that is
-  /// not known"). "" while there is one, and before an attempt has failed. Errors for want of a connection carry the same
-  /// text. Does not block.
+  /// Why there is no connection: what each server did last ("zk1:2181 refused the connection; zk2:2181 has a name that
+  /// is not known"). "" while there is one, and before an attempt has failed. Errors for want of a connection carry the
+  /// same text. Does not block.
   [[nodiscard]] std::string trouble() const;
 
   /// Proves an identity to the server ("digest" with "user:password", for instance), now and at the beginning of each
   /// session to come, before anything else is sent there. Identities cannot be taken back. Returns when the server has
-  /// accepted it. Errors: auth_failed (refused: unknown scheme, bad credentials; it is not tried again, and the C client
-  /// has ended the session with it), invalid_argument. No error text or log line ever holds `credentials`. If a server
-  /// refuses later what was accepted before, the identities are dropped, and calls that need them end with no_auth.
+  /// accepted it. Errors: auth_failed (refused: unknown scheme, bad credentials; it is not tried again, and the C
+  /// client has ended the session with it), invalid_argument. No error text or log line ever holds `credentials`. If a
+  /// server refuses later what was accepted before, the identities are dropped, and calls that need them end with
+  /// no_auth.
   void add_auth(std::string_view scheme, std::string_view credentials, const CallOptions& call = {}) const;
   void add_auth(std::string_view scheme, std::string_view credentials, const CallOptions& call,
                 std::error_code& error) const;
@@ -145,8 +149,9 @@ class ZKRECIPES_API Client {
   void async_create(const Path& path, DataView data, const CreateOptions& options, Handler<Created> handler,
                     const CallOptions& call = {}) const;
 
-  /// Makes sure that `path` and its parents exist; missing ones are created as containers (or persistent nodes, the only
-  /// other choice for `mode`). A lost reply is resolved by trying again. After an error some of them may have been made.
+  /// Makes sure that `path` and its parents exist; missing ones are created as containers (or persistent nodes, the
+  /// only other choice for `mode`). A lost reply is resolved by trying again. After an error some of them may have been
+  /// made.
   void ensure(const Path& path, CreateMode mode = CreateMode::container, const CallOptions& call = {}) const;
   void ensure(const Path& path, CreateMode mode, const CallOptions& call, std::error_code& error) const;
   void async_ensure(const Path& path, CreateMode mode, Handler<void> handler, const CallOptions& call = {}) const;
@@ -170,9 +175,9 @@ class ZKRECIPES_API Client {
                  const CallOptions& call = {}) const;
 
   /// A set whose lost reply is resolved by looking at the node, instead of being in doubt. `expected` is the Stat that
-  /// was read with the data to be replaced. `data` must be unique to this call (carry a random id, say): that is how the
-  /// write is recognised, the server itself does not record who wrote. Success and bad_version are always true; what
-  /// cannot be told (the node was written again or replaced meanwhile, the deadline passed) stays in_doubt.
+  /// was read with the data to be replaced. `data` must be unique to this call (carry a random id, say): that is how
+  /// the write is recognised, the server itself does not record the writer. Success and bad_version are always true;
+  /// what cannot be told (the node was written again or replaced meanwhile, the deadline passed) stays in_doubt.
   /// Errors: as `set`; invalid_argument for empty data or a Stat that was never read.
   Stat set_resolving(const Path& path, std::string_view data, const Stat& expected, const CallOptions& call = {}) const;
   Stat set_resolving(const Path& path, std::string_view data, const Stat& expected, const CallOptions& call,
@@ -204,14 +209,15 @@ class ZKRECIPES_API Client {
   void remove(const Path& path, std::int32_t version = any_version, const CallOptions& call = {}) const;
   void remove(const Path& path, std::int32_t version, const CallOptions& call, std::error_code& error) const;
   void async_remove(const Path& path, std::int32_t version, Handler<void> handler, const CallOptions& call = {}) const;
-  /// Guaranteed delete: returns at once and tries in the background until the node is gone that is there at the first look
-  /// (one that somebody makes in its place later stays, unless it came while the delete was on its way). With a session, only while that session lives (its ephemeral nodes go with it).
+  /// Guaranteed delete: returns at once and tries in the background until the node is gone that is there at the first
+  /// look (one that another client makes in its place later stays, unless it came while the delete was on its way).
+  /// With a session, only while that session lives (its ephemeral nodes go with it).
   void remove_in_background(const Path& path, std::optional<Session> session = {}) const;
 
-  /// Deletes `path` and all that is below it, from the leaves up, whoever made it. Not atomic, but safe against others:
-  /// nodes that appear meanwhile are deleted, too (until the deadline, if somebody goes on creating them), nodes that
-  /// vanish are none of its business, and a missing `path` is success. Lost replies are resolved by trying again. Keeps
-  /// one list of children per level in memory and 128 deletes in flight.
+  /// Deletes `path` and all that is below it, from the leaves up, whichever client made it. Not atomic, but safe
+  /// against others: nodes that appear meanwhile are deleted, too (until the deadline, if another client goes on
+  /// creating them), nodes that vanish are none of its business, and a missing `path` is success. Lost replies are
+  /// resolved by trying again. Keeps one list of children per level in memory and 128 deletes in flight.
   /// Errors: invalid_argument ("/", ZooKeeper's own /zookeeper), no_auth (names the node; what was deleted before stays
   /// deleted), in_doubt (ended by the deadline, a stop request or close() after something was deleted).
   void remove_tree(const Path& path, const CallOptions& call = {}) const;
@@ -243,7 +249,7 @@ class ZKRECIPES_API Client {
   void sync(const Path& path, const CallOptions& call, std::error_code& error) const;
   void async_sync(const Path& path, Handler<void> handler, const CallOptions& call = {}) const;
 
-  /// Who belongs to the ensemble (the node /zookeeper/config, outside of the prefix). Errors: no_node, no_auth.
+  /// The members of the ensemble (the node /zookeeper/config, outside of the prefix). Errors: no_node, no_auth.
   EnsembleConfig get_config(const CallOptions& call = {}) const;
   EnsembleConfig get_config(const CallOptions& call, std::error_code& error) const;
   void async_get_config(Handler<EnsembleConfig> handler, const CallOptions& call = {}) const;
@@ -259,8 +265,8 @@ class ZKRECIPES_API Client {
 
   /// Replaces the list of servers (as in the constructor) while the client is in use, and returns when it is connected
   /// to one of the new ones. The session goes on: same id, ephemeral nodes, leases and watches; what happened to a
-  /// watched node meanwhile is told once. Requests that wait for a reply get a moment to be answered; those that are not
-  /// end as after any lost connection (reads are repeated, writes in doubt), and listeners see `suspended`, then
+  /// watched node meanwhile is told once. Requests that wait for a reply get a moment to be answered; those that are
+  /// not end as after any lost connection (reads are repeated, writes in doubt), and listeners see `suspended`, then
   /// `connected`. The same servers again change nothing. Names that cannot be resolved yet are tried again, while the
   /// old servers stay in use. Errors: invalid_argument for a malformed list, before anything is changed;
   /// deadline_exceeded and cancelled: the new list stays in force all the same.

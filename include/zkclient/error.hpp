@@ -19,7 +19,7 @@ enum class Errc {
   closed,               ///< The client was closed; nothing was changed on the server.
   session_lost,         ///< The session that the call depended on is over, and its ephemeral nodes with it.
   overloaded,           ///< Too many calls or watches are outstanding in this client.
-  // What the server answered.
+  // Answers of the server.
   no_node = 100,
   node_exists,
   bad_version,
@@ -36,21 +36,21 @@ enum class Errc {
   reconfig_disabled,   ///< The server does not allow changes of its ensemble (reconfigEnabled).
   reconfig_in_progress,
   new_config_no_quorum,  ///< Too few servers of the new ensemble are connected and up to date.
-  // What was refused before anything was sent.
+  // Refusals before anything was sent.
   invalid_path = 200,
   invalid_argument,
   too_large,         ///< The request would exceed the server's frame limit (jute.maxbuffer).
   unsupported,       ///< The installed C client lacks the feature.
   library_conflict,  ///< libzookeeper_mt is loaded in this process as well; the two cannot live together.
   system_error,
-  // What a recipe found.
+  // Findings of a recipe.
   not_held = 300,     ///< The lease is no longer held.
   foreign_node,       ///< A node at the recipe's path is not what the recipe put there.
   would_deadlock,     ///< The caller itself holds what it would wait for. (== std::errc::resource_deadlock_would_occur)
   timeout_too_short,  ///< The session timeout leaves no time in which a lease is safe; nothing was acquired.
   connection_too_slow,  ///< The server answers too slowly for a lease to be kept; nothing was acquired.
   not_available,        ///< What was waited for did not come in time: see WaitOptions.
-  // What this process is.
+  // Of this process.
   forked = 400,  ///< The client belongs to the parent of this process. Make another one here.
 };
 
@@ -76,7 +76,8 @@ ZKRECIPES_API const char* to_string(ErrorKind kind) noexcept;
 /// Copies share an immutable text; copying never throws.
 class ZKRECIPES_API Error : public std::system_error {
  public:
-  Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail = {});
+  Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail = {},
+        std::string_view node = {});
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
   ~Error() override = default;
@@ -88,6 +89,8 @@ class ZKRECIPES_API Error : public std::system_error {
   const std::string& operation() const noexcept;
   const std::string& path() const noexcept;
   const std::string& detail() const noexcept;
+  /// The node that is meant, where the caller could not know it: the item that a pop in doubt may have taken. Else "".
+  const std::string& node() const noexcept;
 
  private:
   struct Text;

@@ -21,7 +21,7 @@ class UniqueFunction<R(Args...)> {
   template <typename F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> && std::is_invocable_r_v<R, F&, Args...>)
       UniqueFunction(F&& function)
-      : target_(std::make_unique<Model<std::decay_t<F>>>(std::forward<F>(function))) {}
+      : target_(new Model<std::decay_t<F>>(std::forward<F>(function))) {}
 
   R operator()(Args... args) { return target_->call(std::forward<Args>(args)...); }
   explicit operator bool() const noexcept { return target_ != nullptr; }

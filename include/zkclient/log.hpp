@@ -10,7 +10,7 @@ namespace zkclient {
 /// From silent to talkative.
 enum class LogLevel {
   off,
-  error,    ///< Something that somebody has to put right: refused credentials, no descriptors left.
+  error,    ///< Something that an operator has to put right: refused credentials, no descriptors left.
   warning,  ///< A connection or session or lease lost, names that cannot be resolved; the C client's errors.
   info,     ///< Sessions opened, resumed, closed, moved to other servers; the C client's warnings.
   debug,    ///< The C client's informational messages.
@@ -24,8 +24,8 @@ using LogHandler = std::function<void(LogLevel level, std::string_view message)>
 /// What becomes of the library's messages and of the C client's, in the whole process. By default errors go to
 /// standard error, and nothing else is written anywhere; an empty handler restores that.
 ///
-/// Handlers run on the callback executor of the Runtime whose client has something to say, one message of a Runtime at a
-/// time and in order, never inside its event loop: a slow one delays other messages, and nothing else for long. Up to
+/// Handlers run on the callback executor of the Runtime whose client has something to say, one message of a Runtime at
+/// a time and in order, never inside its event loop: a slow one delays other messages, and nothing else for long. Up to
 /// 1000 of them wait; of what comes then, only the number is told. A Runtime that is closed has delivered its
 /// messages. Handlers may call the library, and may throw: that is ignored.
 ///

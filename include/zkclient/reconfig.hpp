@@ -11,7 +11,7 @@
 
 namespace zkclient {
 
-/// Who belongs to the ensemble, as the node /zookeeper/config tells. (ZooKeeper's documentation: "Dynamic
+/// The members of the ensemble, as the node /zookeeper/config tells. (ZooKeeper's documentation: "Dynamic
 /// Reconfiguration".) A standalone server may have no members to tell.
 struct EnsembleConfig {
   std::vector<std::string> members;  ///< "server.1=host:2888:3888:participant;0.0.0.0:2181", one per server.

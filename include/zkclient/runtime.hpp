@@ -16,8 +16,8 @@ using Executor = std::function<void(std::function<void()>)>;
 
 struct RuntimeOptions {
   /// Where handlers and listeners run. Default: on the two threads of the runtime, to which up to
-  /// `max_callback_threads - 1` others are added only while a handler blocks, and more than that only to signal the loss
-  /// of a session or lease, which waits for nobody. An executor of your own signals it when it gets to it, and
+  /// `max_callback_threads - 1` others are added only while a handler blocks, and more than that only to signal the
+  /// loss of a session or lease, which waits for no handler. An executor of your own signals it when it gets to it, and
   /// Client::close() itself runs what it has not begun. Tasks of one listener never overlap and keep their order.
   Executor callback_executor = {};
   int max_callback_threads = 16;

@@ -38,7 +38,7 @@ ZKRECIPES_API const char* to_string(ConnectionState state) noexcept;
 /// Identity and secret of a session; enough to resume it from another client.
 struct SessionCredentials {
   std::int64_t id = 0;
-  std::string password;  ///< 16 bytes. A secret: whoever has it can take over or end the session.
+  std::string password;  ///< 16 bytes. A secret: its owner can take over or end the session.
 };
 
 /// ONE session with the server, never resurrected: a Client that lost its session opens a new one, and every
@@ -53,11 +53,11 @@ class ZKRECIPES_API Session {
   std::int64_t id() const noexcept;
   /// The timeout that the server granted; the requested one until then.
   std::chrono::milliseconds timeout() const noexcept;
-  /// `lost` only when the server has said so, or has been silent for a whole timeout. The leases of a session are lost by
-  /// their clock, which is earlier.
+  /// `lost` only when the server has said so, or has been silent for a whole timeout. The leases of a session are lost
+  /// by their clock, which is earlier.
   ConnectionState state() const noexcept;
-  /// Fires once, when the session is lost or closed. What is held by it is told earlier (Lease::lost()): before the server can
-  /// have given its nodes to others. Callbacks run on the callback executor.
+  /// Fires once, when the session is lost or closed. What is held by it is told earlier (Lease::lost()): before the
+  /// server can have given its nodes to others. Callbacks run on the callback executor.
   std::stop_token lost() const noexcept;
   /// Until when the server cannot have ended the session, proven by a write that a quorum acknowledged. In
   /// the past when nothing is proven. Only maintained while the session holds leases.

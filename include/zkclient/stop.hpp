@@ -6,8 +6,8 @@
 
 namespace zkclient {
 
-/// A std::stop_token, or the first of two: `{.stop = {shutting_down, request.cancelled()}}`. Its copies share what watches
-/// the two; when the last copy goes, a request is no longer passed on. Thread safety: as std::stop_token.
+/// A std::stop_token, or the first of two: `{.stop = {shutting_down, request.cancelled()}}`. Its copies share what
+/// watches the two; when the last copy goes, a request is no longer passed on. Thread safety: as std::stop_token.
 class AnyStop : public std::stop_token {
  public:
   AnyStop() noexcept = default;

@@ -22,9 +22,9 @@ struct Check {
 };
 
 /// Operations that happen together or not at all. Built by the caller, run by Client::commit, reusable.
-/// Errors: refused when added (throws Error, Errc::invalid_argument, which names the operation): container and TTL nodes,
-/// `parents` and `protection`, none of which the C client can do inside a transaction; invalid_acl. An empty or too
-/// large transaction is refused when committed. Created nodes come back with their path only, without a Stat.
+/// Errors: refused when added (throws Error, Errc::invalid_argument, which names the operation): container and TTL
+/// nodes, `parents` and `protection`, none of which the C client can do inside a transaction; invalid_acl. An empty or
+/// too large transaction is refused when committed. Created nodes come back with their path only, without a Stat.
 /// Thread safety: a value type.
 class ZKRECIPES_API Transaction {
  public:

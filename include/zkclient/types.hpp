@@ -67,8 +67,8 @@ struct NodeAcl {
 /// Why no server accepts the list, nullptr if there is no such reason.
 ZKRECIPES_API const char* acl_defect(const AclList& acl) noexcept;
 
-ZKRECIPES_API AclList open_acl();         ///< Everybody may do everything (the default).
-ZKRECIPES_API AclList read_only_acl();    ///< Everybody may read.
+ZKRECIPES_API AclList open_acl();         ///< All clients may do everything (the default).
+ZKRECIPES_API AclList read_only_acl();    ///< All clients may read.
 ZKRECIPES_API AclList creator_all_acl();  ///< Only the identities authenticated on the creating session.
 
 enum class CreateMode {
@@ -87,22 +87,22 @@ struct CreateOptions {
   std::chrono::milliseconds ttl{0};  ///< For the two TTL modes only; must be positive there, zero elsewhere.
   /// Create missing parents first. Those stay when the create itself fails or is given up.
   bool parents = false;
-  CreateMode parent_mode = CreateMode::container;  ///< What they are made as; or CreateMode::persistent.
+  CreateMode parent_mode = CreateMode::container;  ///< The kind of the parents; or CreateMode::persistent.
   Anchored<AclList> parent_acl = open_acl();       ///< Theirs; `acl` is of the node alone.
   /// Put a unique id before the node's name ("_c_<uuid>-", Curator's protected create), so that a create whose
-  /// reply was lost is found again instead of being in doubt. Where it stays in doubt all the same (the deadline, a stop
-  /// request, a lost session), the node that may have been made is being removed in the background.
+  /// reply was lost is found again instead of being in doubt. Where it stays in doubt all the same (the deadline, a
+  /// stop request, a lost session), the node that may have been made is being removed in the background.
   bool protection = false;
 };
 
-/// What a create made: the path (with the sequence number, if any; without the client's prefix) and its Stat.
+/// The result of a create: the path (with the sequence number, if any; without the client's prefix) and its Stat.
 struct Created {
   std::string path;
   Stat stat;
 };
 
-/// When a call has to end: a point in time on the steady clock, or a time from now on (`{.deadline = 5s}`). Otherwise a
-/// std::optional.
+/// When a call has to end: a point in time on the steady clock, or a time from now on (`{.deadline = 5s}`), however
+/// long or short. Otherwise a std::optional.
 class Deadline : public std::optional<std::chrono::steady_clock::time_point> {
  public:
   using Clock = std::chrono::steady_clock;
@@ -112,9 +112,15 @@ class Deadline : public std::optional<std::chrono::steady_clock::time_point> {
   constexpr Deadline(const std::optional<Clock::time_point>& when) noexcept : optional(when) {}
   template <typename Rep, typename Period>
   Deadline(std::chrono::duration<Rep, Period> time) noexcept {
+    using Seconds = std::chrono::duration<double>;  // hours::max() in nanoseconds is more than an integer holds.
     const auto now = Clock::now();
-    emplace(time >= Clock::time_point::max() - now ? Clock::time_point::max()
-                                                   : now + std::chrono::duration_cast<Clock::duration>(time));
+    if (Seconds(time) >= Seconds(Clock::time_point::max() - now)) {
+      emplace(Clock::time_point::max());
+    } else if (Seconds(time) <= Seconds(-now.time_since_epoch())) {
+      emplace();  // The clock's epoch, which is over as well: what lies before it cannot be subtracted from now.
+    } else {
+      emplace(now + std::chrono::duration_cast<Clock::duration>(time));
+    }
   }
 };
 
@@ -122,7 +128,8 @@ class Deadline : public std::optional<std::chrono::steady_clock::time_point> {
 struct CallOptions {
   /// Covers every step of the call. Default: now + operation_timeout.
   Deadline deadline = {};
-  /// A stop request ends the call at once; `ErrorKind::in_doubt` if a write was already sent. Also two tokens in braces.
+  /// A stop request ends the call at once; `ErrorKind::in_doubt` if a write was already sent. Also two tokens in
+  /// braces.
   Anchored<AnyStop> stop = {};
 };
 

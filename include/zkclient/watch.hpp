@@ -36,8 +36,8 @@ using WatchHandler = UniqueFunction<void(const WatchEvent&)>;
 
 /// A one-shot watch, armed in the same instant in which the value it came with was read. It survives
 /// reconnections; connection trouble alone never ends it. Dropping the object removes the watch (others on the
-/// same node stay): its handler is not called afterwards, except when it is already running. When nobody is left
-/// who watches the node, the server is told about a second later.
+/// same node stay): its handler is not called afterwards, except when it is already running. When no watch
+/// of the node is left, the server is told about a second later.
 ///
 /// Thread safety: distinct objects are independent; the handler may drop its own watch.
 class ZKRECIPES_API [[nodiscard]] Watch {
@@ -48,14 +48,14 @@ class ZKRECIPES_API [[nodiscard]] Watch {
   Watch& operator=(Watch&& other) noexcept;
   ~Watch();
 
-  /// True until the event came or the watch was dropped.
+  /// True until the event came or the watch was dropped, or moved from.
   bool armed() const noexcept;
 
  private:
   std::shared_ptr<detail::WatchState> state_;
 };
 
-/// What was read, and the watch that was armed with it.
+/// The data that was read, and the watch that was armed with it.
 ///
 ///   const auto config = client.get_and_watch("/config", on_change);
 ///   use(config.value().data);  // The watch stays for as long as `config`.

@@ -7,13 +7,17 @@
 #include <zkclient/asio.hpp>
 
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/cache.hpp>
 #include <zkrecipes/claim.hpp>
 #include <zkrecipes/double_barrier.hpp>
+#include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/lease.hpp>
+#include <zkrecipes/lock.hpp>
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/naming.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -29,18 +33,18 @@
 ///   ...
 ///   co_await zkrecipes::async_release(lease, asio::use_awaitable);
 ///
-/// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled release
-/// goes on in the background and accepts partial and terminal, as do a downgrade and the operations of queues, barriers and
-/// transactions that may be in doubt when they are cancelled. A lease or claim that came too late for its handler (the
-/// coroutine is gone) is given back by its destructor.
+/// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled
+/// release goes on in the background and accepts partial and terminal, as do a downgrade and the operations of queues,
+/// barriers, permanent bindings and transactions that may be in doubt when they are cancelled. A lease or claim that
+/// came too late for its handler (the coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
-inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_acquire, &Mutex::async_acquire,
-                                     &Semaphore::async_acquire, &SharedMutex::async_acquire,
-                                     &UnfairMutex::async_acquire>
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_acquire, &MultiLock::async_acquire>
     async_acquire;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_acquire_many> async_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_acquire_shared> async_acquire_shared;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_bind> async_bind;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_bind_permanent> async_bind_permanent;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_campaign> async_campaign;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_claim> async_claim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_commit> async_commit;
@@ -48,46 +52,85 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_reject> async_reject;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave> async_leave;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave, &Membership::async_leave>
+    async_leave;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_limit> async_limit;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Lease::async_lost> async_lost;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Group::async_join> async_join;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_lower> async_lower;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_make_unique> async_make_unique;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_proclaim> async_proclaim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push, &Queue::async_push> async_push;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push_all, &Queue::async_push_all>
     async_push_all;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_raise> async_raise;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_ready> async_ready;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_rebind> async_rebind;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_recover> async_recover;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release, &MultiLease::async_release>
     async_release;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &MultiLock::async_try_acquire, &Mutex::async_try_acquire,
-                                     &Semaphore::async_try_acquire, &SharedMutex::async_try_acquire,
-                                     &UnfairMutex::async_try_acquire>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Semaphore::async_set_limit> async_set_limit;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_try_acquire,
+                                     &MultiLock::async_try_acquire>
     async_try_acquire;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_try_acquire_many> async_try_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_try_acquire_shared>
     async_try_acquire_shared;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_try_bind> async_try_bind;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_try_claim> async_try_claim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_try_pop> async_try_pop;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_try_push, &Queue::async_try_push>
+    async_try_push;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_unbind> async_unbind;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Membership::async_update> async_update;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present> async_wait_present;
 // Looking.
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_candidates,
                                      &LeaderSelector::async_candidates>
     async_candidates;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Mutex::async_contenders, &RecursiveMutex::async_contenders,
-                                     &Semaphore::async_contenders, &SharedMutex::async_contenders>
-    async_contenders;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_contenders> async_contenders;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_holder> async_holder;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_leader, &LeaderSelector::async_leader>
     async_leader;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_list> async_list;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_list, &QueueBase::async_list> async_list;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Group::async_members> async_members;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_peek> async_peek;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_size> async_size;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_refresh> async_refresh;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_resolve> async_resolve;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_state> async_state;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_status> async_status;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_transactions> async_transactions;
 
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wait_for_leader> async_wait_for_leader;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wait_for_change,
+                                     &LeaderSelector::async_wait_for_change>
+    async_wait_for_change;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wait_for_leader,
+                                     &LeaderSelector::async_wait_for_leader>
+    async_wait_for_leader;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Group::async_wait_for_members> async_wait_for_members;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_ready> async_wait_ready;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_until> async_wait_until;
+
+/// CommitParticipant::serve(): a cancelled one ends without an error. `participant` must stay until then.
+template <boost::asio::completion_token_for<void(std::exception_ptr)> Token>
+auto async_serve(CommitParticipant& participant, std::shared_ptr<CommitHandlers> handlers,
+                 const zkclient::CallOptions& call, Token&& token) {
+  auto start = [&participant, handlers = std::move(handlers)](zkclient::Handler<void> handler,
+                                                              const zkclient::CallOptions& limits) {
+    participant.async_serve(std::move(*handlers), std::move(handler), limits);
+  };
+  return zkclient::detail::begin_operation<void>(std::move(start), call, std::forward<Token>(token),
+                                                 zkclient::cancel_read);
+}
+template <boost::asio::completion_token_for<void(std::exception_ptr)> Token>
+auto async_serve(CommitParticipant& participant, std::shared_ptr<CommitHandlers> handlers, Token&& token) {
+  return async_serve(participant, std::move(handlers), zkclient::CallOptions(), std::forward<Token>(token));
+}
 
 /// revoke() and revoke_holders() of revoke.hpp. A cancelled request may stand.
 template <boost::asio::completion_token_for<void(std::exception_ptr, RevokeOutcome)> Token>

@@ -19,29 +19,29 @@ struct BarrierOptions {
   std::string id = {};                           ///< Shown to operators in the node's data.
 };
 
-/// What becomes of a barrier whose raiser dies.
+/// How a barrier ends whose raiser dies.
 enum class BarrierLife {
-  persistent,  ///< It stays up until somebody lowers it.
+  persistent,  ///< It stays up until a client lowers it.
   ephemeral,   ///< It falls when the raiser's session ends.
 };
 
 /// A barrier that is up.
 struct BarrierState {
-  std::string data;                             ///< Who raised it, from where, since when.
+  std::string data;                             ///< The raiser, its host, and since when.
   std::chrono::system_clock::time_point since;  ///< By the server's clock.
   std::optional<std::int64_t> session_id;       ///< Of the raiser, if it falls with that session.
 };
 
-/// A gate: everybody waits while it is up. Source: "Barriers" in ZooKeeper's recipes; nodes as in Apache Curator's
+/// A gate: all clients wait while it is up. Source: "Barriers" in ZooKeeper's recipes; nodes as in Apache Curator's
 /// DistributedBarrier and kazoo's Barrier.
 ///
-///   path    persistent or ephemeral, as the raiser chose; data: who raised it
+///   path    persistent or ephemeral, as the raiser chose; data: its name
 ///
 /// Invariant: the barrier is up if and only if the node exists.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
-/// raise: request or reply lost             nothing: it is up. If somebody lowers it before the lost reply is noticed, it
+/// raise: request or reply lost             nothing: it is up. If it is lowered before the lost reply is noticed, it
 ///                                          may be raised a second time
 /// lower: request or reply lost             nothing: it is down; one that was raised after it is left alone
 /// parent missing                           nothing: created
@@ -59,7 +59,7 @@ struct BarrierState {
 /// Thread safety: all members. The object keeps its client open.
 class ZKRECIPES_API Barrier {
  public:
-  /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (the path is the root).
+  /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (the path is the root).
   Barrier(zkclient::Client client, zkclient::Path path, BarrierOptions options = {});
   ~Barrier();
   Barrier(Barrier&&) noexcept;
@@ -68,8 +68,8 @@ class ZKRECIPES_API Barrier {
   /// Puts it up; false if it was up before. Errors: see the table, and those common to all operations of Client.
   bool raise(BarrierLife life = BarrierLife::persistent, const zkclient::CallOptions& call = {});
   void async_raise(BarrierLife life, zkclient::Handler<bool> handler, const zkclient::CallOptions& call = {});
-  /// Takes it down, whoever raised it. Nothing happens if it is down. Errors: as raise(); not_empty (there are nodes
-  /// below it, so it is no barrier).
+  /// Takes it down, whichever client raised it. Nothing happens if it is down. Errors: as raise(); not_empty (there are
+  /// nodes below it, so it is no barrier).
   void lower(const zkclient::CallOptions& call = {});
   void async_lower(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 

@@ -19,9 +19,9 @@ namespace detail {
 class ClaimState;
 }
 
-/// An item of a queue that is being worked on: still in the queue, but nobody else gets it. commit() takes it out for
-/// good. A claim that is given back, dropped, or whose session ends lets the item go back to the place it had; so an item
-/// may be worked on more than once, and never is lost.
+/// An item of a queue that is being worked on: still in the queue, but no other worker gets it. commit() takes it out
+/// for good. A claim that is given back, dropped, or whose session ends lets the item go back to the place it had; so
+/// an item may be worked on more than once, and never is lost.
 ///
 /// It keeps neither its queue nor its client open: it is lost when the last Client, or the last recipe with one, goes.
 ///
@@ -46,29 +46,30 @@ class ZKRECIPES_API [[nodiscard]] Claim {
   std::int32_t priority() const noexcept;
   /// Why it was rejected, if this is a dead letter: see reject(). "" otherwise, and in layouts of other libraries.
   const std::string& reason() const noexcept;
-  /// How often this item was claimed, this time included (with prefetch also by those who never looked at it).
+  /// How often this item was claimed, this time included (with prefetch also by workers that never looked at it).
   int deliveries() const noexcept;
 
-  /// True while nobody else can have the item, by this process's own clock; no round trip.
+  /// True while no other worker can have the item, by this process's own clock; no round trip.
   bool valid() const noexcept;
-  /// Fires once when the claim is lost, before anybody else can have the item; see Lease::lost().
+  /// Fires once when the claim is lost, before another consumer can have the item; see Lease::lost().
   std::stop_token lost() const noexcept;
 
   /// Takes the item out of the queue, if it is still ours. Errors: not_held (lost, or ended before: the item may go, or
-  /// have gone, to somebody else), in_doubt (the deadline, a stop request, or the end of the session or of the client
-  /// came before the answer), and those common to all operations of Client. After in_doubt and not_held the claim is over.
+  /// have gone, to another consumer), in_doubt (the deadline, a stop request, or the end of the session or of the
+  /// client came before the answer), and those common to all operations of Client. After in_doubt and not_held the
+  /// claim is over.
   void commit(const zkclient::CallOptions& call = {});
   void async_commit(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Lets others have the item, in its old place. Returns when that has happened; when the call ends early
   /// (deadline_exceeded, cancelled) it happens in the background. Errors: not_held, and those common to all operations.
   void give_back(const zkclient::CallOptions& call = {});
   void async_give_back(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
-  /// Keeps the item from everybody for `delay`, and gives it back then; sooner if this session ends. Returns at once, with
-  /// an empty claim. Errors: not_held.
+  /// Keeps the item from all consumers for `delay`, and gives it back then; sooner if this session ends. Returns at
+  /// once, with an empty claim. Errors: not_held.
   void give_back_after(std::chrono::nanoseconds delay);
-  /// Moves the item to the queue's dead letters, however often it was claimed: for what nobody will ever digest. Claim it
-  /// there to read `reason` (at most 4 KiB), which layouts of other libraries have no place for. Otherwise as give_back().
-  /// Errors: invalid_argument, and those of give_back().
+  /// Moves the item to the queue's dead letters, however often it was claimed: for one that no worker can digest. Claim
+  /// it there to read `reason` (at most 4 KiB), which layouts of other libraries have no place for. Otherwise as
+  /// give_back(). Errors: invalid_argument, and those of give_back().
   void reject(std::string_view reason, const zkclient::CallOptions& call = {});
   void async_reject(std::string_view reason, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 

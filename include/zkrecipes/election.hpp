@@ -13,49 +13,55 @@
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/lease.hpp>
 
-/// What all elections have in common. The elections themselves: leader_election.hpp (fair),
+/// The operations that all elections share. The elections themselves: leader_election.hpp (fair),
 /// unfair_leader_election.hpp, and leader_selector.hpp, which runs a task.
 namespace zkrecipes {
 
 namespace detail {
 class ElectionCore;
-}
+struct Publication;
+}  // namespace detail
 
 /// The leader as others see it.
 struct Leader {
-  std::string id;     ///< What the candidate called itself.
+  std::string id;     ///< The name that the candidate gave itself.
   std::string node;   ///< Name of its node.
   FencingToken term;  ///< Grows from leader to leader.
   std::int64_t session_id = 0;
   bool ready = false;                ///< It said that it has taken over; being first does not mean that it knows.
-  std::optional<std::string> value;  ///< What it proclaimed last.
+  std::optional<std::string> value;  ///< The text that it proclaimed last.
 
   friend bool operator==(const Leader&, const Leader&) = default;
 };
 
 /// Which leader to wait for.
 struct LeaderCondition {
-  bool ready = true;        ///< Only one that has said ready(). (Those of other libraries never do.)
-  FencingToken after = {};  ///< Only one of a later term, e.g. than that of a leader that does not answer any more.
+  bool ready = true;  ///< Only one that has said ready(). (Those of other libraries never do.)
+  /// Only one of a later term, e.g. than that of a leader that does not answer any more. The value counts, not the
+  /// epoch, which is the program's own: no leader's term has one. After the ensemble lost its data, begin with {}.
+  FencingToken after = {};
 };
 
 /// A Lease on the leadership. See Lease for loss, fencing and release (= resign).
 class ZKRECIPES_API [[nodiscard]] Leadership : public Lease {
  public:
-  using Lease::Lease;
+  /// An empty leadership.
+  Leadership() noexcept = default;
+  explicit Leadership(std::shared_ptr<detail::LeaseCore> core);
 
   /// Publishes `value`, which candidates and observers see together with this term. One transaction with a check
-  /// that this leadership still stands. Blocks for a round trip; not to be called from two threads at once.
-  /// Errors: not_held, too_large (about 1 MB), in_doubt (no reply, also when cancelled; the next publication repeats
-  /// it), deadline_exceeded, cancelled, closed.
+  /// that this leadership still stands. Blocks for a round trip. Errors: not_held, too_large (about 1 MB), in_doubt (no
+  /// reply, also when cancelled; the next publication repeats it), would_deadlock (another publication of this
+  /// leadership is under way), deadline_exceeded, cancelled, closed.
   void proclaim(std::string_view value, const zkclient::CallOptions& call = {});
   /// Publishes that this leader has taken over. Idempotent. Otherwise as proclaim().
   void ready(const zkclient::CallOptions& call = {});
+  /// The same; `handler` is called exactly once, on the callback executor. The object may be moved meanwhile.
+  void async_proclaim(std::string_view value, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+  void async_ready(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
  private:
-  void publish(const char* operation, std::optional<std::string> value, bool ready, const zkclient::CallOptions& call);
-  std::optional<std::string> value_;
-  bool ready_ = false;
+  std::shared_ptr<detail::Publication> publication_;  // The last publication.
 };
 
 /// One candidate in an election, and a view of the election. Made by the classes derived from it, which say how the
@@ -77,8 +83,8 @@ class ZKRECIPES_API Election {
   void resign(const zkclient::CallOptions& call = {});
   void async_resign(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
-  /// Who leads, nullopt when nobody does; not older than the call. Blocks for a few round trips. Errors: those common
-  /// to all operations of Client.
+  /// The leader, nullopt when there is none; not older than the call. Blocks for a few round trips. Errors: those
+  /// common to all operations of Client.
   std::optional<Leader> leader(const zkclient::CallOptions& call = {}) const;
   void async_leader(zkclient::Handler<std::optional<Leader>> handler, const zkclient::CallOptions& call = {}) const;
   /// The candidates that can be seen, the leader first. Blocking and errors as leader().
@@ -86,12 +92,19 @@ class ZKRECIPES_API Election {
   void async_candidates(zkclient::Handler<std::vector<Contender>> handler,
                         const zkclient::CallOptions& call = {}) const;
 
-  /// Waits for a leader that fulfils `condition`, and returns it; for ever unless `call` has a deadline or a stop token.
-  /// Survives broken connections and lost sessions. Errors: deadline_exceeded, cancelled, closed, and what the server
-  /// refuses (no_auth).
+  /// Waits for a leader that fulfils `condition`, and returns it; for ever unless `call` has a deadline or a stop
+  /// token. Survives broken connections and lost sessions. Errors: deadline_exceeded, cancelled, closed, and what the
+  /// server refuses (no_auth).
   Leader wait_for_leader(const LeaderCondition& condition = {}, const zkclient::CallOptions& call = {}) const;
   /// The same; `handler` is called exactly once, on the callback executor.
   void async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
+                             const zkclient::CallOptions& call = {}) const;
+
+  /// Waits until the leader, its readiness or what it proclaimed differs from `known`, and returns what is to be seen
+  /// then: observe() for coroutines, one change a call. Otherwise as wait_for_leader().
+  std::optional<Leader> wait_for_change(const std::optional<Leader>& known,
+                                        const zkclient::CallOptions& call = {}) const;
+  void async_wait_for_change(const std::optional<Leader>& known, zkclient::Handler<std::optional<Leader>> handler,
                              const zkclient::CallOptions& call = {}) const;
 
   /// Called with the present leader (or nullopt), and then whenever the leader, its readiness or what it proclaimed

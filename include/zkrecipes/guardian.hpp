@@ -11,12 +11,13 @@ namespace zkrecipes {
 
 struct GuardianOptions {
   /// The helper program: a path, or a name that is looked for in $PATH. Empty: $ZKRECIPES_GUARDIAN if that is set (and
-  /// this program does not run with somebody else's rights), else "zkrecipes-guardian".
+  /// this program does not run with another user's rights), else "zkrecipes-guardian".
   std::string helper = {};
 };
 
 /// A small process that outlives this one by a moment, to close its session: after a crash or a kill -9 whatever the
-/// session held (leaderships, locks, waiting places) is free within milliseconds and not only after the session timeout.
+/// session held (leaderships, locks, waiting places) is free within milliseconds and not only after the session
+/// timeout.
 ///
 ///   this process ==== socket ==== zkrecipes-guardian
 ///     tells the session's id and password           waits; when the socket breaks without a farewell:
@@ -24,9 +25,9 @@ struct GuardianOptions {
 ///
 /// Covers: every end of this process that leaves its machine running: kill -9, a crash, out of memory, exec of another
 /// program. Does not cover: loss of the machine, partitions, a process that hangs or is stopped (see LeaderSelector's
-/// watchdog), a supervisor that kills the helper along with it (all of a control group), or a child made with fork() and
-/// without exec(), which keeps the socket open. Nothing gets worse then: the session ends with its timeout. Must not be
-/// used for a session that another process is going to take over (Session::credentials()): it would be closed.
+/// watchdog), a supervisor that kills the helper along with it (all of a control group), or a child made with fork()
+/// and without exec(), which keeps the socket open. Nothing gets worse then: the session ends with its timeout. Must
+/// not be used for a session that another process is going to take over (Session::credentials()): it would be closed.
 ///
 /// The helper holds the session's password in its memory, as this process does; it gets it through the socket, never in
 /// its arguments or environment. It contacts no server before this process is gone: a second connection would take the

@@ -16,7 +16,7 @@ struct LeaderElectionOptions {
   std::string id = {};                           ///< This candidate's name; default "host:pid".
 };
 
-/// A fair election: whoever campaigned first leads first. Each candidate watches only the one before it.
+/// A fair election: the first candidate to campaign leads first. Each candidate watches only the one before it.
 /// Source: "Leader Election" in ZooKeeper's recipes; node names as in Apache Curator's LeaderLatch, with which it can
 /// share a path.
 ///
@@ -26,9 +26,9 @@ struct LeaderElectionOptions {
 ///
 /// Invariant: the leader is the candidate with the lowest sequence number among the nodes that exist.
 ///
-/// Guaranteed: at most one Leadership is valid() at any time, as told by its own clock, and lost() fires before the next
-/// candidate can lead, unless nodes are deleted by hand; terms grow. Not guaranteed: that a paused leader stops in time
-/// (use token() or guard()).
+/// Guaranteed: at most one Leadership is valid() at any time, as told by its own clock, and lost() fires before the
+/// next candidate can lead, unless nodes are deleted by hand; terms grow. Not guaranteed: that a paused leader stops in
+/// time (use token() or guard()).
 ///
 /// What goes wrong                              What the caller sees
 /// -------------------------------------------  ------------------------------------------------------------------
@@ -45,14 +45,14 @@ struct LeaderElectionOptions {
 /// deadline, stop request while campaigning     deadline_exceeded, cancelled; the node is removed in the background
 /// client closed                                campaign throws closed; leaderships are lost; the nodes vanish
 /// foreign child in the directory               ignored
-/// connection breaks, session lost, election's  observers and those who wait for a leader: nothing, they go on
+/// connection breaks, session lost, election's  observers and waiters for a leader: nothing, they go on
 ///   node removed while observing
 ///
 /// A path belongs to one election: its data is overwritten, and other recipes' nodes there are ignored, or taken for
 /// candidates.
 class ZKRECIPES_API LeaderElection : public Election {
  public:
-  /// No I/O. Errors: invalid_acl (the list is empty).
+  /// No I/O. Errors: invalid_acl (see acl_defect()).
   LeaderElection(zkclient::Client client, zkclient::Path path, LeaderElectionOptions options = {});
 };
 

@@ -61,10 +61,10 @@ struct LeaderSelectorOptions {
 /// Invariant: the task runs only between a victory and the end of that leadership; when the leadership ends first, the
 /// task's stop token has fired before.
 ///
-/// Guaranteed: the stop token fires, and is_leader() turns false, before anybody else can lead, unless nodes are deleted
-/// by hand; the leadership is given up when the task returns, throws or stalls. Not guaranteed: that a task that ignores
-/// its token, or a process that is paused, stops in time (give token() or guard() to what the task writes to); any
-/// order but that of arrival: there are no priorities among candidates.
+/// Guaranteed: the stop token fires, and is_leader() turns false, before another candidate can lead, unless nodes are
+/// deleted by hand; the leadership is given up when the task returns, throws or stalls. Not guaranteed: that a task
+/// that ignores its token, or a process that is paused, stops in time (give token() or guard() to what the task writes
+/// to); any order but that of arrival: there are no priorities among candidates.
 ///
 /// What goes wrong                              What happens
 /// -------------------------------------------  ------------------------------------------------------------------
@@ -80,28 +80,29 @@ struct LeaderSelectorOptions {
 ///                                              task runs on beside the next leader, and close() waits for it
 /// client closed                                the stop token fires; the selector is finished
 ///
-/// Thread safety: all members, also from the task and from on_error; but a callback of the task's stop token must not wait
-/// for the task, and so must not close or destroy the selector.
+/// Thread safety: all members, also from the task and from on_error; but a callback of the task's stop token must not
+/// wait for the task, and so must not close or destroy the selector.
 class ZKRECIPES_API LeaderSelector {
  public:
   using Task = std::function<void(std::stop_token stop, SelectedLeadership& leadership)>;
 
-  /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (no task, negative times).
+  /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (no task, negative times).
   LeaderSelector(zkclient::Client client, zkclient::Path path, Task task, LeaderSelectorOptions options = {});
-  /// As close(), without a deadline: waits for a running task, as std::jthread does. In the task itself it does not wait.
+  /// As close(), without a deadline: waits for a running task, as std::jthread does. In the task itself it does not
+  /// wait.
   ~LeaderSelector();
   LeaderSelector(const LeaderSelector&) = delete;
   LeaderSelector& operator=(const LeaderSelector&) = delete;
 
-  /// Becomes a candidate. Returns at once, whether a server is there or not. Again: nothing. Errors: closed.
+  /// Becomes a candidate. Returns at once, whether a server is there or not. Again: nothing. Errors: closed, forked.
   void start();
   /// Becomes a candidate once more when the present term is over (or at once, if none is and it was started).
   void requeue();
   /// Tells a running task to stop; the leadership ends when it returns, at the latest after stop_grace.
   void step_down();
   /// Ends the campaign, or tells the task to stop and waits until it has returned and its node is gone. Nothing of this
-  /// object runs afterwards. In the task itself it does not wait. Idempotent. Errors: deadline_exceeded (by default
-  /// the client's operation_timeout), cancelled: then the leadership is given up all the same, though the task runs on.
+  /// object runs afterwards. In the task itself it does not wait. Idempotent. Errors: forked; deadline_exceeded (by
+  /// default the client's operation_timeout), cancelled: then the leadership is given up, though the task runs on.
   void close(const zkclient::CallOptions& call = {});
 
   /// Whether this process leads, right now: true only while the task runs, was not told to stop, and the leadership is
@@ -114,6 +115,13 @@ class ZKRECIPES_API LeaderSelector {
   std::vector<Contender> candidates(const zkclient::CallOptions& call = {}) const;
   void async_candidates(zkclient::Handler<std::vector<Contender>> handler,
                         const zkclient::CallOptions& call = {}) const;
+  Leader wait_for_leader(const LeaderCondition& condition = {}, const zkclient::CallOptions& call = {}) const;
+  void async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
+                             const zkclient::CallOptions& call = {}) const;
+  std::optional<Leader> wait_for_change(const std::optional<Leader>& known,
+                                        const zkclient::CallOptions& call = {}) const;
+  void async_wait_for_change(const std::optional<Leader>& known, zkclient::Handler<std::optional<Leader>> handler,
+                             const zkclient::CallOptions& call = {}) const;
   zkclient::Subscription observe(zkclient::UniqueFunction<void(const std::optional<Leader>&)> listener) const;
   const std::string& id() const noexcept;
   const zkclient::Path& path() const noexcept;

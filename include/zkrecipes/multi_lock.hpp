@@ -1,17 +1,16 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
-#include <string>
 #include <vector>
 
 #include <zkclient/client.hpp>
 #include <zkclient/export.hpp>
 
 #include <zkrecipes/lease.hpp>
+#include <zkrecipes/lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
@@ -50,8 +49,9 @@ class ZKRECIPES_API [[nodiscard]] MultiLease {
   std::unique_ptr<State> state_;
 };
 
-/// Several locks at once (Mutex, UnfairMutex, SharedMutex in either way): all or none, under one deadline.
-/// Source: Apache Curator's InterProcessMultiLock; there each lock waits for the whole time anew, and in the order given.
+/// Several locks at once, of any kind, and permits of semaphores: all or none, under one deadline.
+/// Source: Apache Curator's InterProcessMultiLock; there each lock waits for the whole time anew, and in the order
+/// given.
 ///
 ///   MultiLock both;
 ///   both.add(accounts).add_shared(rates);   // a Mutex, a SharedMutex to read
@@ -78,24 +78,23 @@ class ZKRECIPES_API [[nodiscard]] MultiLease {
 /// one is lost while all are held           MultiLease::lost() fires, valid() is false
 /// session lost while all are held          MultiLease::lost() fires, once for all; valid() is false
 /// connection breaks while all are held     valid() stays true, but not beyond valid_until(): MultiLease::lost() fires
-///                                          then, before anybody else has one of them
+///                                          then, before another client has one of them
 /// stop request while others are waited for cancelled; the others are given back
 /// client closed                            closed, or not_held as above; leases are lost; the nodes vanish
 ///
-/// The locks must outlive this object, which keeps pointers to them.
+/// The objects that were added may go before this one: it shares their part.
 /// Thread safety: acquiring from any thread; not add().
 class ZKRECIPES_API MultiLock {
  public:
   MultiLock() = default;
 
-  /// Errors: invalid_argument (its full path was added already).
-  MultiLock& add(Mutex& mutex);
-  MultiLock& add(UnfairMutex& mutex);
-  MultiLock& add(SharedMutex& mutex);         ///< To write.
-  MultiLock& add_shared(SharedMutex& mutex);  ///< To read.
+  /// `lock`: any lock, or one permit of a Semaphore. A SharedMutex to write. Errors: invalid_argument (its full path
+  /// was added already).
+  MultiLock& add(const Acquirable& lock);
+  MultiLock& add_shared(const SharedMutex& mutex);  ///< To read.
 
-  /// Waits for all, for ever unless `call` has a deadline or a stop token. Errors: see the table, those of the locks, and
-  /// invalid_argument (there are none).
+  /// Waits for all, for ever unless `call` has a deadline or a stop token. Errors: see the table, those of the locks,
+  /// and invalid_argument (there are none).
   MultiLease acquire(const zkclient::CallOptions& call = {});
   /// Takes all if they are free now; nullopt when one is not.
   [[nodiscard]] std::optional<MultiLease> try_acquire(const zkclient::CallOptions& call = {});
@@ -105,28 +104,15 @@ class ZKRECIPES_API MultiLock {
   [[nodiscard]] std::optional<MultiLease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
                                                             WaitOptions options = {});
 
-  /// The same; `handler` is called exactly once, on a callback executor. The locks must stay until then; this object need
-  /// not.
+  /// The same; `handler` is called exactly once, on a callback executor. This object need not stay until
+  /// then.
   void async_acquire(zkclient::Handler<MultiLease> handler, const zkclient::CallOptions& call = {});
   void async_try_acquire(zkclient::Handler<std::optional<MultiLease>> handler, const zkclient::CallOptions& call = {});
 
  private:
-  enum class Form { blocking, asynchronous };
-  /// Acquires one of the locks and hands the outcome on; an empty one of a try means that it is not free. The blocking
-  /// form does so before it returns: it must not need the callback executor, on which it may have been called.
-  using Next = zkclient::Handler<std::optional<Lease>>;
-  using Start = std::function<void(Form form, bool once, Next next, const zkclient::CallOptions& call)>;
-  struct Member {
-    zkclient::Path path;    // As the user wrote it, for error texts.
-    std::string full_path;  // With the client's prefix: the same for all clients.
-    Start start;
-    std::function<bool()> connected;
-  };
   class Run;
+  using Member = std::shared_ptr<const detail::Acquirer>;
   MultiLock& add_member(Member member);
-  void start(Form form, bool once, zkclient::Handler<std::optional<MultiLease>> handler,
-             const zkclient::CallOptions& call) const;
-  std::optional<MultiLease> run(bool once, const zkclient::CallOptions& call) const;
 
   std::vector<Member> members_;  // As they were added.
 };

@@ -12,7 +12,7 @@
 
 namespace zkrecipes {
 
-/// What a participant of a two-phase commit writes down, in this order.
+/// The entries that a participant of a two-phase commit writes, in this order.
 enum class LogEntry : std::uint8_t {
   begin = 1,  ///< Before prepare(); with the transaction's data. Need not be durable.
   ready,      ///< Before the vote to commit. From here on the participant may not decide alone.
@@ -42,7 +42,7 @@ ZKRECIPES_API std::optional<LogState> advance(LogState from, LogEntry entry) noe
 struct LoggedTransaction {
   std::string id;
   LogState state = LogState::none;
-  std::string data;  ///< What came with `begin`.
+  std::string data;  ///< The data that came with `begin`.
 };
 
 /// A participant's durable memory. Implement it if your participant has a journal of its own (a table in the database
@@ -77,9 +77,9 @@ struct FileLogOptions {
 ///   entry:  kind(1) id length(2) data length(4) id data
 ///
 /// Each sync() writes one frame and waits until it is on the disk; the next one is not written before that. So a crash
-/// can tear the last frame only, which is then cut off: nobody relied on it. A frame that is damaged while others follow
-/// it is not the work of a crash: the log refuses to open, rather than forget what was promised. After a failed write or
-/// fsync every further call throws, since the kernel may have dropped what it could not write.
+/// can tear the last frame only, which is then cut off: nothing relied on it. A frame that is damaged while others
+/// follow it is not the work of a crash: the log refuses to open, rather than forget what was promised. After a failed
+/// write or fsync every further call throws, since the kernel may have dropped what it could not write.
 ///
 /// Errors: zkclient::Error, Errc::system_error (with the file's name): no access, no space, damaged, in use by another
 /// process (the lock is held while the object lives); Errc::invalid_argument: an illegal transition, an id that is too
@@ -101,7 +101,7 @@ class ZKRECIPES_API FileLog final : public ParticipantLog {
 
   /// Writes the file anew with what is needed only. Called by sync() when it is time; atomic.
   void checkpoint();
-  /// What the file takes now.
+  /// The present size of the file.
   std::uint64_t size() const noexcept;
 
  private:

@@ -21,9 +21,9 @@ namespace zkrecipes {
 ///    '-- queue-0FFFFFFFF0000000008    priority -1, comes before it
 ///   path-claims, path-slots           as in Queue
 ///
-/// Guaranteed besides: no inversion. An item whose push had returned before pop() or claim() was called is not passed over
-/// for one with a higher number that an older list showed; each call looks whether the list is still the newest one (a
-/// round trip that all the calls waiting at the time share). For that reason nothing is claimed ahead.
+/// Guaranteed besides: no inversion. An item whose push had returned before pop() or claim() was called is not passed
+/// over for one with a higher number that an older list showed; each call looks whether the list is still the newest
+/// one (a round trip that all the calls waiting at the time share). For that reason nothing is claimed ahead.
 ///
 /// Thread safety: all members. The object keeps its client open; a Claim does not.
 class ZKRECIPES_API PriorityQueue : public QueueBase {
@@ -37,6 +37,8 @@ class ZKRECIPES_API PriorityQueue : public QueueBase {
   void push_all(std::vector<std::string> items, std::int32_t priority, const zkclient::CallOptions& call = {});
   void async_push(std::string_view item, std::int32_t priority, zkclient::Handler<void> handler,
                   const zkclient::CallOptions& call = {});
+  void async_try_push(std::string_view item, std::int32_t priority, zkclient::Handler<bool> handler,
+                      const zkclient::CallOptions& call = {});
   void async_push_all(std::vector<std::string> items, std::int32_t priority, zkclient::Handler<void> handler,
                       const zkclient::CallOptions& call = {});
 };

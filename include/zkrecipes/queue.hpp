@@ -24,7 +24,7 @@ struct QueueOptions {
   std::optional<QueueLayout> layout = {};
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
   std::string id = {};                           ///< Shown to operators in the data of claims.
-  /// At most that many items, claimed ones included; 0: any number. Kept exactly among those who push with a limit. Only
+  /// At most that many items, claimed ones included; 0: any number. Kept exactly among pushers with a limit. Only
   /// what a pop() in doubt puts back needs no room: there may be more for a while, rather than one item that is lost.
   std::size_t capacity = 0;
   /// Claims per item: one that came back that often (given back, or its claimer's session ended) is not claimed again
@@ -33,21 +33,21 @@ struct QueueOptions {
   /// The path of another queue of the same layout. Default: `path`/dead, or `path`-dead in foreign layouts.
   std::optional<zkclient::Path> dead_letters = {};
   /// So many items are claimed ahead of the calls to claim(), at most half of what is waiting, so that others get some.
-  /// What nobody asks for within a second goes back. 0 to 1000.
+  /// Items that no call takes within a second go back. 0 to 1000.
   int prefetch = 0;
 };
 
-/// One item, as seen by anybody.
+/// One item, as any client sees it.
 struct QueueItem {
   std::string node;  ///< Its name.
   std::string data;  ///< As it is in the node.
   std::int32_t priority = 0;
   int deliveries = 0;                           ///< How often it was claimed.
-  std::string claimed_by;                       ///< What the claimer wrote; "" if nobody has it.
+  std::string claimed_by;                       ///< The claimer's text; "" if it is not claimed.
   std::chrono::system_clock::time_point since;  ///< When it was pushed, by the server's clock.
 };
 
-/// What Queue and PriorityQueue have in common: everything but push.
+/// The operations that Queue and PriorityQueue share: everything but push.
 class ZKRECIPES_API QueueBase {
  public:
   /// Takes the first item out of the queue (beside other consumers: one of the first ones, so that they do not all meet
@@ -66,7 +66,7 @@ class ZKRECIPES_API QueueBase {
   void async_pop(zkclient::Handler<std::string> handler, const zkclient::CallOptions& call = {});
   void async_try_pop(zkclient::Handler<std::optional<std::string>> handler, const zkclient::CallOptions& call = {});
 
-  /// Claims the first item that nobody has claimed. At least once: the item stays in the queue until Claim::commit().
+  /// Claims the first item that is not claimed. At least once: the item stays in the queue until Claim::commit().
   /// Waiting and errors as pop().
   Claim claim(const zkclient::CallOptions& call = {});
   [[nodiscard]] std::optional<Claim> try_claim(const zkclient::CallOptions& call = {});
@@ -76,7 +76,7 @@ class ZKRECIPES_API QueueBase {
   void async_claim(zkclient::Handler<Claim> handler, const zkclient::CallOptions& call = {});
   void async_try_claim(zkclient::Handler<std::optional<Claim>> handler, const zkclient::CallOptions& call = {});
 
-  /// The first item that nobody has claimed, left where it is; nullopt when there is none.
+  /// The first item that is not claimed, left where it is; nullopt when there is none.
   [[nodiscard]] std::optional<std::string> peek(const zkclient::CallOptions& call = {}) const;
   void async_peek(zkclient::Handler<std::optional<std::string>> handler, const zkclient::CallOptions& call = {}) const;
   /// Nodes of items, claimed ones included. One round trip.
@@ -96,8 +96,8 @@ class ZKRECIPES_API QueueBase {
 
   bool push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
                   const zkclient::CallOptions& call);
-  void async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority,
-                        zkclient::Handler<void> handler, const zkclient::CallOptions& call);
+  void async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
+                        zkclient::Handler<bool> handler, const zkclient::CallOptions& call);
 
  private:
   struct State;
@@ -112,15 +112,15 @@ class ZKRECIPES_API QueueBase {
 ///    |    |-- item-0000000007    persistent: the item's bytes; its version counts how often it was claimed
 ///    |    '-- item-0000000008
 ///    |-- claims (container; persistent in a layout of other libraries)
-///    |    '-- item-0000000007    ephemeral: somebody works on it; data: who
+///    |    '-- item-0000000007    ephemeral: a consumer works on it; data: which
 ///    '-- slots (container)
 ///         '-- <uuid>             ephemeral: makes a write whose reply was lost repeatable, see below
 ///
 /// Invariant: an item leaves `items` in one transaction, once, by its pop() or the commit() of its newest claim.
 ///
 /// Every push, pop, claim and commit is a transaction that also writes to a slot of ours on condition of its version.
-/// If its reply is lost it is sent again: the condition fails if it was applied before. So a lost reply loses nothing and
-/// doubles nothing. Calls that overlap share transactions. Items are not tied to who pushed them.
+/// If its reply is lost it is sent again: the condition fails if it was applied before. So a lost reply loses nothing
+/// and doubles nothing. Calls that overlap share transactions. Items are not tied to their pushers.
 ///
 /// Guaranteed: no item is lost or given to two pop() calls; no item is claimed by two at a time; push order, for pushes
 /// that do not overlap; one consumer takes in that order (several at a time share the first ones out among them:
@@ -135,7 +135,7 @@ class ZKRECIPES_API QueueBase {
 /// folder missing or removed                nothing: created again; the items in it are gone
 /// connection breaks while waiting          nothing: it goes on waiting, also on the next session
 /// session lost while push, pop, commit     in_doubt: it may have been done. If pop took an item, which the error names,
-///   wait for the answer                    that is gone
+///   wait for the answer                    that is gone (Error::node())
 /// session lost while claimed               Claim::lost() fires; the item returns; commit() throws not_held
 /// claim deleted by hand                    Claim::lost() fires as soon as that is seen; commit() throws not_held
 /// claimer's process dies                   its items return when its session ends
@@ -144,7 +144,7 @@ class ZKRECIPES_API QueueBase {
 /// item comes back max_deliveries times     nothing: it is moved to dead_letters, the next one is taken
 /// deadline, stop request while waiting     deadline_exceeded, cancelled (or nullopt); nothing was taken
 /// the same while pop waits for the answer  the item, if the answer comes within 0.5 s. Otherwise in_doubt: if the item,
-///                                          which the error names, turns out to be taken, it is put back into its
+///                                          Error::node(), turns out to be taken, it is put back into its
 ///                                          place, or to the end if that was taken meanwhile
 /// the same while claim waits for it        the claim, if the answer comes within 0.5 s. Otherwise the same as above:
 ///                                          the item goes back
@@ -159,10 +159,11 @@ class ZKRECIPES_API QueueBase {
 /// Thread safety: all members. The object keeps its client open; a Claim does not.
 class ZKRECIPES_API Queue : public QueueBase {
  public:
-  /// No I/O. Errors: invalid_acl (the list is empty), invalid_argument (options, or the path is the root).
+  /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (options, or the path is the root).
   Queue(zkclient::Client client, zkclient::Path path, QueueOptions options = {});
 
-  /// Appends an item; waits while the queue is full. Errors: see the table, and those common to all operations of Client.
+  /// Appends an item; waits while the queue is full. Errors: see the table, and those common to all operations of
+  /// Client.
   void push(std::string_view item, const zkclient::CallOptions& call = {});
   /// The same if there is room now; false when there is not.
   [[nodiscard]] bool try_push(std::string_view item, const zkclient::CallOptions& call = {});
@@ -170,6 +171,7 @@ class ZKRECIPES_API Queue : public QueueBase {
   /// invalid_argument (more than the queue may ever hold). No items: nothing happens.
   void push_all(std::vector<std::string> items, const zkclient::CallOptions& call = {});
   void async_push(std::string_view item, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+  void async_try_push(std::string_view item, zkclient::Handler<bool> handler, const zkclient::CallOptions& call = {});
   void async_push_all(std::vector<std::string> items, zkclient::Handler<void> handler,
                       const zkclient::CallOptions& call = {});
 };

@@ -10,7 +10,7 @@ namespace zkrecipes {
 /// Where a queue keeps its items and how they look, so that programs that use other libraries can push to it and take
 /// from it. All programs that share a path must use the same one.
 ///
-/// Whoever claims items does so by an ephemeral node of the item's name in the queue's folder of claims. Programs that do
+/// A consumer claims an item by an ephemeral node of the item's name in the queue's folder of claims. Programs that do
 /// not look there (those of zookeeper(), kazoo(), and of Curator without a lock path) take claimed items all the same:
 /// beside them, push and pop only.
 ///
@@ -25,8 +25,8 @@ class QueueLayout {
   /// ZooKeeper's own DistributedQueue, and Curator's SimpleDistributedQueue: `path/qn-<seq>`. Has no priorities.
   static QueueLayout zookeeper() { return QueueLayout(Style::zookeeper); }
   /// Curator's DistributedQueue, `path/queue-<seq>`, and DistributedPriorityQueue, `path/queue-<0 or 1><8 hex
-  /// digits><seq>`. A node may hold several items (putMulti): pop takes them one by one, a claim stands for all of them.
-  /// `lock_path` is the one given to Curator's builder; claims go there. Without one they go to `path`-claims.
+  /// digits><seq>`. A node may hold several items (putMulti): pop takes them one by one, a claim stands for all of
+  /// them. `lock_path` is the one given to Curator's builder; claims go there. Without one they go to `path`-claims.
   static QueueLayout curator(std::optional<zkclient::Path> lock_path = {}) {
     return QueueLayout(Style::curator, std::move(lock_path));
   }

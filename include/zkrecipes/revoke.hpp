@@ -6,8 +6,8 @@
 #include <zkclient/client.hpp>
 #include <zkclient/export.hpp>
 
-/// Asking others to give a lock back. Source: "Revocable Shared Locks" in ZooKeeper's recipes; the request is written as
-/// Apache Curator's Revoker does it, so that its holders understand it, and holders of this library understand both.
+/// Asking others to give a lock back. Source: "Revocable Shared Locks" in ZooKeeper's recipes; the request is written
+/// as Apache Curator's Revoker does it, so that its holders understand it, and holders of this library understand both.
 ///
 ///   path of a Mutex, RecursiveMutex, SharedMutex       path of an UnfairMutex
 ///    |-- _c_<uuid>-lock-0000000007  <- "__REVOKE__"     |-- lock  <- "__REVOKE__"; "unlock" is understood as well
@@ -17,8 +17,8 @@
 ///
 /// Guaranteed: a contender of this library that holds learns it by Lease::revoke_requested(), and decides; who broke it
 /// is told so only after the node has gone; session, age and token of the contender stay to be listed. Its own words in
-/// the node are overwritten by the request, and written back as soon as it holds and has seen it. Not guaranteed: that it
-/// complies; that a waiter does before it holds; that what it protects is at rest when it was broken.
+/// the node are overwritten by the request, and written back as soon as it holds and has seen it. Not guaranteed: that
+/// it complies; that a waiter does before it holds; that what it protects is at rest when it was broken.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
@@ -32,7 +32,7 @@
 namespace zkrecipes {
 
 enum class RevokeOutcome {
-  requested,  ///< The request stands; nobody waited for the holder.
+  requested,  ///< The request stands; the caller did not wait.
   released,   ///< The holder has given it back, or had done so before.
   broken,     ///< The grace time passed, and the node was deleted.
 };
@@ -45,8 +45,8 @@ struct RevokeOptions {
   std::optional<std::chrono::milliseconds> break_after = {};
 };
 
-/// Asks the contender with this node (Contender::node below the recipe's path, Lease::node()), whether it holds or waits.
-/// A contender's node is ephemeral; no other one, such as the directory of a lock, is written to or deleted.
+/// Asks the contender with this node (Contender::node below the recipe's path, Lease::node()), whether it holds or
+/// waits. A contender's node is ephemeral; no other one, such as the directory of a lock, is written to or deleted.
 /// Blocks for a few round trips, and for up to break_after. Any client may ask. Errors: see the table, invalid_argument
 /// (a negative time, not a contender's node), and those common to all operations of Client.
 /// Thread safety: this and all below may be called from any thread.
@@ -57,10 +57,10 @@ ZKRECIPES_API void async_revoke(const zkclient::Client& client, const zkclient::
                                 const RevokeOptions& options, zkclient::Handler<RevokeOutcome> handler,
                                 const zkclient::CallOptions& call = {});
 
-/// Asks all who hold at the path of a Mutex, UnfairMutex, RecursiveMutex or SharedMutex now (of a Semaphore: at its path
-/// followed by "/leases"; the one who is next may be among them). The mildest outcome that is true of all of them;
-/// `released` when nobody holds. Children that are not ephemeral are passed over: `lock` may be the directory of another
-/// lock.
+/// Asks all holders at the path of a Mutex, UnfairMutex, RecursiveMutex or SharedMutex now (of a Semaphore: at its path
+/// followed by "/leases"; the next waiter may be among them). The mildest outcome that is true of all of them;
+/// `released` when there is no holder. Children that are not ephemeral are passed over: `lock` may be the directory of
+/// another lock.
 ZKRECIPES_API RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path,
                                            const RevokeOptions& options = {}, const zkclient::CallOptions& call = {});
 ZKRECIPES_API void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path,

@@ -1,25 +1,25 @@
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
 #include <zkclient/client.hpp>
 #include <zkclient/export.hpp>
 
-#include <zkrecipes/contender.hpp>
-#include <zkrecipes/lease.hpp>
-#include <zkrecipes/wait_options.hpp>
+#include <zkrecipes/lock.hpp>
 
 namespace zkrecipes {
+
+namespace detail {
+struct PermitSpec;
+}
 
 struct SemaphoreOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
   std::string id = {};                           ///< Shown to operators in the nodes' data; default: host and pid only.
-  /// With N in a node: what N is if that node is missing; who acquires first creates it. (Curator: the seed value.)
+  /// With N in a node: what N is if that node is missing; the first acquirer creates it. (Curator: the seed value.)
   std::optional<int> initial_limit = {};
 };
 
@@ -28,7 +28,7 @@ struct SemaphoreOptions {
 /// Source: Apache Curator's InterProcessSemaphoreV2, with which it shares its nodes, and SharedCount.
 ///
 ///   path (container)
-///    |-- locks (container)                   a fair mutex: whoever has it may wait for a lease, the others behind it
+///    |-- locks (container)                   a fair mutex: its holder may wait for a lease, the others behind it
 ///    |    '-- _c_<uuid>-lock-0000000003
 ///    '-- leases (container)
 ///         |-- _c_<uuid>-lease-0000000011     ephemeral: a lease
@@ -37,9 +37,9 @@ struct SemaphoreOptions {
 /// Invariant: a lease is granted only while there are at most N nodes in `leases`, the asking ones included.
 ///
 /// Guaranteed: never more than N leases are granted and valid(), as told by their own clocks, whatever crashes, unless
-/// nodes are deleted by hand; order of arrival; several leases at once all or none. A raised N wakes who waits; a lowered
-/// N is honoured as leases return, none is taken back. Not guaranteed: that try_acquire() succeeds while another process
-/// is just acquiring; the rest as in Mutex.
+/// nodes are deleted by hand; order of arrival; several leases at once all or none. A raised N wakes waiters; a lowered
+/// N is honoured as leases return, none is taken back. Not guaranteed: that try_acquire() succeeds while another
+/// process is just acquiring; the rest as in Mutex.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
@@ -56,17 +56,20 @@ struct SemaphoreOptions {
 /// node with N missing                      created with initial_limit; without that acquire throws no_node, which
 ///                                          names the node
 /// node with N is not an int32 from 0 to a  acquire throws foreign_node
-/// million (digits are not)
+///   million (digits are not)
 /// holder's process dies                    its leases return when its session ends
 /// deadline, stop request while waiting     deadline_exceeded, cancelled; the nodes are removed in the background
 /// client closed                            acquire throws closed; leases are lost; the nodes vanish
 ///
 /// Every child of `leases` counts, whatever its name.
 ///
-/// Thread safety: all members. The object keeps its client open; a Lease does not.
-class ZKRECIPES_API Semaphore {
+/// contenders(): the holders, one entry for each lease, oldest first; then the waiters, first to last. A process that
+/// waits in front is among the former with `holds` unset if the list was long enough when it was read.
+///
+/// Thread safety: all members.
+class ZKRECIPES_API Semaphore : public Acquirable {
  public:
-  /// With a constant N >= 1. No I/O. Errors: invalid_acl (the list is empty), invalid_argument.
+  /// With a constant N >= 1. No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument.
   Semaphore(zkclient::Client client, zkclient::Path path, int leases, SemaphoreOptions options = {});
   /// With N in the node `limit`: an int32, big-endian (Curator's SharedCount). No I/O. Errors: invalid_acl,
   /// invalid_argument (initial_limit is not from 0 to a million).
@@ -75,17 +78,10 @@ class ZKRECIPES_API Semaphore {
   Semaphore(Semaphore&&) noexcept;
   Semaphore& operator=(Semaphore&&) noexcept;
 
-  /// One lease. Blocking, deadlines and errors as in Mutex; the table says the rest.
-  Lease acquire(const zkclient::CallOptions& call = {});
-  [[nodiscard]] std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
-  [[nodiscard]] std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  [[nodiscard]] std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
-                                                       WaitOptions options = {});
-  void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
-  void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
+  // One lease: acquire() and its relatives of Acquirable.
 
   /// `count` leases, all or none; at most 1,000 at once. With N in a node, a `count` above the present N waits until N
-  /// is raised, and everybody behind it waits as well. Errors: as acquire(), and invalid_argument (less than one, more
+  /// is raised, and all waiters behind it wait as well. Errors: as acquire(), and invalid_argument (less than one, more
   /// than 1,000, or more than a constant N).
   [[nodiscard]] std::vector<Lease> acquire_many(int count, const zkclient::CallOptions& call = {});
   /// The same if they are free now; none when they are not.
@@ -95,23 +91,19 @@ class ZKRECIPES_API Semaphore {
   void async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
                               const zkclient::CallOptions& call = {});
 
-  /// Who holds leases, one entry for each, oldest first; then who waits, first to last. A process that waits in front is
-  /// among the former with `holds` unset if the list was long enough when it was read. Blocks for a few round trips.
-  std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
-  void async_contenders(zkclient::Handler<std::vector<Contender>> handler,
-                        const zkclient::CallOptions& call = {}) const;
-
   /// N as it is now; 0 when its node is missing. Errors: foreign_node, and those common to all operations of Client.
   int limit(const zkclient::CallOptions& call = {}) const;
+  void async_limit(zkclient::Handler<int> handler, const zkclient::CallOptions& call = {}) const;
   /// Writes the node with N, which is created if missing. Errors: invalid_argument (not from 0 to a million, or N is a
   /// constant), in_doubt, and those common to all operations of Client.
   void set_limit(int leases, const zkclient::CallOptions& call = {});
-
-  const zkclient::Path& path() const noexcept;
+  void async_set_limit(int leases, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Pool;
+  Semaphore(std::shared_ptr<const detail::PermitSpec> spec, const zkclient::Client& client, const zkclient::Path& path,
+            const SemaphoreOptions& options);
+  std::unique_ptr<Pool> pool_;
 };
 
 }  // namespace zkrecipes

@@ -3,18 +3,13 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <vector>
 
 #include <zkclient/client.hpp>
 #include <zkclient/export.hpp>
 
-#include <zkrecipes/contender.hpp>
 #include <zkrecipes/layout.hpp>
-#include <zkrecipes/lease.hpp>
-#include <zkrecipes/timed_lock.hpp>
-#include <zkrecipes/wait_options.hpp>
+#include <zkrecipes/lock.hpp>
 
 namespace zkrecipes {
 
@@ -25,7 +20,7 @@ struct SharedMutexOptions {
 };
 
 /// A fair shared mutex (read/write lock) for all processes that name the same path: readers share it, a writer has it
-/// alone, and everybody waits only for those who came before.
+/// alone, and each waits only for those that came before.
 /// Source: "Shared Locks" in ZooKeeper's recipes; node names as in Apache Curator's InterProcessReadWriteLock.
 ///
 ///   path (container)
@@ -34,15 +29,15 @@ struct SharedMutexOptions {
 ///    |-- _c_<uuid>-__WRIT__0000000006   a writer, watches ...05 only (and then ...04)
 ///    '-- _c_<uuid>-__READ__0000000007   a reader, watches ...06, the nearest WRITER before it, only
 ///
-/// Invariant: a reader holds when no writer is before it, a writer when nobody is, among the nodes that exist.
+/// Invariant: a reader holds when no writer is before it, a writer when no contender is, among the nodes that exist.
 ///
 /// Guaranteed: while a writer's lease is valid(), as told by its own clock, no other lease of the path is, unless nodes
 /// are deleted by hand; order of arrival, so neither side starves; no node stays behind. Not guaranteed: that a holder
 /// that was paused stops in time (use Lease::token() or guard()); a place in the queue across the loss of a session.
 ///
 /// A writer may become a reader in its place (downgrade()). A reader may not become a writer: two readers who want that
-/// would wait for each other for ever. So lock() throws would_deadlock for a thread that has lock_shared(), and a program
-/// that holds a shared lease must give it back before it acquires an exclusive one.
+/// would wait for each other for ever. So lock() throws would_deadlock for a thread that has lock_shared(), and a
+/// program that holds a shared lease must give it back before it acquires an exclusive one.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
@@ -59,8 +54,8 @@ struct SharedMutexOptions {
 /// downgrade: request or reply lost         nothing: one of the two nodes is there, and tells what happened
 /// downgrade: refused by the server         its error; the lease is unchanged
 /// session lost while downgrading           downgrade throws not_held; Lease::lost() fires
-/// deadline, stop request while downgrading downgrade throws in_doubt, once it was sent; Lease::lost() fires; neither node
-///                                          stays
+/// deadline, stop request while downgrading downgrade throws in_doubt, once it was sent; Lease::lost() fires; neither
+///                                          node stays
 /// client closed while downgrading          downgrade throws closed, in_doubt or not_held; Lease::lost() fires
 /// given back while downgrading             async_downgrade ends with not_held; neither node stays
 /// release: request or reply lost           nothing: the deletion is repeated until the node is gone
@@ -71,27 +66,19 @@ struct SharedMutexOptions {
 /// A path belongs to one recipe. Curator up to 5.4 lets a writer in between the former and the new node of a
 /// downgraded holder of ITS OWN: so do not use Curator's own downgrade there.
 ///
-/// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session.
-/// The object keeps its client open; a Lease does not, and is lost when the last Client (or SharedMutex) goes.
-class ZKRECIPES_API SharedMutex {
+/// Thread safety: all members.
+class ZKRECIPES_API SharedMutex : public Lock {
  public:
-  /// No I/O. Errors: invalid_acl (the list is empty).
+  /// No I/O. Errors: invalid_acl (see acl_defect()).
   SharedMutex(zkclient::Client client, zkclient::Path path, SharedMutexOptions options = {});
   /// Gives back what lock() and lock_shared() hold.
   ~SharedMutex();
   SharedMutex(SharedMutex&&) noexcept;
   SharedMutex& operator=(SharedMutex&&) noexcept;
 
-  /// To write. Blocking, deadlines and errors as in Mutex; the table says the rest.
-  Lease acquire(const zkclient::CallOptions& call = {});
-  [[nodiscard]] std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
-  [[nodiscard]] std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
-  [[nodiscard]] std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
-                                                       WaitOptions options = {});
-  void async_acquire(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
-  void async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const zkclient::CallOptions& call = {});
+  // To write: acquire() and its relatives of Acquirable, lock() and its relatives of Lock.
 
-  /// To read. The same.
+  /// To read. As the forms without `_shared`.
   Lease acquire_shared(const zkclient::CallOptions& call = {});
   [[nodiscard]] std::optional<Lease> try_acquire_shared(const zkclient::CallOptions& call = {});
   [[nodiscard]] std::optional<Lease> try_acquire_shared_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
@@ -101,60 +88,35 @@ class ZKRECIPES_API SharedMutex {
   void async_try_acquire_shared(zkclient::Handler<std::optional<Lease>> handler,
                                 const zkclient::CallOptions& call = {});
 
-  /// Turns a lease to write into one to read, in its place and without a gap: the readers behind it come in, nobody
-  /// overtakes. `lease` has a new node and guard() afterwards; token(), lost() and revoke_requested() go on. Blocks for a
-  /// round trip. Errors: not_held, invalid_argument (not a lease to write of this path), in_doubt (ended by deadline or stop
-  /// request after it was sent: `lease` is lost), and those common to all operations of Client, after which `lease` is
-  /// unchanged.
+  /// Turns a lease to write into one to read, in its place and without a gap: the readers behind it come in, none
+  /// overtakes. `lease` has a new node and guard() afterwards; token(), lost() and revoke_requested() go on. Blocks for
+  /// a round trip. Errors: not_held, invalid_argument (not a lease to write of this path), in_doubt (ended by deadline
+  /// or stop request after it was sent: `lease` is lost), and those common to all operations of Client, after which
+  /// `lease` is unchanged.
   void downgrade(Lease& lease, const zkclient::CallOptions& call = {});
-  /// The same; `handler` gets the lease that goes on, and `lease` is released by then. It may be moved meanwhile; if it is
-  /// given back, nothing stays, and `handler` gets not_held.
+  /// The same; `handler` gets the lease that goes on, and `lease` is released by then. It may be moved meanwhile; if it
+  /// is given back, nothing stays, and `handler` gets not_held.
   void async_downgrade(const Lease& lease, zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});
 
-  /// Everybody in the queue, first to last, without disturbing anybody. Blocks for two round trips. Errors: those
-  /// common to all operations of Client.
-  std::vector<Contender> contenders(const zkclient::CallOptions& call = {}) const;
-  void async_contenders(zkclient::Handler<std::vector<Contender>> handler,
-                        const zkclient::CallOptions& call = {}) const;
-
-  // SharedTimedLockable, for std::unique_lock and std::shared_lock. The lease is kept for the thread that locked.
-  // Errors: as the acquire forms; would_deadlock for a thread that holds this lock already, in whatever way. unlock()
-  // and unlock_shared() do not wait; for a thread that holds nothing they do nothing.
-  void lock();
-  [[nodiscard]] bool try_lock();
-  void unlock();
+  /// SharedTimedLockable, for std::shared_lock. A thread has either lock() or lock_shared(), not both: see Lock.
   void lock_shared();
   [[nodiscard]] bool try_lock_shared();
-  void unlock_shared();
+  void unlock_shared() noexcept;
   template <typename Time>  // A duration.
-  [[nodiscard]] bool try_lock_for(const Time& timeout) {
-    return lock_within(false, detail::to_timeout(timeout));
+  [[nodiscard]] bool try_lock_shared_for(const Time& timeout) {
+    return lock_shared_within(detail::to_timeout(timeout));
   }
   template <typename Time>  // A point in time, on any clock.
-  [[nodiscard]] bool try_lock_until(const Time& deadline) {
-    return lock_within(false, detail::to_timeout(deadline));
-  }
-  template <typename Time>
-  [[nodiscard]] bool try_lock_shared_for(const Time& timeout) {
-    return lock_within(true, detail::to_timeout(timeout));
-  }
-  template <typename Time>
   [[nodiscard]] bool try_lock_shared_until(const Time& deadline) {
-    return lock_within(true, detail::to_timeout(deadline));
+    return lock_shared_within(detail::to_timeout(deadline));
   }
-  /// The lease behind the calling thread's lock() or lock_shared(), until it unlocks, also when it was lost. Errors:
-  /// not_held.
-  const Lease& lease() const;
-
-  const zkclient::Path& path() const noexcept;
 
  private:
   friend class MultiLock;
-  struct State;
-  const std::string& full_path() const noexcept;  // With the client's prefix.
-  bool connected() const;
-  bool lock_within(bool shared, std::chrono::nanoseconds timeout);
-  std::unique_ptr<State> state_;
+  struct Readers;
+  const std::shared_ptr<const detail::Acquirer>& reader() const noexcept;
+  bool lock_shared_within(std::chrono::nanoseconds timeout);
+  std::unique_ptr<Readers> readers_;
 };
 
 }  // namespace zkrecipes

@@ -19,25 +19,26 @@ inline constexpr std::size_t max_commit_payload = 512U * 1024U;  ///< Bytes.
 inline constexpr std::size_t max_commit_participants = 256;
 inline constexpr std::size_t max_commit_name = 128;  ///< Bytes of a participant's name.
 
-/// Two-phase commit: all participants do their part of a transaction, or none does, whoever dies when.
-/// Source: "Two-phased Commit" in ZooKeeper's recipes, in both its variants; Gray, "Notes on Data Base Operating Systems";
-/// presumed abort: Mohan, Lindsay, Obermarck, "Transaction Management in the R* Distributed Database Management System".
+/// Two-phase commit: all participants do their part of a transaction, or none does, whichever process dies at whatever
+/// time. Source: "Two-phased Commit" in ZooKeeper's recipes, in both its variants; Gray, "Notes on Data Base Operating
+/// Systems"; presumed abort: Mohan, Lindsay, Obermarck, "Transaction Management in the R* Distributed Database
+/// Management System".
 ///
 ///   path
 ///    |-- participants/<name>       ephemeral: it serves; data: the identity of its log
 ///    |-- inbox/<name>              data: the id of the newest transaction; watched by the participant
 ///    |    '-- <id>                 a transaction that the participant has not acknowledged
 ///    '-- transactions/<id>         data: variant, timeout, retention, participants, payload
-///         |-- coordinator          ephemeral: somebody waits for the outcome, and will tidy up
+///         |-- coordinator          ephemeral: the coordinator waits for the outcome, and will tidy up
 ///         |-- vote-<name>          version 0: commit, never changed; version 1: abort
 ///         |-- decision             "commit" or "abort <reason>"; created once, never changed
 ///         '-- ack-<name>
 ///
-/// Invariant: the decision is one node, created once. `commit` is created in a transaction that checks every vote, a vote
-/// to abort creates `abort` with itself. So there is one outcome, and it is commit only if all voted for it.
+/// Invariant: the decision is one node, created once. `commit` is created in a transaction that checks every vote, a
+/// vote to abort creates `abort` with itself. So there is one outcome, and it is commit only if all voted for it.
 ///
 /// What textbook two-phase commit lacks: no participant is blocked by the death of others while ZooKeeper has a quorum.
-/// Anybody (coordinator, participant, one who recovers) may create `abort` when the time is up.
+/// Any process (coordinator, participant, recoverer) may create `abort` when the time is up.
 ///
 /// State of a transaction  Next        By                           When
 /// ----------------------  ----------  ---------------------------  ---------------------------------------------------
@@ -47,13 +48,13 @@ inline constexpr std::size_t max_commit_name = 128;  ///< Bytes of a participant
 ///                                     recovers; all-to-all: any
 ///                                     participant
 /// open                    aborted     a participant                votes for abort (with the vote)
-/// open                    aborted     anybody                      time is up; run() was cancelled; a participant that
+/// open                    aborted     any process                  time is up; run() was cancelled; a participant that
 ///                                                                  has not voted was gone for absence_grace
 /// committed               removed     coordinator, any recoverer   all have acknowledged, and retention is over
 /// aborted                 removed     coordinator, any recoverer   the same, or the timeout has passed once more
 ///
-/// All other transitions are refused by the server: each is a create of a node that exists, or a failing check. The states
-/// of a participant are in <zkrecipes/participant_log.hpp>.
+/// All other transitions are refused by the server: each is a create of a node that exists, or a failing check. The
+/// states of a participant are in <zkrecipes/participant_log.hpp>.
 ///
 /// What goes wrong                               What happens
 /// --------------------------------------------  ----------------------------------------------------------------------
@@ -68,7 +69,7 @@ inline constexpr std::size_t max_commit_name = 128;  ///< Bytes of a participant
 /// session of the coordinator lost               nothing: it goes on in the next one; in_doubt, if others have finished and
 ///                                               removed the transaction in the meantime
 /// session of a participant lost                 nothing: it is present again and goes on; its log is intact
-/// time is up                                    aborted, by whoever notices first; counted from when each of them saw
+/// time is up                                    aborted, by the first process to notice; counted from when each of them saw
 ///                                               the transaction first, so that no two clocks are compared
 /// prepare throws                                a vote to abort, with the message as the reason
 /// commit or abort throws                        called again, after a second; until then it is in doubt
@@ -86,9 +87,10 @@ inline constexpr std::size_t max_commit_name = 128;  ///< Bytes of a participant
 /// Not guaranteed: that a process, once told `committed`, finds all participants to have applied it already (see
 /// CommitOptions::wait), and anything at all if votes, decisions or transactions are changed or deleted by hand.
 ///
-/// Requests: each participant of a transaction makes six to ZooKeeper, the coordinator a few more, however long it takes.
+/// Requests: each participant of a transaction makes six to ZooKeeper, the coordinator a few more, however long it
+/// takes.
 
-/// Who decides. Both survive everybody's death; a transaction carries its variant with it.
+/// Which process decides. Both survive the death of any process; a transaction carries its variant with it.
 enum class CommitVariant {
   mediated,    ///< The coordinator collects the votes; participants look at the decision only.
   all_to_all,  ///< Participants look at the votes as well, and decide: no coordinator is needed once it has begun.
@@ -113,8 +115,8 @@ struct CommitStatus {
   std::string id;
   std::vector<std::string> participants;
   std::optional<CommitOutcome> outcome;   ///< None: open.
-  std::vector<std::string> voted;         ///< Those who voted.
-  std::vector<std::string> acknowledged;  ///< Those who are done with it.
+  std::vector<std::string> voted;         ///< The participants that voted.
+  std::vector<std::string> acknowledged;  ///< The participants that are done with it.
   bool coordinated = false;               ///< Its coordinator is there.
   std::int64_t begun_ms = 0;              ///< The server's wall clock, milliseconds since 1970.
 };
@@ -125,7 +127,7 @@ struct CommitOptions {
   CommitVariant variant = CommitVariant::mediated;
   /// When run() returns: as soon as the outcome is certain, or when all participants have applied it as well.
   enum class Wait { decided, applied } wait = Wait::decided;
-  /// For how long it is kept after that, for audit; by the clocks of the servers and of whoever removes it.
+  /// For how long it is kept after that, for audit; by the clocks of the servers and of the process that removes it.
   std::chrono::milliseconds retention{0};
 };
 
@@ -147,11 +149,11 @@ class ZKRECIPES_API CommitCoordinator {
   CommitCoordinator(CommitCoordinator&&) noexcept;
   CommitCoordinator& operator=(CommitCoordinator&&) noexcept;
 
-  /// Runs one transaction. Waits for its outcome as CommitOptions::wait says, by default (no deadline in `call`) as long
-  /// as that takes. `deadline` and `stop` end the waiting, `CommitOptions::timeout` the transaction.
+  /// Runs one transaction. Waits for its outcome as CommitOptions::wait says, by default (no deadline in `call`) as
+  /// long as that takes. `deadline` and `stop` end the waiting, `CommitOptions::timeout` the transaction.
   /// Errors: invalid_argument (participants missing, twice, too many; a bad name; a bad time), too_large (the payload:
-  /// max_commit_payload), no_node (a participant that never served here), cancelled, deadline_exceeded, closed (nothing was
-  /// begun), in_doubt (it was begun; path() of the error names it, outcome() tells what became of it), no_auth.
+  /// max_commit_payload), no_node (a participant that never served here), cancelled, deadline_exceeded, closed (nothing
+  /// was begun), in_doubt (it was begun; path() of the error names it, outcome() tells what became of it), no_auth.
   CommitOutcome run(const std::vector<std::string>& participants, std::string_view payload,
                     const CommitOptions& options = {}, const zkclient::CallOptions& call = {});
   /// The same; `handler` is called exactly once, on the callback executor.
@@ -160,7 +162,8 @@ class ZKRECIPES_API CommitCoordinator {
 
   /// Finishes what others have left: decides every open transaction that has no coordinator (commit if all votes are
   /// there, or come in before its timeout, counted from now), waits as long again for the acknowledgements that are
-  /// missing, and removes what is finished. Returns what it decided or found decided. Any process may do so, at any time.
+  /// missing, and removes what is finished. Returns what it decided or found decided. Any process may do so, at any
+  /// time.
   std::vector<CommitOutcome> recover(const zkclient::CallOptions& call = {});
   void async_recover(zkclient::Handler<std::vector<CommitOutcome>> handler, const zkclient::CallOptions& call = {});
 
@@ -190,13 +193,13 @@ struct CommitVote {
   static CommitVote no(std::string why) { return {false, std::move(why)}; }
 };
 
-/// What a participant does. Called on the callback executor, one at a time; all three must be there.
+/// A participant's code. Called on the callback executor, one at a time; all three must be there.
 struct CommitHandlers {
-  /// Makes sure that commit() cannot fail, durably, and that abort() can undo it. Called again if the process dies before
-  /// the vote.
+  /// Makes sure that commit() cannot fail, durably, and that abort() can undo it. Called again if the process dies
+  /// before the vote.
   zkclient::UniqueFunction<CommitVote(const CommitTransaction&)> prepare;
-  /// Makes it so. Called once, and again with the same id only if the process dies (or it throws) before the log knows that
-  /// it was done: make it idempotent by the id.
+  /// Makes it so. Called once, and again with the same id only if the process dies (or it throws) before the log knows
+  /// that it was done: make it idempotent by the id.
   zkclient::UniqueFunction<void(const CommitTransaction&)> commit;
   /// Undoes what prepare() did. Called as commit(), also for a transaction of which prepare() was begun only, or voted
   /// against it.
@@ -216,7 +219,7 @@ struct CommitParticipantOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node.
   /// As in CommitCoordinatorOptions, for all-to-all transactions.
   std::chrono::milliseconds absence_grace{3'000};
-  /// How often it looks for transactions that nobody finishes; 0: never.
+  /// How often it looks for transactions that no coordinator finishes; 0: never.
   std::chrono::milliseconds sweep_interval{30'000};
 };
 
@@ -224,21 +227,22 @@ struct CommitParticipantOptions {
 /// Thread safety: all members; the log is used by serve() and, while that does not run, by resolve() and in_doubt().
 class ZKRECIPES_API CommitParticipant {
  public:
-  /// No I/O. `log` must not be used by anybody else. Errors: invalid_acl, invalid_argument (the name, the log, a time).
+  /// No I/O. `log` must not be used by another object. Errors: invalid_acl, invalid_argument (the name, the log, a
+  /// time).
   CommitParticipant(zkclient::Client client, zkclient::Path path, std::string name, std::shared_ptr<ParticipantLog> log,
                     CommitParticipantOptions options = {});
   ~CommitParticipant();
   CommitParticipant(CommitParticipant&&) noexcept;
   CommitParticipant& operator=(CommitParticipant&&) noexcept;
 
-  /// Takes up what the log has open, and serves until the stop token or the deadline of `call` ends it, which is no error.
-  /// What is open then stays in the log for the next time. When it returns, none of the handlers runs.
-  /// Errors: closed (the client), would_deadlock (it serves already), invalid_argument (a handler is missing), system_error
-  /// and whatever else the log threw, no_auth. Connections that are lost are none.
+  /// Takes up what the log has open, and serves until the stop token or the deadline of `call` ends it, which is no
+  /// error. Open transactions stay in the log for the next time. When it returns, none of the handlers runs.
+  /// Errors: closed (the client), would_deadlock (it serves already), invalid_argument (a handler is missing),
+  /// system_error and whatever else the log threw, no_auth. Connections that are lost are none.
   void serve(CommitHandlers handlers, const zkclient::CallOptions& call = {});
   void async_serve(CommitHandlers handlers, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
-  /// What this participant has prepared and not applied. Does not block.
+  /// The transactions that this participant has prepared and not applied. Does not block.
   std::vector<InDoubtTransaction> in_doubt() const;
   /// An operator's word on a transaction that has a `problem` and waits for it: applied and logged as if it were the
   /// decision, at once, or when serve() runs the next time. Errors: no_node (there is none that waits for it).

@@ -14,16 +14,16 @@ struct UnfairLeaderElectionOptions {
   std::string id = {};                           ///< This candidate's name; default "host:pid".
 };
 
-/// An election in which whoever is quickest leads: one ephemeral node, which every candidate watches. Least latency with
-/// a few candidates, since nobody has to be next; with many, each takeover wakes them all, for one of them to win. Use
-/// LeaderElection unless you have measured that this one suits you better.
+/// An election in which the quickest candidate leads: one ephemeral node, which every candidate watches. Least latency
+/// with a few candidates, since no candidate has to be next; with many, each takeover wakes them all, for one of them
+/// to win. Use LeaderElection unless you have measured that this one suits you better.
 /// Source: the simple election in the ZooKeeper literature; as a lock it is UnfairMutex. No counterpart in Curator.
 ///
 ///   path (container)          data: term of the leader, "ready", what it proclaimed
 ///    |-- leader               ephemeral, data: the leader's id; every candidate watches it
 ///    '-- _c_<uuid>-leader     ephemeral, made and deleted together with it: this leadership's alone
 ///
-/// Invariant: the leader is who created the node `leader` that exists.
+/// Invariant: the leader is the creator of the node `leader` that exists.
 ///
 /// Guaranteed: as for LeaderElection. Not guaranteed, besides: any order; that a candidate that waits will ever lead.
 ///
@@ -41,15 +41,15 @@ struct UnfairLeaderElectionOptions {
 /// deadline, stop request while campaigning     deadline_exceeded, cancelled; nothing stays behind
 /// client closed                                campaign throws closed; leaderships are lost; the nodes vanish
 /// foreign child in the directory               ignored, unless it is named `leader`: that is waited for
-/// connection breaks, session lost, election's  observers and those who wait for a leader: nothing, they go on
+/// connection breaks, session lost, election's  observers and waiters for a leader: nothing, they go on
 ///   node removed while observing
 ///
-/// candidates() sees the leader only: those who wait have no node.
+/// candidates() sees the leader only: waiting candidates have no node.
 ///
 /// A path belongs to one election: its data is overwritten.
 class ZKRECIPES_API UnfairLeaderElection : public Election {
  public:
-  /// No I/O. Errors: invalid_acl (the list is empty).
+  /// No I/O. Errors: invalid_acl (see acl_defect()).
   UnfairLeaderElection(zkclient::Client client, zkclient::Path path, UnfairLeaderElectionOptions options = {});
 };
 

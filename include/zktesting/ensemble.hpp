@@ -31,7 +31,7 @@ struct EnsembleOptions {
 /// What happens to the bytes between an isolated server and the others. Nothing is lost: bytes that
 /// are held arrive after `heal`, unless an end has given the connection up in the meantime.
 enum class Isolation {
-  freeze,  ///< Held in both directions; connections stay open, nobody gets an error.
+  freeze,  ///< Held in both directions; connections stay open, no client gets an error.
   deaf,    ///< What the others say is held; they still hear the server.
   mute,    ///< What the server says is held; it still hears the others.
   sever,   ///< All connections are reset, new ones refused.
@@ -60,7 +60,7 @@ class ZKRECIPES_API Ensemble {
   [[nodiscard]] std::string connect_string(std::size_t index) const;
   [[nodiscard]] Server& server(std::size_t index);
 
-  /// Who says of itself that it leads. Of two that say so (one is isolated and has not noticed),
+  /// The server that says of itself that it leads. Of two that say so (one is isolated and has not noticed),
   /// the one with the newer epoch. Asks the servers; those that are paused, or do not answer for
   /// three seconds, are skipped.
   [[nodiscard]] std::optional<std::size_t> leader() const;

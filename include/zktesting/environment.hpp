@@ -8,7 +8,7 @@
 
 namespace zktesting {
 
-/// The value of ZKRECIPES_SERVER ("host:port[,...]"): a ZooKeeper that somebody else runs and that
+/// The value of ZKRECIPES_SERVER ("host:port[,...]"): a ZooKeeper that another party runs and that
 /// tests shall use. Nothing if it is unset or empty. Not to be called while another thread changes
 /// the environment.
 [[nodiscard]] ZKRECIPES_API std::optional<std::string> external_server();

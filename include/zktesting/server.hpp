@@ -23,7 +23,7 @@ class ServerProcess;
 struct ServerOptions {
   /// The server's heart beat. Sessions expire at multiples of it.
   std::chrono::milliseconds tick{500};
-  /// What the server makes of a session timeout that is asked for: clamped to [min, max].
+  /// The session timeout that the server grants for a requested one: clamped to [min, max].
   std::chrono::milliseconds min_session_timeout{1000};
   std::chrono::milliseconds max_session_timeout{60'000};
   /// How often the server looks for empty containers and TTL nodes that are due.
@@ -93,7 +93,7 @@ class ZKRECIPES_API Server {
   /// Ends the server with SIGKILL and waits until it is gone (some 10 ms).
   void kill();
   /// Stops the process with SIGSTOP and waits until each of its threads has stopped: connections
-  /// stay open, nobody answers. Throws `Error` if it does not run.
+  /// stay open, no server answers. Throws `Error` if it does not run.
   void pause();
   /// Lets a paused process go on (SIGCONT).
   void resume();

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/contend.hpp"
 #include "recipes/kernel/timed.hpp"
 #include "recipes/kernel/waiter.hpp"
@@ -39,8 +40,6 @@ struct BarrierSpec {
 };
 using BarrierPtr = std::shared_ptr<const BarrierSpec>;
 
-bool lost_reply(const Reply& reply) { return reply.failed(Errc::in_doubt) && !reply.given_up; }
-
 Awaitable<Reply> perform(BarrierPtr spec, OpType type, Call call) {
   Request request = zk::make_request(type, spec->node);
   Reply reply = co_await spec->client->perform(std::move(request), call);
@@ -64,7 +63,7 @@ Awaitable<Result<bool>> raise_on_loop(BarrierPtr spec, BarrierLife life, Call ca
     create.acl = spec->acl;
     Reply reply = co_await spec->client->perform(std::move(create), call);
     if (reply.ok()) co_return true;
-    if (lost_reply(reply)) {
+    if (reply.unanswered()) {
       doubted = true;
       if (call.bound == nullptr || !call.bound->over()) continue;
       reply.error = Errc::session_lost;  // And with it what may have been created.
@@ -73,11 +72,11 @@ Awaitable<Result<bool>> raise_on_loop(BarrierPtr spec, BarrierLife life, Call ca
       if (!doubted) co_return false;
       reply = co_await perform(spec, OpType::get, call);
       if (reply.ok()) co_return reply.data == data;
-      if (reply.failed(Errc::no_node)) co_return true;  // Lowered since: whoever raised it.
+      if (reply.failed(Errc::no_node)) co_return true;  // Lowered since, whichever client had raised it.
     }
     if (reply.failed(Errc::no_node)) {
       std::string parent = zk::parent_of(spec->node);
-      reply = co_await spec->client->ensure(std::move(parent), CreateMode::container, spec->acl, call);
+      reply = co_await zk::ensure(spec->client, std::move(parent), CreateMode::container, spec->acl, call);
       if (reply.ok()) continue;
     }
     // A failure of this attempt says nothing about those before it, unless what they created is gone with its session.
@@ -86,13 +85,9 @@ Awaitable<Result<bool>> raise_on_loop(BarrierPtr spec, BarrierLife life, Call ca
   }
 }
 
-// The server that we ask may lag behind the one through which it was raised.
 Awaitable<Reply> look(BarrierPtr spec, Call call) {
-  const zk::PendingReply syncing = spec->client->launch(zk::make_request(OpType::sync, spec->node), call);
-  const zk::PendingReply reading = spec->client->launch(zk::make_request(OpType::exists, spec->node), call);
-  Reply synced = co_await syncing.get();
-  Reply seen = co_await reading.get();
-  co_return synced.ok() || synced.failed(Errc::no_node) ? seen : synced;
+  Request exists = zk::make_request(OpType::exists, spec->node);
+  return zk::fresh(spec->client, std::move(exists), std::move(call));
 }
 
 Awaitable<Result<void>> lower_on_loop(BarrierPtr spec, Call call) {
@@ -104,7 +99,7 @@ Awaitable<Result<void>> lower_on_loop(BarrierPtr spec, Call call) {
     if (seen.stat.czxid != identity) co_return Result<void>();  // Ours was lowered; this one was raised since.
     const Reply removed = co_await perform(spec, OpType::remove, call);
     if (removed.ok() || removed.failed(Errc::no_node)) co_return Result<void>();
-    if (!lost_reply(removed)) co_return zk::to_error(removed, lowering, spec->path);
+    if (!removed.unanswered()) co_return zk::to_error(removed, lowering, spec->path);
     seen = co_await look(spec, call);
     if (!seen.ok() && !seen.failed(Errc::no_node)) seen.error = Errc::in_doubt;
   }
@@ -152,7 +147,7 @@ zk::CallForm form_of(const BarrierPtr& spec, const char* operation) {
 }
 
 BarrierPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, BarrierOptions options) {
-  if (const char* why = zkclient::acl_defect(options.acl)) throw Error(Errc::invalid_acl, "barrier", path.str(), why);
+  detail::require_acl("barrier", path, options.acl);
   if (path.is_root()) throw Error(Errc::invalid_argument, "barrier", path.str(), "the root is always there");
   return std::make_shared<const BarrierSpec>(
       BarrierSpec{client.impl(), path.str(), client.impl()->full(path), std::move(options.acl), std::move(options.id)});
@@ -200,11 +195,10 @@ bool Barrier::wait_for(std::chrono::nanoseconds timeout, WaitOptions options) co
 }
 bool Barrier::wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) const {
   const auto connected = [this] { return detail::is_connected(state_->spec->client); };
-  const bool once = detail::is_over(deadline);
-  const CallOptions call = detail::timed_call(deadline, options);
+  const detail::TimedCall timed = detail::timed_call(deadline, options);
   const std::optional<bool> down = detail::unless_late(connected, options, [&] {
-    if (once) return !state(call);
-    wait(call);
+    if (timed.once) return !state(timed.limits);
+    wait(timed.limits);
     return true;
   });
   if (down && !*down) detail::tell_why(connected, options, true);

@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "recipes/barriers/round_place.hpp"
+#include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/timed.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
 namespace zk = zkclient::detail;
+using detail::Patience;
 using zkclient::CallOptions;
 using zkclient::Errc;
 using zkclient::Error;
@@ -25,7 +27,7 @@ constexpr int most_members = 1000;
 detail::RoundSpecPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, int members,
                                DoubleBarrierOptions options) {
   const auto refuse = [&](Errc code, const char* why) { throw Error(code, "double barrier", path.str(), why); };
-  if (const char* why = zkclient::acl_defect(options.acl)) refuse(Errc::invalid_acl, why);
+  detail::require_acl("double barrier", path, options.acl);
   if (path.is_root()) refuse(Errc::invalid_argument, "it cannot be at the root");
   if (members < 1 || members > most_members) refuse(Errc::invalid_argument, "the number of members must be 1 to 1000");
   detail::RoundSpec spec;
@@ -39,23 +41,21 @@ detail::RoundSpecPtr make_spec(const zkclient::Client& client, const zkclient::P
   return std::make_shared<const detail::RoundSpec>(std::move(spec));
 }
 
-// A time that is over ends the call at once.
-CallOptions limits_of(std::chrono::nanoseconds timeout, const WaitOptions& options) {
-  CallOptions call;
-  call.stop = options.stop;
-  const auto deadline = detail::from_now(timeout);
-  if (deadline != detail::for_ever) call.deadline = deadline;
-  return call;
-}
-
 }  // namespace
 
 struct DoubleBarrier::State {
   State(zkclient::Client client, zkclient::Path where, int members, DoubleBarrierOptions options)
       : owner(std::move(client)), path(std::move(where)), spec(make_spec(owner, path, members, std::move(options))) {}
 
-  /// Throws unless it is outside, or what it was in is over. The limits of the call, which the object's end cancels, too.
+  /// In a forked child a thread that is not there may hold the lock.
+  bool forked() const noexcept { return spec->client->loop()->forked(); }
+  void require_own_process(const char* operation) const {
+    if (forked()) throw Error(Errc::forked, operation, path.str());
+  }
+  /// Throws unless it is outside, or what it was in is over. The limits of the call, which the object's end cancels,
+  /// too.
   CallOptions begin_entering(CallOptions call) {
+    require_own_process(entering);
     const std::lock_guard lock(mutex);
     if (busy || (inside.lease != nullptr && inside.lease->state() != LeaseState::lost)) {
       throw Error(Errc::would_deadlock, entering, path.str(), "it is inside already, or on its way");
@@ -66,7 +66,7 @@ struct DoubleBarrier::State {
     call.stop = zkclient::AnyStop(call.stop, withdrawal.get_token());
     return call;
   }
-  /// False: the object is gone, and nobody is inside.
+  /// False: the object is gone, and the member with it.
   bool end_entering(detail::RoundPlace membership) {
     const std::lock_guard lock(mutex);
     busy = false;
@@ -88,6 +88,7 @@ struct DoubleBarrier::State {
     inside = {};
   }
   detail::RoundPlace begin_leaving() {
+    require_own_process(leaving);
     const std::lock_guard lock(mutex);
     if (inside.lease == nullptr) throw Error(Errc::not_held, leaving, path.str(), "it is not inside");
     return std::exchange(inside, {});
@@ -107,7 +108,12 @@ DoubleBarrier::DoubleBarrier(zkclient::Client client, zkclient::Path path, int m
     : state_(std::make_shared<State>(std::move(client), std::move(path), members, std::move(options))) {}
 
 DoubleBarrier::~DoubleBarrier() {
-  if (state_ != nullptr) state_->end();
+  if (state_ == nullptr) return;
+  if (state_->forked()) {
+    zk::keep_for_ever(std::move(state_));  // The place is the parent's.
+  } else {
+    state_->end();
+  }
 }
 DoubleBarrier::DoubleBarrier(DoubleBarrier&&) noexcept = default;
 DoubleBarrier& DoubleBarrier::operator=(DoubleBarrier&& other) noexcept {
@@ -121,6 +127,7 @@ DoubleBarrier& DoubleBarrier::operator=(DoubleBarrier&& other) noexcept {
 const zkclient::Path& DoubleBarrier::path() const noexcept { return state_->path; }
 
 bool DoubleBarrier::inside() const noexcept {
+  if (state_->forked()) return false;
   const std::lock_guard lock(state_->mutex);
   if (state_->inside.lease == nullptr) return false;
   const LeaseState now = state_->inside.lease->state();
@@ -128,6 +135,7 @@ bool DoubleBarrier::inside() const noexcept {
 }
 
 std::stop_token DoubleBarrier::lost() const {
+  if (state_->forked()) return {};
   const std::lock_guard lock(state_->mutex);
   return state_->inside.lease != nullptr ? state_->inside.lease->lost() : std::stop_token();
 }
@@ -140,31 +148,35 @@ zk::CallForm form_of(const detail::RoundSpecPtr& spec, const char* operation) {
   return zk::CallForm(spec->client, operation, spec->path);
 }
 
-zk::Work<detail::RoundPlace> enter_work(const detail::RoundSpecPtr& spec) {
-  return [spec](zk::Call limits) { return detail::enter_round(spec, std::move(limits)); };
+zk::Work<detail::RoundPlace> enter_work(const detail::RoundSpecPtr& spec, Patience patience) {
+  return [spec, patience](zk::Call limits) { return detail::enter_round(spec, patience, std::move(limits)); };
 }
 
-zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::RoundPlace place) {
+zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::RoundPlace place, Patience patience) {
   // Now, on the caller's thread: from here on it is out.
   const bool was_inside = place.lease->state() != LeaseState::lost && place.lease->begin_release();
-  return [spec, place = std::move(place), was_inside](zk::Call limits) {
-    return detail::leave_round(spec, place, was_inside, std::move(limits));
+  return [spec, place = std::move(place), was_inside, patience](zk::Call limits) {
+    return detail::leave_round(spec, place, was_inside, patience, std::move(limits));
   };
 }
 
 }  // namespace
 
-Round DoubleBarrier::enter(const CallOptions& call) {
+Round DoubleBarrier::enter(const CallOptions& call) { return enter(false, call); }
+
+Round DoubleBarrier::enter(bool once, const CallOptions& call) {
+  const Patience patience = once ? Patience::try_once : Patience::wait;
   const CallOptions limits = state_->begin_entering(call);
   Result<detail::RoundPlace> result =
-      form_of(state_->spec, entering).endless().result(limits, enter_work(state_->spec));
+      form_of(state_->spec, entering).endless(!once).result(limits, enter_work(state_->spec, patience));
   state_->end_entering(result ? *result : detail::RoundPlace());
   return std::move(result).value().round;
 }
 
 std::optional<Round> DoubleBarrier::try_enter_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  const detail::TimedCall timed = detail::timed_call(detail::from_now(timeout), options);
   return detail::unless_late([this] { return detail::is_connected(state_->spec->client); }, options,
-                             [&] { return enter(limits_of(timeout, options)); });
+                             [&] { return enter(timed.once, timed.limits); });
 }
 
 void DoubleBarrier::async_enter(zkclient::Handler<Round> handler, const CallOptions& call) {
@@ -181,20 +193,24 @@ void DoubleBarrier::async_enter(zkclient::Handler<Round> handler, const CallOpti
       handler(std::move(result->round));
     }
   };
-  form_of(state_->spec, entering).endless().start(limits, enter_work(state_->spec), std::move(wrapped));
+  form_of(state_->spec, entering).endless().start(limits, enter_work(state_->spec, Patience::wait), std::move(wrapped));
 }
 
 // --- Leave --------------------------------------------------------------------------------------------------------
 
-void DoubleBarrier::leave(const CallOptions& call) {
-  detail::RoundPlace membership = state_->begin_leaving();
-  form_of(state_->spec, leaving).endless().wait(call, leave_work(state_->spec, std::move(membership)));
+void DoubleBarrier::leave(const CallOptions& call) { leave(false, call); }
+
+void DoubleBarrier::leave(bool once, const CallOptions& call) {
+  const Patience patience = once ? Patience::try_once : Patience::wait;
+  detail::RoundPlace place = state_->begin_leaving();
+  form_of(state_->spec, leaving).endless(!once).wait(call, leave_work(state_->spec, std::move(place), patience));
 }
 
 bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, WaitOptions options) {
+  const detail::TimedCall timed = detail::timed_call(detail::from_now(timeout), options);
   const auto left = detail::unless_late([this] { return detail::is_connected(state_->spec->client); }, options,
                                         [&] {
-                                          leave(limits_of(timeout, options));
+                                          leave(timed.once, timed.limits);
                                           return true;
                                         });
   return left.has_value();
@@ -203,7 +219,7 @@ bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, WaitOptions 
 void DoubleBarrier::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
   zk::require_handler(handler, leaving, state_->spec->path);
   detail::RoundPlace membership = state_->begin_leaving();
-  auto work = leave_work(state_->spec, std::move(membership));
+  auto work = leave_work(state_->spec, std::move(membership), Patience::wait);
   form_of(state_->spec, leaving).endless().start(call, std::move(work), std::move(handler));
 }
 

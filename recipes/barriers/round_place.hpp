@@ -6,11 +6,11 @@
 
 #include <zkrecipes/double_barrier.hpp>
 
-#include "recipes/kernel/lease_core.hpp"
+#include "recipes/kernel/attempt.hpp"
 
 namespace zkrecipes::detail {
 
-/// What makes a double barrier.
+/// The constants of one double barrier.
 struct RoundSpec {
   std::shared_ptr<zk::ClientCore> client;
   std::string path;       ///< As the user wrote it.
@@ -28,11 +28,13 @@ struct RoundPlace {
   std::shared_ptr<LeaseCore> lease = {};  ///< On its node; null: not inside.
 };
 
-/// Comes in with a new node. Whatever else happens (deadline, cancellation, error), the node is withdrawn.
-zk::Awaitable<zkclient::Result<RoundPlace>> enter_round(RoundSpecPtr spec, zk::Call call);
+/// Comes in with a new node. Whatever else happens (deadline, cancellation, error), the node is withdrawn; as if the
+/// time were over where `patience` is try_once and others are waited for.
+zk::Awaitable<zkclient::Result<RoundPlace>> enter_round(RoundSpecPtr spec, Patience patience, zk::Call call);
 
-/// Removes the node, and waits until the others have gone. `was_inside`: it had not been lost before.
-zk::Awaitable<zkclient::Result<void>> leave_round(RoundSpecPtr spec, RoundPlace membership, bool was_inside,
-                                                  zk::Call call);
+/// Removes the node, and waits until the others have gone; try_once: looks whether they have. `was_inside`: the place
+/// had not been lost before.
+zk::Awaitable<zkclient::Result<void>> leave_round(RoundSpecPtr spec, RoundPlace place, bool was_inside,
+                                                  Patience patience, zk::Call call);
 
 }  // namespace zkrecipes::detail

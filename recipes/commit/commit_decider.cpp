@@ -17,7 +17,7 @@ DriveStep decide_drive(const DriveFacts& facts) {
     if (facts.gone) return {Kind::abort, "participant " + *facts.gone + " is gone"};
     return {Kind::wait_for_votes};
   }
-  // Whoever was not there when a transaction was aborted takes it for aborted when it finds nothing.
+  // A participant that was away when a transaction was aborted takes it for aborted when it finds nothing.
   const bool over = all_in(facts.acknowledged) || (!*facts.decided && facts.settled);
   if (!over) return {Kind::wait_for_acknowledgements};
   return {facts.kept ? Kind::keep : Kind::remove};
@@ -63,8 +63,14 @@ ParticipantStep decide_participant(const ParticipantFacts& facts) noexcept {
   if (facts.exists && facts.decided) return Step::abort;
   if (facts.exists) return facts.voted ? Step::wait : Step::vote;
   // A transaction that was committed is not removed before we have acknowledged it: this one was aborted. That is, if
-  // nobody has emptied the tree.
+  // no operator has emptied the tree.
   return facts.same_tree ? Step::abort : Step::ask_operator;
+}
+
+InboxStep decide_inbox(const std::optional<InboxVersion>& known, const InboxVersion& found) noexcept {
+  if (!known || known->czxid != found.czxid) return InboxStep::list;
+  if (found.version == known->version) return InboxStep::nothing;
+  return found.version == known->version + 1 ? InboxStep::take_newest : InboxStep::list;
 }
 
 }  // namespace zkrecipes::detail

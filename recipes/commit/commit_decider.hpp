@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,10 +10,10 @@
 
 #include "recipes/commit/commit_record.hpp"
 
-/// What to do next in a two-phase commit: pure functions of what is known.
+/// The next steps of a two-phase commit: pure functions of the known facts.
 namespace zkrecipes::detail {
 
-/// What one who drives a transaction (its coordinator, whoever recovers it, each participant of an all-to-all one) knows.
+/// The facts that a driver of a transaction knows: its coordinator, a recoverer, each participant of an all-to-all one.
 struct DriveFacts {
   const std::vector<std::string>* participants = nullptr;
   std::set<std::string, std::less<>> voted = {};  ///< Whose votes were seen; a vote to abort is a decision as well.
@@ -21,8 +22,8 @@ struct DriveFacts {
   bool late = false;                     ///< The transaction's time is up.
   std::string unwanted = {};             ///< Why it is to be aborted in any case.
   std::optional<std::string> gone = {};  ///< A participant that has not voted and will not.
-  bool settled = false;                  ///< The decision to abort is old enough: nobody need acknowledge it any more.
-  bool kept = false;                     ///< For audit.
+  bool settled = false;  ///< The decision to abort is old enough: no acknowledgement is waited for any more.
+  bool kept = false;     ///< For audit.
 };
 
 struct DriveStep {
@@ -34,7 +35,7 @@ struct DriveStep {
 };
 DriveStep decide_drive(const DriveFacts& facts);
 
-/// What a participant knows about one transaction.
+/// The facts that a participant knows about one transaction.
 struct ParticipantFacts {
   LogState logged = LogState::none;
   bool exists = true;     ///< The transaction's node; false only when that is certain.
@@ -52,9 +53,22 @@ enum class ParticipantStep {
   abort,   ///< The same.
   acknowledge,
   forget,       ///< There is nothing to do, and nothing to be told.
-  ask_operator  ///< What the log says cannot be squared with what ZooKeeper says.
+  ask_operator  ///< The log and ZooKeeper contradict each other.
 };
 const char* to_string(ParticipantStep step) noexcept;
 ParticipantStep decide_participant(const ParticipantFacts& facts) noexcept;
+
+/// Which inbox, and how many transactions have come into it.
+struct InboxVersion {
+  std::int64_t czxid = 0;
+  std::int32_t version = 0;
+};
+
+enum class InboxStep {
+  nothing,
+  take_newest,  ///< One has come: the inbox's data is its id.
+  list          ///< Several have come, or it is not known how many.
+};
+InboxStep decide_inbox(const std::optional<InboxVersion>& known, const InboxVersion& found) noexcept;
 
 }  // namespace zkrecipes::detail

@@ -10,7 +10,7 @@
 
 #include <zkrecipes/two_phase_commit.hpp>
 
-/// What the nodes of a two-phase commit hold, and how they are called.
+/// The data and the names of the nodes of a two-phase commit.
 namespace zkrecipes::detail {
 
 inline constexpr std::string_view decision_node = "decision";
@@ -52,7 +52,7 @@ struct LoggedData {
 std::string encode(const LoggedData& data);
 std::optional<LoggedData> decode_logged(std::string_view text);
 
-/// The children of a transaction's node, sorted out. Names that nobody of us made are left out.
+/// The children of a transaction's node, sorted out. Names that no participant made are left out.
 struct Ballot {
   std::set<std::string, std::less<>> voted;
   std::set<std::string, std::less<>> acknowledged;

@@ -113,7 +113,7 @@ void HandlerExecutor::append(Job& job, LogEntry entry, std::string_view data) {
   job.logged = advance(job.logged, entry).value_or(LogState::none);
 }
 
-// On the disk before a handler is called: whoever dies in prepare() has to find out later what to abort.
+// On the disk before a handler is called: a process that dies in prepare() has to find out later what to abort.
 void HandlerExecutor::write_what_comes(std::deque<Job>& batch) {
   bool matters = false;
   for (Job& job : batch) {

@@ -16,8 +16,8 @@ namespace zkrecipes::detail {
 
 namespace zk = zkclient::detail;
 
-/// Calls a participant's functions and writes its log, on the callback executor: the other half of what serves. Takes all
-/// that is waiting at once, so that one fsync does for all of it:
+/// Calls a participant's functions and writes its log, on the callback executor: the other half of what serves. Takes
+/// all that is waiting at once, so that one fsync does for all of it:
 ///
 ///   write down what begins and what was decided; sync; prepare and apply, writing down what was done; sync; report
 class HandlerExecutor : public std::enable_shared_from_this<HandlerExecutor> {
@@ -43,9 +43,10 @@ class HandlerExecutor : public std::enable_shared_from_this<HandlerExecutor> {
 
   /// From the loop thread. Does nothing any more once the log has failed or finish() was called.
   void submit(Job job);
-  /// From the loop thread: drops what has not begun, and calls `done` on the callback executor when nothing runs any more.
+  /// From the loop thread: drops what has not begun, and calls `done` on the callback executor when nothing runs any
+  /// more.
   void finish(zkclient::UniqueFunction<void()> done);
-  /// What the log threw, if it has failed.
+  /// The error of the log, if it has failed.
   std::optional<zkclient::Error> failure() const;
   /// Called on the loop thread when it fails.
   void on_failure(std::function<void()> failed) { failed_ = std::move(failed); }

@@ -15,10 +15,23 @@
 
 #include <zkclient/error.hpp>
 
+#include "recipes/commit/log_format.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
+using detail::log_format::encode_entry;
+using detail::log_format::encode_frame;
+using detail::log_format::entry_at;
+using detail::log_format::entry_header;
+using detail::log_format::frame_at;
+using detail::log_format::frame_header;
+using detail::log_format::frame_mark;
+using detail::log_format::header_size;
+using detail::log_format::identity_size;
+using detail::log_format::magic;
+using detail::log_format::max_frame;
+using detail::log_format::max_id;
 using zkclient::Errc;
 using zkclient::Error;
 
@@ -72,75 +85,7 @@ std::optional<LogState> advance(LogState from, LogEntry entry) noexcept {
 
 namespace {
 
-constexpr std::string_view magic = "zkrecipes 2pc log 1\n";
-constexpr std::size_t identity_size = 36;
-constexpr std::size_t header_size = magic.size() + identity_size + 1;
-constexpr std::string_view frame_mark = "2PCF";
-constexpr std::size_t frame_header = 12;
-constexpr std::size_t entry_header = 7;
-constexpr std::size_t max_pending = 1024U * 1024U;  // What nobody syncs is written then.
-constexpr std::size_t max_id = 0xFFFF;
-constexpr std::size_t max_frame = 0x7FFF'FFFF;
-
-std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc = 0) {
-  static const auto table = [] {
-    std::array<std::uint32_t, 256> made{};
-    for (std::uint32_t i = 0; i < made.size(); ++i) {
-      std::uint32_t value = i;
-      for (int bit = 0; bit < 8; ++bit)
-        value = (value & 1U) != 0 ? value >> 1U ^ 0x82F63B78U : value >> 1U;
-      made[i] = value;
-    }
-    return made;
-  }();
-  crc = ~crc;
-  for (const char c : bytes)
-    crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xFFU] ^ crc >> 8U;
-  return ~crc;
-}
-
-void put(std::string& out, std::uint32_t value, unsigned bytes) {
-  for (unsigned i = 0; i < bytes; ++i)
-    out += static_cast<char>(value >> 8U * i & 0xFFU);
-}
-
-std::uint32_t number(std::string_view bytes) {
-  std::uint32_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;)
-    value = value << 8U | static_cast<unsigned char>(bytes[i]);
-  return value;
-}
-
-std::string encode_entry(LogEntry entry, std::string_view id, std::string_view data) {
-  std::string text;
-  text.reserve(entry_header + id.size() + data.size());
-  text += static_cast<char>(entry);
-  put(text, static_cast<std::uint32_t>(id.size()), 2);
-  put(text, static_cast<std::uint32_t>(data.size()), 4);
-  text += id;
-  text += data;
-  return text;
-}
-
-std::string encode_frame(std::string_view entries) {
-  std::string frame(frame_mark);
-  std::string length;
-  put(length, static_cast<std::uint32_t>(entries.size()), 4);
-  frame += length;
-  put(frame, crc32c(entries, crc32c(length)), 4);
-  frame += entries;
-  return frame;
-}
-
-/// The entries of the frame that `bytes` begin with; nullopt if they do not begin with a whole one.
-std::optional<std::string_view> frame_at(std::string_view bytes) {
-  if (bytes.size() < frame_header || !bytes.starts_with(frame_mark)) return std::nullopt;
-  const std::size_t length = number(bytes.substr(4, 4));
-  if (length > bytes.size() - frame_header) return std::nullopt;
-  const std::string_view entries = bytes.substr(frame_header, length);
-  if (crc32c(entries, crc32c(bytes.substr(4, 4))) != number(bytes.substr(8, 4))) return std::nullopt;
-  return entries;
-}
+constexpr std::size_t max_pending = 1024U * 1024U;  // Entries that no sync() writes are written then.
 
 }  // namespace
 
@@ -234,20 +179,16 @@ bool FileLog::Impl::apply(LogEntry entry, std::string_view id, std::string_view 
 void FileLog::Impl::replay(std::string_view entries) {
   while (!entries.empty()) {
     if (entries.size() < entry_header) fail("an entry is too short");
-    const auto kind = static_cast<LogEntry>(entries[0]);
-    const std::size_t id_size = number(entries.substr(1, 2));
-    const std::size_t data_size = number(entries.substr(3, 4));
-    entries.remove_prefix(entry_header);
-    if (id_size + data_size > entries.size()) fail("an entry is too long");
-    const std::string_view id = entries.substr(0, id_size);
-    if (!apply(kind, id, entries.substr(id_size, data_size))) {
-      fail(fmt::format("an illegal transition of transaction {}: {}", id, to_string(kind)));
+    const auto entry = entry_at(entries);
+    if (!entry) fail("an entry is too long");
+    if (!apply(entry->kind, entry->id, entry->data)) {
+      fail(fmt::format("an illegal transition of transaction {}: {}", entry->id, to_string(entry->kind)));
     }
-    entries.remove_prefix(id_size + data_size);
+    entries.remove_prefix(entry_header + entry->id.size() + entry->data.size());
   }
 }
 
-// What follows the last good frame: torn by a crash, unless a good frame is found further on.
+// The torn end that a crash leaves goes; a good frame behind it shows that it is no torn end.
 std::uint64_t FileLog::Impl::cut_tail(std::string_view bytes, std::size_t good) {
   for (std::size_t at = bytes.find(frame_mark, good); at != std::string_view::npos;
        at = bytes.find(frame_mark, at + 1)) {
@@ -355,7 +296,7 @@ FileLog::~FileLog() {
   try {
     if (!impl_->failed && !impl_->process.forked()) impl_->write_pending();
   } catch (const std::exception&) {
-    // What was not synced was promised to nobody.
+    // Nothing was promised of entries that were not synced.
   }
 }
 

@@ -1,23 +1,21 @@
 #include <zkrecipes/two_phase_commit.hpp>
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 
-#include "recipes/commit/participant.hpp"
+#include "recipes/commit/commit_arguments.hpp"
+#include "recipes/commit/transaction_begin.hpp"
 #include "recipes/commit/transaction_driver.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
 namespace zk = zkclient::detail;
-using detail::CommitServer;
-using detail::CommitTree;
 using detail::DrivePtr;
+using detail::NodeEvents;
 using detail::TransactionDriver;
 using detail::TransactionHeader;
 using detail::TreePtr;
-using detail::Wake;
 using zk::Awaitable;
 using zk::Call;
 using zkclient::CallOptions;
@@ -29,24 +27,15 @@ namespace {
 
 constexpr const char* recovering = "recover transactions";
 constexpr const char* listing = "list transactions";
-constexpr const char* run_operation = "two-phase commit";
-constexpr const char* serve_operation = "serve transactions";
+constexpr const char* run_operation = detail::transaction_operation;
 constexpr auto century = std::chrono::hours(24 * 36525);
 using DriverPtr = std::shared_ptr<TransactionDriver>;
 
-TreePtr make_tree(const zkclient::Client& client, const zkclient::Path& path, const zkclient::AclList& acl,
-                  const char* operation) {
-  if (const char* why = zkclient::acl_defect(acl)) throw Error(Errc::invalid_acl, operation, path.str(), why);
-  return std::make_shared<const CommitTree>(client.impl(), path, acl);
-}
-
-void require(bool right, const char* operation, const std::string& path, const char* otherwise) {
-  if (!right) throw Error(Errc::invalid_argument, operation, path, otherwise);
-}
-
 TransactionHeader make_header(const std::vector<std::string>& participants, std::string_view payload,
                               const CommitOptions& options, const std::string& path) {
-  const auto check = [&](bool right, const char* otherwise) { require(right, run_operation, path, otherwise); };
+  const auto check = [&](bool right, const char* otherwise) {
+    detail::require_argument(right, run_operation, path, otherwise);
+  };
   check(!participants.empty(), "there is no participant");
   check(participants.size() <= max_commit_participants, "there are too many participants");
   for (const std::string& name : participants) {
@@ -74,18 +63,18 @@ Awaitable<Result<CommitOutcome>> run_one(DriverPtr driver, TransactionHeader hea
   const TreePtr tree = driver->tree();
   const std::string id = zk::make_uuid();
   const auto deadline = std::chrono::steady_clock::now() + header.timeout;
-  const std::optional<Error> failure = co_await driver->begin(id, header, call);
+  const std::optional<Error> failure = co_await detail::begin_transaction(tree, id, header, call);
   if (failure) {
-    // It may have been begun, and nobody will hear what becomes of it.
+    // It may have been begun, and its caller does not wait for its end.
     if (failure->errc() == Errc::in_doubt) driver->start(id, std::move(header), deadline, true, "run() had no answer");
     co_return *failure;
   }
   const DrivePtr drive = driver->start(id, std::move(header), deadline, true);
-  const Wake wake(tree->client);
-  drive->told.push_back(wake.signal());
-  const zk::CancelScope::Guard cancelled(call.cancel, [signal = wake.signal()] { signal->set(); });
+  const NodeEvents events(tree->client);
+  drive->told.push_back(events.signal());
+  const zk::CancelScope::Guard cancelled(call.cancel, [signal = events.signal()] { signal->set(); });
   for (;;) {
-    wake.clear();
+    events.clear();
     const bool known = drive->decision && (wait == CommitOptions::Wait::decided || drive->applied);
     if (known) co_return CommitOutcome{id, drive->decision->committed, drive->decision->reason};
     if (drive->failure) {
@@ -103,7 +92,7 @@ Awaitable<Result<CommitOutcome>> run_one(DriverPtr driver, TransactionHeader hea
     if (drive->finished) {
       co_return Error(Errc::in_doubt, run_operation, tree->shown(id), "not all participants have acknowledged it");
     }
-    co_await wake.wait(call.deadline);
+    co_await events.wait(call.deadline);
   }
 }
 
@@ -112,13 +101,13 @@ Awaitable<Result<std::vector<CommitOutcome>>> recover_all(DriverPtr driver, Call
   const TreePtr tree = driver->tree();
   Result<std::vector<std::string>> found = co_await driver->orphans(call);
   if (!found) co_return found.error();
-  const Wake wake(tree->client);
-  const zk::CancelScope::Guard cancelled(call.cancel, [signal = wake.signal()] { signal->set(); });
+  const NodeEvents events(tree->client);
+  const zk::CancelScope::Guard cancelled(call.cancel, [signal = events.signal()] { signal->set(); });
   std::vector<CommitOutcome> outcomes;
   std::vector<DrivePtr> driven;
   std::size_t next = 0;
   while (next < found->size() || !driven.empty()) {
-    wake.clear();
+    events.clear();
     if (const auto why = ended_by(call, *tree->client)) {
       co_return Error(*why, "recover transactions", tree->path, "what was begun goes on in the background");
     }
@@ -127,7 +116,7 @@ Awaitable<Result<std::vector<CommitOutcome>>> recover_all(DriverPtr driver, Call
       Result<DrivePtr> adopted = co_await driver->adopt(std::move(id), call);
       if (!adopted) co_return adopted.error();
       if (*adopted == nullptr) continue;
-      (*adopted)->told.push_back(wake.signal());
+      (*adopted)->told.push_back(events.signal());
       driven.push_back(*adopted);
     }
     std::erase_if(driven, [&](const DrivePtr& drive) {
@@ -136,7 +125,7 @@ Awaitable<Result<std::vector<CommitOutcome>>> recover_all(DriverPtr driver, Call
       return true;
     });
     const bool idle = driven.empty() || next < found->size();
-    if (!idle || driven.size() >= at_once) co_await wake.wait(call.deadline);
+    if (!idle || driven.size() >= at_once) co_await events.wait(call.deadline);
   }
   co_return outcomes;
 }
@@ -161,15 +150,14 @@ Awaitable<Result<std::vector<CommitStatus>>> look_at_all(DriverPtr driver, Call 
 
 }  // namespace
 
-// --- CommitCoordinator --------------------------------------------------------------------------------------------
-
 struct CommitCoordinator::State {
   State(zkclient::Client shared, zkclient::Path where, const CommitCoordinatorOptions& options)
       : owner(std::move(shared)),
         path(std::move(where)),
-        tree(make_tree(owner, path, options.acl, run_operation)),
+        tree(detail::make_tree(owner, path, options.acl, run_operation)),
         driver(std::make_shared<TransactionDriver>(tree, options.absence_grace)) {
-    require(options.absence_grace.count() >= 0, run_operation, path.str(), "the absence grace is negative");
+    detail::require_argument(options.absence_grace.count() >= 0, run_operation, path.str(),
+                             "the absence grace is negative");
   }
 
   zk::CallForm form(const char* operation) const { return zk::CallForm(tree->client, operation, path.str()); }
@@ -232,7 +220,8 @@ zk::Work<std::vector<CommitStatus>> list_work(const DriverPtr& driver) {
 }
 
 zk::Work<CommitStatus> status_work(const DriverPtr& driver, std::string_view id, const zkclient::Path& path) {
-  require(detail::name_defect(id) == nullptr, run_operation, path.str(), "that is not the id of a transaction");
+  detail::require_argument(detail::name_defect(id) == nullptr, run_operation, path.str(),
+                           "that is not the id of a transaction");
   return [driver, id = std::string(id)](Call limits) { return driver->look(id, std::move(limits)); };
 }
 
@@ -254,135 +243,6 @@ CommitStatus CommitCoordinator::status(std::string_view id, const CallOptions& c
 void CommitCoordinator::async_status(std::string_view id, zkclient::Handler<CommitStatus> handler,
                                      const CallOptions& call) const {
   state_->form(run_operation).start(call, status_work(state_->driver, id, state_->path), std::move(handler));
-}
-
-// --- CommitParticipant --------------------------------------------------------------------------------------------
-
-struct CommitParticipant::State {
-  State(zkclient::Client shared, zkclient::Path where, std::string called, std::shared_ptr<ParticipantLog> log,
-        const CommitParticipantOptions& options)
-      : owner(std::move(shared)), path(std::move(where)) {
-    const auto check = [&](bool right, const char* otherwise) {
-      require(right, serve_operation, path.str(), otherwise);
-    };
-    const char* defect = detail::name_defect(called);
-    check(defect == nullptr, defect == nullptr ? "" : defect);
-    check(log != nullptr, "there is no log");
-    check(options.absence_grace.count() >= 0 && options.sweep_interval.count() >= 0, "a time is negative");
-    setup.tree = make_tree(owner, path, options.acl, serve_operation);
-    setup.name = std::move(called);
-    setup.identity = log->identity();
-    setup.log = std::move(log);
-    setup.absence_grace = options.absence_grace;
-    setup.sweep_interval = options.sweep_interval;
-    setup.board = std::make_shared<detail::InDoubtBoard>();
-    note(setup.log->open());
-  }
-
-  void note(const std::vector<LoggedTransaction>& open) const {
-    for (const LoggedTransaction& transaction : open) {
-      if (transaction.state != LogState::ready && transaction.state != LogState::committed) continue;
-      const auto data = detail::decode_logged(transaction.data);
-      setup.board->put({transaction.id, data ? data->payload : std::string(), transaction.state, {}});
-    }
-  }
-
-  zkclient::Client owner;  // Stays open for as long as it is used here.
-  zkclient::Path path;
-  detail::CommitServerSetup setup;
-  std::mutex mutex;
-  bool serving = false;
-  std::weak_ptr<CommitServer> server;
-};
-
-CommitParticipant::CommitParticipant(zkclient::Client client, zkclient::Path path, std::string name,
-                                     std::shared_ptr<ParticipantLog> log, CommitParticipantOptions options)
-    : state_(std::make_shared<State>(std::move(client), std::move(path), std::move(name), std::move(log), options)) {}
-CommitParticipant::~CommitParticipant() = default;
-CommitParticipant::CommitParticipant(CommitParticipant&&) noexcept = default;
-CommitParticipant& CommitParticipant::operator=(CommitParticipant&&) noexcept = default;
-
-const std::string& CommitParticipant::name() const noexcept { return state_->setup.name; }
-const zkclient::Path& CommitParticipant::path() const noexcept { return state_->path; }
-
-namespace {
-
-/// What starts a server on the loop, with the caller's stop token; `done` is called on the callback executor.
-struct Serving {
-  std::shared_ptr<CommitServer> server;
-  std::shared_ptr<zk::CancelScope> cancel = std::make_shared<zk::CancelScope>();
-  zkclient::AnyStop caller = {};
-  std::optional<std::stop_callback<std::function<void()>>> stop = {};
-};
-
-void start_serving(const std::shared_ptr<zk::ClientCore>& client, const std::shared_ptr<Serving>& serving,
-                   std::vector<LoggedTransaction> open, const CallOptions& call,
-                   zkclient::UniqueFunction<void(Result<void>)> done, const std::string& path) {
-  const auto handler = std::make_shared<zkclient::UniqueFunction<void(Result<void>)>>(std::move(done));
-  const bool accepted = client->loop()->post([client, serving, open = std::move(open), call, handler] {
-    Call limits;
-    limits.deadline = call.deadline;
-    limits.cancel = serving->cancel;
-    serving->caller = call.stop;
-    if (serving->caller.stop_possible()) {
-      serving->stop.emplace(serving->caller, [client, cancel = serving->cancel] {
-        client->loop()->post([cancel] { cancel->request(); });
-      });
-    }
-    auto finished = [serving, handler](Result<void> result) {
-      serving->stop.reset();
-      (*handler)(std::move(result));
-    };
-    zk::spawn(CommitServer::serve(serving->server, std::move(limits), open, std::move(finished)));
-  });
-  if (!accepted) (*handler)(Error(client->loop()->refusal(), serve_operation, path));
-}
-
-}  // namespace
-
-void CommitParticipant::async_serve(CommitHandlers handlers, zkclient::Handler<void> handler, const CallOptions& call) {
-  const std::string& path = state_->path.str();
-  require(handlers.prepare && handlers.commit && handlers.abort, serve_operation, path, "a handler is missing");
-  zk::require_handler(handler, serve_operation, path);
-  const auto serving = std::make_shared<Serving>();
-  std::vector<LoggedTransaction> open;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->serving) throw Error(Errc::would_deadlock, serve_operation, path, "it serves already");
-    open = state_->setup.log->open();
-    state_->note(open);
-    serving->server = CommitServer::make(state_->setup, std::move(handlers));
-    state_->server = serving->server;
-    state_->serving = true;
-  }
-  auto done = [state = state_, handler = std::move(handler)](Result<void> result) mutable {
-    {
-      const std::lock_guard lock(state->mutex);
-      state->serving = false;
-    }
-    state = nullptr;  // With the log: whoever is told may open it again once the participant is gone.
-    handler(std::move(result));
-  };
-  start_serving(state_->setup.tree->client, serving, std::move(open), call, std::move(done), path);
-}
-
-void CommitParticipant::serve(CommitHandlers handlers, const CallOptions& call) {
-  zk::Slot<Result<void>> slot;
-  async_serve(
-      std::move(handlers), [&slot](Result<void> result) { slot.fill(std::move(result)); }, call);
-  slot.take().value();
-}
-
-std::vector<InDoubtTransaction> CommitParticipant::in_doubt() const { return state_->setup.board->list(); }
-
-void CommitParticipant::resolve(std::string_view id, bool commit) {
-  if (!state_->setup.board->resolve(std::string(id), commit)) {
-    throw Error(Errc::no_node, "resolve transaction", state_->path.str(), "no such transaction waits for that");
-  }
-  const std::lock_guard lock(state_->mutex);
-  const auto server = state_->server.lock();
-  if (!state_->serving || server == nullptr) return;
-  state_->setup.tree->client->loop()->post([server, id = std::string(id)] { server->wake_up(id); });
 }
 
 }  // namespace zkrecipes

@@ -46,22 +46,20 @@ void Election::async_candidates(zkclient::Handler<std::vector<Contender>> handle
   core_->async_candidates(std::move(handler), call);
 }
 
-namespace {
-
-zk::Work<Leader> waiting(const detail::PlacePtr& place, const LeaderCondition& condition) {
-  return [place, condition](zk::Call call) { return detail::await_leader(place, condition, std::move(call)); };
-}
-
-constexpr const char* wait_operation = "wait for leader";
-
-}  // namespace
-
 Leader Election::wait_for_leader(const LeaderCondition& condition, const CallOptions& call) const {
-  return core_->form(wait_operation).endless().wait(call, waiting(core_->place(), condition));
+  return core_->wait_for_leader(condition, call);
 }
 void Election::async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
                                      const CallOptions& call) const {
-  core_->form(wait_operation).endless().start(call, waiting(core_->place(), condition), std::move(handler));
+  core_->async_wait_for_leader(condition, std::move(handler), call);
+}
+
+std::optional<Leader> Election::wait_for_change(const std::optional<Leader>& known, const CallOptions& call) const {
+  return core_->wait_for_change(known, call);
+}
+void Election::async_wait_for_change(const std::optional<Leader>& known,
+                                     zkclient::Handler<std::optional<Leader>> handler, const CallOptions& call) const {
+  core_->async_wait_for_change(known, std::move(handler), call);
 }
 
 zkclient::Subscription Election::observe(detail::LeaderListener listener) const {

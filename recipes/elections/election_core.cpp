@@ -1,4 +1,5 @@
 #include "recipes/elections/election_core.hpp"
+#include "recipes/kernel/acl_check.hpp"
 
 #include "recipes/kernel/contend.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr const char* operation = "campaign";
 constexpr const char* resigning = "resign";
+constexpr const char* waiting = "wait for leader";
 
 }  // namespace
 
@@ -28,6 +30,8 @@ ElectionCore::ElectionCore(zkclient::Client client, zkclient::Path path, std::st
 // --- Campaigning --------------------------------------------------------------------------------------------------
 
 std::stop_token ElectionCore::join() {
+  if (owner_.impl()->loop()->forked())
+    return {};  // The campaign is refused. The lock may be another thread's for ever.
   const std::lock_guard lock(mutex_);
   return campaigns_.get_token();
 }
@@ -95,6 +99,7 @@ zk::Work<void> removal_work(std::vector<LeasePtr> leases) {
 
 // From here on nothing is held. Those that are being given back already are waited for as well.
 std::vector<LeasePtr> ElectionCore::give_up() {
+  if (owner_.impl()->loop()->forked()) return {};
   std::vector<LeasePtr> leases;
   std::stop_source ended;
   {
@@ -112,7 +117,7 @@ std::vector<LeasePtr> ElectionCore::give_up() {
 
 void ElectionCore::resign(const CallOptions& call) {
   const std::vector<LeasePtr> leases = give_up();
-  if (leases.empty()) return;
+  if (leases.empty() && !owner_.impl()->loop()->forked()) return;
   form(resigning).wait(call, removal_work(leases));
 }
 
@@ -121,7 +126,7 @@ void ElectionCore::async_resign(zkclient::Handler<void> handler, const CallOptio
   form(resigning).start(call, removal_work(give_up()), std::move(handler));
 }
 
-// --- Who leads, who waits -----------------------------------------------------------------------------------------
+// --- The leader and the candidates --------------------------------------------------------------------------------
 
 zk::Work<std::optional<Leader>> ElectionCore::leader_work() const {
   return [place = place_](Call limits) { return find_leader(place, std::move(limits)); };
@@ -145,11 +150,38 @@ void ElectionCore::async_candidates(zkclient::Handler<std::vector<Contender>> ha
   form("candidates").start(call, candidates_work(), std::move(handler));
 }
 
+// --- Waiting for another state -------------------------------------------------------------------------------------
+
+zk::Work<Leader> ElectionCore::wait_work(const LeaderCondition& condition) const {
+  return [place = place_, condition](Call limits) { return await_leader(place, condition, std::move(limits)); };
+}
+
+zk::Work<std::optional<Leader>> ElectionCore::change_work(const std::optional<Leader>& known) const {
+  return [place = place_, known](Call limits) { return await_change(place, known, std::move(limits)); };
+}
+
+Leader ElectionCore::wait_for_leader(const LeaderCondition& condition, const CallOptions& call) const {
+  return form(waiting).endless().wait(call, wait_work(condition));
+}
+void ElectionCore::async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
+                                         const CallOptions& call) const {
+  form(waiting).endless().start(call, wait_work(condition), std::move(handler));
+}
+
+std::optional<Leader> ElectionCore::wait_for_change(const std::optional<Leader>& known, const CallOptions& call) const {
+  return form(waiting).endless().wait(call, change_work(known));
+}
+void ElectionCore::async_wait_for_change(const std::optional<Leader>& known,
+                                         zkclient::Handler<std::optional<Leader>> handler,
+                                         const CallOptions& call) const {
+  form(waiting).endless().start(call, change_work(known), std::move(handler));
+}
+
 // --- Fair elections -----------------------------------------------------------------------------------------------
 
 std::shared_ptr<ElectionCore> make_fair_election(zkclient::Client client, zkclient::Path path, std::string id,
                                                  Layout layout, zkclient::AclList acl, FairElection names) {
-  if (acl.empty()) throw Error(Errc::invalid_acl, "leader election", path.str(), "the list is empty");
+  require_acl("leader election", path, acl);
   ContendSpec spec;
   spec.client = client.impl();
   spec.path = path.str();

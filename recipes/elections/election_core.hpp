@@ -17,7 +17,7 @@ namespace zkrecipes::detail {
 
 using LeasePtr = std::shared_ptr<LeaseCore>;
 
-/// What makes one kind of election: how a candidate contends, who is seen to, and where the leader is.
+/// What makes one kind of election: how a candidate contends, how candidates are listed, and where the leader is.
 struct ElectionKind {
   std::function<zk::Awaitable<zkclient::Result<LeasePtr>>(std::string id, zk::Call call)> contend;
   std::function<zk::Awaitable<zkclient::Result<std::vector<Contender>>>(zk::Call call)> candidates;
@@ -44,6 +44,12 @@ class ElectionCore : public std::enable_shared_from_this<ElectionCore> {
   void async_leader(zkclient::Handler<std::optional<Leader>> handler, const zkclient::CallOptions& call) const;
   std::vector<Contender> candidates(const zkclient::CallOptions& call) const;
   void async_candidates(zkclient::Handler<std::vector<Contender>> handler, const zkclient::CallOptions& call) const;
+  Leader wait_for_leader(const LeaderCondition& condition, const zkclient::CallOptions& call) const;
+  void async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
+                             const zkclient::CallOptions& call) const;
+  std::optional<Leader> wait_for_change(const std::optional<Leader>& known, const zkclient::CallOptions& call) const;
+  void async_wait_for_change(const std::optional<Leader>& known, zkclient::Handler<std::optional<Leader>> handler,
+                             const zkclient::CallOptions& call) const;
   zk::CallForm form(const char* name) const { return zk::CallForm(client(), name, path_.str()); }
 
  private:
@@ -53,6 +59,8 @@ class ElectionCore : public std::enable_shared_from_this<ElectionCore> {
   std::vector<LeasePtr> give_up();
   zk::Work<std::optional<Leader>> leader_work() const;
   zk::Work<std::vector<Contender>> candidates_work() const;
+  zk::Work<Leader> wait_work(const LeaderCondition& condition) const;
+  zk::Work<std::optional<Leader>> change_work(const std::optional<Leader>& known) const;
 
   const zkclient::Client owner_;
   const zkclient::Path path_;
@@ -60,7 +68,7 @@ class ElectionCore : public std::enable_shared_from_this<ElectionCore> {
   const ElectionKind kind_;
   const PlacePtr place_;
 
-  // What resign() ends.
+  // The parts that resign() ends.
   std::mutex mutex_;
   std::stop_source campaigns_;
   std::vector<std::weak_ptr<LeaseCore>> won_;

@@ -25,7 +25,7 @@ using zkclient::ConnectionState;
 using zkclient::Errc;
 using zkclient::Error;
 
-// What goes over the socket, a line each (tools/guardian/main.cpp reads it):
+// The messages on the socket, a line each (tools/guardian/main.cpp reads it):
 //
 //   server <port> <host>                one for each
 //   session <id> <timeout> <password>   decimal, milliseconds, 32 hexadecimal digits: this is the one now

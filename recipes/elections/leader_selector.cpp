@@ -49,6 +49,12 @@ struct LeaderSelector::State : std::enable_shared_from_this<State> {
   bool finished = false;  // The thread is about to end.
   std::shared_ptr<SelectorTerm> term;
 
+  // In a forked child the thread is the parent's, and another one of the parent's may have had the lock.
+  bool forked() const noexcept { return election->client()->loop()->forked(); }
+  void require_own_process(const char* operation) const {
+    if (forked()) throw Error(Errc::forked, operation, election->path().str());
+  }
+
   void run();
   bool wait_until_wanted();
   void pause(std::chrono::milliseconds& time);
@@ -81,7 +87,7 @@ void LeaderSelector::State::run() {
   auto next_pause = first_pause;
   while (wait_until_wanted()) {
     bool well = false;
-    std::exception_ptr failure;  // Its last owner is who is told.
+    std::exception_ptr failure;  // Its last owner is told.
     try {
       const LeasePtr lease = election->campaign({.stop = closing.get_token()});
       well = lead(lease);
@@ -179,8 +185,8 @@ LeaderSelector::LeaderSelector(zkclient::Client client, zkclient::Path path, Tas
 }
 
 LeaderSelector::~LeaderSelector() {
-  if (state_->election->client()->loop()->forked()) {  // The thread is the parent's.
-    state_->thread.detach();
+  if (state_->forked()) {
+    zk::keep_for_ever(std::move(state_));
     return;
   }
   state_->tell_to_close();
@@ -198,6 +204,7 @@ LeaderSelector::~LeaderSelector() {
 }
 
 void LeaderSelector::start() {
+  state_->require_own_process("leader selector start");
   const std::lock_guard lock(state_->mutex);
   if (state_->closing.stop_requested() || state_->finished) {
     throw Error(Errc::closed, "leader selector start", path().str());
@@ -213,6 +220,7 @@ void LeaderSelector::start() {
 }
 
 void LeaderSelector::requeue() {
+  if (state_->forked()) return;
   const std::lock_guard lock(state_->mutex);
   if (!state_->started) return;
   state_->wanted = true;
@@ -220,6 +228,7 @@ void LeaderSelector::requeue() {
 }
 
 void LeaderSelector::step_down() {
+  if (state_->forked()) return;
   if (const auto term = state_->present()) term->tell_to_stop();
 }
 
@@ -237,6 +246,7 @@ bool LeaderSelector::State::wait_until_finished(const CallOptions& call) {
 }
 
 void LeaderSelector::close(const CallOptions& call) {
+  state_->require_own_process("leader selector close");
   state_->tell_to_close();
   if (state_->on_own_thread()) return;
   if (!state_->wait_until_finished(call)) {
@@ -249,6 +259,7 @@ void LeaderSelector::close(const CallOptions& call) {
 }
 
 bool LeaderSelector::is_leader() const noexcept {
+  if (state_->forked()) return false;
   const std::lock_guard lock(state_->mutex);
   return state_->term != nullptr && state_->term->leads();
 }
@@ -264,6 +275,24 @@ std::vector<Contender> LeaderSelector::candidates(const CallOptions& call) const
 void LeaderSelector::async_candidates(zkclient::Handler<std::vector<Contender>> handler,
                                       const CallOptions& call) const {
   state_->election->async_candidates(std::move(handler), call);
+}
+
+Leader LeaderSelector::wait_for_leader(const LeaderCondition& condition, const CallOptions& call) const {
+  return state_->election->wait_for_leader(condition, call);
+}
+void LeaderSelector::async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,
+                                           const CallOptions& call) const {
+  state_->election->async_wait_for_leader(condition, std::move(handler), call);
+}
+
+std::optional<Leader> LeaderSelector::wait_for_change(const std::optional<Leader>& known,
+                                                      const CallOptions& call) const {
+  return state_->election->wait_for_change(known, call);
+}
+void LeaderSelector::async_wait_for_change(const std::optional<Leader>& known,
+                                           zkclient::Handler<std::optional<Leader>> handler,
+                                           const CallOptions& call) const {
+  state_->election->async_wait_for_change(known, std::move(handler), call);
 }
 
 zkclient::Subscription LeaderSelector::observe(detail::LeaderListener listener) const {

@@ -33,7 +33,7 @@ Leader to_leader(std::string name, Reply node, const Reply& record) {
   leader.term = {node.stat.czxid};
   leader.session_id = node.stat.ephemeral_owner;
   const auto said = decode_leader_record(record.data);
-  if (said && said->term == leader.term.value) {  // Else these are the words of somebody before.
+  if (said && said->term == leader.term.value) {  // Else these are a former leader's words.
     leader.ready = said->ready;
     leader.value = said->value;
   }
@@ -153,7 +153,12 @@ Awaitable<Result<std::optional<Leader>>> find_leader(PlacePtr place, Call call) 
 
 // --- Waiting ------------------------------------------------------------------------------------------------------
 
-Awaitable<Result<Leader>> await_leader(PlacePtr place, LeaderCondition condition, Call call) {
+namespace {
+
+using Accepts = std::function<bool(const std::optional<Leader>& leader)>;
+
+// Looks until `accepts` takes what is seen.
+Awaitable<Result<std::optional<Leader>>> look_until(PlacePtr place, Accepts accepts, Call call) {
   const auto wake = std::make_shared<zk::Signal>(place->client->events());
   const auto wake_up = [wake] { wake->set(); };
   zk::CancelScope::Guard cancelled;
@@ -163,10 +168,7 @@ Awaitable<Result<Leader>> await_leader(PlacePtr place, LeaderCondition condition
     wake->clear();
     Result<std::optional<Leader>> seen = co_await finder.look();
     if (!seen && !passes(seen.error().kind())) co_return seen.error();
-    if (seen && *seen) {
-      const Leader& leader = **seen;
-      if (leader.term > condition.after && (leader.ready || !condition.ready)) co_return leader;
-    }
+    if (seen && accepts(*seen)) co_return seen;
     const bool over = call.deadline && std::chrono::steady_clock::now() >= *call.deadline;
     if (over) co_return Error(Errc::deadline_exceeded, "wait for leader", place->path);
     if (call.cancel != nullptr && call.cancel->requested()) {
@@ -179,6 +181,22 @@ Awaitable<Result<Leader>> await_leader(PlacePtr place, LeaderCondition condition
     }
     co_await wake->wait(until);
   }
+}
+
+}  // namespace
+
+Awaitable<Result<Leader>> await_leader(PlacePtr place, LeaderCondition condition, Call call) {
+  Accepts accepts = [condition](const std::optional<Leader>& leader) {
+    return leader && leader->term.value > condition.after.value && (leader->ready || !condition.ready);
+  };
+  Result<std::optional<Leader>> seen = co_await look_until(std::move(place), std::move(accepts), std::move(call));
+  if (!seen) co_return seen.error();
+  co_return std::move(**seen);
+}
+
+Awaitable<Result<std::optional<Leader>>> await_change(PlacePtr place, std::optional<Leader> known, Call call) {
+  Accepts accepts = [known = std::move(known)](const std::optional<Leader>& leader) { return leader != known; };
+  return look_until(std::move(place), std::move(accepts), std::move(call));
 }
 
 // --- Observing ----------------------------------------------------------------------------------------------------

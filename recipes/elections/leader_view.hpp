@@ -63,6 +63,9 @@ class LeaderFinder {
 zk::Awaitable<zkclient::Result<std::optional<Leader>>> find_leader(PlacePtr place, zk::Call call);
 
 zk::Awaitable<zkclient::Result<Leader>> await_leader(PlacePtr place, LeaderCondition condition, zk::Call call);
+/// Waits until what is to be seen differs from `known`.
+zk::Awaitable<zkclient::Result<std::optional<Leader>>> await_change(PlacePtr place, std::optional<Leader> known,
+                                                                    zk::Call call);
 
 using LeaderListener = zkclient::UniqueFunction<void(const std::optional<Leader>&)>;
 zkclient::Subscription observe_leader(const PlacePtr& place, LeaderListener listener);

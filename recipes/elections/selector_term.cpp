@@ -71,7 +71,7 @@ Awaitable<void> SelectorTerm::watch(std::shared_ptr<SelectorTerm> self) {
       self->wake_->clear();
       continue;
     }
-    // Over at once for whoever asks; then the task is told, and only then the node goes.
+    // is_leader() turns false at once; then the task is told, and only then the node goes.
     const bool stalled = self->told_.load() == 0;
     const bool ours = self->lease_->begin_release();
     co_await self->stop_and_wait();

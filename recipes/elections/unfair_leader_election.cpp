@@ -1,19 +1,18 @@
 #include <zkrecipes/unfair_leader_election.hpp>
 
 #include "recipes/elections/election_core.hpp"
+#include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/single_node.hpp"
 
 namespace zkrecipes {
 
 namespace zk = zkclient::detail;
 using detail::LeasePtr;
-using zkclient::Errc;
-using zkclient::Error;
 using zkclient::Result;
 
 namespace {
 
-zk::Awaitable<Result<std::vector<Contender>>> list_candidates(detail::SingleNodePtr spec, zk::Call call) {
+zk::Awaitable<Result<std::vector<Contender>>> list_candidates(detail::SingleNodeSpecPtr spec, zk::Call call) {
   std::string operation = "candidates";
   auto reading = detail::read_holder(std::move(spec), std::move(operation), std::move(call));
   Result<std::optional<Contender>> holder = co_await std::move(reading);
@@ -25,7 +24,7 @@ zk::Awaitable<Result<std::vector<Contender>>> list_candidates(detail::SingleNode
 
 std::shared_ptr<detail::ElectionCore> make_core(zkclient::Client client, zkclient::Path path,
                                                 UnfairLeaderElectionOptions options) {
-  if (options.acl.empty()) throw Error(Errc::invalid_acl, "leader election", path.str(), "the list is empty");
+  detail::require_acl("unfair leader election", path, options.acl);
   detail::SingleNodeSpec spec;
   spec.client = client.impl();
   spec.path = path.str();

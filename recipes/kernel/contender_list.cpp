@@ -1,4 +1,4 @@
-// Who is in a queue, and how a contender describes itself there.
+// Which contenders there are, and how a contender describes itself there.
 
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ Awaitable<Result<std::vector<Contender>>> read_contenders(const ContendSpec& spe
   std::vector<PendingReply> pending;
   pending.reserve(names.size());
   for (const std::string& name : names) {
-    pending.push_back(spec.client->launch(zk::make_request(OpType::get, child_path(spec.directory, name)), call));
+    pending.push_back(spec.client->launch(zk::make_request(OpType::get, zk::child_path(spec.directory, name)), call));
   }
   const std::vector<std::string> first = holders(names, spec.names);
   const std::unordered_set<std::string> holding(first.begin(), first.end());

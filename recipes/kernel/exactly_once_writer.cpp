@@ -23,19 +23,6 @@ namespace {
 constexpr std::size_t most_calls = 32;
 constexpr std::size_t most_bytes = 64 * 1024;  // Sharing helps small ones only, and servers may have low limits.
 
-struct Refusal {
-  std::size_t index = 0;
-  int code = zk::rc::runtime_inconsistency;
-};
-
-// Which operation was refused, and why; the reply of a failed transaction names the first one.
-Refusal find_refusal(const std::vector<int>& codes) {
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    if (codes[i] != zk::rc::ok && codes[i] != zk::rc::runtime_inconsistency) return {i, codes[i]};
-  }
-  return {};
-}
-
 }  // namespace
 
 struct ExactlyOnceWriter::Part {
@@ -76,7 +63,7 @@ ExactlyOnceWriter::ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std
 
 ExactlyOnceWriter::~ExactlyOnceWriter() {
   for (const SlotPtr& slot : free_)
-    client_->delete_in_background(slot->path, slot->session);
+    zk::delete_in_background(client_, slot->path, slot->session);
 }
 
 Awaitable<Written> ExactlyOnceWriter::write(std::vector<Transaction::Operation> operations, Call call) {
@@ -159,7 +146,7 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
   for (;;) {
     Reply reply;
     if (doubted) reply = co_await client_->connected(call);
-    // Whoever was told that it is in doubt must not be surprised later. What was applied before contains all the rest.
+    // A caller that was told `in doubt` must not be surprised later. What was applied before contains all the rest.
     std::erase_if(batch, [](const std::shared_ptr<Part>& part) { return part->ended; });
     if (batch.empty()) break;
     if (reply.ok()) {
@@ -171,7 +158,7 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
       }
       reply = co_await client_->perform(std::move(request), call);
     }
-    if (reply.failed(Errc::in_doubt) && !reply.given_up) {
+    if (reply.unanswered()) {
       doubted = true;  // Send it again: it is applied once at most.
       continue;
     }
@@ -186,7 +173,7 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
       continue;
     }
     const bool refused = reply.failed(Errc::transaction_failed);
-    const Refusal refusal = refused ? find_refusal(reply.codes) : Refusal{};
+    const zk::Refusal refusal = reply.refusal().value_or(zk::Refusal{0, zk::rc::runtime_inconsistency});
     const bool of_slot = refused && refusal.index == 0;
     if (reply.ok() || applied || (doubted && of_slot && refusal.code == zk::rc::bad_version)) {
       ++slot->version;
@@ -216,17 +203,13 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
     break;
   }
   if (slot == nullptr) co_return;
-  doubted ? client_->delete_in_background(slot->path, slot->session) : free_.push_back(std::move(slot));
+  doubted ? zk::delete_in_background(client_, slot->path, slot->session) : free_.push_back(std::move(slot));
 }
 
 // As the leader has it; nothing if that cannot be told.
 Awaitable<std::optional<std::int32_t>> ExactlyOnceWriter::version_of(const Slot& slot, Call call) {
-  const std::string path = slot.path;
-  Request sync = zk::make_request(OpType::sync, path);
-  Reply reply = co_await client_->perform(std::move(sync), call);
-  if (!reply.ok()) co_return std::nullopt;
-  Request exists = zk::make_request(OpType::exists, path);
-  reply = co_await client_->perform(std::move(exists), call);
+  Request exists = zk::make_request(OpType::exists, slot.path);
+  const Reply reply = co_await zk::fresh(client_, std::move(exists), call);
   if (!reply.ok()) co_return std::nullopt;
   co_return reply.stat.version;
 }
@@ -289,7 +272,7 @@ Awaitable<Reply> ExactlyOnceWriter::get_slot(Call call, SlotPtr& slot) {
   }
   for (;;) {
     auto made = std::make_unique<Slot>();
-    made->path = child_path(directory_, zk::make_uuid());
+    made->path = zk::child_path(directory_, zk::make_uuid());
     made->session = call.bound;
     Request create = zk::make_request(OpType::create, made->path);
     create.data = std::string();
@@ -301,11 +284,11 @@ Awaitable<Reply> ExactlyOnceWriter::get_slot(Call call, SlotPtr& slot) {
       co_return reply;
     }
     if (reply.failed(Errc::in_doubt)) {
-      client_->delete_in_background(made->path, call.bound);
+      zk::delete_in_background(client_, made->path, call.bound);
       continue;
     }
     if (!reply.failed(Errc::no_node)) co_return reply;
-    reply = co_await client_->ensure(directory_, CreateMode::container, acl_, call);
+    reply = co_await zk::ensure(client_, directory_, CreateMode::container, acl_, call);
     if (!reply.ok()) co_return reply;
   }
 }

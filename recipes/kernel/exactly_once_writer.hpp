@@ -13,12 +13,12 @@ namespace zkrecipes::detail {
 
 namespace zk = zkclient::detail;
 
-/// What came out of a transaction.
+/// The outcome of a transaction.
 struct Written {
   enum class Outcome {
     done,      ///< Applied, once.
     refused,   ///< Not applied: operation `index` was refused with `code`.
-    in_doubt,  ///< Nobody knows: the caller, the deadline, the session or the client ended before the answer came.
+    in_doubt,  ///< Not known: the caller, the deadline, the session or the client ended before the answer came.
     failed,    ///< Not applied, for a reason that is no operation's: `reply.error`.
   };
   Outcome outcome = Outcome::failed;
@@ -49,7 +49,8 @@ class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter>
   ExactlyOnceWriter(const ExactlyOnceWriter&) = delete;
   ExactlyOnceWriter& operator=(const ExactlyOnceWriter&) = delete;
 
-  /// Runs `operations`, all or none, on the session `call.bound`, which must be there. The object must outlive the call.
+  /// Runs `operations`, all or none, on the session `call.bound`, which must be there. The object must outlive the
+  /// call.
   zk::Awaitable<Written> write(std::vector<zkclient::Transaction::Operation> operations, zk::Call call);
 
  private:

@@ -52,12 +52,12 @@ Request removal(const HeldNodes& nodes) {
   if (!nodes.record.empty()) {
     Request passing = zk::make_request(OpType::multi, nodes.path);
     passing.operations.emplace_back(Transaction::Remove{zkclient::Path(nodes.path), zkclient::any_version});
-    passing.operations.emplace_back(Transaction::Set{
-        zkclient::Path(nodes.record), nodes.path.substr(nodes.path.rfind('/') + 1), nodes.record_version});
+    passing.operations.emplace_back(
+        Transaction::Set{zkclient::Path(nodes.record), std::string(zk::name_of(nodes.path)), nodes.record_version});
     return passing;
   }
   if (nodes.companion.empty()) return zk::make_request(OpType::remove, nodes.path);
-  // The first one proves that the second one has not been deleted, and made again by somebody else.
+  // The first one proves that the second one has not been deleted, and made again by another client.
   Request both = zk::make_request(OpType::multi, nodes.path);
   both.operations.emplace_back(Transaction::Remove{zkclient::Path(nodes.path), zkclient::any_version});
   both.operations.emplace_back(Transaction::Remove{zkclient::Path(nodes.companion), zkclient::any_version});
@@ -69,21 +69,18 @@ Awaitable<void> finish_removal(std::shared_ptr<zk::ClientCore> client, std::shar
   auto pause = first_pause;
   for (;;) {
     if (reply.failed(Errc::transaction_failed) && !nodes.record.empty()) {
-      if (!reply.codes.empty() && reply.codes.front() == zk::rc::no_node) co_return;
-      nodes.record.clear();  // Somebody else has written there, or we may not: go without a word to the next one.
+      if (reply.refused(0, zk::rc::no_node)) co_return;
+      nodes.record.clear();  // Another client has written there, or we may not: go without a word to the next holder.
       reply = co_await remove_alone(client, session, nodes);
-    } else if (reply.failed(Errc::transaction_failed) && reply.codes.size() == 2) {
-      // One of the two was missing.
-      if (reply.codes[0] == zk::rc::no_node) {
-        reply = co_await remove_companion(client, session, nodes);
-      } else if (reply.codes[1] == zk::rc::no_node) {
-        reply = co_await remove_alone(client, session, nodes);
-      }
+    } else if (reply.refused(0, zk::rc::no_node)) {  // One of the two was missing.
+      reply = co_await remove_companion(client, session, nodes);
+    } else if (reply.refused(1, zk::rc::no_node)) {
+      reply = co_await remove_alone(client, session, nodes);
     }
     if (reply.ok() || reply.failed(Errc::no_node) || over(reply)) co_return;
     if (!reply.failed(Errc::in_doubt)) {  // The next attempt waits for the connection anyway.
       // The server refuses it for now (children, access rights): that may change.
-      co_await pause_before_retry(client, session, pause);
+      co_await zk::pause_for(pause, client->events(), session);
       pause = std::min(pause * 2, last_pause);
     }
     Request again = removal(nodes);
@@ -110,12 +107,9 @@ Awaitable<void> until_told(std::shared_ptr<zk::ClientCore> client, std::shared_p
                            std::shared_ptr<zk::CancelScope> told) {
   zk::Signal wake(client->events());
   const zk::CancelScope::Guard telling(told, [&wake] { wake.set(); });
-  const auto observer = session->observe([&wake, raw = session.get()] {
-    if (raw->over()) wake.set();
-  });
+  const zk::SessionEnd end(session, wake);
   if (told->requested() || session->over()) wake.set();  // That is not told again.
   co_await wake.wait(std::chrono::steady_clock::now() + telling_patience);
-  session->forget(observer);
 }
 
 void remove_when_told(const std::shared_ptr<zk::ClientCore>& client, const std::shared_ptr<zk::SessionState>& session,
@@ -126,17 +120,6 @@ void remove_when_told(const std::shared_ptr<zk::ClientCore>& client, const std::
     for (HeldNodes& held : lost)
       remove_in_background(core, owner, std::move(held));
   }(client, session, std::move(nodes), std::move(told)));
-}
-
-Awaitable<void> pause_before_retry(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::SessionState> session,
-                                   std::chrono::milliseconds pause) {
-  zk::Signal wake(client->events());
-  const auto observer = session->observe([&wake, raw = session.get()] {
-    if (raw->over()) wake.set();
-  });
-  if (session->over()) wake.set();  // That will not be told again.
-  co_await wake.wait(std::chrono::steady_clock::now() + pause);
-  session->forget(observer);
 }
 
 }  // namespace zkrecipes::detail

@@ -61,9 +61,34 @@ std::optional<zkclient::Session> Lease::session() const {
   return zkclient::Session(core_->session());
 }
 
+zkclient::Transaction Lease::transaction() const {
+  zkclient::Transaction guarded;
+  guarded.check(guard());
+  return guarded;
+}
+
 namespace {
 
 namespace zk = zkclient::detail;
+
+constexpr const char* losing = "lease lost";
+
+zk::Awaitable<Result<void>> wait_until_lost(std::shared_ptr<detail::LeaseCore> core, zk::Call call) {
+  const Errc why = co_await core->over(std::move(call));
+  if (why == Errc{}) co_return Result<void>();
+  co_return Error(why, losing, core->node(), why == Errc::not_held ? "it was given back" : "");
+}
+
+}  // namespace
+
+void Lease::async_lost(zkclient::Handler<void> handler, const zkclient::CallOptions& call) const {
+  if (core_ == nullptr) throw Error(Errc::not_held, losing, "", "the lease is empty");
+  zk::require_handler(handler, losing, core_->node());
+  auto work = [core = core_](zk::Call limits) { return wait_until_lost(core, std::move(limits)); };
+  zk::CallForm(core_->client(), losing, core_->node()).endless().start(call, std::move(work), std::move(handler));
+}
+
+namespace {
 
 // `ours`: there is a node to remove. `valid`: it stood for something until now.
 zk::Awaitable<Result<void>> release_on_loop(std::shared_ptr<detail::LeaseCore> core, bool ours, bool valid,

@@ -130,7 +130,24 @@ void LeaseCore::end(std::string_view cause, std::function<void(std::shared_ptr<z
   } else {
     told->request();  // Nothing was held any more.
   }
+  tell_over();
   clear_up(told);
+}
+
+void LeaseCore::tell_over() {
+  if (!over_->requested()) over_->request();
+}
+
+zk::Awaitable<zkclient::Errc> LeaseCore::over(zk::Call call) {
+  const auto self = shared_from_this();
+  zk::Signal wake(grant_.client->events());
+  const zk::CancelScope::Guard ended(over_, [&wake] { wake.set(); });
+  const bool cancelled = call.cancel != nullptr && call.cancel->requested();
+  zk::CancelScope::Guard cancelling;
+  if (!cancelled) cancelling = zk::CancelScope::Guard(call.cancel, [&wake] { wake.set(); });
+  if (!over_->requested() && !cancelled) co_await wake.wait(call.deadline);
+  if (over_->requested()) co_return status_.load() == Status::lost ? Errc{} : Errc::not_held;
+  co_return call.cancel != nullptr&& call.cancel->requested() ? Errc::cancelled : Errc::deadline_exceeded;
 }
 
 zk::Call LeaseCore::bound_call() const {
@@ -168,21 +185,21 @@ zk::Awaitable<void> LeaseCore::look_at_own_node(std::shared_ptr<zk::LoopWatch> w
   } else if (reply.ok() && reply.stat.czxid == grant_.czxid) {
     look_at(reply);
   } else if (reply.ok()) {
-    // Somebody has made another node of that name. It stays; only what is still ours goes.
+    // Another client has made another node of that name. It stays; only what is still ours goes.
     std::vector<HeldNodes> left;
     if (!grant_.companion.empty()) left.push_back(HeldNodes{grant_.path});
     lose("its node was replaced", std::move(left));
   } else if (reply.failed(Errc::connection_loss) || reply.failed(Errc::overloaded)) {
-    // Not armed, and without it nobody would hear of a revocation.
-    co_await pause_before_retry(grant_.client, grant_.session, retry_pause);
+    // Not armed, and without it the holder would not hear of a revocation.
+    co_await zk::pause_for(retry_pause, grant_.client->events(), grant_.session);
     if (watching(watch) && !grant_.session->over()) watch_own_node();
   }
 }
 
-// Somebody has asked for the lease by writing into the node. Its own words go back there, so that operators can read
-// again whose it is.
+// Another client has asked for the lease by writing into the node. The holder's words go back there, so that operators
+// can read again whose it is.
 void LeaseCore::look_at(const zk::Reply& own_node) {
-  if (!is_revocation(own_node.data)) return;
+  if (!grant_.revocable || !is_revocation(own_node.data)) return;
   request_revocation();
   zk::spawn([](std::shared_ptr<LeaseCore> self, std::int32_t version, zk::Call call) -> zk::Awaitable<void> {
     co_await self->restore_words(version, std::move(call));
@@ -202,7 +219,7 @@ zk::Awaitable<void> LeaseCore::restore_words(std::int32_t version, zk::Call call
     const zk::Reply reply = co_await grant_.client->perform(std::move(restore), call);
     const bool lost = reply.failed(Errc::in_doubt) || reply.failed(Errc::connection_loss);
     if (!lost || !attached_) co_return;
-    co_await pause_before_retry(grant_.client, grant_.session, retry_pause);
+    co_await zk::pause_for(retry_pause, grant_.client->events(), grant_.session);
     if (!attached_ || grant_.session->over()) co_return;
   }
 }
@@ -217,7 +234,7 @@ bool LeaseCore::pause_node() {
   if (status_.load(std::memory_order_acquire) != Status::held || !attached_ || node_paused_) return false;
   // Heartbeats go on; they check what is there in any case.
   const zk::LeaseKeeper::HoldId former = hold_;
-  hold_ = grant_.keeper->hold(grant_.path.substr(0, std::max<std::size_t>(grant_.path.rfind('/'), 1)), make_holder());
+  hold_ = grant_.keeper->hold(zk::parent_of(grant_.path), make_holder());
   grant_.keeper->drop(former);
   own_watch_ = nullptr;
   node_paused_ = true;
@@ -236,6 +253,7 @@ bool LeaseCore::replaced() {
   if (!status_.compare_exchange_strong(held, Status::released)) return false;
   gone_ = true;
   detach();
+  tell_over();
   return true;
 }
 
@@ -257,6 +275,7 @@ void LeaseCore::remove_node() {
   if (removing_) return;
   removing_ = true;
   detach();
+  tell_over();
   // The first attempt is sent right now, before anything else that this session does.
   zk::Call call;
   call.bound = grant_.session;

@@ -32,7 +32,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     /// A second node, made in the same transaction, whose name others use as well: what single_node.hpp contends for.
     /// It is watched instead of the first one, and removed together with that.
     std::string companion = {};
-    std::string data = {};  ///< What was written into the watched node.
+    std::string data = {};  ///< The new data of the watched node.
     std::stop_source lost = {};
     std::stop_source revoke = {};
     /// For the recipe, on the loop thread: when the lease is lost, before the holder is told.
@@ -40,10 +40,13 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     /// Likewise, when the holder knows that it is lost, and the session goes on: removes what is left, in place of a
     /// removal of the nodes. For a `path` that is not this holding's alone.
     std::function<void()> clear_up = {};
-    /// Watch the own node from the start, so that an operator's delete is seen at once; otherwise only when the lease
-    /// has been held for a while: short critical sections are over before, and do not pay.
+    /// Watch the holder's node from the start, so that an operator's delete is seen at once; otherwise only when the
+    /// lease has been held for a while: short critical sections are over before, and do not pay.
     bool watch_at_once = false;
-    /// Of the holder at the head of a long queue: see HeldNodes.
+    /// False: the data of the watched node is the user's, and means nothing to us: no text in it is a request to
+    /// give the lease back, and nothing is written back there.
+    bool revocable = true;
+    /// Of a holder with many contenders behind it: see HeldNodes.
     std::string record = {};
     std::int32_t record_version = 0;
   };
@@ -67,22 +70,24 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   // --- On the loop thread ---
   /// From here on heartbeats keep the session's clock going and look after the node.
   void begin();
-  /// The deletion of the node, once, for everybody who wants to know: done when it is gone or the session is dead.
+  /// Deletes the node, once; removed() tells when it is gone or the session is dead.
   void remove_node();
   zk::Awaitable<void> removed(zk::Call call);
+  /// Waits until nothing is held any more. Returns no error for a loss, not_held for a release; or why the wait ended.
+  zk::Awaitable<zkclient::Errc> over(zk::Call call);
   bool node_gone() const noexcept { return gone_; }
   /// Loses what is held, for this reason, and tells the holder. Then `left` is removed.
   void lose(std::string_view cause, std::vector<HeldNodes> left);
   /// The same; what is left is whatever the session still has of its nodes.
   void lose_node(std::string_view cause);
-  /// Before the node is replaced by another one, or removed: false when nothing is held. Then either resume(), if it was
-  /// not, or replaced(): this one is over without a word; false when it was given back or lost meanwhile. After pause()
-  /// nothing is looked after; after pause_node() the session is, and its end is a loss as ever.
+  /// Before the node is replaced by another one, or removed: false when nothing is held. Then either resume(), if it
+  /// was not, or replaced(): this one is over without a word; false when it was given back or lost meanwhile. After
+  /// pause() nothing is looked after; after pause_node() the session is, and its end is a loss as ever.
   bool pause();
   bool pause_node();
   void resume();
   bool replaced();
-  /// Tells the holder that somebody asks for the lease.
+  /// Tells the holder that another client asks for the lease.
   void request_revocation();
   const Grant& grant() const noexcept { return grant_; }
 
@@ -97,6 +102,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   void end(std::string_view cause, std::function<void(std::shared_ptr<zk::CancelScope> told)> clear_up);
   zk::LeaseKeeper::Holder make_holder();
   void detach();
+  void tell_over();
   void watch_own_node();
   zk::Awaitable<void> look_at_own_node(std::shared_ptr<zk::LoopWatch> watch, zk::Call call);
   void look_at(const zk::Reply& own_node);
@@ -117,6 +123,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   std::shared_ptr<zk::LoopWatch> own_watch_;
   std::shared_ptr<zk::CancelScope> ended_ = std::make_shared<zk::CancelScope>();
   std::shared_ptr<zk::CancelScope> removed_ = std::make_shared<zk::CancelScope>();
+  std::shared_ptr<zk::CancelScope> over_ = std::make_shared<zk::CancelScope>();  // Lost, released or replaced.
 };
 
 }  // namespace zkrecipes::detail

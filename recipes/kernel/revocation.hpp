@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-/// What is written into a holder's node to ask for what it holds.
+/// The text that is written into a holder's node to ask for its lease.
 namespace zkrecipes::detail {
 
 /// As Curator writes it, and understands it.

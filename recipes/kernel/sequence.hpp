@@ -26,9 +26,9 @@ constexpr bool precedes(std::int32_t a, std::int32_t b) noexcept {
 std::vector<std::string> in_order(const std::vector<std::string>& names, const std::vector<std::string_view>& infixes);
 
 /// Those of `names` that look like contenders of other libraries, in the order of their creation; without those that
-/// `infixes` account for. Known are ZooKeeper's own locks ("x-<session in hex or decimal>-<n>"), its election ("n_<n>"),
-/// and what its documentation describes ("<id>-read-<n>", "<id>-write-<n>", "<id>-n_<n>"), besides the names of the
-/// other recipes of Curator and kazoo.
+/// `infixes` account for. Known are ZooKeeper's own locks ("x-<session in hex or decimal>-<n>"), its election
+/// ("n_<n>"), and what its documentation describes ("<id>-read-<n>", "<id>-write-<n>", "<id>-n_<n>"), besides the names
+/// of the other recipes of Curator and kazoo.
 std::vector<std::string> foreign_contenders(const std::vector<std::string>& names,
                                             const std::vector<std::string_view>& infixes);
 

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "recipes/kernel/refusal.hpp"
+#include "recipes/kernel/attempt.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
-#include "recipes/kernel/waiter.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
@@ -27,86 +26,71 @@ namespace {
 ///   loop:  create both nodes, list, read and watch the wanted one: in one flight
 ///          decide_flight() -> claim | look: claim what is there, if anything | wait until it is gone, ...
 ///   claim: decide_claim()  -> clear up behind the predecessor, prove, grant | vanished: start over
-///
-/// Destroyed without a grant, it has its nodes removed in the background.
-class Attempt {
+class SingleNodeAttempt : public Attempt {
  public:
-  enum class Outcome { granted, busy, vanished, failed };
+  using Value = LeasePtr;
 
-  Attempt(SingleNodePtr spec, std::string data, Call call)
-      : spec_(std::move(spec)),
+  SingleNodeAttempt(SingleNodeSpecPtr spec, std::string data, Patience patience, Call call)
+      : Attempt(spec->client, std::move(call), spec->operation, spec->path),
+        spec_(std::move(spec)),
         data_(std::move(data)),
+        patience_(patience),
         marker_(fmt::format("{}{}-", holding_prefix, zk::make_uuid())),
-        holding_(child_path(spec_->directory, marker_ + spec_->name)),
-        waiter_(spec_->client, std::move(call)) {}
-  ~Attempt() {
-    if (!may_exist_ || outcome_ == Outcome::granted) return;
-    remove_in_background(spec_->client, waiter_.session(), {holding_, spec_->node(), czxid_});
+        holding_(zk::child_path(spec_->directory, marker_ + spec_->name)) {}
+  ~SingleNodeAttempt() {
+    if (leaves_nodes()) remove_in_background(client_, waiter_.session(), {holding_, spec_->node(), czxid_});
   }
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
 
-  Awaitable<Outcome> run(Patience patience) {
-    outcome_ = Outcome::failed;
+  Awaitable<Outcome> run() {
     Reply reply = co_await waiter_.enter_to_hold();
-    if (!reply.ok()) co_return fail(std::move(reply));
-    for (;;) {
+    while (reply.ok()) {
       reply = co_await create();
       const FlightStep step = decide_flight(reply, node_, read_later_);
       const bool taken = step == FlightStep::wait || step == FlightStep::try_again;
-      if (taken && patience == Patience::try_once) co_return outcome_ = Outcome::busy;
+      if (taken && patience_ == Patience::try_once) co_return Outcome::busy;
       switch (step) {
         case FlightStep::claim: co_return co_await claim();
         case FlightStep::look:
           reply = co_await look();
           if (reply.ok()) co_return co_await claim();
-          if (reply.failed(Errc::no_node)) continue;
+          if (reply.failed(Errc::no_node)) reply = Reply{};  // It was not made: make it again.
           break;
         case FlightStep::make_parents:
-          reply = co_await spec_->client->ensure(spec_->directory, spec_->parent_mode, spec_->acl, waiter_.call());
+          reply = co_await zk::ensure(client_, spec_->directory, spec_->parent_mode, spec_->acl, waiter_.call());
           break;
         case FlightStep::wait: reply = co_await wait(); break;
-        case FlightStep::try_again: continue;
-        case FlightStep::failed:
-          if (reply.failed(Errc::transaction_failed)) reply.error = refusal_of(reply);
-          break;
+        case FlightStep::try_again: reply = Reply{}; break;
+        case FlightStep::failed: reply.error = reply.cause(); break;
         case FlightStep::read_failed: reply = std::move(node_); break;
       }
-      if (!reply.ok()) co_return fail(std::move(reply));
     }
+    co_return fail(std::move(reply));
   }
 
-  const LeasePtr& lease() const noexcept { return lease_; }
-  const Reply& failure() const noexcept { return failure_; }
+  LeasePtr take() const { return lease(); }
 
  private:
-  Outcome fail(Reply reply) {
-    // What is in doubt is only our own nodes, and they will be removed.
-    if (reply.failed(Errc::in_doubt)) reply.error = reply.given_up.value_or(Errc::connection_loss);
-    failure_ = std::move(reply);
-    return outcome_ = Outcome::failed;
-  }
-
   Request creation() const {
     Request both = zk::make_request(OpType::multi, spec_->node());
-    both.operations.emplace_back(
-        Transaction::Create{zkclient::Path(holding_), data_, CreateMode::ephemeral, spec_->acl});
+    both.operations.emplace_back(Transaction::Create{zkclient::Path(holding_),
+                                                     spec_->holding_data.empty() ? data_ : spec_->holding_data,
+                                                     CreateMode::ephemeral, spec_->acl});
     both.operations.emplace_back(
         Transaction::Create{zkclient::Path(spec_->node()), data_, CreateMode::ephemeral, spec_->acl});
     return both;
   }
 
-  // The reply to the create; node_ and listed_ are what was read after it, and present_ watches a node of somebody else.
+  // The reply to the create; node_ and listed_ are what was read after it, and present_ watches another holder's node.
   Awaitable<Reply> create() {
     // One flight: the server works off a session's requests in order, so what is read is what the create left.
     may_exist_ = true;
     const auto watch = waiter_.make_watch();
-    const PendingReply creating = spec_->client->launch(creation(), waiter_.call());
-    // The list first: whoever is not in it can delete nothing of ours any more, so the node that is read after it stays.
-    const PendingReply listing =
-        spec_->client->launch(zk::make_request(OpType::children, spec_->directory), waiter_.call());
+    const PendingReply creating = client_->launch(creation(), waiter_.call());
+    // The list first: a former holder that is not in it can delete nothing of ours any more, so the node that is read
+    // after it stays.
+    const PendingReply listing = client_->launch(zk::make_request(OpType::children, spec_->directory), waiter_.call());
     const PendingReply getting =
-        spec_->client->launch_watching(zk::make_request(OpType::get, spec_->node()), waiter_.call(), watch->watch);
+        client_->launch_watching(zk::make_request(OpType::get, spec_->node()), waiter_.call(), watch->watch);
     Reply created = co_await creating.get();
     const zkclient::BootClock::time_point answered = zkclient::BootClock::now();
     listed_ = co_await listing.get();
@@ -130,7 +114,7 @@ class Attempt {
 
   // If one of our nodes is there, so was the other. It proves nothing; see prove(). no_node: neither is.
   Awaitable<Reply> look() {
-    Reply found = co_await spec_->client->find_marked(spec_->directory, marker_, waiter_.call());
+    Reply found = co_await zk::find_marked(client_, spec_->directory, marker_, waiter_.call());
     if (found.failed(Errc::no_node)) co_return found;
     if (!found.ok()) {
       const bool over = found.failed(Errc::session_lost) || found.failed(Errc::closed);
@@ -139,9 +123,9 @@ class Attempt {
     }
     czxid_ = found.stat.czxid;
     Request list = zk::make_request(OpType::children, spec_->directory);
-    listed_ = co_await spec_->client->perform(std::move(list), waiter_.call());
+    listed_ = co_await client_->perform(std::move(list), waiter_.call());
     Request get = zk::make_request(OpType::get, spec_->node());
-    node_ = co_await spec_->client->perform(std::move(get), waiter_.call());
+    node_ = co_await client_->perform(std::move(get), waiter_.call());
     co_return found;
   }
 
@@ -154,36 +138,30 @@ class Attempt {
       case ClaimStep::prove: break;
       case ClaimStep::clear_up: {
         Reply cleared = co_await clear_up();
-        if (cleared.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
-        if (!cleared.ok()) co_return fail(std::move(cleared));
+        if (!cleared.ok()) co_return end(std::move(cleared));
         break;
       }
-      case ClaimStep::vanished: co_return outcome_ = Outcome::vanished;
+      case ClaimStep::vanished: co_return Outcome::vanished;
       case ClaimStep::wanted_failed: co_return fail(std::move(node_));
       case ClaimStep::list_failed: co_return fail(std::move(listed_));
     }
-    Request own_nodes = existence_check(holding_, spec_->node());
-    Reply proven = co_await waiter_.prove(std::move(own_nodes));
-    if (proven.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
-    if (!proven.ok()) co_return fail(std::move(proven));
-    grant();
-    co_return outcome_ = Outcome::granted;
+    co_return co_await prove_and_grant(existence_check(holding_, spec_->node()), make_grant());
   }
 
-  std::string_view own_name() const { return std::string_view(holding_).substr(holding_.rfind('/') + 1); }
+  std::string_view own_name() const { return zk::name_of(holding_); }
 
-  // Whoever had the wanted node before has it no more, but what says so may still be there, and let it pass for the
-  // holder: somebody deleted the wanted node alone. It may have used that already, and deleted ours with its own; so
-  // when it cannot any more, see that ours is still there. no_node: it is not.
+  // A former holder may have lost the wanted node alone, to an operator's delete. Its second node then lets it pass for
+  // the holder, and it may have deleted our node with its own. So its second node goes first; then a check tells
+  // whether ours is still there. no_node: it is not.
   Awaitable<Reply> clear_up() {
     for (const std::string& name : listed_.names) {
       if (!is_others(name, own_name(), spec_->name)) continue;
-      std::string path = child_path(spec_->directory, name);
+      std::string path = zk::child_path(spec_->directory, name);
       Reply removed;
       do {
         Request remove = zk::make_request(OpType::remove, path);
-        removed = co_await spec_->client->perform(std::move(remove), waiter_.call());
-      } while (removed.failed(Errc::in_doubt) && !removed.given_up);
+        removed = co_await client_->perform(std::move(remove), waiter_.call());
+      } while (removed.unanswered());
       if (!removed.ok() && !removed.failed(Errc::no_node)) co_return removed;
     }
     Request own_nodes = existence_check(holding_, spec_->node());
@@ -191,58 +169,40 @@ class Attempt {
     co_return there;
   }
 
-  void grant() {
-    LeaseCore::Grant grant;
-    grant.client = spec_->client;
-    grant.session = waiter_.session();
-    grant.keeper = waiter_.keeper();
-    grant.path = holding_;
+  LeaseCore::Grant make_grant() const {
+    LeaseCore::Grant grant = Attempt::make_grant(holding_, czxid_);
     grant.companion = spec_->node();
-    grant.czxid = czxid_;
     grant.data = data_;
     grant.watch_at_once = spec_->watch_at_once;
-    lease_ = std::make_shared<LeaseCore>(std::move(grant));
-    lease_->begin();
+    grant.revocable = spec_->revocable;
+    return grant;
   }
 
-  const SingleNodePtr spec_;
+  const SingleNodeSpecPtr spec_;
   const std::string data_;
+  const Patience patience_;
   const std::string marker_;
   const std::string holding_;  // Full path of the node that is ours alone.
-  Waiter waiter_;
-  bool may_exist_ = false;   // The create was sent and not refused.
-  bool read_later_ = false;  // Not in the order in which it was sent.
+  bool read_later_ = false;    // Not in the order in which it was sent.
   std::int64_t czxid_ = 0;
   Reply node_;    // The wanted node, as read after the create.
   Reply listed_;  // The directory, likewise.
   std::shared_ptr<Waiter::NodeWatch> present_;
-  Outcome outcome_ = Outcome::failed;
-  Reply failure_;
-  LeasePtr lease_;
 };
 
 }  // namespace
 
-std::string SingleNodeSpec::node() const { return child_path(directory, name); }
+std::string SingleNodeSpec::node() const { return zk::child_path(directory, name); }
 
-Awaitable<Result<LeasePtr>> contend_for_node(SingleNodePtr spec, std::string data, Patience patience, Call call) {
-  for (;;) {
-    // On the heap: what it leaves to its wake-ups must not move.
-    const auto attempt = std::make_unique<Attempt>(spec, data, call);
-    const Attempt::Outcome outcome = co_await attempt->run(patience);
-    switch (outcome) {
-      case Attempt::Outcome::granted: co_return attempt->lease();
-      case Attempt::Outcome::busy: co_return LeasePtr();
-      case Attempt::Outcome::vanished: continue;
-      case Attempt::Outcome::failed: break;
-    }
-    const Reply& failure = attempt->failure();
-    if (failure.failed(Errc::session_lost) && spec->requeue_on_session_loss) continue;
-    co_return zk::to_error(failure, spec->operation, spec->path);
-  }
+Awaitable<Result<LeasePtr>> contend_for_node(SingleNodeSpecPtr spec, std::string data, Patience patience, Call call) {
+  const bool requeue = spec->requeue_on_session_loss;
+  auto make = [spec = std::move(spec), data = std::move(data), patience, call = std::move(call)] {
+    return std::make_unique<SingleNodeAttempt>(spec, data, patience, call);
+  };
+  return drive(std::move(make), requeue);
 }
 
-Awaitable<Result<std::optional<Contender>>> read_holder(SingleNodePtr spec, std::string operation, Call call) {
+Awaitable<Result<std::optional<Contender>>> read_holder(SingleNodeSpecPtr spec, std::string operation, Call call) {
   const PendingReply getting = spec->client->launch(zk::make_request(OpType::get, spec->node()), call);
   const PendingReply listing = spec->client->launch(zk::make_request(OpType::children, spec->directory), call);
   Reply node = co_await getting.get();
@@ -261,7 +221,8 @@ Awaitable<Result<std::optional<Contender>>> read_holder(SingleNodePtr spec, std:
   std::vector<PendingReply> looks;
   for (const std::string& name : listed.names) {
     if (!is_holding(name, spec->name)) continue;
-    looks.push_back(spec->client->launch(zk::make_request(OpType::exists, child_path(spec->directory, name)), call));
+    looks.push_back(
+        spec->client->launch(zk::make_request(OpType::exists, zk::child_path(spec->directory, name)), call));
     candidates.push_back(name);
   }
   for (std::size_t i = 0; i < looks.size(); ++i) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "recipes/kernel/refusal.hpp"
-
 namespace zkrecipes::detail {
 
 using zk::Reply;
@@ -18,10 +16,9 @@ constexpr std::size_t uuid_size = 36;
 FlightStep decide_flight(const Reply& created, const Reply& wanted, bool read_later) {
   if (created.ok()) return read_later ? FlightStep::look : FlightStep::claim;
   if (created.failed(Errc::in_doubt)) return created.given_up ? FlightStep::failed : FlightStep::look;
-  const bool refused = created.failed(Errc::transaction_failed);
   // Only an earlier try can have made the node that is ours alone.
-  if (refused && !created.codes.empty() && created.codes.front() == zk::rc::node_exists) return FlightStep::look;
-  const Errc cause = refused ? refusal_of(created) : *created.error;
+  if (created.refused(0, zk::rc::node_exists)) return FlightStep::look;
+  const Errc cause = created.cause();
   if (cause == Errc::no_node) return FlightStep::make_parents;
   if (cause != Errc::node_exists) return FlightStep::failed;
   if (wanted.ok()) return FlightStep::wait;
@@ -47,6 +44,13 @@ bool is_holding(std::string_view name, std::string_view of) {
   const std::size_t end = holding_prefix.size() + uuid_size;
   return name.size() == end + 1 + of.size() && name.starts_with(holding_prefix) && name.ends_with(of) &&
          name[end] == '-';
+}
+
+// Persistent nodes have no owner, containers the lowest number, nodes with a time to live 0xff on top of it.
+bool is_ephemeral(const zkclient::Stat& stat) {
+  constexpr std::uint64_t container = std::uint64_t{1} << 63U;
+  const auto owner = static_cast<std::uint64_t>(stat.ephemeral_owner);
+  return owner != 0 && owner != container && (owner >> 56U) != 0xffU;
 }
 
 bool is_others(std::string_view name, std::string_view own, std::string_view of) {

@@ -11,24 +11,24 @@ namespace zkrecipes::detail {
 namespace zk = zkclient::detail;
 
 /// What a contender for a single node does after the flight in which it tried to create both of its nodes, and read and
-/// watched the one that everybody wants.
+/// watched the one that all contenders want.
 enum class FlightStep {
   claim,         ///< Both are there; see decide_claim().
   look,          ///< Perhaps they are: a reply was lost, of this try or of an earlier one.
   make_parents,  ///< The directory is missing.
-  wait,          ///< Somebody has it, and is watched.
-  try_again,     ///< Somebody had it, and has not any more.
+  wait,          ///< Another holder has it, and is watched.
+  try_again,     ///< Another holder had it, and has not any more.
   failed,        ///< The create was refused for a reason of its own.
-  read_failed,   ///< Somebody has it; why it cannot be watched, the read says.
+  read_failed,   ///< Another holder has it; the read says why it cannot be watched.
 };
 
-/// `read_later`: a read was sent once more after the create had been answered, so it may tell what this session has made
-/// since for somebody else.
+/// `read_later`: a read was sent once more after the create had been answered, so it may tell what this session has
+/// made since for another holder.
 FlightStep decide_flight(const zk::Reply& created, const zk::Reply& wanted, bool read_later);
 
-/// What is known of both nodes after their creation.
+/// The facts about both nodes after their creation.
 struct Claim {
-  const zk::Reply& wanted;  ///< The node that everybody wants, as it was read after the create.
+  const zk::Reply& wanted;  ///< The node that all contenders want, as it was read after the create.
   const zk::Reply& listed;  ///< The directory, likewise.
   std::int64_t session_id;  ///< Ours.
   std::int64_t czxid;       ///< Of our own node; 0: not known.
@@ -50,6 +50,8 @@ ClaimStep decide_claim(const Claim& claim);
 inline constexpr std::string_view holding_prefix = "_c_";
 /// True for these names.
 bool is_holding(std::string_view name, std::string_view of);
+/// True for the node of a session. (Containers and nodes with a time to live have an owner, too, which is none.)
+bool is_ephemeral(const zkclient::Stat& stat);
 /// True for those that are not `own`.
 bool is_others(std::string_view name, std::string_view own, std::string_view of);
 

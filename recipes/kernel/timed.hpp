@@ -12,7 +12,7 @@
 
 #include "zkclient/detail/recipe_api.hpp"
 
-/// What all timed forms have in common: a time that is over is no error, and a time that is over already means one try.
+/// The rules of all timed forms: a time that is over is no error, and a time that is over already means one try.
 namespace zkrecipes::detail {
 
 constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
@@ -22,23 +22,33 @@ inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds t
   return timeout > for_ever - now ? for_ever : now + timeout;
 }
 
-inline bool is_over(std::chrono::steady_clock::time_point deadline) {
-  return deadline <= std::chrono::steady_clock::now();
+/// How a call goes that waits until a deadline: with that as its limit or, if the time was over when it began, once.
+struct TimedCall {
+  bool once = false;
+  zkclient::CallOptions limits;
+};
+
+/// For a `now` that was read once: a call whose deadline passes in the next moment has a deadline, and does not wait
+/// for ever.
+inline TimedCall timed_call(std::chrono::steady_clock::time_point deadline, const WaitOptions& options,
+                            std::chrono::steady_clock::time_point now) {
+  TimedCall call;
+  call.once = deadline <= now;
+  call.limits.stop = options.stop;
+  if (!call.once && deadline != for_ever) call.limits.deadline = deadline;
+  return call;
 }
 
-/// The limits of a call that waits until `deadline`.
-inline zkclient::CallOptions timed_call(std::chrono::steady_clock::time_point deadline, const WaitOptions& options) {
-  zkclient::CallOptions call;
-  call.stop = options.stop;
-  if (deadline != for_ever && !is_over(deadline)) call.deadline = deadline;
-  return call;
+/// The clock is read in here, after the deadline was made of it: so no time at all is over, and means one try.
+inline TimedCall timed_call(std::chrono::steady_clock::time_point deadline, const WaitOptions& options) {
+  return timed_call(deadline, options, std::chrono::steady_clock::now());
 }
 
 inline bool is_connected(const std::shared_ptr<zkclient::detail::ClientCore>& client) {
   return client->session()->state() == zkclient::ConnectionState::connected;
 }
 
-/// What WaitOptions::why says after a call that was late, or was not.
+/// The value of WaitOptions::why after a call that was late, or was not.
 template <typename Connected>
 void tell_why(Connected connected, const WaitOptions& options, bool late) {
   if (options.why == nullptr) return;
@@ -46,7 +56,7 @@ void tell_why(Connected connected, const WaitOptions& options, bool late) {
   if (late) *options.why = connected() ? zkclient::Errc::not_available : zkclient::Errc::deadline_exceeded;
 }
 
-/// What `call` returns; nothing if it throws because the time was over.
+/// The result of `call`; none if it throws because the time was over.
 template <typename Connected, typename Call>
 auto unless_late(Connected connected, const WaitOptions& options, Call call) -> std::optional<decltype(call())> {
   try {

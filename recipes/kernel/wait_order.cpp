@@ -44,13 +44,13 @@ std::vector<std::string_view> ContenderNames::all() const {
 bool ContenderNames::is_shared(std::string_view name) const { return sequence_of(name, shared).has_value(); }
 
 WaitStep decide_wait(const std::vector<std::string>& children, std::string_view self, const ContenderNames& names) {
-  const std::vector<std::string_view> everybody = names.all();
-  const auto own = sequence_of(self, everybody);
+  const std::vector<std::string_view> contending = names.all();
+  const auto own = sequence_of(self, contending);
   const bool present = std::find(children.begin(), children.end(), self) != children.end();
   if (!own || !present) return {WaitStep::Kind::vanished};
 
   const bool shares = names.is_shared(self);
-  const std::vector<std::string_view>& blocking = shares ? names.exclusive : everybody;
+  const std::vector<std::string_view>& blocking = shares ? names.exclusive : contending;
   const std::string* nearest = nullptr;
   std::int32_t nearest_sequence = 0;
   int lower = 0;
@@ -69,12 +69,12 @@ WaitStep decide_wait(const std::vector<std::string>& children, std::string_view 
 }
 
 std::vector<std::string> holders(const std::vector<std::string>& children, const ContenderNames& names) {
-  const std::vector<std::string_view> everybody = names.all();
-  const SequenceSet all(children, everybody);
+  const std::vector<std::string_view> contending = names.all();
+  const SequenceSet all(children, contending);
   const SequenceSet exclusive(children, names.exclusive);
   std::vector<std::string> found;
   for (const std::string& child : children) {
-    const auto own = sequence_of(child, everybody);
+    const auto own = sequence_of(child, contending);
     if (!own) continue;
     const SequenceSet& blocking = names.is_shared(child) ? exclusive : all;
     if (!blocking.any_precedes(*own)) found.push_back(child);

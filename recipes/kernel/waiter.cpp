@@ -31,7 +31,7 @@ Awaitable<Reply> find_obstacle(std::shared_ptr<zk::ClientCore> client, std::shar
                                zk::Call call) {
   Reply obstructed = obstacle_reply(*keeper);
   if (!obstructed.failed(Errc::connection_too_slow)) co_return obstructed;
-  Request write = existence_check("/");  // It was slow; perhaps nobody has measured since.
+  Request write = existence_check("/");  // It was slow; perhaps no proof has come since.
   Reply measured = co_await client->perform(std::move(write), call);
   if (measured.ok()) keeper->acknowledged(measured.sent);
   co_return obstacle_reply(*keeper);
@@ -69,7 +69,7 @@ Awaitable<Reply> Waiter::stay_proven(std::string path) {
   while (keeper_->seems_too_slow()) {
     Request check_path = existence_check(path);
     Reply checked = co_await check(std::move(check_path));
-    if (checked.failed(Errc::no_node)) break;  // The one who waits finds out by itself.
+    if (checked.failed(Errc::no_node)) break;  // The waiter finds out by itself.
     if (!checked.ok()) co_return checked;
   }
   if (!proving_) proving_ = keeper_->stay_proven(path);
@@ -142,15 +142,12 @@ Awaitable<Reply> Waiter::check(Request check) {
 
 // A check changes nothing: when its reply is lost, it is simply asked again.
 Awaitable<Reply> Waiter::checked(Request check, Reply reply) {
-  while (reply.failed(Errc::in_doubt) && !reply.given_up) {
+  while (reply.unanswered()) {
     Request again = check;
     reply = co_await client_->perform(std::move(again), call_);
   }
   if (reply.failed(Errc::in_doubt)) reply.error = *reply.given_up;
-  const auto refused =
-      std::find_if(reply.codes.begin(), reply.codes.end(), [](int code) { return code != zk::rc::ok; });
-  const bool gone =
-      reply.failed(Errc::transaction_failed) && refused != reply.codes.end() && *refused == zk::rc::no_node;
+  const bool gone = reply.failed(Errc::transaction_failed) && reply.cause() == Errc::no_node;
   if (gone) reply.error = Errc::no_node;
   if (reply.ok()) keeper_->acknowledged(reply.sent);
   co_return reply;
@@ -181,7 +178,10 @@ Awaitable<Reply> Waiter::prove(Request nodes) {
     reply = state();
     if (!reply.ok()) break;
   }
-  if (reply.ok() && session_->over()) reply.error = Errc::session_lost;
+  if (reply.ok() && session_->over()) {
+    reply.error = Errc::session_lost;
+    reply.detail = session_->end_reason();
+  }
   co_return reply;
 }
 
@@ -191,19 +191,13 @@ Reply Waiter::state() const {
     reply.error = Errc::closed;
   } else if (session_->over()) {
     reply.error = Errc::session_lost;
+    reply.detail = session_->end_reason();
   } else if (call_.cancel != nullptr && call_.cancel->requested()) {
     reply.error = Errc::cancelled;
   } else if (call_.deadline && std::chrono::steady_clock::now() >= *call_.deadline) {
     reply.error = Errc::deadline_exceeded;
   }
   return reply;
-}
-
-std::string child_path(const std::string& directory, std::string_view name) {
-  std::string path = directory == "/" ? std::string() : directory;
-  path += '/';
-  path += name;
-  return path;
 }
 
 std::string describe_node(const std::string& path, const Reply& node) {

@@ -23,7 +23,7 @@ class Waiter {
 
   /// Waits for a connected session, which everything after that is bound to.
   zk::Awaitable<zk::Reply> enter();
-  /// The same for one who is going to hold a lease: fails when the session's timeout is too short for that.
+  /// The same for an attempt to get a lease: fails when the session's timeout is too short for that.
   zk::Awaitable<zk::Reply> enter_to_hold();
   /// From here on heartbeats prove the session, so that the lease that is waited for begins with a proof as good as it
   /// gets. They check `path`, which is there. Fails when answers are too slow for any lease.
@@ -35,7 +35,7 @@ class Waiter {
   /// A watch that wakes this waiter; dropping it removes it.
   struct NodeWatch {
     std::optional<zkclient::WatchEventType> event = {};
-    zk::Reply node = {};  ///< What the read that armed it has found, if somebody has kept it here.
+    zk::Reply node = {};  ///< What the read that armed it has found, if the caller has kept it here.
     std::shared_ptr<zk::LoopWatch> watch = {};  ///< For the read that arms it.
   };
   std::shared_ptr<NodeWatch> make_watch(zk::WatchRegistry::Kind kind = zk::WatchRegistry::Kind::data);
@@ -71,12 +71,11 @@ class Waiter {
   zk::CancelScope::Guard cancelled_;
 };
 
-/// Why no lease can live on the session that `call` is bound to, if that is so: what was measured before is measured again.
+/// Why no lease can live on the session that `call` is bound to, if that is so: what was measured before is measured
+/// again.
 zk::Awaitable<zk::Reply> find_obstacle(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<zk::LeaseKeeper> keeper,
                                        zk::Call call);
 
-/// `directory`/`name`
-std::string child_path(const std::string& directory, std::string_view name);
 /// Whose node it is, for a person: what its owner wrote there, and since when it is there.
 std::string describe_node(const std::string& path, const zk::Reply& node);
 /// A transaction that checks the existence of a node, and of a second one unless it is "".

@@ -1,6 +1,5 @@
 #include "recipes/locks/downgrade.hpp"
 
-#include "recipes/kernel/refusal.hpp"
 #include "recipes/kernel/revocation.hpp"
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/kernel/waiter.hpp"
@@ -23,13 +22,6 @@ using zkclient::Transaction;
 
 namespace {
 
-// Because of what `code` says about the writer's node.
-bool refused(const Reply& reply, int code) {
-  return reply.failed(Errc::transaction_failed) && !reply.codes.empty() && reply.codes.front() == code;
-}
-
-std::string_view name_of(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
-
 // The number as it stands in the name.
 std::string_view digits_of(std::string_view name, const std::vector<std::string_view>& infixes) {
   for (const std::string_view infix : infixes) {
@@ -47,7 +39,7 @@ struct Exchange {
   std::string marker;
   std::string reader;
   std::string data;
-  std::int32_t version = 0;       ///< Of the writer's node: nothing was written there that nobody has looked at.
+  std::int32_t version = 0;       ///< Of the writer's node: all that was written there has been read.
   bool revoke_requested = false;  ///< It was, and it was a request.
 
   Request request(const ContendSpec& readers) const {
@@ -61,8 +53,8 @@ struct Exchange {
 Exchange make_exchange(const ContendSpec& readers, const LeaseCore::Grant& writer) {
   const std::string uuid = zk::make_uuid();
   std::string name = readers.layout.name(uuid, readers.kind);
-  name += digits_of(name_of(writer.path), readers.names.exclusive);
-  return {writer.path, readers.layout.marker(uuid, readers.kind), child_path(readers.directory, name), writer.data};
+  name += digits_of(zk::name_of(writer.path), readers.names.exclusive);
+  return {writer.path, readers.layout.marker(uuid, readers.kind), zk::child_path(readers.directory, name), writer.data};
 }
 
 // The new node's Stat, or why there is none: in_doubt when that is unknown.
@@ -88,7 +80,7 @@ Awaitable<Reply> run_exchange(ContendSpecPtr readers, Exchange& exchange, Waiter
       case ExchangeStep::failed: co_return exchanged;
       case ExchangeStep::look: break;
     }
-    Reply found = co_await client->find_marked(readers->directory, exchange.marker, waiter.call());
+    Reply found = co_await zk::find_marked(client, readers->directory, exchange.marker, waiter.call());
     if (found.failed(Errc::no_node)) continue;  // Not done: once more.
     if (!found.ok() && !found.failed(Errc::session_lost)) found.error = Errc::in_doubt;
     co_return found;
@@ -100,7 +92,7 @@ LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchang
   grant.keeper = waiter.keeper();
   grant.path = exchange.reader;
   grant.czxid = node.stat.czxid;
-  grant.token = writer.token();  // Lower than that of any writer who waits.
+  grant.token = writer.token();  // Lower than that of any waiting writer.
   auto lease = std::make_shared<LeaseCore>(std::move(grant));
   lease->begin();
   return lease;
@@ -110,17 +102,17 @@ LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchang
 
 ExchangeStep decide_exchange(const Reply& read, const Reply& exchanged) {
   if (exchanged.ok()) return ExchangeStep::done;
-  if (refused(exchanged, zk::rc::bad_version) && read.ok()) return ExchangeStep::read_again;
-  return exchanged.failed(Errc::in_doubt) && !exchanged.given_up ? ExchangeStep::look : ExchangeStep::failed;
+  if (exchanged.refused(0, zk::rc::bad_version) && read.ok()) return ExchangeStep::read_again;
+  return exchanged.unanswered() ? ExchangeStep::look : ExchangeStep::failed;
 }
 
 bool is_writer_of(const ContendSpec& readers, const LeaseCore& lease) {
   const std::string& path = lease.grant().path;
-  return path.substr(0, path.rfind('/')) == (readers.directory == "/" ? "" : readers.directory) &&
-         sequence_of(name_of(path), readers.names.exclusive).has_value();
+  return zk::parent_of(path) == readers.directory &&
+         sequence_of(zk::name_of(path), readers.names.exclusive).has_value();
 }
 
-Awaitable<Result<LeasePtr>> downgrade(ContendSpecPtr readers, LeasePtr held, std::string operation, Call call) {
+Awaitable<Result<LeasePtr>> downgrade(ContendSpecPtr readers, LeasePtr held, const char* operation, Call call) {
   const auto not_held = [&] { return Error(Errc::not_held, operation, readers->path); };
   const auto waiter = std::make_unique<Waiter>(readers->client, call);
   Reply entered = co_await waiter->enter();
@@ -138,17 +130,18 @@ Awaitable<Result<LeasePtr>> downgrade(ContendSpecPtr readers, LeasePtr held, std
       node.given_up.reset();
     }
   }
-  // Whoever has given it back, or lost it, meanwhile: then not even the new node may stay.
+  // Given back, or lost, meanwhile: then not even the new node may stay.
   if (node.ok() && held->state() != LeaseState::lost) {
-    LeasePtr reader = make_lease(*held, *waiter, exchange, node);  // Somebody keeps the clock going at any time.
+    LeasePtr reader =
+        make_lease(*held, *waiter, exchange, node);  // One of the two leases keeps the clock going at any time.
     if (held->replaced()) {
       if (exchange.revoke_requested) reader->request_revocation();
       co_return reader;
     }
     reader->replaced();
   }
-  if (node.failed(Errc::transaction_failed) && !refused(node, zk::rc::no_node)) node.error = refusal_of(node);
-  if (node.ok() || refused(node, zk::rc::no_node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;
+  if (node.failed(Errc::transaction_failed) && !node.refused(0, zk::rc::no_node)) node.error = node.cause();
+  if (node.ok() || node.refused(0, zk::rc::no_node) || node.failed(Errc::session_lost)) node.error = Errc::not_held;
   if (node.failed(Errc::in_doubt) || node.failed(Errc::not_held)) {
     // Nothing proves any more that the writer's node is there, and one of the two is.
     held->lose("its downgrade ended in the middle", {HeldNodes{exchange.writer}, HeldNodes{exchange.reader}});

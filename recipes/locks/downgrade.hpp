@@ -7,10 +7,11 @@ namespace zkrecipes::detail {
 /// True for a lease of a writer in the directory of `readers`.
 bool is_writer_of(const ContendSpec& readers, const LeaseCore& lease);
 
-/// What a downgrade does after the flight in which it read the writer's node and tried to exchange the two nodes.
+/// The next step of a downgrade after the flight in which it read the writer's node and tried to exchange the two
+/// nodes.
 enum class ExchangeStep {
   done,
-  read_again,  ///< Somebody wrote into the writer's node: exchange what was read now.
+  read_again,  ///< Another client wrote into the writer's node: exchange what was read now.
   look,        ///< Unknown: the reader's node tells.
   failed,
 };
@@ -20,7 +21,7 @@ ExchangeStep decide_exchange(const zk::Reply& read, const zk::Reply& exchanged);
 /// Makes a reader of the writer that `held` is, in the same place: one transaction deletes its node and creates a
 /// reader's node with the same number (which is not sequential: the number is part of the name that is asked for, as
 /// Curator does it from 5.5 on). Returns the lease that goes on.
-zk::Awaitable<zkclient::Result<LeasePtr>> downgrade(ContendSpecPtr readers, LeasePtr held, std::string operation,
+zk::Awaitable<zkclient::Result<LeasePtr>> downgrade(ContendSpecPtr readers, LeasePtr held, const char* operation,
                                                     zk::Call call);
 
 }  // namespace zkrecipes::detail

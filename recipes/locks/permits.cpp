@@ -1,11 +1,9 @@
 #include "recipes/locks/permits.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
-#include "recipes/kernel/refusal.hpp"
-#include "recipes/kernel/waiter.hpp"
+#include "recipes/kernel/attempt.hpp"
+#include "recipes/locks/permit_decider.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
@@ -22,112 +20,87 @@ using zkclient::Path;
 using zkclient::Result;
 using zkclient::Transaction;
 
-PermitStep decide_permits(const std::vector<std::string>& children, const std::vector<std::string>& own, int limit) {
-  const auto present = [&](const std::string& name) {
-    return std::find(children.begin(), children.end(), name) != children.end();
-  };
-  if (own.empty() || !std::all_of(own.begin(), own.end(), present)) return PermitStep::vanished;
-  const bool fits = limit > 0 && children.size() <= static_cast<std::size_t>(limit);
-  return fits ? PermitStep::acquired : PermitStep::wait;
-}
-
-std::optional<int> decode_limit(std::string_view data) {
-  if (data.size() != 4) return std::nullopt;
-  std::uint32_t value = 0;
-  for (const char c : data)
-    value = value << 8U | static_cast<unsigned char>(c);
-  const auto limit = static_cast<std::int32_t>(value);
-  if (limit < 0 || limit > most_leases) return std::nullopt;
-  return limit;
-}
-
-std::string encode_limit(int limit) {
-  std::string data;
-  for (int shift = 24; shift >= 0; shift -= 8)
-    data += static_cast<char>(static_cast<std::uint32_t>(limit) >> static_cast<unsigned>(shift) & 0xFFU);
-  return data;
-}
-
 namespace {
 
-/// One attempt to get leases by one who has the inner mutex, in one session.
+/// One attempt to get permits, in one session: waits for its turn, which is the inner mutex, then
 ///
 ///   create all nodes, in one flight, then list
 ///   loop:  decide(list, limit) -> acquired: prove, grant | wait: for a change of list or limit | vanished: start over
-///
-/// Destroyed without a grant, it has its nodes removed in the background.
-class Attempt {
+class PermitAttempt : public Attempt {
  public:
-  enum class Outcome { granted, busy, vanished, failed };
+  using Value = std::vector<LeasePtr>;
 
-  Attempt(PermitSpecPtr spec, std::string data, int count, LeasePtr turn, Call call)
-      : spec_(std::move(spec)),
-        client_(spec_->queue->client),
+  PermitAttempt(PermitSpecPtr spec, std::string data, int count, Patience patience, Call call)
+      : Attempt(spec->turn->client, call, spec->operation, spec->turn->path),
+        spec_(std::move(spec)),
         data_(std::move(data)),
         count_(count),
-        turn_(std::move(turn)),
+        patience_(patience),
+        unbound_(std::move(call)),
         uuid_(zk::make_uuid()),
-        marker_(spec_->queue->layout.marker(uuid_, "lease")),
-        waiter_(client_, std::move(call)) {}
-  ~Attempt() {
-    if (!may_exist_ || outcome_ == Outcome::granted) return;
-    for (const std::string& name : own_)
-      client_->delete_in_background(child_path(spec_->directory, name), waiter_.session());
-    if (own_.empty()) client_->delete_marked_in_background(spec_->directory, marker_, waiter_.session());
-  }
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
-
-  Awaitable<Outcome> run(Patience patience) {
-    outcome_ = Outcome::failed;
-    Reply reply = co_await waiter_.enter_to_hold();
-    if (!reply.ok()) co_return fail(std::move(reply));
-    if (waiter_.session() != turn_->session()) co_return outcome_ = Outcome::vanished;
-    reply = co_await create();
-    if (!reply.ok()) co_return fail(std::move(reply));
-    for (;;) {
-      reply = co_await look(patience);
-      if (!reply.ok()) co_return fail(std::move(reply));
-      if (std::exchange(look_again_, false)) continue;
-      const PermitStep step =
-          turn_->state() == LeaseState::lost ? PermitStep::vanished : decide_permits(children_, own_, limit_);
-      if (step == PermitStep::vanished) co_return outcome_ = Outcome::vanished;
-      if (step == PermitStep::acquired) {
-        Request nodes = own_nodes();
-        reply = co_await waiter_.prove(std::move(nodes));
-        if (reply.failed(Errc::no_node)) co_return outcome_ = Outcome::vanished;
-        if (!reply.ok()) co_return fail(std::move(reply));
-        grant();
-        co_return outcome_ = Outcome::granted;
-      }
-      if (patience == Patience::try_once) co_return outcome_ = Outcome::busy;
-      reply = co_await waiter_.stay_proven(spec_->directory);
-      if (reply.ok()) reply = co_await waiter_.any_fired(watches_);
-      if (reply.failed(Errc::deadline_exceeded)) {
-        reply.detail = fmt::format("{} of {} leases are taken, {} are wanted", children_.size() - own_.size(), limit_,
-                                   own_.size());
-      }
-      if (!reply.ok()) co_return fail(std::move(reply));
-    }
+        marker_(spec_->turn->layout.marker(uuid_, "lease")) {}
+  ~PermitAttempt() {
+    if (leaves_nodes()) remove_sequential(spec_->directory, marker_, own_paths());
   }
 
-  const std::vector<LeasePtr>& leases() const noexcept { return leases_; }
-  const Reply& failure() const noexcept { return failure_; }
+  Awaitable<Outcome> run() {
+    Result<LeasePtr> turn = co_await contend(spec_->turn, data_, patience_, unbound_);
+    if (!turn) co_return fail(turn.error());
+    if (*turn == nullptr) co_return Outcome::busy;
+    turn_ = std::move(*turn);
+    const Outcome outcome = co_await take_permits();
+    turn_->drop();  // The next one's turn, whatever came out.
+    co_return outcome;
+  }
+
+  Value take() const { return leases(); }
 
  private:
-  Outcome fail(Reply reply) {
-    // What is in doubt is only our own nodes, and they will be removed.
-    if (reply.failed(Errc::in_doubt)) reply.error = reply.given_up.value_or(Errc::connection_loss);
-    failure_ = std::move(reply);
-    return outcome_ = Outcome::failed;
+  Awaitable<Outcome> take_permits() {
+    Reply reply = co_await waiter_.enter_to_hold();
+    if (reply.ok() && waiter_.session() != turn_->session()) co_return Outcome::vanished;
+    if (reply.ok()) reply = co_await create();
+    while (reply.ok()) {
+      reply = co_await look();
+      if (!reply.ok()) break;
+      if (std::exchange(look_again_, false)) continue;
+      const bool has_turn = turn_->state() != LeaseState::lost;
+      const PermitStep step = has_turn ? decide_permits(children_, own_, limit_) : PermitStep::vanished;
+      if (step == PermitStep::vanished) co_return Outcome::vanished;
+      if (step == PermitStep::acquired) co_return co_await prove_and_grant_all();
+      if (patience_ == Patience::try_once) co_return Outcome::busy;
+      reply = co_await wait();
+    }
+    co_return fail(std::move(reply));
+  }
+
+  Awaitable<Reply> wait() {
+    Reply reply = co_await waiter_.stay_proven(spec_->directory);
+    if (reply.ok()) reply = co_await waiter_.any_fired(watches_);
+    if (reply.failed(Errc::deadline_exceeded)) {
+      reply.detail =
+          fmt::format("{} of {} leases are taken, {} are wanted", children_.size() - own_.size(), limit_, own_.size());
+    }
+    co_return reply;
+  }
+
+  Awaitable<Outcome> prove_and_grant_all() {
+    Reply proven = co_await waiter_.prove(own_nodes());
+    if (!proven.ok()) co_return end(std::move(proven));
+    for (const std::string& path : own_paths()) {
+      LeaseCore::Grant one = make_grant(path, czxid_);
+      one.data = data_;
+      grant(std::move(one));
+    }
+    co_return Outcome::granted;
   }
 
   Request creation() const {
     Request all = zk::make_request(OpType::multi, spec_->directory);
-    const std::string path = child_path(spec_->directory, spec_->queue->layout.name(uuid_, "lease"));
+    const std::string path = zk::child_path(spec_->directory, spec_->turn->layout.name(uuid_, "lease"));
     for (int i = 0; i < count_; ++i) {
       all.operations.emplace_back(
-          Transaction::Create{Path(path), data_, CreateMode::ephemeral_sequential, spec_->queue->acl});
+          Transaction::Create{Path(path), data_, CreateMode::ephemeral_sequential, spec_->turn->acl});
     }
     return all;
   }
@@ -138,7 +111,7 @@ class Attempt {
       may_exist_ = true;
       Request all = creation();
       Reply created = co_await client_->perform(std::move(all), waiter_.call());
-      if (created.failed(Errc::in_doubt) && !created.given_up) {
+      if (created.unanswered()) {
         created = co_await recover();
         if (created.failed(Errc::no_node)) continue;  // It was not done.
         if (!created.ok() && !created.failed(Errc::session_lost) && !created.failed(Errc::closed)) {
@@ -146,29 +119,26 @@ class Attempt {
         }
         co_return created;
       }
-      if (created.failed(Errc::transaction_failed)) created.error = refusal_of(created);
+      if (!created.ok() && !created.failed(Errc::in_doubt)) created.error = created.cause();
       may_exist_ = created.ok() || created.failed(Errc::in_doubt);
       if (created.failed(Errc::no_node)) {
-        const zkclient::CreateMode mode = spec_->queue->layout.parent_mode();
-        Reply parents = co_await client_->ensure(spec_->directory, mode, spec_->queue->acl, waiter_.call());
+        const zkclient::CreateMode mode = spec_->turn->layout.parent_mode();
+        Reply parents = co_await zk::ensure(client_, spec_->directory, mode, spec_->turn->acl, waiter_.call());
         if (!parents.ok()) co_return parents;
         continue;
       }
       if (!created.ok()) co_return created;
       waiter_.keeper()->acknowledged(created.sent);
       for (const zkclient::OperationResult& result : created.results)
-        own_.push_back(result.path.substr(result.path.rfind('/') + 1));
+        own_.push_back(std::string(zk::name_of(result.path)));
       co_return created;
     }
   }
 
   // The reply was lost: all nodes are there, or none. It proves nothing; see prove().
   Awaitable<Reply> recover() {
-    const PendingReply syncing = client_->launch(zk::make_request(OpType::sync, spec_->directory), waiter_.call());
-    const PendingReply listing = client_->launch(zk::make_request(OpType::children, spec_->directory), waiter_.call());
-    Reply synced = co_await syncing.get();
-    Reply listed = co_await listing.get();
-    if (listed.ok() && !synced.ok()) co_return synced;
+    Request list = zk::make_request(OpType::children, spec_->directory);
+    Reply listed = co_await zk::fresh(client_, std::move(list), waiter_.call());
     if (!listed.ok()) co_return listed;
     for (const std::string& name : listed.names) {
       if (name.starts_with(marker_)) own_.push_back(name);
@@ -177,12 +147,12 @@ class Attempt {
     co_return listed;
   }
 
-  // Reads children_, limit_ and the czxid of our nodes. Whoever may wait watches what can change the answer.
-  Awaitable<Reply> look(Patience patience) {
+  // Reads children_, limit_ and the czxid of our nodes. A caller that waits watches what can change the answer.
+  Awaitable<Reply> look() {
     watches_.clear();
-    const bool watching = patience == Patience::wait;
+    const bool watching = patience_ == Patience::wait;
     const PendingReply listing = read(OpType::children, spec_->directory, watching, zk::WatchRegistry::Kind::children);
-    const PendingReply own = read(OpType::exists, child_path(spec_->directory, own_.front()), false, data_watch);
+    const PendingReply own = read(OpType::exists, zk::child_path(spec_->directory, own_.front()), false, data_watch);
     PendingReply limit;
     PendingReply turn;
     const bool reads_limit = spec_->fixed_limit == 0;
@@ -205,11 +175,11 @@ class Attempt {
       if (!value) limited = refuse_limit();
       limit_ = value.value_or(0);
     }
-    // What is missing decides nothing here: a missing limit is 0, the rest is for decide_permits().
+    // A node of ours that is missing is no failure of the look: decide_permits() judges what is left.
     for (Reply* reply : {&limited, &mine, &seen, &listed}) {
       if (!reply->ok() && !reply->failed(Errc::no_node)) co_return std::move(*reply);
     }
-    if (mine.failed(Errc::no_node)) listed.names.clear();  // Not our turn any more: somebody deleted it.
+    if (mine.failed(Errc::no_node)) listed.names.clear();  // Not our turn any more: its node was deleted.
     czxid_ = seen.stat.czxid;
     const bool ours = seen.ok() && seen.stat.ephemeral_owner == waiter_.session()->id();
     children_ = ours ? std::move(listed.names) : std::vector<std::string>();
@@ -227,16 +197,16 @@ class Attempt {
           client_->stripped(spec_->limit_node));
       co_return made;
     }
-    made = co_await client_->ensure(zk::parent_of(spec_->limit_node), CreateMode::container, spec_->queue->acl,
-                                    waiter_.call());
+    made = co_await zk::ensure(client_, zk::parent_of(spec_->limit_node), CreateMode::container, spec_->turn->acl,
+                               waiter_.call());
     if (!made.ok()) co_return made;
     do {
       Request create = zk::make_request(OpType::create, spec_->limit_node);
       create.data = encode_limit(*spec_->initial_limit);
       create.mode = CreateMode::persistent;
-      create.acl = spec_->queue->acl;
+      create.acl = spec_->turn->acl;
       made = co_await client_->perform(std::move(create), waiter_.call());
-    } while (made.failed(Errc::in_doubt) && !made.given_up);  // Whoever made it, it is there.
+    } while (made.unanswered());  // Made by this call or by another: it is there.
     if (made.failed(Errc::node_exists)) made = Reply{};
     if (made.ok()) children_.clear();
     look_again_ = made.ok();
@@ -259,66 +229,44 @@ class Attempt {
     return reply;
   }
 
+  std::vector<std::string> own_paths() const {
+    std::vector<std::string> paths;
+    for (const std::string& name : own_)
+      paths.push_back(zk::child_path(spec_->directory, name));
+    return paths;
+  }
+
   Request own_nodes() const {
     Request check = zk::make_request(OpType::multi, spec_->directory);
-    for (const std::string& name : own_)
-      check.operations.emplace_back(zkclient::Check{Path(child_path(spec_->directory, name))});
+    for (const std::string& path : own_paths())
+      check.operations.emplace_back(zkclient::Check{Path(path)});
     return check;
   }
 
-  void grant() {
-    for (const std::string& name : own_) {
-      LeaseCore::Grant grant;
-      grant.client = client_;
-      grant.session = waiter_.session();
-      grant.keeper = waiter_.keeper();
-      grant.path = child_path(spec_->directory, name);
-      grant.czxid = czxid_;
-      grant.data = data_;
-      leases_.push_back(std::make_shared<LeaseCore>(std::move(grant)));
-      leases_.back()->begin();
-    }
-  }
-
   const PermitSpecPtr spec_;
-  const std::shared_ptr<zk::ClientCore> client_;
   const std::string data_;
   const int count_;
-  const LeasePtr turn_;  // On the inner mutex.
+  const Patience patience_;
+  const Call unbound_;  // For the turn, which has an attempt of its own.
   const std::string uuid_;
   const std::string marker_;
-  Waiter waiter_;
-  bool may_exist_ = false;        // The create was sent and not refused.
+  LeasePtr turn_;                 // On the inner mutex.
   std::vector<std::string> own_;  // Names of our nodes.
   std::int64_t czxid_ = 0;        // Of all of them.
   std::vector<std::string> children_;
   int limit_ = 0;
   bool look_again_ = false;
   std::vector<std::shared_ptr<Waiter::NodeWatch>> watches_;
-  Outcome outcome_ = Outcome::failed;
-  Reply failure_;
-  std::vector<LeasePtr> leases_;
 };
 
 }  // namespace
 
 Awaitable<Result<std::vector<LeasePtr>>> take_leases(PermitSpecPtr spec, std::string data, int count, Patience patience,
                                                      Call call) {
-  for (;;) {
-    Result<LeasePtr> turn = co_await contend(spec->queue, data, patience, call);
-    if (!turn) co_return turn.error();
-    if (*turn == nullptr) co_return std::vector<LeasePtr>();
-    const auto attempt = std::make_unique<Attempt>(spec, data, count, *turn, call);
-    const Attempt::Outcome outcome = co_await attempt->run(patience);
-    (*turn)->drop();  // The next one's turn, whatever came out.
-    switch (outcome) {
-      case Attempt::Outcome::granted: co_return attempt->leases();
-      case Attempt::Outcome::busy: co_return std::vector<LeasePtr>();
-      case Attempt::Outcome::vanished: continue;
-      case Attempt::Outcome::failed: break;
-    }
-    co_return zk::to_error(attempt->failure(), spec->operation, spec->queue->path);
-  }
+  auto make = [spec = std::move(spec), data = std::move(data), count, patience, call = std::move(call)] {
+    return std::make_unique<PermitAttempt>(spec, data, count, patience, call);
+  };
+  return drive(std::move(make));
 }
 
 }  // namespace zkrecipes::detail

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "recipes/kernel/held_nodes.hpp"
-#include "recipes/kernel/refusal.hpp"
 #include "recipes/kernel/revocation.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
 #include "recipes/kernel/wait_order.hpp"
@@ -36,11 +35,11 @@ const char* to_string(RevokeOutcome outcome) noexcept {
 
 namespace {
 
-constexpr const char* operation = "revoke";
+constexpr const char* revoking = "revoke";
 using ClientPtr = std::shared_ptr<zk::ClientCore>;
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// All who can hold, by what their names say.
+// All that can hold, by their names.
 const detail::ContenderNames& known_names() {
   static const detail::ContenderNames names = {{"lock-", "__lock__", "__WRIT__", "latch-"},
                                                {"__READ__", "__rlock__", "lease-"}};
@@ -61,17 +60,10 @@ Awaitable<Reply> insist(ClientPtr client, Request request, Call call) {
   do {
     Request again = request;
     reply = co_await client->perform(std::move(again), call);
-    if (reply.failed(Errc::transaction_failed)) reply.error = detail::refusal_of(reply);
-  } while (reply.failed(Errc::in_doubt) && !reply.given_up);
+    if (!reply.ok()) reply.error = reply.cause();
+  } while (reply.unanswered());
   if (reply.failed(Errc::in_doubt)) reply.error = reply.given_up;
   co_return reply;
-}
-
-// Ephemeral. Persistent nodes have no owner, containers the lowest number, nodes with a time to live 0xff on top of it.
-bool is_sessions(const Reply& node) {
-  constexpr std::uint64_t container = std::uint64_t{1} << 63U;
-  const auto owner = static_cast<std::uint64_t>(node.stat.ephemeral_owner);
-  return owner != 0 && owner != container && (owner >> 56U) != 0xffU;
 }
 
 Awaitable<Reply> request_revocation(ClientPtr client, Target target, Call call) {
@@ -87,7 +79,7 @@ Awaitable<Reply> request_revocation(ClientPtr client, Target target, Call call) 
   co_return reply;
 }
 
-// Waits until `grace_end`, and then deletes the node, unless somebody else has it by then.
+// Waits until `grace_end`, and then deletes the node, unless another holder has it by then.
 Awaitable<Result<RevokeOutcome>> break_after_grace(ClientPtr client, Target target, TimePoint grace_end, Call call) {
   Call grace = call;
   grace.deadline = call.deadline ? std::min(*call.deadline, grace_end) : grace_end;
@@ -98,7 +90,7 @@ Awaitable<Result<RevokeOutcome>> break_after_grace(ClientPtr client, Target targ
   if (gone.ok()) co_return RevokeOutcome::released;
   const bool grace_is_over = std::chrono::steady_clock::now() >= grace_end;
   if (!grace_is_over || !gone.failed(Errc::deadline_exceeded)) {
-    co_return zk::to_error(gone, operation, client->stripped(target.node));
+    co_return zk::to_error(gone, revoking, client->stripped(target.node));
   }
   const detail::HeldNodes nodes =
       target.holding.empty() ? detail::HeldNodes{target.node} : detail::HeldNodes{target.holding, target.node};
@@ -106,7 +98,7 @@ Awaitable<Result<RevokeOutcome>> break_after_grace(ClientPtr client, Target targ
   Reply removed = co_await insist(client, std::move(removal), call);
   if (removed.ok()) co_return RevokeOutcome::broken;
   if (removed.failed(Errc::no_node)) co_return RevokeOutcome::released;
-  co_return zk::to_error(removed, operation, client->stripped(target.node));
+  co_return zk::to_error(removed, revoking, client->stripped(target.node));
 }
 
 Awaitable<Result<RevokeOutcome>> revoke_all(ClientPtr client, std::vector<Target> targets, RevokeOptions options,
@@ -116,7 +108,7 @@ Awaitable<Result<RevokeOutcome>> revoke_all(ClientPtr client, std::vector<Target
   for (const Target& target : targets) {
     Reply reply = co_await request_revocation(client, target, call);
     if (reply.failed(Errc::no_node)) continue;
-    if (!reply.ok()) co_return zk::to_error(reply, operation, client->stripped(target.node));
+    if (!reply.ok()) co_return zk::to_error(reply, revoking, client->stripped(target.node));
     asked.push_back(target);
   }
   if (asked.empty()) co_return outcome;
@@ -140,57 +132,57 @@ Awaitable<Reply> look_at(ClientPtr client, std::string path, Call call) {
 // no contender's, the directory of another lock for example.
 Awaitable<Result<std::optional<Target>>> find_single(ClientPtr client, std::string directory, Call call) {
   constexpr int looks = 3;  // A hand-over may come between the look and the list.
-  Target target{detail::child_path(directory, single_name)};
+  Target target{zk::child_path(directory, single_name)};
   for (int look = 0; look < looks; ++look) {
     Reply node = co_await look_at(client, target.node, call);
     if (node.failed(Errc::no_node)) break;
-    if (!node.ok()) co_return zk::to_error(node, operation, client->stripped(target.node));
-    if (!is_sessions(node)) co_return std::optional<Target>();
+    if (!node.ok()) co_return zk::to_error(node, revoking, client->stripped(target.node));
+    if (!detail::is_ephemeral(node.stat)) co_return std::optional<Target>();
     Request list = zk::make_request(OpType::children, directory);
     Reply listed = co_await client->perform(std::move(list), call);
     if (listed.failed(Errc::no_node)) continue;
-    if (!listed.ok()) co_return zk::to_error(listed, operation, client->stripped(directory));
+    if (!listed.ok()) co_return zk::to_error(listed, revoking, client->stripped(directory));
     for (const std::string& name : listed.names) {
       if (!detail::is_holding(name, single_name)) continue;
-      target.holding = detail::child_path(directory, name);
+      target.holding = zk::child_path(directory, name);
       Reply holding = co_await look_at(client, target.holding, call);
       if (holding.ok() && holding.stat.czxid == node.stat.czxid) co_return std::optional<Target>(std::move(target));
     }
     target.holding.clear();
   }
-  co_return std::optional<Target>(std::move(target));  // Somebody else's way of taking it, or a busy lock.
+  co_return std::optional<Target>(std::move(target));  // Another library's way of taking it, or a busy lock.
 }
 
 // The holding with this name, unless it is over, or was none.
 Awaitable<Result<std::optional<Target>>> find_holding(ClientPtr client, std::string path, Call call) {
-  const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
-  Target target{detail::child_path(directory, single_name), path};
+  const std::string directory = zk::parent_of(path);
+  Target target{zk::child_path(directory, single_name), path};
   Reply holding = co_await look_at(client, path, call);
   if (holding.failed(Errc::no_node)) co_return std::optional<Target>();
-  if (!holding.ok()) co_return zk::to_error(holding, operation, client->stripped(path));
+  if (!holding.ok()) co_return zk::to_error(holding, revoking, client->stripped(path));
   Reply node = co_await look_at(client, target.node, call);
-  if (!node.ok() && !node.failed(Errc::no_node)) co_return zk::to_error(node, operation, client->stripped(target.node));
-  const bool is_its_own = node.ok() && is_sessions(node) && node.stat.czxid == holding.stat.czxid;
+  if (!node.ok() && !node.failed(Errc::no_node)) co_return zk::to_error(node, revoking, client->stripped(target.node));
+  const bool is_its_own = node.ok() && detail::is_ephemeral(node.stat) && node.stat.czxid == holding.stat.czxid;
   co_return is_its_own ? std::optional<Target>(std::move(target)) : std::nullopt;
 }
 
-// Those of `names` that hold, without nodes that are nobody's.
-Awaitable<Result<std::vector<Target>>> find_queued(ClientPtr client, std::string directory,
-                                                   std::vector<std::string> names, Call call) {
+// Those of `names` that hold, without nodes that no contender made.
+Awaitable<Result<std::vector<Target>>> find_contenders(ClientPtr client, std::string directory,
+                                                       std::vector<std::string> names, Call call) {
   for (;;) {
     std::vector<Target> targets;
     bool foreign = false;
     const std::vector<std::string> holding = detail::holders(names, known_names());
     std::vector<zk::PendingReply> looks;
     for (const std::string& name : holding)
-      looks.push_back(client->launch(zk::make_request(OpType::exists, detail::child_path(directory, name)), call));
+      looks.push_back(client->launch(zk::make_request(OpType::exists, zk::child_path(directory, name)), call));
     for (std::size_t i = 0; i < holding.size(); ++i) {
       const std::string& name = holding[i];
-      Target target{detail::child_path(directory, name)};
+      Target target{zk::child_path(directory, name)};
       Reply node = co_await looks[i].get();
       if (node.failed(Errc::no_node)) continue;
-      if (!node.ok()) co_return zk::to_error(node, operation, client->stripped(target.node));
-      if (is_sessions(node)) {
+      if (!node.ok()) co_return zk::to_error(node, revoking, client->stripped(target.node));
+      if (detail::is_ephemeral(node.stat)) {
         targets.push_back(std::move(target));
       } else {
         foreign = true;
@@ -202,12 +194,12 @@ Awaitable<Result<std::vector<Target>>> find_queued(ClientPtr client, std::string
 }
 
 Error refusal(const zk::ClientCore& client, const std::string& path) {
-  return Error(Errc::invalid_argument, operation, client.stripped(path), "it is not the node of a contender");
+  return Error(Errc::invalid_argument, revoking, client.stripped(path), "it is not the node of a contender");
 }
 
 Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, RevokeOptions options, Call call) {
-  const std::string name = path.substr(path.rfind('/') + 1);
-  const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+  const std::string name(zk::name_of(path));
+  const std::string directory = zk::parent_of(path);
   std::vector<Target> targets = {Target{path}};
   if (name == single_name) {
     Result<std::optional<Target>> single = co_await find_single(client, directory, call);
@@ -224,8 +216,8 @@ Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, 
   } else {
     Reply node = co_await look_at(client, path, call);
     if (node.failed(Errc::no_node)) co_return RevokeOutcome::released;
-    if (!node.ok()) co_return zk::to_error(node, operation, client->stripped(path));
-    if (!is_sessions(node)) co_return refusal(*client, path);
+    if (!node.ok()) co_return zk::to_error(node, revoking, client->stripped(path));
+    if (!detail::is_ephemeral(node.stat)) co_return refusal(*client, path);
   }
   Result<RevokeOutcome> outcome = co_await revoke_all(client, std::move(targets), options, call);
   co_return outcome;
@@ -235,8 +227,8 @@ Awaitable<Result<RevokeOutcome>> revoke_in(ClientPtr client, std::string directo
   Request list = zk::make_request(OpType::children, directory);
   Reply listed = co_await client->perform(std::move(list), call);
   if (listed.failed(Errc::no_node)) co_return RevokeOutcome::released;
-  if (!listed.ok()) co_return zk::to_error(listed, operation, client->stripped(directory));
-  Result<std::vector<Target>> targets = co_await find_queued(client, directory, listed.names, call);
+  if (!listed.ok()) co_return zk::to_error(listed, revoking, client->stripped(directory));
+  Result<std::vector<Target>> targets = co_await find_contenders(client, directory, listed.names, call);
   if (!targets) co_return targets.error();
   if (std::find(listed.names.begin(), listed.names.end(), single_name) != listed.names.end()) {
     Result<std::optional<Target>> single = co_await find_single(client, directory, call);
@@ -253,7 +245,7 @@ using Body = Awaitable<Result<RevokeOutcome>> (*)(ClientPtr, std::string, Revoke
 zk::Work<RevokeOutcome> make_work(Body body, const zkclient::Client& client, const zkclient::Path& path,
                                   const RevokeOptions& options, const CallOptions& call) {
   if (options.break_after && options.break_after->count() < 0) {
-    throw Error(Errc::invalid_argument, operation, path.str(), "break_after is negative");
+    throw Error(Errc::invalid_argument, revoking, path.str(), "break_after is negative");
   }
   // Without a deadline of the caller's, the default is meant for what comes after the grace time as well.
   const auto more =
@@ -269,25 +261,25 @@ zk::Work<RevokeOutcome> make_work(Body body, const zkclient::Client& client, con
 RevokeOutcome revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
                      const CallOptions& call) {
   auto work = make_work(revoke_one, client, node, options, call);
-  return zk::CallForm(client.impl(), operation, node.str()).wait(call, std::move(work));
+  return zk::CallForm(client.impl(), revoking, node.str()).wait(call, std::move(work));
 }
 
 void async_revoke(const zkclient::Client& client, const zkclient::Path& node, const RevokeOptions& options,
                   zkclient::Handler<RevokeOutcome> handler, const CallOptions& call) {
   auto work = make_work(revoke_one, client, node, options, call);
-  zk::CallForm(client.impl(), operation, node.str()).start(call, std::move(work), std::move(handler));
+  zk::CallForm(client.impl(), revoking, node.str()).start(call, std::move(work), std::move(handler));
 }
 
 RevokeOutcome revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
                              const CallOptions& call) {
   auto work = make_work(revoke_in, client, path, options, call);
-  return zk::CallForm(client.impl(), operation, path.str()).wait(call, std::move(work));
+  return zk::CallForm(client.impl(), revoking, path.str()).wait(call, std::move(work));
 }
 
 void async_revoke_holders(const zkclient::Client& client, const zkclient::Path& path, const RevokeOptions& options,
                           zkclient::Handler<RevokeOutcome> handler, const CallOptions& call) {
   auto work = make_work(revoke_in, client, path, options, call);
-  zk::CallForm(client.impl(), operation, path.str()).start(call, std::move(work), std::move(handler));
+  zk::CallForm(client.impl(), revoking, path.str()).start(call, std::move(work), std::move(handler));
 }
 
 }  // namespace zkrecipes

@@ -2,21 +2,27 @@
 
 #include <algorithm>
 
-#include "recipes/locks/acquirer.hpp"
+#include "recipes/kernel/acl_check.hpp"
+#include "recipes/locks/lock_state.hpp"
+#include "recipes/locks/permit_decider.hpp"
 #include "recipes/locks/permits.hpp"
 
 namespace zkrecipes {
 
 namespace zk = zkclient::detail;
-using detail::Acquirer;
+using detail::Acquisition;
 using detail::ContendSpec;
 using detail::ContendSpecPtr;
 using detail::LeasePtr;
+using detail::LockState;
 using detail::Patience;
 using detail::PermitSpec;
 using detail::PermitSpecPtr;
 using zk::Awaitable;
 using zk::Call;
+using zk::OpType;
+using zk::Reply;
+using zk::Request;
 using zkclient::CallOptions;
 using zkclient::Errc;
 using zkclient::Error;
@@ -24,13 +30,14 @@ using zkclient::Result;
 
 namespace {
 
+constexpr const char* recipe = "semaphore";
 constexpr const char* operation = "semaphore acquire";
 constexpr const char* listing = "semaphore contenders";
 using LeasePtrs = std::vector<LeasePtr>;
 
 // For the inner mutex in `name`, or, as it is listed alike, for the leases.
-ContendSpecPtr make_queue(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path, const char* name,
-                          const SemaphoreOptions& options) {
+ContendSpecPtr contend_spec_of(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
+                               const char* name, const SemaphoreOptions& options) {
   ContendSpec spec;
   spec.client = client;
   spec.path = path.str();
@@ -42,9 +49,9 @@ ContendSpecPtr make_queue(const std::shared_ptr<zk::ClientCore>& client, const z
   return std::make_shared<const ContendSpec>(std::move(spec));
 }
 
-PermitSpecPtr make_pool(const zkclient::Client& client, const zkclient::Path& path, int fixed_limit,
+PermitSpecPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, int fixed_limit,
                         const std::optional<zkclient::Path>& limit, const SemaphoreOptions& options) {
-  if (options.acl.empty()) throw Error(Errc::invalid_acl, "semaphore", path.str(), "the list is empty");
+  detail::require_acl(recipe, path, options.acl);
   if (!limit && fixed_limit < 1) {
     throw Error(Errc::invalid_argument, "semaphore", path.str(), "the number of leases must be positive");
   }
@@ -54,7 +61,7 @@ PermitSpecPtr make_pool(const zkclient::Client& client, const zkclient::Path& pa
   }
   PermitSpec spec;
   spec.initial_limit = options.initial_limit;
-  spec.queue = make_queue(client.impl(), path, "locks", options);
+  spec.turn = contend_spec_of(client.impl(), path, "locks", options);
   spec.directory = client.impl()->full(path / "leases");
   spec.fixed_limit = limit ? 0 : fixed_limit;
   if (limit) spec.limit_node = client.impl()->full(*limit);
@@ -69,7 +76,7 @@ Awaitable<Result<LeasePtr>> take_one(PermitSpecPtr pool, std::string data, Patie
   co_return taken->empty() ? LeasePtr() : taken->front();
 }
 
-// What nobody takes, because an executor drops its tasks, is given back: so leases travel as such.
+// Leases whose handler never runs, because an executor drops its tasks, are released: so they travel as Leases.
 Awaitable<Result<std::vector<Lease>>> own_leases(PermitSpecPtr pool, std::string data, int count, Patience patience,
                                                  Call call) {
   Result<LeasePtrs> taken =
@@ -88,92 +95,18 @@ zk::Work<std::vector<Lease>> take_many(const PermitSpecPtr& pool, const std::str
   if (count < 1) wrong = "the number of leases must be positive";
   if (count > most_at_once) wrong = "more than 1,000 leases at once";
   if (pool->fixed_limit != 0 && count > pool->fixed_limit) wrong = "more leases than there are";
-  if (wrong != nullptr) throw Error(Errc::invalid_argument, operation, pool->queue->path, wrong);
+  if (wrong != nullptr) throw Error(Errc::invalid_argument, operation, pool->turn->path, wrong);
   return [pool, id, count, patience](Call limits) {
     return own_leases(pool, detail::describe_process(id), count, patience, std::move(limits));
   };
 }
 
-}  // namespace
-
-struct Semaphore::State {
-  State(zkclient::Client shared, zkclient::Path where, int fixed_limit, std::optional<zkclient::Path> node,
-        SemaphoreOptions options)
-      : owner(std::move(shared)),
-        path(std::move(where)),
-        limit_node(std::move(node)),
-        id(std::move(options.id)),
-        pool(make_pool(owner, path, fixed_limit, limit_node, options)),
-        leases(make_queue(owner.impl(), path, "leases", options)),
-        acl(std::move(options.acl)),
-        acquirer(owner.impl(), path.str(), operation, [pool = pool, id = id](Patience patience, Call call) {
-          return take_one(pool, detail::describe_process(id), patience, std::move(call));
-        }) {}
-
-  zk::CallForm form(const char* name) const { return zk::CallForm(owner.impl(), name, path.str()); }
-
-  zkclient::Client owner;  // Stays open for as long as it is used here.
-  zkclient::Path path;
-  std::optional<zkclient::Path> limit_node;
-  std::string id;
-  PermitSpecPtr pool;
-  ContendSpecPtr leases;
-  zkclient::AclList acl;
-  Acquirer acquirer;
-};
-
-Semaphore::Semaphore(zkclient::Client client, zkclient::Path path, int leases, SemaphoreOptions options)
-    : state_(std::make_unique<State>(std::move(client), std::move(path), leases, std::nullopt, std::move(options))) {}
-Semaphore::Semaphore(zkclient::Client client, zkclient::Path path, zkclient::Path limit, SemaphoreOptions options)
-    : state_(std::make_unique<State>(std::move(client), std::move(path), 0, std::move(limit), std::move(options))) {}
-Semaphore::~Semaphore() = default;
-Semaphore::Semaphore(Semaphore&&) noexcept = default;
-Semaphore& Semaphore::operator=(Semaphore&&) noexcept = default;
-
-const zkclient::Path& Semaphore::path() const noexcept { return state_->path; }
-
-Lease Semaphore::acquire(const CallOptions& call) { return state_->acquirer.acquire(call); }
-std::optional<Lease> Semaphore::try_acquire(const CallOptions& call) { return state_->acquirer.try_acquire(call); }
-std::optional<Lease> Semaphore::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return state_->acquirer.try_acquire_for(timeout, options);
-}
-std::optional<Lease> Semaphore::try_acquire_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) {
-  return state_->acquirer.try_acquire_until(deadline, options);
-}
-void Semaphore::async_acquire(zkclient::Handler<Lease> handler, const CallOptions& call) {
-  state_->acquirer.async_acquire(std::move(handler), call);
-}
-void Semaphore::async_try_acquire(zkclient::Handler<std::optional<Lease>> handler, const CallOptions& call) {
-  state_->acquirer.async_try_acquire(std::move(handler), call);
-}
-
-std::vector<Lease> Semaphore::acquire_many(int count, const CallOptions& call) {
-  return state_->form(operation).endless().wait(call, take_many(state_->pool, state_->id, count, Patience::wait));
-}
-
-std::vector<Lease> Semaphore::try_acquire_many(int count, const CallOptions& call) {
-  return state_->form(operation).wait(call, take_many(state_->pool, state_->id, count, Patience::try_once));
-}
-
-void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler, const CallOptions& call) {
-  auto work = take_many(state_->pool, state_->id, count, Patience::wait);
-  state_->form(operation).endless().start(call, std::move(work), std::move(handler));
-}
-
-void Semaphore::async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
-                                       const CallOptions& call) {
-  auto work = take_many(state_->pool, state_->id, count, Patience::try_once);
-  state_->form(operation).start(call, std::move(work), std::move(handler));
-}
-
-namespace {
-
-Awaitable<Result<std::vector<Contender>>> list_all(ContendSpecPtr leases, ContendSpecPtr queue, Call call) {
+Awaitable<Result<std::vector<Contender>>> list_all(ContendSpecPtr leases, ContendSpecPtr turn, Call call) {
   Result<std::vector<Contender>> all = co_await detail::list_contenders(leases, listing, call);
   if (!all) co_return all;
-  Result<std::vector<Contender>> waiting = co_await detail::list_contenders(queue, listing, call);
+  Result<std::vector<Contender>> waiting = co_await detail::list_contenders(turn, listing, call);
   if (!waiting) co_return waiting;
-  // Who is in front has nodes among the leases already, of one transaction: they are not granted yet.
+  // The waiter in front has nodes among the leases already, of one transaction: they are not granted yet.
   for (const Contender& front : *waiting) {
     if (!front.holds) continue;
     FencingToken newest = front.token;
@@ -190,52 +123,128 @@ Awaitable<Result<std::vector<Contender>>> list_all(ContendSpecPtr leases, Conten
   co_return all;
 }
 
-zk::Work<std::vector<Contender>> list_work(const ContendSpecPtr& leases, const ContendSpecPtr& queue) {
-  return [leases, queue](Call limits) { return list_all(leases, queue, std::move(limits)); };
+Acquisition make_acquisition(zkclient::Client client, zkclient::Path path, const PermitSpecPtr& spec,
+                             const SemaphoreOptions& options) {
+  auto get = [spec, id = options.id](Patience patience, Call call) {
+    return take_one(spec, detail::describe_process(id), patience, std::move(call));
+  };
+  const ContendSpecPtr leases = contend_spec_of(client.impl(), path, "leases", options);
+  auto list = [leases, turn = spec->turn](Call call) { return list_all(leases, turn, std::move(call)); };
+  return {std::move(client), std::move(path), recipe, operation, std::move(get), listing, std::move(list)};
 }
 
 }  // namespace
 
-std::vector<Contender> Semaphore::contenders(const CallOptions& call) const {
-  return state_->form(listing).wait(call, list_work(state_->leases, state_->pool->queue));
+struct Semaphore::Pool {
+  zk::CallForm form(const char* name) const { return zk::CallForm(owner.impl(), name, spec->turn->path); }
+
+  zkclient::Client owner;  // Stays open for as long as it is used here.
+  std::string id;
+  PermitSpecPtr spec;
+};
+
+Semaphore::Semaphore(zkclient::Client client, zkclient::Path path, int leases, SemaphoreOptions options)
+    : Semaphore(make_spec(client, path, leases, std::nullopt, options), client, path, options) {}
+Semaphore::Semaphore(zkclient::Client client, zkclient::Path path, zkclient::Path limit, SemaphoreOptions options)
+    : Semaphore(make_spec(client, path, 0, limit, options), client, path, options) {}
+Semaphore::Semaphore(std::shared_ptr<const detail::PermitSpec> spec, const zkclient::Client& client,
+                     const zkclient::Path& path, const SemaphoreOptions& options)
+    : Acquirable(std::make_unique<LockState>(make_acquisition(client, path, spec, options))),
+      pool_(std::make_unique<Pool>(Pool{client, options.id, std::move(spec)})) {}
+Semaphore::~Semaphore() = default;
+Semaphore::Semaphore(Semaphore&&) noexcept = default;
+Semaphore& Semaphore::operator=(Semaphore&&) noexcept = default;
+
+std::vector<Lease> Semaphore::acquire_many(int count, const CallOptions& call) {
+  return pool_->form(operation).endless().wait(call, take_many(pool_->spec, pool_->id, count, Patience::wait));
 }
 
-void Semaphore::async_contenders(zkclient::Handler<std::vector<Contender>> handler, const CallOptions& call) const {
-  state_->form(listing).start(call, list_work(state_->leases, state_->pool->queue), std::move(handler));
+std::vector<Lease> Semaphore::try_acquire_many(int count, const CallOptions& call) {
+  return pool_->form(operation).wait(call, take_many(pool_->spec, pool_->id, count, Patience::try_once));
 }
+
+void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler, const CallOptions& call) {
+  auto work = take_many(pool_->spec, pool_->id, count, Patience::wait);
+  pool_->form(operation).endless().start(call, std::move(work), std::move(handler));
+}
+
+void Semaphore::async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
+                                       const CallOptions& call) {
+  auto work = take_many(pool_->spec, pool_->id, count, Patience::try_once);
+  pool_->form(operation).start(call, std::move(work), std::move(handler));
+}
+
+// --- The number of permits ----------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* reading_limit = "semaphore limit";
+constexpr const char* setting_limit = "semaphore set_limit";
+
+Awaitable<Result<int>> read_limit(PermitSpecPtr spec, Call call) {
+  if (spec->limit_node.empty()) co_return spec->fixed_limit;
+  Request get = zk::make_request(OpType::get, spec->limit_node);
+  const Reply node = co_await spec->turn->client->perform(std::move(get), call);
+  if (node.failed(Errc::no_node)) co_return 0;
+  const std::string path = spec->turn->client->stripped(spec->limit_node);
+  if (!node.ok()) co_return zk::to_error(node, reading_limit, path);
+  const std::optional<int> limit = detail::decode_limit(node.data);
+  if (!limit) co_return Error(Errc::foreign_node, reading_limit, path);
+  co_return *limit;
+}
+
+Awaitable<Result<void>> write_limit(PermitSpecPtr spec, int limit, Call call) {
+  const std::shared_ptr<zk::ClientCore> client = spec->turn->client;
+  for (;;) {
+    Request set = zk::make_request(OpType::set, spec->limit_node);
+    set.data = detail::encode_limit(limit);
+    Reply reply = co_await client->perform(std::move(set), call);
+    if (reply.failed(Errc::no_node)) {
+      std::string parent = zk::parent_of(spec->limit_node);
+      reply = co_await zk::ensure(client, std::move(parent), zkclient::CreateMode::container, spec->turn->acl, call);
+      if (reply.ok()) {
+        Request create = zk::make_request(OpType::create, spec->limit_node);
+        create.data = detail::encode_limit(limit);
+        create.acl = spec->turn->acl;
+        reply = co_await client->perform(std::move(create), call);
+      }
+      if (reply.failed(Errc::node_exists) || reply.failed(Errc::no_node)) continue;  // Made, or removed, meanwhile.
+    }
+    if (reply.ok()) co_return Result<void>();
+    co_return zk::to_error(reply, setting_limit, client->stripped(spec->limit_node));
+  }
+}
+
+zk::Work<int> limit_work(const PermitSpecPtr& spec) {
+  return [spec](Call limits) { return read_limit(spec, std::move(limits)); };
+}
+
+zk::Work<void> set_limit_work(const PermitSpecPtr& spec, int limit) {
+  const std::string& path = spec->turn->path;
+  if (spec->limit_node.empty()) throw Error(Errc::invalid_argument, setting_limit, path, "it is a constant");
+  if (limit < 0 || limit > detail::most_leases) {
+    throw Error(Errc::invalid_argument, setting_limit, path, "it must be from 0 to a million");
+  }
+  return [spec, limit](Call limits) { return write_limit(spec, limit, std::move(limits)); };
+}
+
+}  // namespace
 
 int Semaphore::limit(const CallOptions& call) const {
-  if (!state_->limit_node) return state_->pool->fixed_limit;
-  std::error_code error;
-  const zkclient::NodeData node = state_->owner.get(*state_->limit_node, call, error);
-  if (error == Errc::no_node) return 0;
-  if (error) throw Error(static_cast<Errc>(error.value()), "semaphore limit", state_->limit_node->str());
-  const std::optional<int> limit = detail::decode_limit(node.data);
-  if (!limit) throw Error(Errc::foreign_node, "semaphore limit", state_->limit_node->str());
-  return *limit;
+  return pool_->form(reading_limit).wait(call, limit_work(pool_->spec));
+}
+
+void Semaphore::async_limit(zkclient::Handler<int> handler, const CallOptions& call) const {
+  pool_->form(reading_limit).start(call, limit_work(pool_->spec), std::move(handler));
 }
 
 void Semaphore::set_limit(int leases, const CallOptions& call) {
-  const std::string& path = state_->path.str();
-  if (!state_->limit_node) throw Error(Errc::invalid_argument, "semaphore set_limit", path, "it is a constant");
-  if (leases < 0 || leases > detail::most_leases) {
-    throw Error(Errc::invalid_argument, "semaphore set_limit", path, "it must be from 0 to a million");
-  }
-  const std::string data = detail::encode_limit(leases);
-  for (;;) {
-    std::error_code error;
-    state_->owner.set(*state_->limit_node, data, zkclient::any_version, call, error);
-    if (!error) return;
-    if (error != Errc::no_node) {
-      throw Error(static_cast<Errc>(error.value()), "semaphore set_limit", state_->limit_node->str());
-    }
-    const zkclient::CreateOptions options{.acl = state_->acl, .parents = true, .parent_acl = state_->acl};
-    state_->owner.create(*state_->limit_node, data, options, call, error);
-    if (!error) return;
-    if (error != Errc::node_exists) {
-      throw Error(static_cast<Errc>(error.value()), "semaphore set_limit", state_->limit_node->str());
-    }
-  }
+  pool_->form(setting_limit).wait(call, set_limit_work(pool_->spec, leases));
+}
+
+void Semaphore::async_set_limit(int leases, zkclient::Handler<void> handler, const CallOptions& call) {
+  zk::require_handler(handler, setting_limit, path().str());
+  pool_->form(setting_limit).start(call, set_limit_work(pool_->spec, leases), std::move(handler));
 }
 
 }  // namespace zkrecipes

@@ -11,10 +11,10 @@ namespace {
 
 // A list is read again after that many takes from it, or an eighth of it, so that items that have come back are seen.
 constexpr std::size_t least_refresh = 256;
-// Others take from it as well, and what they took is tried in vain: after that many, or a quarter of those among which it
-// chooses, but not so often that reading a long one takes longer than what is saved.
+// Others take from it as well, and what they took is tried in vain: after that many, or a quarter of those among which
+// it chooses, but not so often that reading a long one takes longer than what is saved.
 constexpr std::size_t least_contended = 32;
-constexpr double memory = 32;  // The attempts that luck_ remembers.
+constexpr double memory = 32;  // The attempts that success_ remembers.
 
 }  // namespace
 
@@ -45,18 +45,18 @@ void CandidateItems::insert(ItemKey key) {
 
 void CandidateItems::won() noexcept {
   spread_ -= spread_ > 1 ? (spread_ + 7) / 8 : 0;
-  luck_ += (1 - luck_) / memory;
+  success_ += (1 - success_) / memory;
 }
 
 void CandidateItems::lost_race() noexcept {
   spread_ = std::min(2 * spread_, std::max(widest, items_.size() / 16));
-  luck_ -= luck_ / memory;
+  success_ -= success_ / memory;
 }
 
 std::size_t CandidateItems::at_once(std::size_t count) const noexcept {
   // Four that try everything get a quarter each, four that try a third of it three fifths of what they try: squared, so
   // that fewer are tried in vain.
-  const double share = luck_ * luck_ * static_cast<double>(count);
+  const double share = success_ * success_ * static_cast<double>(count);
   return std::max<std::size_t>(static_cast<std::size_t>(std::llround(share)), 1);
 }
 
@@ -75,7 +75,7 @@ std::size_t CandidateItems::reach() const noexcept {
 
 void CandidateItems::calm() noexcept {
   spread_ = 1;
-  luck_ = 1;
+  success_ = 1;
 }
 
 std::optional<ItemKey> CandidateItems::next(std::uint32_t random) {

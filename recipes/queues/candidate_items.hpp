@@ -19,20 +19,20 @@ bool goes_before(const ItemKey& a, const ItemKey& b);
 /// The items that a consumer knows of and may try to take, in the order in which they are to be taken. Pure: it decides
 /// what is tried next, and knows neither servers nor clocks.
 ///
-/// Consumers that all try the first items get in each other's way. So one that was beaten tries one of the next ones
-/// instead, the more often it was beaten the further away, tries fewer at a time, and wants newer lists; one that was not
+/// Consumers that all try the first items get in each other's way. So one that lost a race tries one of the next ones
+/// instead, the more races it lost the further away, tries fewer at a time, and needs newer lists; one that lost none
 /// comes back to the first. What it passed over stays in the list. It never passes over another priority.
 class CandidateItems {
  public:
   static constexpr std::size_t widest = 512;  ///< Or a sixteenth of the list.
 
-  /// Replaces the list by a new one; `claimed` (by anybody) and held() ones are left out.
+  /// Replaces the list by a new one; `claimed` (by any consumer) and held() ones are left out.
   void replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed);
   void clear();
   /// Puts an item back into its place.
   void insert(ItemKey key);
 
-  /// What to try next; it is removed from the list. `random` is any number.
+  /// The item to try next; it is removed from the list. `random` is any number.
   std::optional<ItemKey> next(std::uint32_t random);
   void won() noexcept;
   void lost_race() noexcept;
@@ -42,7 +42,7 @@ class CandidateItems {
   std::size_t takes_until_old(std::size_t length) const noexcept;
   /// Among how many of the first items, all of one priority, it chooses. 1: there is no need to pass over any.
   std::size_t reach() const noexcept;
-  /// Nobody was faster for long: in order again.
+  /// No other consumer was faster for long: in order again.
   void calm() noexcept;
 
   /// An item that is being taken, or is claimed, by ourselves: not to be tried whatever a list says.
@@ -57,7 +57,7 @@ class CandidateItems {
   std::deque<ItemKey> items_;
   std::set<std::string> held_;
   std::size_t spread_ = 1;
-  double luck_ = 1;  // The part of the latest attempts that succeeded.
+  double success_ = 1;  // The part of the latest attempts that succeeded.
 };
 
 /// What a folder's Stat says about how it changed. The server counts creations and deletions of children together.

@@ -9,7 +9,7 @@ namespace zkrecipes {
 
 namespace zk = zkclient::detail;
 using detail::ClaimState;
-using detail::QueueCore;
+using detail::ItemClaims;
 using detail::Taken;
 using zkclient::CallOptions;
 using zkclient::Errc;
@@ -23,12 +23,14 @@ constexpr const char* rejecting = "queue reject";
 constexpr std::size_t longest_reason = 4096;
 
 zk::Work<void> commit_work(const ClaimState& state) {
-  return [core = state.core(), taken = state.taken()](zk::Call call) { return core->commit(taken, std::move(call)); };
+  return [core = state.core(), taken = state.taken()](zk::Call call) {
+    return core->claims()->commit(taken, std::move(call));
+  };
 }
 
 zk::Work<void> return_work(const ClaimState& state) {
   return [core = state.core(), taken = state.taken()](zk::Call call) {
-    return core->give_back(taken, true, std::move(call));
+    return core->claims()->give_back(taken, true, std::move(call));
   };
 }
 
@@ -39,7 +41,7 @@ zk::Work<void> reject_work(const ClaimState& state, std::string_view reason) {
   Taken rejected = state.taken();
   rejected.rejection = std::string(reason);
   return [core = state.core(), taken = std::move(rejected)](zk::Call call) {
-    return core->give_back(taken, true, std::move(call));
+    return core->claims()->give_back(taken, true, std::move(call));
   };
 }
 
@@ -67,7 +69,7 @@ void drop(std::unique_ptr<ClaimState> state) noexcept {
       Taken taken = owned->taken();
       *taken.abandoned = true;
       if (!is_ours(taken)) return;  // Over already.
-      zk::spawn(QueueCore::give_back_abandoned(core, std::move(taken)));
+      zk::spawn(ItemClaims::give_back_abandoned(core->claims(), std::move(taken)));
     });
   } catch (...) {
     // Out of memory: it goes back when its session ends.
@@ -140,7 +142,7 @@ void Claim::give_back_after(std::chrono::nanoseconds delay) {
       std::chrono::ceil<std::chrono::milliseconds>(std::clamp(delay, std::chrono::nanoseconds::zero(), longest));
   const auto client = state.client();
   client->loop()->post([owned = std::move(state_), pause] {
-    zk::spawn(QueueCore::give_back_later(owned->core(), owned->taken(), pause));
+    zk::spawn(ItemClaims::give_back_later(owned->core()->claims(), owned->taken(), pause));
   });
 }
 

@@ -8,7 +8,7 @@
 
 namespace zkrecipes::detail {
 
-/// What is behind a Claim.
+/// The state behind a Claim.
 class ClaimState {
  public:
   ClaimState(std::shared_ptr<QueueCore> core, Taken taken) : core_(std::move(core)), taken_(std::move(taken)) {}

@@ -21,8 +21,8 @@ constexpr std::uint32_t curator_version = 0x0001'0001;
 constexpr char item_follows = 1;
 constexpr char end_of_items = 2;
 
-// The standard form is the item's bytes alone. One that was rejected for a reason, or that looks as if it were, has before
-// it a mark, the reason's size and the reason.
+// The standard form is the item's bytes alone. One that was rejected for a reason, or that looks as if it were, has
+// before it a mark, the reason's size and the reason.
 constexpr std::string_view rejected("\0zkrecipes:rejected\n", 20);
 
 void append_int(std::string& data, std::uint32_t value) {
@@ -171,8 +171,8 @@ std::vector<ItemKey> in_take_order(const std::vector<std::string>& names, const 
   std::vector<ItemKey> ordered;
   ordered.reserve(names.size());
   for (auto& [priority, keys] : levels) {
-    // Names made by hand may be so far apart that "precedes" goes round in a circle, which no sort survives: compare the
-    // distances from the first one.
+    // Names made by hand may be so far apart that "precedes" goes round in a circle, which no sort survives: compare
+    // the distances from the first one.
     const auto before = [](const ItemKey& a, const ItemKey& b) { return precedes(a.sequence, b.sequence); };
     const auto first = static_cast<std::uint32_t>(std::min_element(keys.begin(), keys.end(), before)->sequence);
     std::sort(keys.begin(), keys.end(), [first](const ItemKey& a, const ItemKey& b) {

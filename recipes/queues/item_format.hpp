@@ -33,8 +33,8 @@ class ItemFormat {
   /// nullopt: not an item.
   std::optional<ItemKey> parse(std::string_view name) const;
 
-  /// What a node with these items holds. More than one item only in Curator's format. `reason`: why it was rejected; other
-  /// libraries' formats have no place for that.
+  /// What a node with these items holds. More than one item only in Curator's format. `reason`: why it was rejected;
+  /// other libraries' formats have no place for that.
   std::string encode(const std::vector<std::string>& items, std::string_view reason = "") const;
   /// nullopt: it is in another format.
   std::optional<std::vector<std::string>> decode(std::string data) const;

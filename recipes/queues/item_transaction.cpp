@@ -10,7 +10,10 @@ using zkclient::Path;
 using zkclient::Transaction;
 
 ItemTransaction::ItemTransaction(const QueueSpec& spec, const ItemKey& key)
-    : spec_(spec), key_(key), item_(child_path(spec.items, key.name)), claim_(child_path(spec.claims, key.name)) {}
+    : spec_(spec),
+      key_(key),
+      item_(zk::child_path(spec.items, key.name)),
+      claim_(zk::child_path(spec.claims, key.name)) {}
 
 ItemTransaction& ItemTransaction::exclude_claims() {
   operations_.emplace_back(Transaction::Create{Path(claim_), std::string(), CreateMode::ephemeral, spec_.acl});
@@ -60,7 +63,7 @@ ItemTransaction& ItemTransaction::restore_first(std::int32_t version, const std:
 
 ItemTransaction& ItemTransaction::bury(std::int32_t version, const std::string& data) {
   const std::string name = spec_.format.name(key_.priority);
-  operations_.emplace_back(Transaction::Create{Path(child_path(spec_.dead_letters, name)), data,
+  operations_.emplace_back(Transaction::Create{Path(zk::child_path(spec_.dead_letters, name)), data,
                                                CreateMode::persistent_sequential, spec_.acl});
   return remove(version);
 }

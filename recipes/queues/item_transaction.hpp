@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "recipes/queues/queue_core.hpp"
+#include "recipes/queues/queue_spec.hpp"
 
 namespace zkrecipes::detail {
 
@@ -13,7 +13,7 @@ class ItemTransaction {
   using Operations = std::vector<zkclient::Transaction::Operation>;
   ItemTransaction(const QueueSpec& spec, const ItemKey& key);
 
-  /// Refused if somebody has claimed it: a claim of our own that comes and goes in the transaction.
+  /// Refused if a consumer has claimed it: a claim of our own that comes and goes in the transaction.
   ItemTransaction& exclude_claims();
   /// Takes the first of its items out, and the node with the last one.
   ItemTransaction& remove_first(std::int32_t version, const std::vector<std::string>& items);

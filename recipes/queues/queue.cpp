@@ -5,6 +5,7 @@
 
 #include <zkrecipes/priority_queue.hpp>
 
+#include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/timed.hpp"
 #include "recipes/queues/claim_state.hpp"
 #include "recipes/queues/queue_core.hpp"
@@ -31,13 +32,11 @@ constexpr const char* making = "queue";
 constexpr const char* pushing = "queue push";
 constexpr int most_prefetch = 1000;
 
-const char* name_of(TakeKind kind) noexcept { return kind == TakeKind::pop ? "queue pop" : "queue claim"; }
-
 Path beside(const Path& path, const char* suffix) { return Path(path.str() + suffix); }
 
 void check_options(const Path& path, const QueueOptions& options, QueueLayout::Style style, bool prioritized) {
   const auto refuse = [&](Errc code, const char* why) { throw Error(code, making, path.str(), why); };
-  if (const char* why = zkclient::acl_defect(options.acl)) refuse(Errc::invalid_acl, why);
+  detail::require_acl(making, path, options.acl);
   if (path.is_root()) refuse(Errc::invalid_argument, "a queue cannot be at the root");
   if (options.max_deliveries < 0) refuse(Errc::invalid_argument, "max_deliveries is negative");
   if (options.prefetch < 0 || options.prefetch > most_prefetch) {
@@ -87,21 +86,24 @@ zk::Work<std::optional<Taken>> take_work(const CorePtr& core, TakeKind kind, Pat
 }
 
 std::optional<Taken> take(const CorePtr& core, TakeKind kind, Patience patience, const CallOptions& call) {
-  return form_of(core, name_of(kind)).endless(patience == Patience::wait).wait(call, take_work(core, kind, patience));
+  return form_of(core, detail::name_of(kind))
+      .endless(patience == Patience::wait)
+      .wait(call, take_work(core, kind, patience));
 }
 
 std::optional<Taken> take_until(const CorePtr& core, TakeKind kind, std::chrono::steady_clock::time_point deadline,
                                 const WaitOptions& options) {
-  const Patience patience = detail::is_over(deadline) ? Patience::try_once : Patience::wait;
+  const detail::TimedCall timed = detail::timed_call(deadline, options);
+  const Patience patience = timed.once ? Patience::try_once : Patience::wait;
   return detail::unless_late_or_busy([&] { return detail::is_connected(core->spec().client); }, options,
-                                     [&] { return take(core, kind, patience, detail::timed_call(deadline, options)); });
+                                     [&] { return take(core, kind, patience, timed.limits); });
 }
 
 /// Asynchronously; `convert` makes the caller's result of what was taken.
 template <typename T, typename Convert>
 void start_take(const CorePtr& core, TakeKind kind, Patience patience, const CallOptions& call,
                 zkclient::Handler<T> handler, Convert convert) {
-  zk::require_handler(handler, name_of(kind), core->spec().path);
+  zk::require_handler(handler, detail::name_of(kind), core->spec().path);
   auto wrapped = [handler = std::move(handler), convert](Result<std::optional<Taken>> result) mutable {
     if (result) {
       handler(convert(std::move(*result)));
@@ -109,7 +111,7 @@ void start_take(const CorePtr& core, TakeKind kind, Patience patience, const Cal
       handler(result.error());
     }
   };
-  zk::CallForm form = form_of(core, name_of(kind));
+  zk::CallForm form = form_of(core, detail::name_of(kind));
   form.endless(patience == Patience::wait).start(call, take_work(core, kind, patience), std::move(wrapped));
 }
 
@@ -207,13 +209,13 @@ void QueueBase::async_try_claim(zkclient::Handler<std::optional<Claim>> handler,
 namespace {
 
 zk::Work<std::optional<std::string>> peek_work(const CorePtr& core) {
-  return [core](zk::Call limits) { return core->peek(std::move(limits)); };
+  return [spec = core->shared_spec()](zk::Call limits) { return detail::peek_queue(spec, std::move(limits)); };
 }
 zk::Work<std::size_t> size_work(const CorePtr& core) {
-  return [core](zk::Call limits) { return core->size(std::move(limits)); };
+  return [spec = core->shared_spec()](zk::Call limits) { return detail::queue_size(spec, std::move(limits)); };
 }
 zk::Work<std::vector<QueueItem>> list_work(const CorePtr& core) {
-  return [core](zk::Call limits) { return core->list(std::move(limits)); };
+  return [spec = core->shared_spec()](zk::Call limits) { return detail::list_queue(spec, std::move(limits)); };
 }
 
 }  // namespace
@@ -253,13 +255,21 @@ zk::Work<bool> push_work(const CorePtr& core, std::vector<std::string> items, st
   }
   const auto when_full = wait ? detail::WhenFull::wait : detail::WhenFull::refuse;
   return [core, items = std::move(items), number, when_full](zk::Call limits) mutable {
-    return core->push(std::move(items), number, when_full, std::move(limits));
+    return core->gate().push(std::move(items), number, when_full, std::move(limits));
   };
 }
 
 // Only where there is a limit, others are waited for.
 zk::CallForm push_form(const CorePtr& core, bool wait) {
   return form_of(core, pushing).endless(wait && core->spec().capacity > 0);
+}
+
+// A push that waits is done when it returns.
+zkclient::Handler<bool> when_pushed(zkclient::Handler<void> handler) {
+  if (!handler) return {};
+  return [handler = std::move(handler)](Result<bool> result) mutable {
+    result ? handler(Result<void>()) : handler(result.error());
+  };
 }
 
 std::vector<std::string> single(std::string_view item) {
@@ -277,16 +287,13 @@ bool QueueBase::push_items(std::vector<std::string> items, std::optional<std::in
   return push_form(core, wait).wait(call, push_work(core, std::move(items), priority, wait));
 }
 
-void QueueBase::async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority,
-                                 zkclient::Handler<void> handler, const CallOptions& call) {
+void QueueBase::async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
+                                 zkclient::Handler<bool> handler, const CallOptions& call) {
   const CorePtr& core = state_->core;
   zk::require_handler(handler, pushing, core->spec().path);
-  auto wrapped = [handler = std::move(handler)](Result<bool> result) mutable {
-    result ? handler(Result<void>()) : handler(result.error());
-  };
   zk::Work<bool> work = items.empty() ? zk::Work<bool>([](zk::Call) -> zk::Awaitable<Result<bool>> { co_return true; })
-                                      : push_work(core, std::move(items), priority, true);
-  push_form(core, true).start(call, std::move(work), std::move(wrapped));
+                                      : push_work(core, std::move(items), priority, wait);
+  push_form(core, wait).start(call, std::move(work), std::move(handler));
 }
 
 Queue::Queue(zkclient::Client client, Path path, QueueOptions options)
@@ -296,14 +303,17 @@ void Queue::push(std::string_view item, const CallOptions& call) { push_items(si
 bool Queue::try_push(std::string_view item, const CallOptions& call) {
   return push_items(single(item), {}, false, call);
 }
+void Queue::async_try_push(std::string_view item, zkclient::Handler<bool> handler, const CallOptions& call) {
+  async_push_items(single(item), {}, false, std::move(handler), call);
+}
 void Queue::push_all(std::vector<std::string> items, const CallOptions& call) {
   push_items(std::move(items), {}, true, call);
 }
 void Queue::async_push(std::string_view item, zkclient::Handler<void> handler, const CallOptions& call) {
-  async_push_items(single(item), {}, std::move(handler), call);
+  async_push_items(single(item), {}, true, when_pushed(std::move(handler)), call);
 }
 void Queue::async_push_all(std::vector<std::string> items, zkclient::Handler<void> handler, const CallOptions& call) {
-  async_push_items(std::move(items), {}, std::move(handler), call);
+  async_push_items(std::move(items), {}, true, when_pushed(std::move(handler)), call);
 }
 
 PriorityQueue::PriorityQueue(zkclient::Client client, Path path, QueueOptions options)
@@ -315,16 +325,20 @@ void PriorityQueue::push(std::string_view item, std::int32_t priority, const Cal
 bool PriorityQueue::try_push(std::string_view item, std::int32_t priority, const CallOptions& call) {
   return push_items(single(item), priority, false, call);
 }
+void PriorityQueue::async_try_push(std::string_view item, std::int32_t priority, zkclient::Handler<bool> handler,
+                                   const CallOptions& call) {
+  async_push_items(single(item), priority, false, std::move(handler), call);
+}
 void PriorityQueue::push_all(std::vector<std::string> items, std::int32_t priority, const CallOptions& call) {
   push_items(std::move(items), priority, true, call);
 }
 void PriorityQueue::async_push_all(std::vector<std::string> items, std::int32_t priority,
                                    zkclient::Handler<void> handler, const CallOptions& call) {
-  async_push_items(std::move(items), priority, std::move(handler), call);
+  async_push_items(std::move(items), priority, true, when_pushed(std::move(handler)), call);
 }
 void PriorityQueue::async_push(std::string_view item, std::int32_t priority, zkclient::Handler<void> handler,
                                const CallOptions& call) {
-  async_push_items(single(item), priority, std::move(handler), call);
+  async_push_items(single(item), priority, true, when_pushed(std::move(handler)), call);
 }
 
 }  // namespace zkrecipes

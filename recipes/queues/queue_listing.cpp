@@ -1,4 +1,4 @@
-// What can be seen of a queue without taking anything.
+// Reads of a queue that take nothing.
 
 #include <set>
 #include <utility>
@@ -23,48 +23,48 @@ constexpr const char* listing = "queue list";
 
 }  // namespace
 
-Awaitable<Result<std::size_t>> QueueCore::size(Call call) {
-  zk::Request look = zk::make_request(OpType::exists, spec_.items);
-  Reply seen = co_await spec_.client->perform(std::move(look), call);
+Awaitable<Result<std::size_t>> queue_size(QueueSpecPtr spec, Call call) {
+  zk::Request look = zk::make_request(OpType::exists, spec->items);
+  Reply seen = co_await spec->client->perform(std::move(look), call);
   if (seen.failed(Errc::no_node)) co_return std::size_t{0};
-  if (!seen.ok()) co_return error(seen, "queue size");
+  if (!seen.ok()) co_return spec->error(seen, "queue size");
   co_return static_cast<std::size_t>(seen.stat.children_count);
 }
 
-Awaitable<Result<std::optional<std::string>>> QueueCore::peek(Call call) {
+Awaitable<Result<std::optional<std::string>>> peek_queue(QueueSpecPtr spec, Call call) {
   for (;;) {
-    const PendingReply claims = spec_.client->launch(zk::make_request(OpType::children, spec_.claims), call);
-    const PendingReply items = spec_.client->launch(zk::make_request(OpType::children, spec_.items), call);
+    const PendingReply claims = spec->client->launch(zk::make_request(OpType::children, spec->claims), call);
+    const PendingReply items = spec->client->launch(zk::make_request(OpType::children, spec->items), call);
     Reply claimed = co_await claims.get();
     Reply listed = co_await items.get();
     if (listed.failed(Errc::no_node)) co_return std::optional<std::string>();
-    if (!listed.ok()) co_return error(listed, "queue peek");
-    if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return error(claimed, "queue peek");
+    if (!listed.ok()) co_return spec->error(listed, "queue peek");
+    if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return spec->error(claimed, "queue peek");
     CandidateItems backlog;
-    backlog.replace(in_take_order(listed.names, spec_.format), claimed.names);
+    backlog.replace(in_take_order(listed.names, spec->format), claimed.names);
     if (backlog.empty()) co_return std::optional<std::string>();
-    zk::Request get = zk::make_request(OpType::get, item_path(backlog.items().front()));
-    Reply item = co_await spec_.client->perform(std::move(get), call);
+    zk::Request get = zk::make_request(OpType::get, spec->item_path(backlog.items().front()));
+    Reply item = co_await spec->client->perform(std::move(get), call);
     if (item.failed(Errc::no_node)) continue;  // Gone since.
-    if (!item.ok()) co_return error(item, "queue peek");
-    std::optional<std::vector<std::string>> decoded = spec_.format.decode(std::move(item.data));
+    if (!item.ok()) co_return spec->error(item, "queue peek");
+    std::optional<std::vector<std::string>> decoded = spec->format.decode(std::move(item.data));
     if (decoded) co_return std::optional<std::string>(std::move(decoded->front()));
     item.error = Errc::foreign_node;
-    item.detail = spec_.client->stripped(item_path(backlog.items().front())) + " is not in the layout's format";
-    co_return error(item, "queue peek");
+    item.detail = spec->client->stripped(spec->item_path(backlog.items().front())) + " is not in the layout's format";
+    co_return spec->error(item, "queue peek");
   }
 }
 
-Awaitable<Result<std::vector<QueueItem>>> QueueCore::list(Call call) {
-  const PendingReply claims = spec_.client->launch(zk::make_request(OpType::children, spec_.claims), call);
-  const PendingReply items = spec_.client->launch(zk::make_request(OpType::children, spec_.items), call);
+Awaitable<Result<std::vector<QueueItem>>> list_queue(QueueSpecPtr spec, Call call) {
+  const PendingReply claims = spec->client->launch(zk::make_request(OpType::children, spec->claims), call);
+  const PendingReply items = spec->client->launch(zk::make_request(OpType::children, spec->items), call);
   Reply claimed = co_await claims.get();
   Reply listed = co_await items.get();
   std::vector<QueueItem> found;
   if (listed.failed(Errc::no_node)) co_return found;
-  if (!listed.ok()) co_return error(listed, listing);
-  if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return error(claimed, listing);
-  const std::vector<ItemKey> order = in_take_order(listed.names, spec_.format);
+  if (!listed.ok()) co_return spec->error(listed, listing);
+  if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return spec->error(claimed, listing);
+  const std::vector<ItemKey> order = in_take_order(listed.names, spec->format);
   const std::set<std::string> taken(claimed.names.begin(), claimed.names.end());
   // All of them in flight at once; the client bounds how many really are.
   struct Pending {
@@ -74,9 +74,9 @@ Awaitable<Result<std::vector<QueueItem>>> QueueCore::list(Call call) {
   std::vector<Pending> pending;
   pending.reserve(order.size());
   for (const ItemKey& key : order) {
-    Pending one{spec_.client->launch(zk::make_request(OpType::get, item_path(key)), call), {}};
+    Pending one{spec->client->launch(zk::make_request(OpType::get, spec->item_path(key)), call), {}};
     if (taken.contains(key.name))
-      one.claim = spec_.client->launch(zk::make_request(OpType::get, claim_path(key)), call);
+      one.claim = spec->client->launch(zk::make_request(OpType::get, spec->claim_path(key)), call);
     pending.push_back(std::move(one));
   }
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -84,7 +84,7 @@ Awaitable<Result<std::vector<QueueItem>>> QueueCore::list(Call call) {
     Reply claim;
     if (pending[i].claim) claim = co_await pending[i].claim->get();
     if (item.failed(Errc::no_node)) continue;  // Gone since the list was read.
-    if (!item.ok()) co_return error(item, listing);
+    if (!item.ok()) co_return spec->error(item, listing);
     QueueItem one;
     one.node = order[i].name;
     one.data = std::move(item.data);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "recipes/kernel/contend.hpp"
 #include "recipes/kernel/waiter.hpp"
 #include "recipes/queues/item_transaction.hpp"
 #include "recipes/queues/queue_core.hpp"
@@ -19,7 +20,6 @@ using zk::OpType;
 using zk::PendingReply;
 using zk::Reply;
 using zk::Request;
-using zkclient::CreateMode;
 using zkclient::Errc;
 
 namespace {
@@ -28,48 +28,42 @@ constexpr auto pause_after_failure = std::chrono::milliseconds(200);
 
 }  // namespace
 
-std::string QueueCore::item_path(const ItemKey& key) const { return child_path(spec_.items, key.name); }
-std::string QueueCore::claim_path(const ItemKey& key) const { return child_path(spec_.claims, key.name); }
-
-// `want`: whom it is for; null for an item that is claimed ahead.
-Awaitable<void> QueueCore::attempt(std::shared_ptr<QueueCore> self, TakeRequestPtr want, ItemKey key, TakeKind kind) {
+// `request`: whom it is for; null for an item that is claimed ahead.
+Awaitable<void> QueueCore::attempt(std::shared_ptr<QueueCore> self, TakeRequestPtr request, ItemKey key,
+                                   TakeKind kind) {
   Reply failure;
-  const auto session = self->session_;
-  const Attempted outcome = co_await self->try_take(want, key, kind, failure);
+  const auto session = self->view_->session();
+  const Attempted outcome = co_await self->try_take(request, key, kind, failure);
   --self->in_flight_;
-  if (want == nullptr) --self->prefetching_;
-  const bool same_session = session == self->session_;
-  if (outcome != Attempted::done && same_session) self->candidates_.let_go(key.name);
-  if (outcome == Attempted::again && same_session) self->candidates_.insert(std::move(key));
-  // It is there still, for those who come later.
-  if (outcome == Attempted::failed && same_session && !failure.failed(Errc::foreign_node)) self->listed_ = false;
-  const bool wanted = want != nullptr && want->state != TakeRequest::State::done;
-  if (wanted && (outcome == Attempted::gone || outcome == Attempted::again)) want->state = TakeRequest::State::waiting;
-  if (wanted && outcome == Attempted::failed) {
-    std::erase(self->wants_, want);
-    want->finish(self->error(failure, kind == TakeKind::pop ? "queue pop" : "queue claim"));
+  if (request == nullptr) self->stash_.one_has_come();
+  const bool same_session = session == self->view_->session();
+  if (outcome != Attempted::done) self->view_->let_go(session, key);
+  if (outcome == Attempted::again && same_session) self->view_->candidates().insert(std::move(key));
+  // It is there still, for later calls.
+  if (outcome == Attempted::failed && same_session && !failure.failed(Errc::foreign_node)) self->view_->mark_stale();
+  const bool open = TakeRequest::is_open(request);
+  if (open && (outcome == Attempted::gone || outcome == Attempted::again)) request->state = TakeRequest::State::waiting;
+  if (open && outcome == Attempted::failed) {
+    std::erase(self->requests_, request);
+    const std::string_view item = failure.failed(Errc::in_doubt) ? std::string_view(failure.path) : std::string_view();
+    request->finish(self->spec_->error(failure, name_of(kind), item));
   }
-  self->wake_.set();
-  // Claiming ahead goes on although nobody is waiting.
-  if (outcome == Attempted::done && self->session_ == session) self->serve();
+  self->wake_->set();
+  // Claiming ahead goes on although no call waits.
+  if (outcome == Attempted::done && same_session) self->serve();
 }
 
-// `want` may be another one afterwards.
-Awaitable<QueueCore::Attempted> QueueCore::try_take(TakeRequestPtr& want, ItemKey key, TakeKind kind, Reply& failure) {
-  Call call;
-  call.bound = session_;
+// `request` may be another one afterwards.
+Awaitable<QueueCore::Attempted> QueueCore::try_take(TakeRequestPtr& request, ItemKey key, TakeKind kind,
+                                                    Reply& failure) {
+  const Call call = view_->bound_call();
   for (;;) {
-    PendingReply reading;
-    auto ahead = read_.extract(key.name);
-    const bool read_before = !ahead.empty();
-    if (read_before) {
-      reading = ahead.mapped();
-    } else {
-      reading = spec_.client->launch(zk::make_request(OpType::get, item_path(key)), call);
-    }
-    Reply item = co_await reading.get();
+    std::optional<PendingReply> reading = view_->take_read(key.name);
+    const bool read_before = reading.has_value();
+    if (!read_before) reading = client_->launch(zk::make_request(OpType::get, spec_->item_path(key)), call);
+    Reply item = co_await reading->get();
     if (item.failed(Errc::no_node)) {
-      lost_race();
+      view_->lost_race();
       co_return Attempted::gone;
     }
     if (item.failed(Errc::session_lost)) co_return Attempted::gone;  // The next session lists anew.
@@ -77,155 +71,146 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(TakeRequestPtr& want, ItemKe
       failure = std::move(item);
       co_return Attempted::failed;
     }
-    usual_size_ = item.data.size();
+    view_->note_size(item.data.size());
     // If its caller has given up, it is the next one's, who then also learns what becomes of it. But those who came
     // later may have to get what has a higher priority.
-    const bool orphaned = want != nullptr && want->state == TakeRequest::State::done;
-    const TakeRequestPtr next = orphaned && !spec_.prioritized ? first_waiting(kind) : nullptr;
+    const bool orphaned = request != nullptr && !TakeRequest::is_open(request);
+    const TakeRequestPtr next = orphaned && !spec_->prioritized ? first_waiting(kind) : nullptr;
     if (next != nullptr) {
-      want = next;
-      want->state = TakeRequest::State::reading;
+      request = next;
+      request->state = TakeRequest::State::reading;
     }
     const bool useless = orphaned && next == nullptr;
-    if (useless || call.bound != session_) co_return Attempted::again;
-    std::optional<std::vector<std::string>> items = spec_.format.decode(item.data);
+    if (useless || call.bound != view_->session()) co_return Attempted::again;
+    std::optional<std::vector<std::string>> items = spec_->format.decode(item.data);
     if (!items) {
       failure.error = Errc::foreign_node;
-      failure.detail = fmt::format("{} is not in the layout's format", spec_.client->stripped(item_path(key)));
+      failure.detail = fmt::format("{} is not in the layout's format", client_->stripped(spec_->item_path(key)));
       co_return Attempted::failed;
     }
     Taken taken;
     taken.key = key;
     taken.items = std::move(*items);
-    taken.reason = spec_.format.reason(item.data);
+    taken.reason = spec_->format.reason(item.data);
     taken.version = item.stat.version;
-    const Attempted outcome = co_await write_take(want, std::move(taken), std::move(item.data), kind, failure);
+    const Attempted outcome = co_await write_take(request, std::move(taken), std::move(item.data), kind, failure);
     if (outcome != Attempted::again) co_return outcome;
-    // It was written since it was read. If that was long ago, whoever claimed it may have given it back.
+    // It was written since it was read. If that was long ago, the consumer that claimed it may have given it back.
     if (!read_before) {
-      lost_race();
+      view_->lost_race();
       co_return Attempted::gone;
     }
   }
 }
 
-Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr want, Taken taken, std::string data, TakeKind kind,
-                                                      Reply& failure) {
-  Call call;
-  call.bound = session_;
-  const auto keeper = keeper_;  // Of that session.
+Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Taken taken, std::string data,
+                                                      TakeKind kind, Reply& failure) {
+  const Call call = view_->bound_call();
+  const auto keeper = view_->keeper();  // Of that session.
   if (kind == TakeKind::claim) {
-    failure = co_await find_obstacle(spec_.client, keeper, call);
+    failure = co_await find_obstacle(client_, keeper, call);
     if (!failure.ok()) co_return Attempted::failed;
   }
-  if (want != nullptr && want->state != TakeRequest::State::done) {
-    want->state = TakeRequest::State::writing;
-    want->item = taken.key.name;
+  if (TakeRequest::is_open(request)) {
+    request->state = TakeRequest::State::writing;
+    request->item = taken.key.name;
   }
-  const bool bury = kind == TakeKind::claim && spec_.max_deliveries > 0 && taken.version >= spec_.max_deliveries;
-  const std::string text = kind == TakeKind::claim ? describe_process(spec_.id) : std::string();
+  const bool bury = kind == TakeKind::claim && spec_->max_deliveries > 0 && taken.version >= spec_->max_deliveries;
+  const std::string text = kind == TakeKind::claim ? describe_process(spec_->id) : std::string();
   for (;;) {
-    ItemTransaction steps(spec_, taken.key);
+    ItemTransaction steps(*spec_, taken.key);
     if (bury) {
       steps.exclude_claims().bury(taken.version, data);
     } else if (kind == TakeKind::claim) {
       steps.claim(taken.version, data, text);
     } else {
       // An item that was never claimed has version 0, unless others claim as well.
-      if (taken.version > 0 || spec_.foreign_claims) steps.exclude_claims();
+      if (taken.version > 0 || spec_->foreign_claims) steps.exclude_claims();
       steps.remove_first(taken.version, taken.items);
     }
     Written written = co_await taker_->write(steps.take(), call);
     if (written.outcome == Written::Outcome::done) {
-      if (steps.excludes_claims() && call.bound == session_) own_claims_deleted_ += 2;
+      if (steps.excludes_claims()) view_->own_claim_deleted(call.bound);
       if (bury) co_return Attempted::gone;
       if (kind == TakeKind::claim) {
         ++taken.version;
-        const bool granted = co_await grant(taken, std::move(written.reply), text, keeper, call.bound);
+        const bool granted = co_await grant(taken, std::move(written), text, keeper, call.bound);
         if (!granted) {
-          zk::spawn(remove_claim(shared_from_this(), taken.key, taken.version, call.bound));
-          if (call.bound == session_) changed_ = true;
+          zk::spawn(ItemClaims::remove_claim(claims_, taken.key, taken.version, call.bound));
+          if (call.bound == view_->session()) view_->mark_changed();
           co_return Attempted::gone;
         }
       }
-      candidates_.won();
-      ahead_ = 2 * ahead_ + 1 < 64 ? 2 * ahead_ + 1 : ahead_;
-      deliver(want, std::move(taken), kind);
+      view_->won();
+      deliver(request, std::move(taken), kind);
       co_return Attempted::done;
     }
     if (written.outcome == Written::Outcome::refused) {
       const int code = written.code;
       if (code == zk::rc::no_node && !steps.about_item(written.index)) {
-        Reply made = co_await make_folders(call);
+        Reply made = co_await spec_->make_folders(call);
         if (made.ok()) continue;
         written.reply = std::move(made);
       } else if (code == zk::rc::no_node || code == zk::rc::bad_version || code == zk::rc::node_exists) {
-        // Somebody else was faster, or has claimed it: it may come back.
-        if (code != zk::rc::no_node && call.bound == session_) changed_ = true;
+        // Another consumer was faster, or has claimed it: it may come back.
+        if (code != zk::rc::no_node && call.bound == view_->session()) view_->mark_changed();
         if (code == zk::rc::bad_version) co_return Attempted::again;
-        lost_race();
+        view_->lost_race();
         co_return Attempted::gone;
       } else {
         written.reply.error = zk::rc::to_errc(code);
       }
     }
-    // For those who only want to claim it, a claim that nobody knows of is none: its session is over.
+    // A claim in doubt needs no report: no caller has it, and it goes with its session.
     const bool doubt = written.outcome == Written::Outcome::in_doubt && kind == TakeKind::pop;
     const bool over = written.reply.failed(Errc::session_lost) || call.bound->over();
-    if (over && !doubt && !spec_.client->closing()) co_return Attempted::gone;
+    if (over && !doubt && !client_->closing()) co_return Attempted::gone;
     failure = std::move(written.reply);
     if (doubt) {
       failure.error = Errc::in_doubt;
-      failure.detail = fmt::format("{} may have been taken", spec_.client->stripped(item_path(taken.key)));
-    } else if (spec_.client->closing()) {
+      failure.path = client_->stripped(spec_->item_path(taken.key));
+      failure.detail = fmt::format("{} may have been taken", failure.path);
+    } else if (client_->closing()) {
       failure.error = Errc::closed;
     }
     co_return Attempted::failed;
   }
 }
 
-Awaitable<Reply> QueueCore::make_folders(Call call, bool with_dead_letters) {
-  const CreateMode mode = spec_.format.foreign() ? CreateMode::persistent : CreateMode::container;
-  Reply made = co_await spec_.client->ensure(spec_.claims, mode, spec_.acl, call);
-  if (made.ok() && (with_dead_letters || spec_.max_deliveries > 0)) {
-    made = co_await spec_.client->ensure(spec_.dead_letters, CreateMode::persistent, spec_.acl, call);
-  }
-  co_return made;
-}
-
 // The claim was written; from here on it rests on the lease clock. False: it was over at once.
-Awaitable<bool> QueueCore::grant(Taken& taken, Reply written, std::string text, std::shared_ptr<zk::LeaseKeeper> keeper,
-                                 std::shared_ptr<zk::SessionState> session) {
+Awaitable<bool> QueueCore::grant(Taken& taken, Written written, std::string text,
+                                 std::shared_ptr<zk::LeaseKeeper> keeper, std::shared_ptr<zk::SessionState> session) {
   LeaseCore::Grant grant;
-  grant.client = spec_.client;
+  grant.client = client_;
   grant.session = std::move(session);
   grant.keeper = std::move(keeper);
-  grant.path = claim_path(taken.key);
+  grant.path = spec_->claim_path(taken.key);
   grant.data = std::move(text);
-  grant.clear_up = [weak = weak_from_this(), key = taken.key, version = taken.version, mine = grant.session] {
-    if (const auto self = weak.lock()) zk::spawn(remove_claim(self, key, version, mine));
+  grant.clear_up = [weak = std::weak_ptr<ItemClaims>(claims_), key = taken.key, version = taken.version,
+                    mine = grant.session] {
+    if (const auto claims = weak.lock()) zk::spawn(ItemClaims::remove_claim(claims, key, version, mine));
   };
-  // It is anybody's then, also ours.
-  grant.on_lost = [weak = weak_from_this(), key = taken.key, mine = grant.session] {
-    const auto self = weak.lock();
-    if (self == nullptr || self->session_ != mine) return;
-    self->candidates_.let_go(key.name);
-    self->changed_ = true;
-    self->wake_.set();
+  // Any consumer may have it then, also ours.
+  grant.on_lost = [weak = std::weak_ptr<ItemView>(view_), key = taken.key, mine = grant.session] {
+    const auto view = weak.lock();
+    if (view == nullptr || view->session() != mine) return;
+    view->let_go(mine, key);
+    view->mark_changed();
   };
   Call call;
   call.bound = grant.session;
-  if (!written.results.empty() && written.results.front().stat) {
-    grant.czxid = written.results.front().stat->mzxid;  // Of the item, written by the same transaction.
-    grant.keeper->acknowledged(written.sent);
+  const Reply& reply = written.reply;
+  if (!reply.results.empty() && reply.results.front().stat) {
+    grant.czxid = reply.results.front().stat->mzxid;  // Of the item, written by the same transaction.
+    grant.keeper->acknowledged(reply.sent);
   } else {  // The reply was lost.
     Request look = zk::make_request(OpType::exists, grant.path);
-    const Reply seen = co_await spec_.client->perform(std::move(look), call);
+    const Reply seen = co_await client_->perform(std::move(look), call);
     if (!seen.ok() || seen.stat.ephemeral_owner != grant.session->id()) co_return false;
     grant.czxid = seen.stat.czxid;
   }
   if (!grant.keeper->proven()) {
-    const auto waiter = std::make_unique<Waiter>(spec_.client, Call());
+    const auto waiter = std::make_unique<Waiter>(client_, Call());
     Reply ready = co_await waiter->enter();
     if (!ready.ok() || waiter->session() != grant.session) co_return false;
     Request check = existence_check(grant.path);
@@ -239,58 +224,60 @@ Awaitable<bool> QueueCore::grant(Taken& taken, Reply written, std::string text, 
   co_return true;
 }
 
-void QueueCore::deliver(const TakeRequestPtr& want, Taken taken, TakeKind kind) {
+void QueueCore::deliver(const TakeRequestPtr& request, Taken taken, TakeKind kind) {
   if (kind == TakeKind::pop) {
-    candidates_.let_go(taken.key.name);
-    if (taken.items.size() > 1) candidates_.insert(taken.key);  // There is something left in it.
+    view_->candidates().let_go(taken.key.name);
+    if (taken.items.size() > 1) view_->candidates().insert(taken.key);  // There is something left in it.
   }
-  TakeRequestPtr receiver = want != nullptr && want->state != TakeRequest::State::done ? want : nullptr;
-  if (receiver == nullptr && !spec_.prioritized) receiver = first_waiting(kind);
+  TakeRequestPtr receiver = TakeRequest::is_open(request) ? request : nullptr;
+  if (receiver == nullptr && !spec_->prioritized) receiver = first_waiting(kind);
   if (receiver != nullptr) {
-    std::erase(wants_, receiver);
+    std::erase(requests_, receiver);
     receiver->finish(std::optional<Taken>(std::move(taken)));
-  } else if (kind == TakeKind::claim && want == nullptr && !retired_) {
-    const auto place = std::find_if(stash_.begin(), stash_.end(),
-                                    [&](const Taken& other) { return goes_before(taken.key, other.key); });
-    stash_.insert(place, std::move(taken));
-    if (returning_) return;
-    returning_ = true;
-    zk::spawn(return_unused(shared_from_this()));
+  } else if (kind == TakeKind::claim && request == nullptr && !stash_.retired()) {
+    stash_.put(std::move(taken));
+    if (stash_.begin_returning()) zk::spawn(return_unused(shared_from_this()));
   } else {
     zk::spawn(put_back(shared_from_this(), std::move(taken)));
   }
 }
 
+Awaitable<void> QueueCore::return_unused(std::shared_ptr<QueueCore> self) {
+  std::deque<Taken> unused = co_await self->stash_.unused();
+  for (Taken& claim : unused)
+    zk::spawn(put_back(self, std::move(claim)));
+}
+
 // The call for which it was taken is over.
 Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken) {
   if (taken.lease != nullptr) {
-    (void)co_await self->give_back(std::move(taken), false, Call());
+    (void)co_await self->claims_->give_back(std::move(taken), false, Call());
     co_return;
   }
-  zk::Signal never(self->spec_.client->events());
+  zk::Signal never(self->client_->events());
   for (bool first = true;; first = false) {
     if (!first) co_await never.wait(std::chrono::steady_clock::now() + pause_after_failure);
-    Reply connected = co_await self->spec_.client->connected(Call());
-    if (self->spec_.client->closing()) co_return;
+    Reply connected = co_await self->client_->connected(Call());
+    if (self->client_->closing()) co_return;
     if (!connected.ok()) continue;
     Call call;
     call.bound = connected.session;
-    ItemTransaction steps(self->spec_, taken.key);
+    ItemTransaction steps(*self->spec_, taken.key);
     const bool rest = taken.items.size() > 1;
     rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items, taken.reason);
-    const Written written = co_await self->ender_->write(steps.take(), call);
+    const Written written = co_await self->claims_->writer()->write(steps.take(), call);
     if (written.outcome == Written::Outcome::refused) {
-      // Its place is taken, or gone: to the end. There it needs no room either: it is not lost for want of that.
+      // Its place is taken, or gone: to the end. There it needs no room either: it must not be lost for that.
       taken.items.resize(1);
       Call limits;
-      (void)co_await self->push(std::move(taken.items), taken.key.priority, WhenFull::ignore, limits, taken.reason);
+      (void)co_await self->gate_.push(std::move(taken.items), taken.key.priority, WhenFull::ignore, limits,
+                                      taken.reason);
       co_return;
     }
     const bool again = written.outcome == Written::Outcome::failed && !written.reply.failed(Errc::too_large);
-    if (!again || self->spec_.client->closing()) break;
+    if (!again || self->client_->closing()) break;
   }
-  self->changed_ = true;
-  self->wake_.set();
+  self->view_->mark_changed();
 }
 
 }  // namespace zkrecipes::detail

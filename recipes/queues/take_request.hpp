@@ -8,7 +8,7 @@
 
 namespace zkrecipes::detail {
 
-/// A call that wants an item.
+/// A call that is to get an item.
 struct QueueCore::TakeRequest {
   enum class State {
     waiting,  ///< For its turn.
@@ -16,8 +16,8 @@ struct QueueCore::TakeRequest {
     writing,  ///< The item is being taken.
     done,     ///< `outcome` is set, or the call has ended by itself.
   };
-  TakeRequest(zk::EventLoop& events, TakeKind wanted, bool tries, std::uint64_t number)
-      : kind(wanted), once(tries), serial(number), wake(events) {}
+  TakeRequest(zk::EventLoop& events, TakeKind what, bool tries, std::uint64_t number)
+      : kind(what), once(tries), serial(number), wake(events) {}
 
   const TakeKind kind;
   const bool once;  ///< Does not wait for an item.
@@ -27,6 +27,8 @@ struct QueueCore::TakeRequest {
   zk::Signal wake;
   std::optional<zkclient::Result<std::optional<Taken>>> outcome;
 
+  /// Its caller waits for an item.
+  static bool is_open(const TakeRequestPtr& request) { return request != nullptr && request->state != State::done; }
   void finish(zkclient::Result<std::optional<Taken>> with) {
     state = State::done;
     outcome.emplace(std::move(with));

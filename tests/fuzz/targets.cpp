@@ -25,7 +25,7 @@
 #include "recipes/commit/commit_record.hpp"
 #include "recipes/elections/leader_record.hpp"
 #include "recipes/kernel/sequence.hpp"
-#include "recipes/locks/permits.hpp"
+#include "recipes/locks/permit_decider.hpp"
 #include "recipes/queues/item_format.hpp"
 #include "tools/guardian/orders.hpp"
 #include "zkclient/detail/log.hpp"

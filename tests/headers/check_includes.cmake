@@ -4,6 +4,7 @@
 set(extra_zkclient/asio.hpp "^<boost/")
 set(extra_zkclient/asio/initiate.hpp "^<boost/")
 set(extra_zkclient/asio/operation.hpp "^<boost/")
+set(extra_zkclient/asio/watch_event.hpp "^<boost/")
 set(extra_zkclient/format.hpp "^<fmt/")
 set(extra_zkrecipes/asio.hpp "^<boost/")
 set(extra_zkrecipes/format.hpp "^<fmt/")

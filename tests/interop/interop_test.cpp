@@ -220,8 +220,8 @@ class Interop : public ::testing::Test {
   static inline std::unique_ptr<zktesting::Server> server_;
 };
 
-// The names of Curator: all three libraries on one mutex (kazoo with a subclass of two lines), Curator and we on a shared
-// mutex and a semaphore.
+// The names of Curator: all three libraries on one mutex (kazoo with a subclass of two lines), Curator and we on a
+// shared mutex and a semaphore.
 TEST_F(Interop, CuratorsLayout) {
   if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
   if (kazoo().empty()) GTEST_SKIP() << "not installed: python3-kazoo";

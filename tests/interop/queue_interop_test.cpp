@@ -1,5 +1,5 @@
-// Items go from this library to Apache Curator (Java) and kazoo (Python), and the other way; and all of them consume from
-// one queue at a time. Each item must come out once, in the order of the queue where one consumes alone.
+// Items go from this library to Apache Curator (Java) and kazoo (Python), and the other way; and all of them consume
+// from one queue at a time. Each item must come out once, in the order of the queue where one consumes alone.
 
 #include <gtest/gtest.h>
 

@@ -149,8 +149,9 @@ class TestParticipant {
     serving_ = false;
     return ended_->take();
   }
-  /// As after a kill -9 of its process, which its client stands for: its session ends, its log loses what was not synced, and
-  /// the function that it is in goes on, but nobody hears of that any more. To be started again with another client.
+  /// As after a kill -9 of its process, which its client stands for: its session ends, its log loses what was not
+  /// synced, and the function that it is in goes on, but nobody hears of that any more. To be started again with
+  /// another client.
   void die() {
     serving_ = false;
     *alive_ = false;

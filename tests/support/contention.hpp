@@ -8,6 +8,7 @@
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -27,14 +28,14 @@ T result_of(std::future<T>& future) {
   return future.get();
 }
 
-/// Runs `action` in a thread of its own.
-template <typename Action>
-auto in_thread(Action action) {
-  return std::async(std::launch::async, std::move(action));
+/// Runs `action` in a thread of its own. A std::async for each lambda would be half of what a test's compilation costs.
+template <typename Action, typename Result = std::invoke_result_t<Action&>>
+std::future<Result> in_thread(Action action) {
+  return std::async(std::launch::async, zkclient::UniqueFunction<Result()>(std::move(action)));
 }
 
-/// The session of a holder that has to hear of its end before the next one holds. Five twelfths of it are left for that,
-/// which is more than a busy machine makes a thread wait.
+/// The session of a holder that has to hear of its end before the next one holds. Five twelfths of it are left for
+/// that, which is more than a busy machine makes a thread wait.
 inline constexpr auto contended_session = 6s;
 
 /// Who held a lease, and at least from when until when.

@@ -7,7 +7,8 @@
 
 namespace testkit {
 
-/// Waits until `condition` holds, for facts that only the server or the operating system knows, of which nobody is told.
+/// Waits until `condition` holds, for facts that only the server or the operating system knows, of which nobody is
+/// told.
 [[nodiscard]] inline bool eventually(const std::function<bool()>& condition,
                                      std::chrono::milliseconds limit = std::chrono::seconds(30)) {
   const auto deadline = std::chrono::steady_clock::now() + limit;

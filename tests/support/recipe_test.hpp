@@ -65,11 +65,17 @@ class RecipeFaultTest : public FaultTest {
   zkclient::Client calm_direct() { return zkclient::Client(server.connect_string(), {.session_timeout = calm}); }
   zkclient::Client calm_proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = calm}); }
   zkclient::Client brief_direct() { return zkclient::Client(server.connect_string(), {.session_timeout = brief}); }
+  /// For a holder that has to hear of its end before the next one holds.
+  zkclient::Client contended_proxied(const zkclient::Path& prefix = "/") {
+    return zkclient::Client(proxy.connect_string(),
+                            {.session_timeout = contended_session, .server_tick = server_tick, .prefix = prefix});
+  }
   zkclient::Client brief_proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = brief}); }
   /// The third party that looks, and deletes by hand.
   zkclient::Client& the_operator() { return operator_; }
 
-  std::vector<std::string> names() { return names(path_); }
+  /// The contenders' nodes.
+  virtual std::vector<std::string> names() { return names(path_); }
   std::vector<std::string> names(const zkclient::Path& path) {
     std::error_code error;
     return operator_.children(path, {}, error).names;

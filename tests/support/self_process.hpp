@@ -20,8 +20,8 @@ extern char** environ;
 
 namespace testkit {
 
-/// This program once more, with other arguments, until it is killed, by the destructor. `listener` gets each line that it
-/// prints, as words, on a thread of its own.
+/// This program once more, with other arguments, until it is killed, by the destructor. `listener` gets each line that
+/// it prints, as words, on a thread of its own.
 class SelfProcess {
  public:
   using Listener = std::function<void(const std::vector<std::string>& words)>;

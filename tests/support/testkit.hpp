@@ -105,8 +105,8 @@ class ServerTest : public ::testing::Test {
   zkclient::Path prefix_;
 };
 
-/// With a server, and a proxy in front of it, to break as the test likes. The server is handed on to the next test if it
-/// runs and nothing of this test is left at it; otherwise the next one gets a new one.
+/// With a server, and a proxy in front of it, to break as the test likes. The server is handed on to the next test if
+/// it runs and nothing of this test is left at it; otherwise the next one gets a new one.
 class FaultTest : public ::testing::Test {
  protected:
   static constexpr auto session_timeout = std::chrono::milliseconds(2000);

@@ -21,11 +21,12 @@
 #include <zkrecipes/asio.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
 
+#include "tests/support/commit_test.hpp"
 #include "tests/support/contention.hpp"
 
-// Every asynchronous operation in the words that come to mind in a coroutine: options in braces, or with the name of their
-// type, temporaries, lambdas, short texts and long ones. g++ 12 moves much of that byte by byte and destroys it twice;
-// AddressSanitizer sees what our types do not withstand.
+// Every asynchronous operation in the words that come to mind in a coroutine: options in braces, or with the name of
+// their type, temporaries, lambdas, short texts and long ones. g++ 12 moves much of that byte by byte and destroys it
+// twice; AddressSanitizer sees what our types do not withstand.
 
 namespace {
 
@@ -62,6 +63,7 @@ class AsioSpellingsTest : public testkit::ServerTest {
   }
   const Client& c() const { return *client_; }
   void run(asio::awaitable<void> body) {
+    context_.restart();  // It may have run before.
     auto done = asio::co_spawn(context_, std::move(body), asio::use_future);
     const auto deadline = soon();
     context_.run_until(deadline);
@@ -243,9 +245,29 @@ asio::awaitable<void> stops(zkrecipes::Mutex* mutex, std::stop_source stop) {
   EXPECT_EQ(zkclient::code_of(std::get<0>(stopped)), Errc::cancelled);
 }
 
+asio::awaitable<void> request(std::stop_source stop) {
+  stop.request_stop();
+  co_return;
+}
+
+asio::awaitable<std::error_code> stopped_by_one_of_two(zkrecipes::Mutex* mutex, std::stop_source stop) {
+  const std::stop_source another;
+  const auto [error, lease] = co_await zkrecipes::async_acquire(
+      *mutex, {.deadline = 10s, .stop = {another.get_token(), stop.get_token()}}, asio::as_tuple(use_awaitable));
+  co_return zkclient::code_of(error);
+}
+
+// Beside another operation, so that it has a cancellation slot as well.
+asio::awaitable<void> stops_one_of_two(zkrecipes::Mutex* mutex, std::stop_source stop) {
+  using namespace asio::experimental::awaitable_operators;
+  EXPECT_EQ(co_await (stopped_by_one_of_two(mutex, stop) && request(stop)), Errc::cancelled);
+}
+
 TEST_F(AsioSpellingsTest, LimitsThatEndAWait) {
   zkrecipes::Mutex mutex(c(), "/lock");
   run(stops(&mutex, {}));
+  const auto lease = mutex.acquire();
+  run(stops_one_of_two(&mutex, {}));
 }
 
 // The frame goes while the operation is under way, and with it what stands in the expression.
@@ -368,6 +390,22 @@ asio::awaitable<void> barriers(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, Barriers) { run(barriers(c(), {})); }
 
+asio::awaitable<void> names(Client client, std::stop_source stop) {
+  zkrecipes::Naming naming(client, "/names");
+  const auto lease = co_await zkrecipes::async_bind(naming, "one", longer, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_FALSE(co_await zkrecipes::async_try_bind(naming, "one", "x", {.deadline = soon()}, use_awaitable));
+  const auto own = co_await zkrecipes::async_make_unique(naming, "w-", "x", {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_TRUE(own.valid());
+  co_await zkrecipes::async_bind_permanent(naming, "two", longer, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(co_await zkrecipes::async_rebind(naming, "two", "x", 0, {.stop = stop.get_token()}, use_awaitable), 1);
+  EXPECT_EQ((co_await zkrecipes::async_resolve(naming, "one", {.stop = stop.get_token()}, use_awaitable))->data,
+            longer);
+  EXPECT_EQ((co_await zkrecipes::async_list(naming, {.stop = stop.get_token()}, use_awaitable)).size(), 3u);
+  co_await zkrecipes::async_unbind(naming, "two", 1, {.stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Names) { run(names(c(), {})); }
+
 asio::awaitable<void> commits(Client client, std::stop_source stop) {
   zkrecipes::CommitCoordinator coordinator(client, "/commit");
   // Nobody serves.
@@ -383,6 +421,42 @@ asio::awaitable<void> commits(Client client, std::stop_source stop) {
 }
 
 TEST_F(AsioSpellingsTest, Commits) { run(commits(c(), {})); }
+
+std::shared_ptr<zkrecipes::CommitHandlers> handlers() {
+  auto made = std::make_shared<zkrecipes::CommitHandlers>();
+  made->prepare = [](const auto&) { return zkrecipes::CommitVote::yes(); };
+  made->commit = [](const auto&) {};
+  made->abort = [](const auto&) {};
+  return made;
+}
+
+// Nothing but the end of their limits ends them.
+asio::awaitable<void> serves(Client client, std::stop_source stop) {
+  using namespace asio::experimental::awaitable_operators;
+  zkrecipes::CommitParticipant participant(client, "/commit", "ann", std::make_shared<testkit::MemoryLog>(longer));
+  co_await zkrecipes::async_serve(participant, handlers(), {.deadline = 20ms}, use_awaitable);
+  const auto own = handlers();
+  co_await zkrecipes::async_serve(participant, own, CallOptions{.deadline = 20ms, .stop = stop.get_token()},
+                                  use_awaitable);
+  const auto race = co_await (zkrecipes::async_serve(participant, handlers(), use_awaitable) || wait_for(20ms));
+  EXPECT_EQ(race.index(), 1u);
+  co_await zkrecipes::async_serve(participant, handlers(), {.deadline = 20ms}, deferred)(use_awaitable);
+  co_await (zkrecipes::async_serve(participant, handlers(), {.stop = stop.get_token()}, use_awaitable) &&
+            request(stop));
+  const auto [error] = co_await zkrecipes::async_serve(participant, std::make_shared<zkrecipes::CommitHandlers>(),
+                                                       {.stop = stop.get_token()}, asio::as_tuple(use_awaitable));
+  EXPECT_EQ(zkclient::code_of(error), Errc::invalid_argument);
+}
+
+TEST_F(AsioSpellingsTest, Serves) { run(serves(c(), {})); }
+
+TEST_F(AsioSpellingsTest, AFutureServes) {
+  zkrecipes::CommitParticipant participant(c(), "/commit", "ann", std::make_shared<testkit::MemoryLog>(longer));
+  std::stop_source stop;
+  auto served = zkrecipes::async_serve(participant, handlers(), {.stop = stop.get_token()}, asio::use_future);
+  stop.request_stop();
+  testkit::result_of(served);
+}
 
 asio::awaitable<void> own_forms(Client client, std::stop_source stop) {
   const auto read = [client](zkclient::Handler<zkclient::NodeData> handler, const CallOptions& call) {

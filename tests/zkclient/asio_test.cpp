@@ -419,6 +419,29 @@ TEST_F(AsioTest, TheCallersStopTokenCountsBesideTheSlot) {
   EXPECT_EQ(code, Errc::cancelled);
 }
 
+// What joins the two tokens is a temporary of the call.
+TEST_F(AsioTest, EachOfTwoStopTokensCountsBesideTheSlot) {
+  const Client lonely(nowhere);
+  for (const bool first : {true, false}) {
+    asio::cancellation_signal signal;
+    std::stop_source one;
+    std::stop_source other;
+    std::error_code code;
+    zkclient::async_get(lonely, "/", {.deadline = testkit::soon(), .stop = {one.get_token(), other.get_token()}},
+                        asio::bind_cancellation_slot(
+                            signal.slot(), asio::bind_executor(context, [&](std::exception_ptr error, const NodeData&) {
+                              code = zkclient::code_of(error);
+                            })));
+    (first ? one : other).request_stop();
+    context.run_for(10s);
+    context.restart();
+    EXPECT_EQ(code, Errc::cancelled) << (first ? "the first" : "the second");
+    signal.emit(asio::cancellation_type::terminal);  // If it still waits.
+    context.run();
+    context.restart();
+  }
+}
+
 TEST_F(AsioTest, SignalsRaceWithRepliesHarmlessly) {
   int calls = 0;
   for (int i = 0; i < 300; ++i) {
@@ -703,5 +726,85 @@ TEST_F(AsioTest, ACoroutinePassesBarriers) {
   zkrecipes::DoubleBarrier member(c(), "/double", 1);
   run(pass(&barrier, &member));
 }
+
+// ---- Events and losses ----------------------------------------------------------------------------------------------
+
+asio::awaitable<void> wait_for_an_event(Client client) {
+  co_await zkclient::async_create(client, "/watched", "one", zkclient::CreateOptions(), use_awaitable);
+  zkclient::AwaitableEvent changed;
+  auto watched = co_await zkclient::async_get_and_watch(client, "/watched", changed.handler(), use_awaitable);
+  EXPECT_EQ(watched.value().data, "one");
+  co_await zkclient::async_set(client, "/watched", std::string("two"), 0, use_awaitable);
+  const zkclient::WatchEvent event = co_await changed.async_wait(use_awaitable);
+  EXPECT_EQ(event.type, zkclient::WatchEventType::data_changed);
+  const zkclient::WatchEvent again = co_await changed.async_wait(use_awaitable);
+  EXPECT_EQ(again.path, "/watched") << "it came before";
+}
+
+TEST_F(AsioTest, AnEventIsAwaited) { run(wait_for_an_event(c())); }
+
+TEST_F(AsioTest, ADroppedWatchEndsTheWaitForItsEvent) {
+  c().create("/watched", "one");
+  zkclient::AwaitableEvent changed;
+  auto waiting = changed.async_wait(asio::use_future);
+  {
+    auto watched = c().get_and_watch("/watched", changed.handler());
+    EXPECT_EQ(watched.value().data, "one");
+  }
+  EXPECT_EQ(testkit::error_of([&] { (void)waiting.get(); }), Errc::cancelled);
+}
+
+TEST_F(AsioTest, TheEndOfTheClientEndsTheWaitForAnEvent) {
+  Client own = make_client();
+  own.create("/watched", "one");
+  zkclient::AwaitableEvent changed;
+  auto waiting = changed.async_wait(asio::use_future);
+  auto watched = own.get_and_watch("/watched", changed.handler());
+  own.close();
+  EXPECT_EQ(waiting.get().type, zkclient::WatchEventType::closed);
+}
+
+TEST_F(AsioTest, ACancelledWaitForAnEventMayBeRepeated) {
+  c().create("/watched", "one");
+  zkclient::AwaitableEvent changed;
+  auto watched = c().get_and_watch("/watched", changed.handler());
+  asio::cancellation_signal cancel;
+  std::exception_ptr ended;
+  changed.async_wait(asio::bind_executor(
+      context, asio::bind_cancellation_slot(
+                   cancel.slot(), [&](std::exception_ptr error, const zkclient::WatchEvent&) { ended = error; })));
+  asio::post(context, [&] { cancel.emit(asio::cancellation_type::terminal); });
+  context.run_until(testkit::soon());
+  EXPECT_EQ(zkclient::code_of(ended), Errc::cancelled);
+  auto waiting = changed.async_wait(asio::use_future);
+  c().set("/watched", "two");
+  EXPECT_EQ(waiting.get().type, zkclient::WatchEventType::data_changed);
+}
+
+asio::awaitable<void> wait_for_a_loss(Client client) {
+  zkrecipes::Mutex mutex(client, "/mutex");
+  const Lease lease = co_await zkrecipes::async_acquire(mutex, use_awaitable);
+  co_await zkclient::async_remove(client, Path(lease.node()), zkclient::any_version, use_awaitable);
+  co_await zkrecipes::async_lost(lease, use_awaitable);
+  EXPECT_FALSE(lease.valid());
+}
+
+TEST_F(AsioTest, TheLossOfALeaseIsAwaited) { run(wait_for_a_loss(c())); }
+
+asio::awaitable<void> follow_an_election(Client client) {
+  zkrecipes::LeaderElection election(client, "/election");
+  std::optional<zkrecipes::Leader> leader;
+  auto leadership = co_await zkrecipes::async_campaign(election, use_awaitable);
+  leader = co_await zkrecipes::async_wait_for_change(election, leader, use_awaitable);
+  EXPECT_TRUE(leader && !leader->ready);
+  co_await zkrecipes::async_ready(leadership, use_awaitable);
+  leader = co_await zkrecipes::async_wait_for_change(election, leader, use_awaitable);
+  EXPECT_TRUE(leader && leader->ready);
+  co_await zkrecipes::async_release(leadership, use_awaitable);
+  leader = co_await zkrecipes::async_wait_for_change(election, leader, use_awaitable);
+  EXPECT_FALSE(leader);
+}
+
+TEST_F(AsioTest, AnElectionIsFollowed) { run(follow_an_election(c())); }
 
 }  // namespace

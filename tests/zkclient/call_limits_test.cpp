@@ -1,5 +1,5 @@
-// Deadlines, stop requests and close() end every call at once, whatever the server does: it is not there, it accepts and
-// says nothing, or it fell silent in the middle of a session.
+// Deadlines, stop requests and close() end every call at once, whatever the server does: it is not there, it accepts
+// and says nothing, or it fell silent in the middle of a session.
 
 #include <unistd.h>
 
@@ -141,8 +141,8 @@ class CallLimitsTest : public testkit::ServerTest, public ::testing::WithParamIn
     if (GetParam() == Server::silent && std::string(operation.name) == "connect") return;
     EXPECT_EQ(code, may_be_sent(operation) ? Errc::in_doubt : reason) << make_error_code(code).message();
   }
-  /// As above, for a call that may also have ended before it was sent, as it does on a busy machine: in doubt exactly when
-  /// it was sent. `before`: `writes()` when it began.
+  /// As above, for a call that may also have ended before it was sent, as it does on a busy machine: in doubt exactly
+  /// when it was sent. `before`: `writes()` when it began.
   void expect_ended(const Operation& operation, Errc code, Errc reason, std::size_t before) {
     if (may_be_sent(operation) && code == reason) {
       EXPECT_EQ(writes(), before) << "sent, but not in doubt";

@@ -1,6 +1,9 @@
 #include "zkclient/detail/loop/callbacks.hpp"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -500,7 +503,7 @@ TEST_F(CallbackPoolTest, MayBeStoppedFromInside) {
   EXPECT_FALSE(post([] {}));
 }
 
-TEST_F(CallbackPoolTest, MayBeStoppedFromAnErrand) {
+TEST_F(CallbackPoolTest, MayBeStoppedFromAnInlineTask) {
   for (int round = 0; round < 50; ++round) {
     PatientPool patient;
     Gate stopped;
@@ -535,7 +538,7 @@ TEST_F(CallbackPoolTest, TheThreadOfTheLoopRunsAFewTasksItself) {
   }));
 }
 
-TEST_F(CallbackPoolTest, TheLoopGoesOnWhileAnErrandTakesLong) {
+TEST_F(CallbackPoolTest, TheLoopGoesOnWhileAnInlineTaskTakesLong) {
   for (int round = 0; round < 50; ++round) {
     Gate& release = gate();
     Gate& other = gate();
@@ -563,7 +566,39 @@ TEST_F(CallbackPoolTest, TheLoopGoesOnAtOnceWhenATaskIsAboutToWait) {
   }
 }
 
-TEST_F(CallbackPoolTest, StopWaitsForAnErrand) {
+// It has the parent's pool, whose lock another of the parent's threads may have had at that moment.
+TEST_F(CallbackPoolTest, AChildThatAnInlineTaskForksWaitsForNoLockOfTheParent) {
+  PatientPool patient;
+  Gate done;
+  patient.post_from_loop([&] {
+    std::atomic<bool> locking{false};
+    std::jthread locker([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        patient.pool.relieve();
+        locking = true;
+      }
+    });
+    EXPECT_TRUE(eventually([&] { return locking.load(); }));
+    for (int round = 0; round < 50; ++round) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        CallbackPool::about_to_wait();
+        ::_exit(0);
+      }
+      int status = 0;
+      const bool ended = eventually([&] { return ::waitpid(child, &status, WNOHANG) != 0; }, 10s);
+      EXPECT_TRUE(ended) << "round " << round;
+      if (ended) continue;
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      break;
+    }
+    done.open();
+  });
+  EXPECT_TRUE(done.wait());
+}
+
+TEST_F(CallbackPoolTest, StopWaitsForAnInlineTask) {
   for (int round = 0; round < 50; ++round) {
     PatientPool patient;
     Gate begun;
@@ -642,7 +677,7 @@ TEST_F(CallbackPoolTest, WithoutAnIdleThreadTheLoopIsNotLeft) {
   EXPECT_TRUE(eventually([&] { return ran == 2; }));
 }
 
-TEST_F(CallbackPoolTest, AnUrgentTaskWaitsForNoErrand) {
+TEST_F(CallbackPoolTest, AnUrgentTaskWaitsForNoInlineTask) {
   for (int round = 0; round < 50; ++round) {
     Gate& release = gate();
     Gate& blocked = gate();

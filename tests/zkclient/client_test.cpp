@@ -15,7 +15,7 @@
 #include <zkrecipes/mutex.hpp>
 
 #include "tests/support/testkit.hpp"
-#include "zkclient/detail/requests/calls.hpp"
+#include "zkclient/detail/calls/calls.hpp"
 #include "zkclient/detail/session/loop.hpp"
 
 namespace {
@@ -875,7 +875,7 @@ TEST(ClientWithoutServerTest, AnExceptionInTheMiddleOfACallIsItsResult) {
       step();
       co_return Result<void>();
     };
-    return zkclient::detail::wait_for_work<void>(client.impl(), CallOptions{}, std::move(work), "test", "/n");
+    return zkclient::detail::CallForm(client.impl(), "test", "/n").result(CallOptions{}, std::move(work));
   };
   EXPECT_TRUE(result_of([] {}));
   EXPECT_EQ(result_of([] { throw Error(Errc::foreign_node, "test", "/n"); }).code(), Errc::foreign_node);

@@ -1,5 +1,5 @@
-// Every write that a Client has, with exactly its reply lost, or exactly its request, or its reply and its session: what
-// the caller is told is true, nothing happens twice, and nothing is sent again on another session.
+// Every write that a Client has, with exactly its reply lost, or exactly its request, or its reply and its session:
+// what the caller is told is true, nothing happens twice, and nothing is sent again on another session.
 
 #include <functional>
 #include <thread>

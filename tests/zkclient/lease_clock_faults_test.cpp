@@ -498,8 +498,8 @@ TEST(EnsembleLease, TheNextHolderComesAfterThePreviousOneWasTold) {
   ensemble.heal(follower);
 }
 
-// Several faults in a row, with short spells in between in which something gets through: the sequence that breaks clocks
-// that are not final. One round by default; ZKRECIPES_SOAK=seconds goes on for that long.
+// Several faults in a row, with short spells in between in which something gets through: the sequence that breaks
+// clocks that are not final. One round by default; ZKRECIPES_SOAK=seconds goes on for that long.
 TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
   constexpr std::size_t holders = 8;
   const char* soak = std::getenv("ZKRECIPES_SOAK");

@@ -162,7 +162,7 @@ TEST_F(LeaseKeeperTest, WhoWaitsIsProvenAndLosesNothing) {
   EXPECT_EQ(sent.size(), 0U);
 }
 
-// --- What makes a lease impossible ------------------------------------------------------------------------------------
+// --- What makes a lease impossible -----------------------------------------------------------------------------------
 
 TEST_F(LeaseKeeperTest, AShortTimeoutIsRefusedUnlessTheTickIsKnownToBeShort) {
   connect(1500ms);
@@ -208,6 +208,76 @@ TEST_F(LeaseKeeperTest, ManyNodesAreCheckedInTurn) {
     hold("/lock/" + std::to_string(i));
   connect(40s);
   EXPECT_EQ(checked, 1024U);
+}
+
+// ---- Heartbeats that are lost with their connection -----------------------------------------------------------------
+
+class LargeHeartbeats : public LeaseKeeperTest {
+ protected:
+  void SetUp() override {
+    LeaseKeeperTest::SetUp();
+    connect(40s);
+    keeper->acknowledged(BootClock::now());
+    for (int i = 0; i < 1024; ++i)
+      hold("/lock/" + std::string(300, 'x') + std::to_string(i));
+  }
+  // Sends a heartbeat; how many nodes it checks.
+  std::size_t beat() {
+    connect(40s);
+    return checked;
+  }
+  void lose() {
+    Reply lost;
+    lost.error = Errc::in_doubt;
+    answer(std::move(lost));
+  }
+  void acknowledge() {
+    Reply reply;
+    reply.sent = BootClock::now();
+    answer(std::move(reply));
+  }
+};
+
+TEST_F(LargeHeartbeats, OneThatIsLostSaysNothingOfItsSize) {
+  const std::size_t usual = beat();
+  lose();
+  EXPECT_EQ(beat(), usual);
+  acknowledge();
+  beat();
+  lose();
+  EXPECT_EQ(beat(), usual) << "not two in a row";
+}
+
+TEST_F(LargeHeartbeats, AreSmallerAfterTwoInARowAndGrowAgain) {
+  const std::size_t usual = beat();
+  lose();
+  beat();
+  lose();
+  const std::size_t half = beat();
+  EXPECT_LT(half, usual * 3 / 5);
+  lose();
+  EXPECT_LT(beat(), half * 3 / 5) << "still none was answered";
+  for (int i = 0; checked < usual && i < 20; ++i) {
+    acknowledge();
+    beat();
+  }
+  EXPECT_EQ(checked, usual);
+}
+
+// A server with a low limit drops the connection each time: that must not happen again and again.
+TEST_F(LargeHeartbeats, AServerThatTakesLessIsSeldomAskedForMore) {
+  const std::size_t limit = beat() / 3;
+  int lost = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (checked > limit) {
+      ++lost;
+      lose();
+    } else {
+      acknowledge();
+    }
+    beat();
+  }
+  EXPECT_LT(lost, 30);
 }
 
 }  // namespace

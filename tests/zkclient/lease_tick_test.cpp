@@ -1,6 +1,6 @@
-// How long a lease may be trusted depends on the servers' tick, of which half passes before the leader hears of a session.
-// For each ratio of session timeout and tick: a follower is cut off from its leader in three ways, and no holder at it
-// may take its lease for valid once the other servers have let it go.
+// How long a lease may be trusted depends on the servers' tick, of which half passes before the leader hears of a
+// session. For each ratio of session timeout and tick: a follower is cut off from its leader in three ways, and no
+// holder at it may take its lease for valid once the other servers have let it go.
 
 #include <chrono>
 #include <cstdlib>

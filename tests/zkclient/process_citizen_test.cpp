@@ -2,6 +2,7 @@
 // runs in a process of its own, because it is about the process.
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -23,15 +24,23 @@
 
 #include <gtest/gtest.h>
 #include <zkclient/client.hpp>
+#include <zkclient/log.hpp>
+#include <zkrecipes/double_barrier.hpp>
+#include <zkrecipes/group.hpp>
 #include <zkrecipes/guardian.hpp>
+#include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/node_cache.hpp>
 #include <zkrecipes/participant_log.hpp>
 #include <zkrecipes/queue.hpp>
+#include <zkrecipes/recursive_mutex.hpp>
+#include <zkrecipes/two_phase_commit.hpp>
 #include <zktesting/server.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/testkit.hpp"
+#include "zkclient/detail/log.hpp"
 
 extern "C" int __lsan_is_turned_off();
 
@@ -149,45 +158,63 @@ TEST_F(Citizen, ASignalThatTheProgramBlocksLaterKillsNobody) {
 
 // --- Forks --------------------------------------------------------------------------------------------------------
 
+// Under g++ 12's AddressSanitizer a child waits for ever for the allocator's lock if another thread had it.
+constexpr bool allocations_survive_a_fork =
+#if defined(__SANITIZE_ADDRESS__)
+    false;
+#else
+    true;
+#endif
+
 TEST_F(Citizen, CallsOfAForkedChildFailAtOnceAndTheParentIsUnharmed) {
-  Client client(hosts(), {.session_timeout = 30s});
+  // A call that waited in the child would not end before the child is killed.
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
   zkrecipes::Mutex mutex(client, "/lock");
   zkrecipes::Queue queue(client, "/queue");
+  zkrecipes::Group group(client, "/group");
+  zkrecipes::Membership member = group.join("parent");
   const zkrecipes::Lease lease = mutex.acquire();
   client.create("/ephemeral", "", {.mode = zkclient::CreateMode::ephemeral});
   const auto session = client.session();
+  client.set("/ephemeral", "x");
   // Busy while the process forks: the child finds the library in the middle of anything.
-  std::atomic<bool> ended{false};
-  std::thread busy([&] {
-    while (!ended)
-      client.set("/ephemeral", "x");
-  });
+  std::jthread busy;
+  if (allocations_survive_a_fork) {
+    busy = std::jthread([&](const std::stop_token& stop) {
+      while (!stop.stop_requested())
+        client.set("/ephemeral", "x");
+    });
+  }
   for (int round = 0; round < 20; ++round) {
     const int status = in_child([&] {
-      const auto begin = testkit::SteadyClock::now();
       REQUIRE_IN_CHILD(refusal([&] { client.get("/ephemeral"); }) == Errc::forked);
       REQUIRE_IN_CHILD(refusal([&] { client.set("/ephemeral", "of the child"); }) == Errc::forked);
       REQUIRE_IN_CHILD(refusal([&] { client.connect(); }) == Errc::forked);
       REQUIRE_IN_CHILD(refusal([&] { (void)mutex.acquire(); }) == Errc::forked);
-      REQUIRE_IN_CHILD(refusal([&] { (void)mutex.try_acquire_for(10s); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { (void)mutex.try_acquire_for(10min); }) == Errc::forked);
       REQUIRE_IN_CHILD(refusal([&] { queue.push("item"); }) == Errc::forked);
       REQUIRE_IN_CHILD(refusal([&] { (void)mutex.contenders(); }) == Errc::forked);
       bool told = false;
       client.async_get("/ephemeral",
                        [&](zkclient::Result<zkclient::NodeData> result) { told = result.code() == Errc::forked; });
       REQUIRE_IN_CHILD(told);
+      REQUIRE_IN_CHILD(refusal([&] { (void)group.members(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { (void)group.join("child"); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { member.update("of the child"); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { member.leave(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(member.state() == zkrecipes::PresenceState::left && !member.valid());
       REQUIRE_IN_CHILD(!lease.valid());  // It is the parent's.
       REQUIRE_IN_CHILD(client.session().state() == zkclient::ConnectionState::closed);
       REQUIRE_IN_CHILD(session.state() == zkclient::ConnectionState::closed);
       client.close();
-      REQUIRE_IN_CHILD(testkit::SteadyClock::now() - begin < 5s);
       return well;
     });
     ASSERT_EQ(status, well) << "round " << round;
   }
-  ended = true;
-  busy.join();
+  busy = {};
   EXPECT_TRUE(lease.valid());
+  EXPECT_TRUE(member.valid());
+  EXPECT_EQ(group.members().members.size(), 1U);
   EXPECT_EQ(client.session(), session);
   EXPECT_EQ(client.session().state(), zkclient::ConnectionState::connected);
   EXPECT_EQ(client.get("/ephemeral").data, "x");
@@ -200,6 +227,9 @@ TEST_F(Citizen, DestructorsInAForkedChildTouchNothing) {
   auto queue = std::make_unique<zkrecipes::Queue>(*client, "/queue");
   auto lease = std::make_unique<zkrecipes::Lease>(mutex->acquire());
   auto log = std::make_unique<zkrecipes::FileLog>(folder.path() / "log");
+  auto group = std::make_unique<zkrecipes::Group>(*client, "/group");
+  auto member = std::make_unique<zkrecipes::Membership>(group->join("parent"));
+  EXPECT_EQ(group->members().members.size(), 1U);
   queue->push("item");
   auto claim = std::make_unique<zkrecipes::Claim>(queue->claim());
   auto watched = std::make_unique<zkclient::Watched<zkclient::NodeData>>(
@@ -223,6 +253,8 @@ TEST_F(Citizen, DestructorsInAForkedChildTouchNothing) {
     claim.reset();
     log.reset();
     lease.reset();
+    member.reset();
+    group.reset();
     queue.reset();
     mutex.reset();
     client.reset();
@@ -231,9 +263,150 @@ TEST_F(Citizen, DestructorsInAForkedChildTouchNothing) {
   EXPECT_EQ(status, well);
   EXPECT_TRUE(lease->valid());
   EXPECT_TRUE(client->exists(zkclient::Path(lease->node())));
+  EXPECT_TRUE(member->valid());
+  EXPECT_TRUE(client->exists("/group/parent"));
   EXPECT_TRUE(selector->is_leader());
   EXPECT_TRUE(watched->watch().armed());
   claim->commit();
+}
+
+TEST_F(Citizen, SelectorsOfAForkedChildFailAtOnce) {
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  const auto lead = [](const std::stop_token& stop, zkrecipes::SelectedLeadership&) {
+    EXPECT_TRUE(testkit::stopped(stop, 10min));
+  };
+  auto never_started = std::make_unique<zkrecipes::LeaderSelector>(client, "/never", lead);
+  auto started = std::make_unique<zkrecipes::LeaderSelector>(client, "/started", lead);
+  started->start();
+  ASSERT_TRUE(testkit::eventually([&] { return started->is_leader(); }));
+  // The selector's lock is in use while the process forks.
+  std::jthread asking([&](const std::stop_token& stop) {
+    while (!stop.stop_requested())
+      (void)started->is_leader();
+  });
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      for (auto* const selector : {&never_started, &started}) {
+        REQUIRE_IN_CHILD(refusal([&] { (*selector)->start(); }) == Errc::forked);
+        REQUIRE_IN_CHILD(refusal([&] { (*selector)->close(); }) == Errc::forked);
+        (*selector)->requeue();
+        (*selector)->step_down();
+        REQUIRE_IN_CHILD(!(*selector)->is_leader());
+        selector->reset();
+      }
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  asking = {};
+  EXPECT_TRUE(started->is_leader());
+}
+
+// A thread of the parent is inside one of these locks whenever the process forks.
+TEST_F(Citizen, LocksThatTheParentsThreadsHoldStopNoForkedChild) {
+  testkit::TemporaryFolder folder;
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  auto barrier = std::make_unique<zkrecipes::DoubleBarrier>(client, "/barrier", 1);
+  auto participant = std::make_unique<zkrecipes::CommitParticipant>(
+      client, "/commit", "ann", std::make_shared<zkrecipes::FileLog>(folder.path() / "log"));
+  auto election = std::make_unique<zkrecipes::LeaderElection>(client, "/election");
+  auto mutex = std::make_unique<zkrecipes::RecursiveMutex>(client, "/lock");
+  client.create("/watched");
+  auto watched = std::make_unique<zkclient::Watched<zkclient::NodeData>>(
+      client.get_and_watch("/watched", [](const zkclient::WatchEvent&) {}));
+  auto cache = std::make_unique<zkrecipes::NodeCache>(client, "/watched");
+  (void)cache->wait_ready();
+  barrier->enter();
+  const auto handlers = [] {
+    const auto nothing = [](const zkrecipes::CommitTransaction&) {};
+    const auto vote = [](const zkrecipes::CommitTransaction&) { return zkrecipes::CommitVote::yes(); };
+    return zkrecipes::CommitHandlers{vote, nothing, nothing};
+  };
+  const auto repeat = [](auto call) {
+    return std::jthread([call](const std::stop_token& stop) {
+      while (!stop.stop_requested())
+        call();
+    });
+  };
+  std::vector<std::jthread> busy;
+  busy.push_back(repeat([&] { (void)barrier->inside(); }));
+  busy.push_back(repeat([&] { (void)participant->in_doubt(); }));
+  busy.push_back(repeat([&] { (void)watched->watch().armed(); }));
+  busy.push_back(repeat([&] { (void)mutex->depth(); }));
+  busy.push_back(repeat([&] { (void)cache->snapshot(); }));
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(!barrier->inside());
+      REQUIRE_IN_CHILD(!barrier->lost().stop_possible());
+      REQUIRE_IN_CHILD(refusal([&] { barrier->enter(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { barrier->leave(); }) == Errc::forked);
+      barrier.reset();
+      REQUIRE_IN_CHILD(refusal([&] { (void)participant->in_doubt(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { participant->resolve("x", true); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { participant->serve(handlers()); }) == Errc::forked);
+      participant.reset();
+      REQUIRE_IN_CHILD(refusal([&] { (void)election->campaign(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { election->resign(); }) == Errc::forked);
+      election.reset();
+      REQUIRE_IN_CHILD(refusal([&] { mutex->lock(); }) == Errc::forked);
+      mutex->unlock();
+      REQUIRE_IN_CHILD(mutex->depth() == 0);
+      mutex.reset();
+      REQUIRE_IN_CHILD(!watched->watch().armed());
+      watched.reset();
+      REQUIRE_IN_CHILD(cache->snapshot().revision() == 0);
+      REQUIRE_IN_CHILD(cache->state() == zkrecipes::CacheState::closed);
+      REQUIRE_IN_CHILD(!cache->problem());
+      REQUIRE_IN_CHILD(refusal([&] { (void)cache->on_state([](zkrecipes::CacheState) {}); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { (void)cache->refresh(); }) == Errc::forked);
+      cache.reset();
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  busy.clear();
+  EXPECT_TRUE(barrier->inside());
+  EXPECT_TRUE(watched->watch().armed());
+  EXPECT_TRUE(cache->snapshot().exists());
+  barrier->leave();
+}
+
+// A child's own client has something to say, too.
+TEST_F(Citizen, AForkedChildLogsAlthoughItsParentWasLogging) {
+  using zkclient::LogLevel;
+  using zkclient::detail::deliver_log;
+  std::atomic<bool> inside{false};
+  std::atomic<bool> ended{false};
+  std::atomic<int> messages{0};
+  zkclient::set_log_handler([&](LogLevel, std::string_view message) {
+    ++messages;
+    if (message != "stay") return;
+    inside = true;
+    ended.wait(false);
+  });
+  std::jthread staying([] { deliver_log(LogLevel::error, "stay"); });
+  std::jthread busy([&](const std::stop_token& stop) {
+    while (!stop.stop_requested())
+      deliver_log(LogLevel::error, "of the parent");
+  });
+  EXPECT_TRUE(testkit::eventually([&] { return inside.load() && messages > 1; }));
+  int status = well;
+  for (int round = 0; round < 50 && status == well; ++round) {
+    status = in_child([&] {
+      const int before = messages;
+      deliver_log(LogLevel::error, "of the child");
+      REQUIRE_IN_CHILD(messages == before + 1);
+      // The parent's thread that is inside the former handler is not here.
+      zkclient::set_log_handler([](LogLevel, std::string_view) {});
+      return well;
+    });
+    EXPECT_EQ(status, well) << "round " << round;
+  }
+  ended = true;
+  ended.notify_all();
+  busy = {};
+  staying = {};
+  zkclient::set_log_handler({});
 }
 
 TEST_F(Citizen, AForkedChildWithAStaticClientExits) {
@@ -268,14 +441,11 @@ TEST_F(Citizen, AForkedChildMayHaveAClientOfItsOwn) {
 // --- What the system refuses --------------------------------------------------------------------------------------
 
 // In a child, so that the limit goes with it.
-int with_limit(int resource, rlim_t limit, const std::function<int()>& body) {
-  return in_child([&] {
-    rlimit now{};
-    ::getrlimit(static_cast<__rlimit_resource>(resource), &now);
-    now.rlim_cur = limit;
-    REQUIRE_IN_CHILD(::setrlimit(static_cast<__rlimit_resource>(resource), &now) == 0);
-    return body();
-  });
+bool limit_to(__rlimit_resource resource, rlim_t limit) {
+  rlimit now{};
+  ::getrlimit(resource, &now);
+  now.rlim_cur = limit;
+  return ::setrlimit(resource, &now) == 0;
 }
 
 constexpr bool sanitized =
@@ -289,19 +459,30 @@ TEST_F(Citizen, WithoutDescriptorsItIsOurError) {
   const std::string where = hosts();
   for (rlim_t more = 0; more < 6; ++more) {
     const auto used = static_cast<rlim_t>(testkit::descriptor_count());
-    const int status = with_limit(RLIMIT_NOFILE, used + more, [&] {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(limit_to(RLIMIT_NOFILE, used + more));
+      const auto names_descriptors = [](const std::string& what) {
+        return what.find("descriptor") != std::string::npos || what.find("open files") != std::string::npos;
+      };
       try {
         const Client client(where);
-        client.get("/", {.deadline = testkit::SteadyClock::now() + 300ms});
+        std::string what;
+        // Until it succeeds, or says what is missing. How long that takes is the machine's affair.
+        return testkit::eventually([&] {
+          try {
+            client.get("/", {.deadline = testkit::SteadyClock::now() + 100ms});
+            return true;
+          } catch (const Error& error) {
+            return names_descriptors(what = error.what());
+          }
+        })
+                   ? well
+                   : (std::cerr << what << "\n", 1);
       } catch (const Error& error) {
-        const std::string what = error.what();
-        if (what.find("descriptor") != std::string::npos || what.find("open files") != std::string::npos) return well;
-        std::cerr << what << "\n";
-        return 1;
+        return names_descriptors(error.what()) ? well : 1;
       } catch (const std::exception&) {
         return 2;
       }
-      return well;
     });
     EXPECT_EQ(status, well) << more << " descriptors left";
   }
@@ -325,16 +506,33 @@ TEST_F(Citizen, WithoutThreadsItIsOurError) {
   EXPECT_EQ(status, well);
 }
 
-TEST_F(Citizen, WithoutMemoryItIsOurError) {
-  if (sanitized) GTEST_SKIP() << "the sanitizer has the memory";
-  const std::string where = hosts();
+// The heap has room whatever the tests before have left of it: the stacks of threads are what there is no memory for.
+void make_room_in_the_heap() {
+  constexpr std::size_t block = std::size_t{1} << 20U;
+  constexpr std::size_t blocks = 64;
+  ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_MMAP_THRESHOLD, static_cast<int>(2 * block));
+  ::mallopt(M_TRIM_THRESHOLD, static_cast<int>(2 * blocks * block));
+  std::vector<std::unique_ptr<char[]>> room(blocks);
+  for (auto& part : room)
+    part = std::make_unique_for_overwrite<char[]>(block);
+}
+
+rlim_t used_address_space() {
   std::ifstream file("/proc/self/statm");
   rlim_t pages = 0;
   file >> pages;
-  const rlim_t used = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST_F(Citizen, WithoutMemoryItIsOurError) {
+  if (sanitized) GTEST_SKIP() << "the sanitizer has the memory";
+  const std::string where = hosts();
   int refused = 0;
   for (rlim_t more = 0; more <= 64; more += 4) {
-    const int status = with_limit(RLIMIT_AS, used + more * 1024 * 1024, [&] {
+    const int status = in_child([&] {
+      make_room_in_the_heap();
+      REQUIRE_IN_CHILD(limit_to(RLIMIT_AS, used_address_space() + more * 1024 * 1024));
       try {
         std::vector<Client> clients;  // The stacks of the parent's threads are there to be used again.
         for (int i = 0; i < 40; ++i)

@@ -42,6 +42,21 @@ TEST_F(SlowLink, LeasesLiveWithARoundTripOfAFifthOfTheTimeout) {
   EXPECT_FALSE(lost.stop_requested());
 }
 
+// With two seconds, too, if the server's tick is known to be short: without that it may be two seconds as well.
+TEST_F(SlowLink, LeasesOfAShortSessionLiveNearAFifthOfItWhenTheTickIsKnown) {
+  take(session_timeout * 18 / 100);
+  const Client client(proxy.connect_string(), {.session_timeout = session_timeout,
+                                               .server_tick = testkit::server_tick,
+                                               .operation_timeout = testkit::patience});
+  const zkrecipes::Lease lease = zkrecipes::Mutex(client, "/lock").acquire();
+  std::this_thread::sleep_for(3 * session_timeout);  // The claim is that nothing happens.
+  EXPECT_TRUE(lease.valid());
+  EXPECT_FALSE(lease.lost().stop_requested());
+  const Client ignorant(proxy.connect_string(), {.session_timeout = session_timeout});
+  EXPECT_EQ(testkit::error_of([&] { (void)zkrecipes::Mutex(ignorant, "/other").acquire(); }),
+            Errc::connection_too_slow);
+}
+
 TEST_F(SlowLink, AboveTheLimitTheErrorSaysSoAtOnceAndTheSessionLivesOn) {
   take(timeout * 3 / 10);
   const Client client = make();

@@ -203,7 +203,10 @@ TEST_F(StatesTest, SuspendedToLostWhenNobodyIsHeardForAWholeTimeout) {
   proxy.refuse(true);
   proxy.cut();
   EXPECT_EQ(listener.next().state, suspended);
-  EXPECT_EQ(listener.next().state, lost);
+  const StateChange change = listener.next();
+  EXPECT_EQ(change.state, lost);
+  EXPECT_EQ(change.reason,
+            "no server was heard for its whole timeout: " + proxy.connect_string() + " refused the connection");
 }
 
 TEST_F(StatesTest, SuspendedToClosed) {

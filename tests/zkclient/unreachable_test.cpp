@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -205,6 +206,42 @@ TEST(Unreachable, EveryErrorCarriesTheReason) {
   EXPECT_EQ(
       states.take_until([](const StateChange& change) { return change.state == ConnectionState::connected; }).reason,
       "");
+}
+
+// A write whose reply is lost waits for nothing any more: it ends when the connection does.
+TEST(Unreachable, AWriteWhoseReplyWasLostCarriesTheReason) {
+  const zktesting::Server server;
+  zktesting::Proxy proxy(server.connect_string());
+  const Client client(proxy.connect_string());
+  client.connect({.deadline = testkit::soon()});
+  const auto fault = proxy.drop_next_reply(zktesting::RequestType::create2);
+  const auto create = [&] { client.create("/x", "", {}, {.deadline = testkit::soon()}); };
+  EXPECT_EQ(why(Errc::in_doubt, create), proxy.connect_string() + " closed the connection");
+}
+
+// What is bound to a session ends with it, whether it waits then or comes later.
+TEST(Unreachable, TheEndOfASessionCarriesTheReason) {
+  const zktesting::Server server;
+  zktesting::Proxy proxy(server.connect_string());
+  const Client client(proxy.connect_string(), {.session_timeout = 2s});
+  const auto session = client.connect({.deadline = testkit::soon()});
+  const auto guarded = zkclient::Transaction().check(zkclient::Check{"/", zkclient::any_version, session}).create("/x");
+  const auto commit = [&] { client.commit(guarded, {.deadline = testkit::soon()}); };
+  zkrecipes::Mutex mutex(client, "/lock");
+  const Client other(server.connect_string());
+  zkrecipes::Mutex others(other, "/lock");
+  const zkrecipes::Lease held = others.acquire({.deadline = testkit::soon()});
+  auto waiting = std::async(std::launch::async, [&] { (void)mutex.acquire({.deadline = testkit::soon()}); });
+  ASSERT_TRUE(eventually([&] { return others.contenders().size() == 2; }));
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return session.state() == ConnectionState::suspended; }));
+  const std::string reason =
+      "no server was heard for its whole timeout: " + proxy.connect_string() + " refused the connection";
+  EXPECT_EQ(why(Errc::session_lost, commit), reason);
+  EXPECT_EQ(why(Errc::session_lost, [&] { waiting.get(); }), reason);
+  EXPECT_EQ(session.state(), ConnectionState::lost);
+  EXPECT_EQ(why(Errc::session_lost, commit), reason);
 }
 
 }  // namespace

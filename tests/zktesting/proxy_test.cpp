@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <csignal>
 #include <numeric>
 #include <thread>
 #include <vector>
 
 #include "testing_support.hpp"
+#include "zktesting/detail/event_loop.hpp"
 #include "zktesting/detail/frames.hpp"
 #include "zktesting/detail/socket.hpp"
 #include "zktesting/environment.hpp"
@@ -371,6 +376,36 @@ TEST(Proxy, RefusesABadTarget) {
        {"", "host", ":1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:70000", "127.0.0.1:1x", "no such host:1"}) {
     EXPECT_NE(error_of([&] { Proxy{bad}; }), "") << bad;
   }
+}
+
+// The program's handlers run on the program's threads.
+std::atomic<pid_t> test_thread{0};
+std::atomic<int> taken_by_others{0};
+void note_thread(int) {
+  if (::gettid() != test_thread) ++taken_by_others;
+}
+
+TEST(EventLoop, TakesNoSignalOfTheProgramNotEvenWhileItBegins) {
+  test_thread = ::gettid();
+  struct sigaction note {};
+  struct sigaction former_action {};
+  note.sa_handler = note_thread;
+  ASSERT_EQ(::sigaction(SIGUSR1, &note, &former_action), 0);
+  sigset_t signal;
+  sigset_t former_mask;
+  ::sigemptyset(&signal);
+  ::sigaddset(&signal, SIGUSR1);
+  for (int round = 0; round < 100; ++round) {
+    {
+      const detail::EventLoop loop;
+      // Blocked only now, so that the new thread does not inherit it: a signal of the process is for that thread, then.
+      ::pthread_sigmask(SIG_BLOCK, &signal, &former_mask);
+      ::kill(::getpid(), SIGUSR1);
+    }
+    ::pthread_sigmask(SIG_SETMASK, &former_mask, nullptr);
+  }
+  ::sigaction(SIGUSR1, &former_action, nullptr);
+  EXPECT_EQ(taken_by_others, 0);
 }
 
 TEST(FrameScanner, FindsFramesInAnyPieces) {

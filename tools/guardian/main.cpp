@@ -1,5 +1,6 @@
-// zkrecipes-guardian: closes a session after the death of its owner. Started by zkrecipes::Guardian (guardian.hpp), never
-// by hand. It reads lines from its standard input, a socket (recipes/elections/guardian.cpp says which), and waits for its end.
+// zkrecipes-guardian: closes a session after the death of its owner. Started by zkrecipes::Guardian (guardian.hpp),
+// never by hand. It reads lines from its standard input, a socket (recipes/elections/guardian.cpp says which), and
+// waits for its end.
 //
 // ZooKeeper's protocol: frames of a 4-byte length and a body, numbers big-endian. Two requests are all it takes: the
 // handshake that resumes a session, and the one that closes it.

@@ -12,8 +12,8 @@
 /// touches nothing of its parent's.
 namespace zkclient::detail {
 
-/// How often this process, and those it descends from, were forked since the library came up: a number that a child does
-/// not share with its parent.
+/// How often this process, and those it descends from, were forked since the library came up: a number that a child
+/// does not share with its parent.
 class ZKRECIPES_INTERNAL_API ProcessGeneration {
  public:
   ProcessGeneration() noexcept;  ///< The present one.
@@ -25,10 +25,10 @@ class ZKRECIPES_INTERNAL_API ProcessGeneration {
 };
 
 /// In a forked child: what belongs to its parent is never destroyed.
-void keep_for_ever(std::shared_ptr<void> owned) noexcept;
+ZKRECIPES_INTERNAL_API void keep_for_ever(std::shared_ptr<void> owned) noexcept;
 
-/// A thread that blocks all signals, apart from those that report an error of the thread itself: a handler of the program
-/// runs on one of the program's own threads. `name`: at most 15 characters. Throws std::system_error.
+/// A thread that blocks all signals, apart from those that report an error of the thread itself: a handler of the
+/// program runs on one of the program's own threads. `name`: at most 15 characters. Throws std::system_error.
 ZKRECIPES_INTERNAL_API std::thread start_thread(const char* name, UniqueFunction<void()> body);
 
 }  // namespace zkclient::detail

@@ -44,7 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     FrameScanner scanner;
     std::shared_ptr<FaultState> held;
     bool pass_next = false;   ///< The next frame was held already.
-    bool discarding = false;  ///< What comes is thrown away.
+    bool discarding = false;  ///< Incoming bytes are thrown away.
     bool awaiting_readable = false;
     bool awaiting_writable = false;
     bool awaiting_due = false;
@@ -89,7 +89,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool was_held_ = false;                                  ///< It came during a stall.
   std::unordered_map<std::int32_t, RequestType> pending_;  ///< By xid.
   bool connect_pending_ = false;
-  std::shared_ptr<FaultState> doom_;  ///< What this connection will die of.
+  std::shared_ptr<FaultState> doom_;  ///< The fault that this connection will die of.
   EventLoop::TimerId doom_timer_ = 0;
   Clock::time_point connect_deadline_;
   EventLoop::TimerId connect_timer_ = 0;

@@ -35,11 +35,11 @@ std::string random_loopback_address();
 /// A listening, non-blocking socket with close-on-exec; port 0 lets the kernel choose. Throws
 /// `Error`.
 UniqueFd listen_on(const Endpoint& endpoint);
-/// A socket that listens to nobody. Throws `Error`.
+/// A socket that does not listen. Throws `Error`.
 UniqueFd bind_to_any_port(const std::string& address);
 /// The address to which a socket is bound.
 Endpoint local_endpoint(int fd);
-/// Ports of `address`, all different, on which nobody listens at this moment.
+/// Ports of `address`, all different, on which no process listens at this moment.
 template <std::size_t count>
 std::array<std::uint16_t, count> free_ports(const std::string& address) {
   // Each is held until all are found: the kernel may give a port out again as soon as it is free.
@@ -51,7 +51,7 @@ std::array<std::uint16_t, count> free_ports(const std::string& address) {
   }
   return ports;
 }
-/// Whether somebody has bound this address and port.
+/// Whether a process has bound this address and port.
 bool is_taken(const Endpoint& endpoint);
 
 }  // namespace zktesting::detail

@@ -27,12 +27,31 @@ bool control(int epoll, int operation, int fd, std::uint32_t generation, std::ui
   return ::epoll_ctl(epoll, operation, fd, &event) == 0;
 }
 
+// The thread inherits what the one that starts it blocks: there is no moment in which it takes a signal of the program.
+class SignalBlock {
+ public:
+  SignalBlock() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+      ::sigdelset(&all, own);
+    ::pthread_sigmask(SIG_SETMASK, &all, &former_);
+  }
+  SignalBlock(const SignalBlock&) = delete;
+  SignalBlock& operator=(const SignalBlock&) = delete;
+  ~SignalBlock() { ::pthread_sigmask(SIG_SETMASK, &former_, nullptr); }
+
+ private:
+  sigset_t former_{};
+};
+
 }  // namespace
 
 EventLoop::EventLoop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!epoll_ || !wake_ || !control(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), next_generation_++, EPOLLIN)) {
     throw Error(errno_text("an event loop needs descriptors"));
   }
+  const SignalBlock block;
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -50,9 +69,6 @@ void EventLoop::post(Task task) {
 }
 
 void EventLoop::serve() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::array<epoll_event, 64> events{};
   while (!ending_) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms());
@@ -106,7 +122,7 @@ void EventLoop::await(int fd, Event event, Task task) {
   watched.listened = events;
 }
 
-// What nobody waits for any more is told once, and then not listened to: so one who reads again and again costs no call
+// An event that no coroutine waits for is told once, and then not listened to: so reading again and again costs no call
 // of the system but the reads.
 void EventLoop::dispatch(int fd, std::uint32_t generation, std::uint32_t events) {
   bool waited_for = false;

@@ -11,7 +11,7 @@ namespace zktesting::detail {
 
 enum class FaultKind { drop_reply, drop_request, hold_reply, forge_session };
 
-/// What a test's handle and the relay share.
+/// The state that a test's handle and the relay share.
 struct FaultState {
   FaultState(FaultKind what, RequestType which) : kind(what), type(which) {}
 

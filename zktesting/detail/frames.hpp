@@ -11,7 +11,7 @@ namespace zktesting::detail {
 /// bytes. Looks at the first bytes of each frame only; the rest is skipped unseen.
 class FrameScanner {
  public:
-  /// What a frame begins with; absent if it is too short for it.
+  /// The number at a frame's beginning; absent if it is too short for it.
   struct Head {
     bool first = false;  ///< The handshake: has neither xid nor type.
     std::optional<std::int32_t> xid;

@@ -11,7 +11,7 @@ namespace zktesting::detail {
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 
-/// What is left until `deadline` in milliseconds, rounded up, for poll(): 0 if it has passed.
+/// The time left until `deadline` in milliseconds, rounded up, for poll(): 0 if it has passed.
 int poll_timeout(Deadline deadline);
 
 /// "<what>: <text of errno value>".

@@ -278,7 +278,7 @@ void ServerProcess::pause() {
   }
   guard_->signal(SIGSTOP);
   paused_ = true;
-  // Each thread stops when it notices; until then it could still answer somebody.
+  // Each thread stops when it notices; until then it could still answer a client.
   const Deadline deadline = Clock::now() + pause_timeout;
   while (!all_threads_stopped(pid)) {
     if (Clock::now() > deadline) {

@@ -13,7 +13,7 @@
 
 namespace zktesting::detail {
 
-/// What a server is to be.
+/// The options of a server.
 struct ServerPlan {
   ServerOptions options;
   Endpoint endpoint;                           ///< For clients.
@@ -38,8 +38,8 @@ class ServerProcess {
  public:
   /// Makes the folder; starts nothing.
   explicit ServerProcess(ServerPlan plan);
-  /// Ends the process and removes the folder. If an exception is the reason, and nobody had ended the server, the end of
-  /// its log goes to the standard error: nobody can read it later.
+  /// Ends the process and removes the folder. If an exception is the reason, and the server had not been ended, the end
+  /// of its log goes to the standard error: it cannot be read later.
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

@@ -104,7 +104,7 @@ std::string WireClient::create_body(std::string_view path, std::string_view data
   std::string body;
   put_buffer(body, path);
   put_buffer(body, data);
-  put<std::int32_t>(body, 1);  // one ACL entry: everybody may do everything
+  put<std::int32_t>(body, 1);  // one ACL entry: all clients may do everything
   put<std::int32_t>(body, 0x1f);
   put_buffer(body, "world");
   put_buffer(body, "anyone");
@@ -133,7 +133,7 @@ std::int32_t WireClient::receive(std::int32_t xid, std::string* body) {
   for (;;) {
     const std::string reply = read_frame(socket_, end);
     if (get_int32(reply, 0) != xid) {
-      continue;  // a watch event, or the reply to a request that nobody waits for
+      continue;  // a watch event, or the reply to a request without a caller
     }
     const std::int32_t error = get_int32(reply, 12);
     if (body != nullptr) {

@@ -69,7 +69,7 @@ class WireClient {
   std::int32_t next_xid_ = 1;
 };
 
-/// What a server answers to a handshake.
+/// A server's answer to a handshake.
 struct ConnectReply {
   std::chrono::milliseconds session_timeout{};
   SessionId session;  ///< id 0: the session is over.

@@ -22,6 +22,7 @@
 #include <boost/asio/query.hpp>
 
 #include <zkclient/result.hpp>
+#include <zkclient/stop.hpp>
 #include <zkclient/types.hpp>
 
 /// Part of <zkclient/asio.hpp>, which says how operations behave.
@@ -29,7 +30,7 @@ namespace zkclient {
 
 namespace detail {
 
-/// What a handler gets in place of a value.
+/// The value that a handler gets with an error.
 template <typename T>
 T nothing() {
   if constexpr (std::is_default_constructible_v<T>) {
@@ -52,12 +53,12 @@ class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, Compl
     const auto self = this->shared_from_this();
     try {
       start(Handler<T>([self](Result<T> result) {
-              self->stop_.reset();
+              self->forget_stops();
               self->dispatch(Completion{self, std::move(result)});
             }),
             std::as_const(call));
     } catch (...) {  // Refused: nothing was started. The handler must not run inside this call.
-      stop_.reset();
+      forget_stops();
       const Executor executor = work_->get_executor();
       dispatched_ = true;
       boost::asio::post(executor, Refusal{self, std::current_exception()});
@@ -120,9 +121,15 @@ class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, Compl
     slot.assign([source, accepts](boost::asio::cancellation_type type) mutable {
       if ((type & accepts) != boost::asio::cancellation_type::none) source.request_stop();
     });
-    if (call.stop.stop_possible())
-      stop_.emplace(call.stop, RequestStop{source});  // The caller's own token counts, too.
+    if (call.stop.stop_possible()) {  // The caller's own token counts, too.
+      callers_stop_ = call.stop;
+      stop_.emplace(callers_stop_, RequestStop{source});
+    }
     call.stop = source.get_token();
+  }
+  void forget_stops() noexcept {
+    stop_.reset();
+    callers_stop_ = AnyStop();
   }
 
   // On the handler's executor. Everything of the operation is gone when the handler runs: it may start the next one.
@@ -147,6 +154,7 @@ class AsioOperation : public std::enable_shared_from_this<AsioOperation<T, Compl
   std::optional<boost::asio::executor_work_guard<Executor>> work_;
   std::thread::id dispatcher_;
   std::atomic<bool> dispatched_ = false;
+  AnyStop callers_stop_;  // Two joined tokens are passed on only while a copy of what joins them is there.
   std::optional<std::stop_callback<RequestStop>> stop_;
 };
 
@@ -169,7 +177,7 @@ auto begin_operation(Start start, CallOptions call, Token&& token, boost::asio::
       std::move(initiation), token, std::move(start), std::move(call), accepts);
 }
 
-/// What an operation returns when it is there to be awaited.
+/// The result of an operation that is to be awaited.
 template <typename Result>
 inline constexpr bool is_awaited = boost::asio::is_deferred<Result>::value;
 template <typename T, typename Executor>

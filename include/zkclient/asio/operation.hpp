@@ -21,8 +21,8 @@ namespace zkclient {
 
 namespace detail {
 
-/// How an argument is kept until the operation starts: views become what they look at, and what cannot be copied (a Lease)
-/// must stay.
+/// How an argument is kept until the operation starts: views become what they look at, and what cannot be copied (a
+/// Lease) must stay.
 template <typename Argument>
 struct Kept {
   using type = std::conditional_t<std::is_copy_constructible_v<std::decay_t<Argument>>, std::decay_t<Argument>,
@@ -133,8 +133,8 @@ class WatchingOperation {
   using Plain = MemberOperation<Member, Accepts, Object, T, Arguments..., WatchHandler>;
 };
 
-/// Takes `void Object::async_x(arguments..., Handler<T>, const CallOptions&)` to pieces: `Before` are the arguments that
-/// are known to stand before the handler.
+/// Takes `void Object::async_x(arguments..., Handler<T>, const CallOptions&)` to pieces: `Before` are the arguments
+/// that are known to stand before the handler.
 template <auto Member, boost::asio::cancellation_type Accepts, typename Object, typename Before, typename... Rest>
 struct Dissect;
 template <auto Member, boost::asio::cancellation_type Accepts, typename Object, typename... Before, typename T>

@@ -71,7 +71,8 @@ TEST_F(BarrierFaults, RaiseLost) {
   }
 }
 
-// What was lost was lowered by somebody else, who saw it: here it is raised a second time, and the table says that it may.
+// What was lost was lowered by somebody else, who saw it: here it is raised a second time, and the table says that it
+// may.
 TEST_F(BarrierFaults, RaiseLostAndLowered) {
   Client client = calm_proxied();
   Barrier barrier(client, "/gates/barrier");
@@ -579,8 +580,8 @@ TEST_F(DoubleBarrierFaults, WithoutConnectionOthersFindUsInTheirRound) {
 
 // --- Processes that are killed ------------------------------------------------------------------------------------
 
-// A worker enters and leaves until it is killed, stays inside for up to `stay` (0: for ever), and reports each step in a
-// line:
+// A worker enters and leaves until it is killed, stays inside for up to `stay` (0: for ever), and reports each step in
+// a line:
 //   in <round> <time> <members...>      out <round> <time>, before it leaves
 int run_worker(const std::string& hosts, int count, std::chrono::milliseconds session_timeout, unsigned seed,
                std::chrono::microseconds stay) {

@@ -111,6 +111,22 @@ TEST_F(DoubleBarrierTest, DeadlineOrStopWhileEntering) {
   EXPECT_EQ(result_of(again), round) << "both can be used again";
 }
 
+TEST_F(DoubleBarrierTest, NoTimeMeansOneTry) {
+  DoubleBarrier a(client(), path(), 2);
+  DoubleBarrier b(client(), path(), 2);
+  EXPECT_FALSE(b.try_enter_for(0ms));
+  EXPECT_TRUE(remain(0)) << "it has withdrawn";
+  auto first = in_thread([&] { return a.enter(patient()); });
+  ASSERT_TRUE(remain(1));
+  const std::optional<Round> round = b.try_enter_for(0ms);
+  ASSERT_TRUE(round) << "all of the others were there";
+  EXPECT_EQ(result_of(first), *round);
+  EXPECT_FALSE(b.try_leave_for(0ms)) << "the other one is inside still";
+  EXPECT_FALSE(b.inside());
+  EXPECT_TRUE(a.try_leave_for(0ms)) << "the other one has left";
+  EXPECT_TRUE(remain(0));
+}
+
 // Whoever gives up in the moment in which the round begins is in it, or is not: the others see the same.
 TEST_F(DoubleBarrierTest, DeadlineInTheMomentOfTheBegin) {
   Client other = make_client();

@@ -119,8 +119,8 @@ TEST(DecideParticipant, TheVoteOfAnotherLogIsNotOurs) {
   EXPECT_EQ(decide_participant({LogState::ready, true, true, false, true, true}), Step::ask_operator);
 }
 
-// Whatever a participant reads, and however often it forgets what it has read, it never does both, nor anything that its
-// log does not allow.
+// Whatever a participant reads, and however often it forgets what it has read, it never does both, nor anything that
+// its log does not allow.
 TEST(DecideParticipant, StepsFitTheLog) {
   for (const LogState logged :
        {LogState::none, LogState::begun, LogState::ready, LogState::committed, LogState::aborted, LogState::applied}) {
@@ -139,6 +139,24 @@ TEST(DecideParticipant, StepsFitTheLog) {
         if (step == Step::prepare) {
           EXPECT_TRUE(logged == LogState::none || logged == LogState::begun);
         }
+      }
+    }
+  }
+}
+
+// --- The inbox ----------------------------------------------------------------------------------------------------
+
+TEST(DecideInbox, EveryCombination) {
+  for (const std::int64_t czxid : {1, 2}) {
+    for (std::int32_t version = 0; version < 4; ++version) {
+      const InboxVersion found{czxid, version};
+      EXPECT_EQ(decide_inbox(std::nullopt, found), InboxStep::list);
+      for (std::int32_t before = 0; before < 4; ++before) {
+        const InboxStep step = decide_inbox(InboxVersion{1, before}, found);
+        const bool same = czxid == 1;
+        // An entry is taken from the inbox's data only if it is certainly the only new one.
+        EXPECT_EQ(step == InboxStep::take_newest, same && version == before + 1);
+        EXPECT_EQ(step == InboxStep::nothing, same && version == before);
       }
     }
   }

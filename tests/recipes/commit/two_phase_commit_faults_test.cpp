@@ -1,5 +1,5 @@
-// One test for each row of the table "What goes wrong" in <zkrecipes/two_phase_commit.hpp> that needs a fault; the others
-// are in tests/recipes/commit/two_phase_commit_test.cpp.
+// One test for each row of the table "What goes wrong" in <zkrecipes/two_phase_commit.hpp> that needs a fault; the
+// others are in tests/recipes/commit/two_phase_commit_test.cpp.
 
 #include <gtest/gtest.h>
 
@@ -358,7 +358,8 @@ TEST_P(TwoPhaseCommitFaults, ParticipantDiesWhileItApplies) {
   }
 }
 
-// The timeout has passed once more: nobody waits for it. When it is back, it finds nothing, and takes that for an abort.
+// The timeout has passed once more: nobody waits for it. When it is back, it finds nothing, and takes that for an
+// abort.
 TEST_P(TwoPhaseCommitFaults, ParticipantStaysAwayPastAnAbort) {
   for (const bool voted : {true, false}) {
     participants.clear();
@@ -710,8 +711,8 @@ TEST_P(TwoPhaseCommitFaults, TwoProcessesOfOneNameAndCommitted) {
 }
 
 TEST_P(TwoPhaseCommitFaults, ParticipantSessionLost) {
-  // A client that comes back in the instant in which its session is expired learns of that only when its server has been
-  // silent for two thirds of its timeout.
+  // A client that comes back in the instant in which its session is expired learns of that only when its server has
+  // been silent for two thirds of its timeout.
   add("p0", observer, {.absence_grace = 15s});
   Client own = direct();
   TestParticipant& losing = add("p1", own, {.absence_grace = 15s});

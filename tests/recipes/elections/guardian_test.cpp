@@ -60,8 +60,8 @@ pid_t start_child(const char* program, const char* argument) {
   return ::posix_spawnp(&process, program, nullptr, nullptr, argv.data(), environ) == 0 ? process : -1;
 }
 
-/// Leads, holds a lock, has a child, and says which process its guardian is, and its child. A line on its input: it loses
-/// its session, leads again with the next one, and says so.
+/// Leads, holds a lock, has a child, and says which process its guardian is, and its child. A line on its input: it
+/// loses its session, leads again with the next one, and says so.
 int run_worker(const std::string& hosts, std::chrono::milliseconds timeout) {
   const Client client(hosts, {.session_timeout = timeout, .server_tick = testkit::server_tick});
   const Guardian guardian(client, hosts);

@@ -774,6 +774,25 @@ TEST_F(LeaderElectionTest, WaitForTheNextLeader) {
   EXPECT_EQ(box.take().value().term, next.token());
 }
 
+// An epoch is the program's own: no leader's term has one.
+TEST_F(LeaderElectionTest, WaitForTheNextLeaderByATokenWithAnEpoch) {
+  LeaderElection election = candidate("a");
+  zkrecipes::FencingToken former;
+  {
+    const Leadership leadership = election.campaign({.deadline = soon()});
+    former = leadership.token();
+    former.epoch = 3;
+    EXPECT_EQ(error_of([&] {
+                (void)election.wait_for_leader({.ready = false, .after = former},
+                                               {.deadline = testkit::SteadyClock::now() + 30ms});
+              }),
+              Errc::deadline_exceeded)
+        << "it is the same term";
+  }
+  const Leadership next = election.campaign({.deadline = soon()});
+  EXPECT_EQ(election.wait_for_leader({.ready = false, .after = former}, {.deadline = soon()}).term, next.token());
+}
+
 TEST_F(LeaderElectionTest, WaitForALeaderEnds) {
   LeaderElection election = candidate("a");
   EXPECT_EQ(error_of([&] { (void)election.wait_for_leader({}, {.deadline = testkit::SteadyClock::now() + 30ms}); }),

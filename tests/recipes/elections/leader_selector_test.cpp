@@ -96,9 +96,20 @@ TEST_F(LeaderSelectorTest, TheTaskRunsWhileThisProcessLeads) {
   EXPECT_FALSE(selector->is_leader());
   Box<std::optional<Leader>> seen;
   const auto subscription = selector->observe([&](const std::optional<Leader>& leader) { seen.put(leader); });
+  Box<Leader> awaited;
+  selector->async_wait_for_leader({}, [&](zkclient::Result<Leader> result) { awaited.put(std::move(result).value()); },
+                                  {.deadline = soon()});
+  Box<std::optional<Leader>> changed;
+  selector->async_wait_for_change(
+      std::nullopt, [&](zkclient::Result<std::optional<Leader>> result) { changed.put(std::move(result).value()); },
+      {.deadline = soon()});
   selector->start();
   selector->start();
   const FencingToken term = begun.take();
+  EXPECT_EQ(awaited.take().term, term);
+  EXPECT_EQ(changed.take()->term, term);
+  EXPECT_TRUE(selector->wait_for_leader({}, {.deadline = soon()}).ready);
+  EXPECT_EQ(selector->wait_for_change(std::nullopt, {.deadline = soon()})->term, term);
   const auto leader = selector->leader();
   ASSERT_TRUE(leader);
   EXPECT_EQ(leader->id, "a");

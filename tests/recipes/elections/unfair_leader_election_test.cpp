@@ -1,5 +1,5 @@
-// The election for one node: by itself, one test for each row of the table "What goes wrong" in
-// <zkrecipes/unfair_leader_election.hpp>, and how many a takeover wakes, beside the fair election.
+// The election for one node: by itself, what goes wrong with it alone (elections_faults_test.cpp has what goes wrong
+// with any election), and how many a takeover wakes, beside the fair election.
 
 #include <zkrecipes/unfair_leader_election.hpp>
 
@@ -12,9 +12,8 @@
 #include <zkclient/error.hpp>
 #include <zkclient/runtime.hpp>
 #include <zkrecipes/leader_election.hpp>
-#include <zktesting/expire.hpp>
 
-#include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -28,62 +27,24 @@ using testkit::patience;
 using testkit::result_of;
 using testkit::soon;
 using testkit::SteadyClock;
-using testkit::stopped;
 using zkclient::Client;
 using zkclient::Errc;
 using zkclient::Path;
 using zkclient::Result;
-using zktesting::RequestType;
 
 using Seen = std::optional<Leader>;
 
-class UnfairLeaderElectionTest : public testing::Test {
+class UnfairLeaderElectionTest : public testkit::RecipeFaultTest {
  protected:
-  /// One server for all tests; what a test leaves behind is an error.
-  static void SetUpTestSuite() { server_ = new zktesting::Server(); }
-  static void TearDownTestSuite() {
-    delete server_;
-    server_ = nullptr;
-  }
-  void SetUp() override { the_operator().create("/election", ""); }
+  UnfairLeaderElectionTest() : RecipeFaultTest("/election") {}
   void TearDown() override {
-    EXPECT_TRUE(eventually([&] { return names().empty(); }));
-    EXPECT_TRUE(eventually([&] { return server().ephemeral_count() == 0; })) << server().four_letter_word("dump");
-    std::error_code gone_already;
-    the_operator().remove("/election", zkclient::any_version, {}, gone_already);
+    expect_nothing_left();
+    RecipeFaultTest::TearDown();
   }
-
-  static zktesting::Server& server() { return *server_; }
-  Client calm_direct() { return Client(server().connect_string(), {.session_timeout = 30s}); }
-  Client calm_proxied() { return Client(proxy.connect_string(), {.session_timeout = 30s}); }
-  Client& the_operator() { return operator_; }
   static UnfairLeaderElection candidate(const Client& client, const std::string& id) {
     return {client, "/election", {.id = id}};
   }
-  std::vector<std::string> names() {
-    std::error_code error;
-    return operator_.children("/election", {}, error).names;
-  }
-  void expire(const Client& client) {
-    const auto session = client.connect({.deadline = soon()});
-    zktesting::expire(server().connect_string(), session.id(), session.credentials().password);
-  }
-  static bool watches_the_leader(const Client& client) {
-    return testkit::watch_appears(server(), client.connect({.deadline = soon()}).id(), "/election/leader");
-  }
-  /// A candidate in a thread of its own, which is at rest when this returns: its watch is armed.
-  static std::future<Leadership> campaign_behind(UnfairLeaderElection& election, const Client& client) {
-    auto waiting = in_thread([&election] { return election.campaign({.deadline = soon()}); });
-    EXPECT_TRUE(watches_the_leader(client));
-    return waiting;
-  }
-
- private:
-  static inline zktesting::Server* server_ = nullptr;
-  Client operator_ = calm_direct();
-
- protected:
-  zktesting::Proxy proxy{server().connect_string()};
+  bool watches_the_leader(const Client& client) { return watches(client, "/election/leader"); }
 };
 
 // --- By itself ----------------------------------------------------------------------------------------------------
@@ -165,111 +126,7 @@ TEST_F(UnfairLeaderElectionTest, BadInputIsRefused) {
   EXPECT_EQ(error_of([&] { (void)candidate(the_operator(), "a").observe({}); }), Errc::invalid_argument);
 }
 
-// --- The rows of the table ----------------------------------------------------------------------------------------
-
-TEST_F(UnfairLeaderElectionTest, CreateReplyLost) {
-  Client client = calm_proxied();
-  UnfairLeaderElection election = candidate(client, "a");
-  election.campaign({.deadline = soon()}).release();
-  const auto fault = proxy.drop_next_reply(RequestType::multi);
-  const Leadership leadership = election.campaign({.deadline = soon()});
-  EXPECT_TRUE(fault.wait(patience));
-  EXPECT_EQ(election.leader()->term, leadership.token());
-  EXPECT_EQ(names().size(), 2u);
-}
-
-TEST_F(UnfairLeaderElectionTest, CreateRequestLost) {
-  Client client = calm_proxied();
-  UnfairLeaderElection election = candidate(client, "a");
-  election.campaign({.deadline = soon()}).release();
-  const auto fault = proxy.drop_next_request(RequestType::multi);
-  const Leadership leadership = election.campaign({.deadline = soon()});
-  EXPECT_TRUE(fault.wait(patience));
-  EXPECT_EQ(election.leader()->term, leadership.token());
-}
-
-TEST_F(UnfairLeaderElectionTest, ParentMissingOrRemoved) {
-  the_operator().remove("/election");
-  Client client = calm_direct();
-  UnfairLeaderElection first = candidate(client, "a");
-  Leadership leadership = first.campaign({.deadline = soon()});
-  Client other = calm_direct();
-  UnfairLeaderElection second = candidate(other, "b");
-  auto waiting = campaign_behind(second, other);
-  zkclient::Transaction removal;
-  for (const std::string& name : names())
-    removal.remove(Path("/election") / name);
-  the_operator().commit(removal.remove("/election"));
-  const Leadership next = result_of(waiting);
-  EXPECT_TRUE(stopped(leadership.lost()));
-  EXPECT_GT(next.token(), leadership.token());
-}
-
-TEST_F(UnfairLeaderElectionTest, ReadLostTooOftenWhileCampaigning) {
-  Client client(proxy.connect_string(), {.session_timeout = 30s, .retry = {.max_attempts = 1}});
-  UnfairLeaderElection election = candidate(client, "a");
-  election.campaign({.deadline = soon()}).release();
-  const auto fault = proxy.drop_next_reply(RequestType::get_data);
-  EXPECT_EQ(error_of([&] { (void)election.campaign({.deadline = soon()}); }), Errc::connection_loss);
-  EXPECT_TRUE(fault.wait(patience));
-  EXPECT_TRUE(eventually([&] { return names().empty(); }));
-}
-
-TEST_F(UnfairLeaderElectionTest, ConnectionBreaksWhileCampaigning) {
-  Client client = calm_proxied();
-  UnfairLeaderElection election = candidate(client, "b");
-  UnfairLeaderElection first = candidate(the_operator(), "a");
-  Leadership held = first.campaign({.deadline = soon()});
-  auto waiting = campaign_behind(election, client);
-  proxy.cut();
-  ASSERT_TRUE(watches_the_leader(client));
-  proxy.refuse(true);
-  proxy.cut();
-  held.release();
-  proxy.refuse(false);
-  EXPECT_TRUE(result_of(waiting).valid());
-}
-
-TEST_F(UnfairLeaderElectionTest, SessionLostWhileCampaigning) {
-  Client client = calm_direct();
-  UnfairLeaderElection election = candidate(client, "b");
-  UnfairLeaderElection first = candidate(the_operator(), "a");
-  Leadership held = first.campaign({.deadline = soon()});
-  auto waiting = campaign_behind(election, client);
-  const std::int64_t old_session = client.session().id();
-  expire(client);
-  ASSERT_TRUE(eventually([&] { return client.session().id() != old_session && watches_the_leader(client); }));
-  EXPECT_TRUE(held.valid());
-  held.release();
-  const Leadership leadership = result_of(waiting);
-  EXPECT_EQ(leadership.session()->id(), client.session().id());
-}
-
-TEST_F(UnfairLeaderElectionTest, SessionLostWhileLeading) {
-  Client client = calm_direct();
-  UnfairLeaderElection election = candidate(client, "a");
-  Leadership leadership = election.campaign({.deadline = soon()});
-  expire(client);
-  ASSERT_TRUE(stopped(leadership.lost()));
-  EXPECT_EQ(error_of([&] { leadership.ready(); }), Errc::not_held);
-  const Leadership again = election.campaign({.deadline = soon()});
-  EXPECT_GT(again.token(), leadership.token());
-}
-
-TEST_F(UnfairLeaderElectionTest, OwnNodeDeletedWhileLeading) {
-  Client client = calm_direct();
-  UnfairLeaderElection first = candidate(client, "a");
-  Client other = calm_direct();
-  UnfairLeaderElection second = candidate(other, "b");
-  Leadership leadership = first.campaign({.deadline = soon()});
-  auto waiting = campaign_behind(second, other);
-  ASSERT_TRUE(watches_the_leader(client));
-  the_operator().remove("/election/leader");
-  ASSERT_TRUE(stopped(leadership.lost())) << "at once, and not with a heartbeat, which comes every 5 s";
-  const Leadership next = result_of(waiting);
-  EXPECT_EQ(error_of([&] { leadership.proclaim("late"); }), Errc::not_held);
-  EXPECT_EQ(second.leader()->term, next.token());
-}
+// --- What goes wrong ----------------------------------------------------------------------------------------------
 
 // The same, and the leader that was robbed gives back what it takes for its own between the next one's create and the
 // moment when that one can prevent it.
@@ -290,125 +147,12 @@ TEST_F(UnfairLeaderElectionTest, RobbedLeaderResignsWhileTheNextOneIsBeingElecte
   EXPECT_EQ(election.leader()->term, leadership.token());
 }
 
-TEST_F(UnfairLeaderElectionTest, ConnectionBreaksWhileLeading) {
-  Client client(proxy.connect_string(), {.session_timeout = testkit::contended_session});
-  UnfairLeaderElection first = candidate(client, "a");
-  UnfairLeaderElection second = candidate(the_operator(), "b");
-  Leadership leadership = first.campaign({.deadline = soon()});
-  const std::size_t accepted = proxy.accepted_connections();
-  proxy.cut();
-  ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() > accepted; }));
-  ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }));
-  auto waiting = in_thread([&] {
-    Leadership next = second.campaign({.deadline = soon()});
-    EXPECT_FALSE(leadership.valid());
-    EXPECT_TRUE(leadership.lost().stop_requested());
-    return next;
-  });
-  proxy.stall(zktesting::Direction::both);
-  const Leadership next = result_of(waiting);
-  EXPECT_GT(next.token(), leadership.token());
-  proxy.unstall(zktesting::Direction::both);
-}
-
-TEST_F(UnfairLeaderElectionTest, ResignRequestOrReplyLost) {
-  for (const bool reply : {true, false}) {
-    Client client = calm_proxied();
-    UnfairLeaderElection election = candidate(client, "a");
-    const Leadership leadership = election.campaign({.deadline = soon()});
-    ASSERT_TRUE(watches_the_leader(client));
-    const auto fault = reply ? proxy.drop_next_reply(RequestType::multi) : proxy.drop_next_request(RequestType::multi);
-    election.resign({.deadline = soon()});
-    EXPECT_TRUE(names().empty()) << "it waited until the nodes were gone";
-    EXPECT_TRUE(fault.wait(patience));
-  }
-}
-
-TEST_F(UnfairLeaderElectionTest, DeadlineAndStopWhileCampaigning) {
-  Client client = calm_direct();
-  UnfairLeaderElection election = candidate(client, "b");
-  UnfairLeaderElection first = candidate(the_operator(), "a");
-  const Leadership held = first.campaign({.deadline = soon()});
-  EXPECT_EQ(error_of([&] { (void)election.campaign({.deadline = SteadyClock::now() + 50ms}); }),
-            Errc::deadline_exceeded);
-  std::stop_source stop;
-  auto waiting = in_thread([&] { return error_of([&] { (void)election.campaign({.stop = stop.get_token()}); }); });
-  ASSERT_TRUE(watches_the_leader(client));
-  stop.request_stop();
-  EXPECT_EQ(result_of(waiting), Errc::cancelled);
-  EXPECT_TRUE(eventually([&] { return names().size() == 2; }));
-}
-
-TEST_F(UnfairLeaderElectionTest, ClientClosed) {
-  UnfairLeaderElection first = candidate(the_operator(), "a");
-  Client client = calm_direct();
-  UnfairLeaderElection second = candidate(client, "b");
-  {
-    const Leadership held = first.campaign({.deadline = soon()});
-    Client waiting_client = calm_direct();
-    UnfairLeaderElection waiting_election = candidate(waiting_client, "c");
-    auto waiting = in_thread([&] { return error_of([&] { (void)waiting_election.campaign(); }); });
-    ASSERT_TRUE(watches_the_leader(waiting_client));
-    waiting_client.close();
-    EXPECT_EQ(result_of(waiting), Errc::closed);
-    EXPECT_TRUE(held.valid());
-  }
-  const Leadership leadership = second.campaign({.deadline = soon()});
-  client.close();
-  EXPECT_EQ(leadership.state(), LeaseState::lost);
-  EXPECT_TRUE(eventually([&] { return names().empty(); }, 10s));
-}
-
-TEST_F(UnfairLeaderElectionTest, ForeignChildIgnored) {
-  const char* const foreign[] = {"nodash", "ready", "_c_x-leader", "_c_x-latch-0000000000"};
-  for (const char* name : foreign)
-    the_operator().create(Path("/election") / name, "");
-  UnfairLeaderElection election = candidate(the_operator(), "a");
-  EXPECT_FALSE(election.leader());
-  {
-    const Leadership leadership = election.campaign({.deadline = soon()});
-    EXPECT_EQ(election.leader()->id, "a");
-    EXPECT_EQ(election.candidates().size(), 1u);
-  }
-  for (const char* name : foreign) {
-    std::error_code gone_already;
-    the_operator().remove(Path("/election") / name, zkclient::any_version, {}, gone_already);
-  }
-}
-
-TEST_F(UnfairLeaderElectionTest, ObserverUnderFaults) {
-  Client client = calm_proxied();
-  const UnfairLeaderElection observed = candidate(client, "observer");
-  Box<Seen> seen;
-  const auto subscription = observed.observe([&](const Seen& leader) { seen.put(leader); });
-  UnfairLeaderElection election = candidate(the_operator(), "a");
-  FencingToken last;
-  const std::function<void()> faults[] = {
-      [&] { (void)proxy.drop_next_reply(RequestType::get_data); },
-      [&] { (void)proxy.drop_next_reply(RequestType::exists); },
-      [&] { proxy.cut(); },
-      [&] { expire(client); },
-      [&] { the_operator().remove("/election"); },
-  };
-  for (const auto& fault : faults) {
-    auto waiting =
-        in_thread([&observed, last] { return observed.wait_for_leader({.after = last}, {.deadline = soon()}); });
-    fault();
-    Leadership leadership = election.campaign({.deadline = soon()});
-    leadership.ready({.deadline = soon()});
-    last = leadership.token();
-    (void)seen.take_until([&](const Seen& leader) { return leader && leader->term == last && leader->ready; });
-    EXPECT_EQ(result_of(waiting).term, last);
-    leadership.release({.deadline = soon()});
-    (void)seen.take_until([](const Seen& leader) { return !leader; });
-  }
-}
-
 TEST_F(UnfairLeaderElectionTest, ForeignChildNamedLeaderIsWaitedFor) {
   the_operator().create("/election/leader", "somebody");
   Client client = calm_direct();
   UnfairLeaderElection election = candidate(client, "a");
-  auto waiting = campaign_behind(election, client);
+  auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
+  ASSERT_TRUE(watches_the_leader(client));
   the_operator().remove("/election/leader");
   EXPECT_TRUE(result_of(waiting).valid());
 }
@@ -484,8 +228,8 @@ TEST_F(UnfairLeaderElectionTest, WhomATakeoverWakes) {
   if (std::getenv("ZKRECIPES_SOAK") != nullptr) sizes.push_back(1000);
   for (const std::size_t size : sizes) {
     const std::size_t turns = std::min<std::size_t>(size - 1, 5);
-    const auto [fair, fair_requests] = Field<LeaderElection>(server(), size).takeover(turns);
-    const auto [unfair, unfair_requests] = Field<UnfairLeaderElection>(server(), size).takeover(turns);
+    const auto [fair, fair_requests] = Field<LeaderElection>(server, size).takeover(turns);
+    const auto [unfair, unfair_requests] = Field<UnfairLeaderElection>(server, size).takeover(turns);
     std::cout << size << " candidates: notices per takeover, fair " << fair << ", unfair " << unfair
               << "; requests, fair " << fair_requests << ", unfair " << unfair_requests << "\n";
     EXPECT_LE(fair, 2) << "the next one, and the leader itself";
@@ -518,8 +262,8 @@ SteadyClock::duration takeover_time(zktesting::Server& server, const Client& fir
   return took;
 }
 
-// The leader's deletion and its notice, and the next one's proof. The network is slow, and nothing can be faster than it:
-// one takeover of less than three round trips tells, however much this machine delays the others.
+// The leader's deletion and its notice, and the next one's proof. The network is slow, and nothing can be faster than
+// it: one takeover of less than three round trips tells, however much this machine delays the others.
 TEST_F(UnfairLeaderElectionTest, TheNextOneLeadsAfterTwoRoundTrips) {
   constexpr auto one_way = 60ms;
   const Client first = calm_proxied();
@@ -533,8 +277,8 @@ TEST_F(UnfairLeaderElectionTest, TheNextOneLeadsAfterTwoRoundTrips) {
       best = std::min(best, takeover());
     return best / 1ms;
   };
-  const auto fair = quickest([&] { return takeover_time<LeaderElection>(server(), first, second); });
-  const auto unfair = quickest([&] { return takeover_time<UnfairLeaderElection>(server(), first, second); });
+  const auto fair = quickest([&] { return takeover_time<LeaderElection>(server, first, second); });
+  const auto unfair = quickest([&] { return takeover_time<UnfairLeaderElection>(server, first, second); });
   for (const auto took : {fair, unfair}) {
     EXPECT_GE(took, 4 * one_way / 1ms) << "the network is not as slow as it should be";
     EXPECT_LT(took, 6 * one_way / 1ms);

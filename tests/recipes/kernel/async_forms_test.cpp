@@ -10,18 +10,22 @@
 #include <gtest/gtest.h>
 
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/naming.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
+#include <zkrecipes/unfair_leader_election.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
 
+#include "tests/support/commit_test.hpp"
 #include "tests/support/recipe_test.hpp"
 
 namespace zkrecipes {
@@ -100,6 +104,149 @@ TEST_F(AsyncForms, Elections) {
   wait_for<void>([&](auto h) { election.async_resign(std::move(h), patient()); });  // Nothing is held: no error.
 }
 
+TEST_F(AsyncForms, Publications) {
+  LeaderElection election(client(), "/election");
+  Leadership leadership = election.campaign(patient());
+  EXPECT_EQ(error_of([&] { leadership.async_ready({}); }), Errc::invalid_argument);
+  for (int i = 0; i < 20; ++i) {  // One may follow as soon as the one before is done.
+    wait_for<void>([&](auto h) { leadership.async_proclaim(std::to_string(i), std::move(h), patient()); });
+    leadership.proclaim("next", patient());
+  }
+  wait_for<void>([&](auto h) { leadership.async_ready(std::move(h), patient()); });
+  const std::optional<Leader> leader = election.leader(patient());
+  ASSERT_TRUE(leader);
+  EXPECT_TRUE(leader->ready);
+  EXPECT_EQ(leader->value, "next");
+  Leadership former = std::move(leadership);
+  former.release(patient());
+  EXPECT_EQ(error_of([&] { former.async_ready([](Result<void>) {}); }), Errc::not_held);
+  EXPECT_EQ(error_of([] { Leadership().proclaim("x"); }), Errc::not_held);
+}
+
+TEST_F(AsyncForms, OnePublicationAtATime) {
+  LeaderElection election(client(), "/election");
+  Leadership leadership = election.campaign(patient());
+  Box<Result<void>> first;
+  leadership.async_proclaim(
+      "first", [&](Result<void> result) { first.put(std::move(result)); }, patient());
+  const auto second = [&] {
+    try {
+      leadership.ready(patient());
+    } catch (const zkclient::Error& error) {
+      EXPECT_EQ(error.errc(), Errc::would_deadlock) << error.what();
+      return false;
+    }
+    return true;
+  };
+  const bool both = second();
+  first.take().value();
+  EXPECT_TRUE(both || second()) << "the first one is over";
+  EXPECT_EQ(election.leader(patient())->value, "first");
+  EXPECT_TRUE(election.leader(patient())->ready);
+}
+
+TEST_F(AsyncForms, TheLimitOfASemaphore) {
+  Semaphore constant(client(), "/constant", 3);
+  EXPECT_EQ(wait_for<int>([&](auto h) { constant.async_limit(std::move(h), patient()); }), 3);
+  EXPECT_EQ(error_of([&] { constant.async_set_limit(4, [](Result<void>) {}); }), Errc::invalid_argument);
+  Semaphore semaphore(client(), "/semaphore", zkclient::Path("/limits/one"));
+  EXPECT_EQ(wait_for<int>([&](auto h) { semaphore.async_limit(std::move(h), patient()); }), 0)
+      << "there is no such node";
+  for (const int limit : {2, 5}) {
+    wait_for<void>([&](auto h) { semaphore.async_set_limit(limit, std::move(h), patient()); });
+    EXPECT_EQ(wait_for<int>([&](auto h) { semaphore.async_limit(std::move(h), patient()); }), limit);
+    EXPECT_EQ(semaphore.limit(patient()), limit);
+  }
+}
+
+TEST_F(AsyncForms, PushIfThereIsRoom) {
+  Queue queue(client(), "/queue", {.capacity = 1});
+  EXPECT_TRUE(wait_for<bool>([&](auto h) { queue.async_try_push("a", std::move(h), patient()); }));
+  EXPECT_FALSE(wait_for<bool>([&](auto h) { queue.async_try_push("b", std::move(h), patient()); }));
+  PriorityQueue prioritized(client(), "/prioritized", {.capacity = 1});
+  EXPECT_TRUE(wait_for<bool>([&](auto h) { prioritized.async_try_push("a", 1, std::move(h), patient()); }));
+  EXPECT_FALSE(wait_for<bool>([&](auto h) { prioritized.async_try_push("b", 1, std::move(h), patient()); }));
+  EXPECT_EQ(queue.pop(patient()), "a");
+}
+
+// --- The loss of a lease, and what it guards ----------------------------------------------------------------------
+
+class AsyncLost : public AsyncForms {
+ protected:
+  static void wait(const Lease& lease, Box<Result<void>>& box, const zkclient::CallOptions& call = {}) {
+    lease.async_lost([&box](Result<void> result) { box.put(std::move(result)); }, call);
+  }
+};
+
+TEST_F(AsyncLost, ALossEndsTheWait) {
+  Mutex mutex(client(), "/mutex");
+  const Lease lease = mutex.acquire(patient());
+  Box<Result<void>> lost;
+  wait(lease, lost);
+  client().remove(zkclient::Path(lease.node()));
+  EXPECT_TRUE(lost.take().has_value());
+  EXPECT_FALSE(lease.valid());
+  Box<Result<void>> later;
+  wait(lease, later);
+  EXPECT_TRUE(later.take().has_value()) << "it was lost before";
+}
+
+TEST_F(AsyncLost, AReleaseEndsTheWait) {
+  Mutex mutex(client(), "/mutex");
+  Lease lease = mutex.acquire(patient());
+  Box<Result<void>> lost;
+  wait(lease, lost);
+  lease.release(patient());
+  EXPECT_EQ(lost.take().error().errc(), Errc::not_held);
+  Box<Result<void>> dropped;
+  {
+    const Lease brief = mutex.acquire(patient());
+    wait(brief, dropped);
+  }
+  EXPECT_EQ(dropped.take().error().errc(), Errc::not_held);
+  EXPECT_EQ(error_of([] { Lease().async_lost([](Result<void>) {}); }), Errc::not_held);
+}
+
+TEST_F(AsyncLost, DeadlineAndStopEndTheWait) {
+  Mutex mutex(client(), "/mutex");
+  const Lease lease = mutex.acquire(patient());
+  Box<Result<void>> late;
+  wait(lease, late, {.deadline = testkit::SteadyClock::now() + std::chrono::milliseconds(20)});
+  EXPECT_EQ(late.take().error().errc(), Errc::deadline_exceeded);
+  std::stop_source stop;
+  Box<Result<void>> stopped;
+  wait(lease, stopped, {.stop = stop.get_token()});
+  stop.request_stop();
+  EXPECT_EQ(stopped.take().error().errc(), Errc::cancelled);
+  EXPECT_TRUE(lease.valid());
+}
+
+TEST_F(AsyncLost, TheEndOfTheClientIsALoss) {
+  Box<Result<void>> lost;
+  Lease lease;
+  {
+    zkclient::Client own = make_client();
+    lease = Mutex(own, "/mutex").acquire(patient());
+    wait(lease, lost);
+  }
+  EXPECT_TRUE(lost.take().has_value());
+}
+
+TEST_F(AsyncForms, ATransactionOfALease) {
+  Mutex mutex(client(), "/mutex");
+  Lease lease = mutex.acquire(patient());
+  zkclient::Transaction first = lease.transaction();
+  first.create("/written", "1");
+  client().commit(first, patient());
+  EXPECT_EQ(client().get("/written").data, "1");
+  zkclient::Transaction late = lease.transaction();
+  late.set("/written", "2");
+  lease.release(patient());
+  EXPECT_TRUE(error_of([&] { client().commit(late, patient()); }));
+  EXPECT_EQ(client().get("/written").data, "1");
+  EXPECT_EQ(error_of([] { (void)Lease().transaction(); }), Errc::not_held);
+}
+
 TEST_F(AsyncForms, QueuesAndBarriers) {
   Queue queue(client(), "/queue");
   PriorityQueue prioritized(client(), "/prioritized");
@@ -121,6 +268,40 @@ TEST_F(AsyncForms, QueuesAndBarriers) {
   EXPECT_EQ(state->data, barrier.state(patient())->data);
 }
 
+TEST_F(AsyncForms, Names) {
+  Naming naming(client(), "/names");
+  using Found = std::optional<Binding>;
+  using All = std::vector<std::string>;
+  EXPECT_TRUE(wait_for<All>([&](auto h) { naming.async_list(std::move(h), patient()); }).empty());
+  const Lease one = wait_for<Lease>([&](auto h) { naming.async_bind("one", "1", std::move(h), patient()); });
+  EXPECT_TRUE(one.valid());
+  EXPECT_FALSE(
+      wait_for<std::optional<Lease>>([&](auto h) { naming.async_try_bind("one", "2", std::move(h), patient()); }));
+  const Lease own = wait_for<Lease>([&](auto h) { naming.async_make_unique("u-", "3", std::move(h), patient()); });
+  wait_for<void>([&](auto h) { naming.async_bind_permanent("two", "4", std::move(h), patient()); });
+  EXPECT_EQ(wait_for<std::int32_t>([&](auto h) { naming.async_rebind("two", "5", 0, std::move(h), patient()); }), 1);
+  const Found two = wait_for<Found>([&](auto h) { naming.async_resolve("two", std::move(h), patient()); });
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->data, "5");
+  EXPECT_EQ(wait_for<All>([&](auto h) { naming.async_list(std::move(h), patient()); }),
+            (All{"one", "two", Naming::name_of(own)}));
+  wait_for<void>([&](auto h) { naming.async_unbind("two", 1, std::move(h), patient()); });
+  EXPECT_FALSE(wait_for<Found>([&](auto h) { naming.async_resolve("two", std::move(h), patient()); }));
+  Box<Result<std::int32_t>> failed;
+  naming.async_rebind(
+      "two", "6", 1, [&](const Result<std::int32_t>& outcome) { failed.put(outcome); }, patient());
+  EXPECT_EQ(failed.take().error().errc(), Errc::no_node);
+  const std::vector<std::function<void()>> without_handler = {
+      [&] { naming.async_bind("x", "", {}); },        [&] { naming.async_try_bind("x", "", {}); },
+      [&] { naming.async_make_unique("x", "", {}); }, [&] { naming.async_bind_permanent("x", "", {}); },
+      [&] { naming.async_rebind("x", "", 0, {}); },   [&] { naming.async_unbind("x", 0, {}); },
+      [&] { naming.async_resolve("x", {}); },         [&] { naming.async_list({}); },
+  };
+  for (const auto& call : without_handler)
+    EXPECT_EQ(error_of(call), Errc::invalid_argument);
+  EXPECT_FALSE(naming.resolve("x", patient()));
+}
+
 TEST_F(AsyncForms, Transactions) {
   CommitCoordinator coordinator(client(), "/commit");
   using All = std::vector<CommitStatus>;
@@ -130,6 +311,34 @@ TEST_F(AsyncForms, Transactions) {
       "nobody", [&](Result<CommitStatus> outcome) { status.put(std::move(outcome)); }, patient());
   EXPECT_EQ(status.take().error().errc(), Errc::no_node);
   EXPECT_EQ(error_of([&] { coordinator.async_status("a/b", [](Result<CommitStatus>) {}); }), Errc::invalid_argument);
+}
+
+// --- What all constructors check alike -----------------------------------------------------------------------------
+
+TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
+  const zkclient::AclList empty;
+  const zkclient::AclList torn = {zkclient::Acl{zkclient::Acl::all, "world", std::string("any\0one", 7)}};
+  for (const zkclient::AclList& acl : {empty, torn}) {
+    const std::vector<std::function<void()>> recipes = {
+        [&] { Mutex(client(), "/x", {.acl = acl}); },
+        [&] { RecursiveMutex(client(), "/x", {.acl = acl}); },
+        [&] { SharedMutex(client(), "/x", {.acl = acl}); },
+        [&] { UnfairMutex(client(), "/x", {.acl = acl}); },
+        [&] { Semaphore(client(), "/x", 1, {.acl = acl}); },
+        [&] { LeaderElection(client(), "/x", {.acl = acl}); },
+        [&] { UnfairLeaderElection(client(), "/x", {.acl = acl}); },
+        [&] { LeaderSelector(client(), "/x", [](std::stop_token, SelectedLeadership&) {}, {.acl = acl}); },
+        [&] { Barrier(client(), "/x", {.acl = acl}); },
+        [&] { Naming(client(), "/x", {.acl = acl}); },
+        [&] { DoubleBarrier(client(), "/x", 2, {.acl = acl}); },
+        [&] { Queue(client(), "/x", {.acl = acl}); },
+        [&] { PriorityQueue(client(), "/x", {.acl = acl}); },
+        [&] { CommitCoordinator(client(), "/x", {.acl = acl}); },
+        [&] { CommitParticipant(client(), "/x", "a", std::make_shared<testkit::MemoryLog>("log"), {.acl = acl}); },
+    };
+    for (std::size_t i = 0; i < recipes.size(); ++i)
+      EXPECT_EQ(error_of([&] { recipes[i](); }), Errc::invalid_acl) << "recipe " << i;
+  }
 }
 
 }  // namespace

@@ -98,8 +98,8 @@ TEST(SingleNodeDecider, Flight) {
   }
 }
 
-// In plain words, for each owner, each age, each way of listing: it is ours if this session owns the wanted node, and it
-// is the one of our create.
+// In plain words, for each owner, each age, each way of listing: it is ours if this session owns the wanted node, and
+// it is the one of our create.
 TEST(SingleNodeDecider, Claim) {
   constexpr std::int64_t czxid = 50;
   const std::vector<std::vector<std::string>> lists = {
@@ -144,6 +144,19 @@ TEST(SingleNodeDecider, NamesOfHoldings) {
   EXPECT_TRUE(is_others(others, own, "lock"));
   EXPECT_FALSE(is_others(own, own, "lock"));
   EXPECT_FALSE(is_others("lock", own, "lock"));
+}
+
+TEST(SingleNodeDecider, OnlyASessionsNodeIsEphemeral) {
+  const auto owned_by = [](std::uint64_t owner) {
+    zkclient::Stat stat;
+    stat.ephemeral_owner = static_cast<std::int64_t>(owner);
+    return is_ephemeral(stat);
+  };
+  EXPECT_TRUE(owned_by(0x0100'0000'0000'0001U));
+  EXPECT_TRUE(owned_by(0x8100'0000'0000'0001U)) << "a session of a server with a high number";
+  EXPECT_FALSE(owned_by(0)) << "persistent";
+  EXPECT_FALSE(owned_by(0x8000'0000'0000'0000U)) << "a container";
+  EXPECT_FALSE(owned_by(0xff00'0000'0000'03e8U)) << "a node with a time to live of a second";
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 #include <zkrecipes/multi_lock.hpp>
+#include <zkrecipes/recursive_mutex.hpp>
+#include <zkrecipes/semaphore.hpp>
 
 #include <gtest/gtest.h>
 
@@ -262,6 +264,33 @@ TEST_F(MultiLockTest, TheSameNodeByAnotherPath) {
   lock.add(another);  // It is only called the same.
   const MultiLease leases = lock.acquire({.deadline = soon()});
   EXPECT_EQ(leases.leases().size(), 2u);
+}
+
+TEST_F(MultiLockTest, TakesEveryKindOfLock) {
+  RecursiveMutex recursive(client(), "/recursive");
+  Semaphore semaphore(client(), "/semaphore", 2);
+  MultiLock lock = all();
+  lock.add(recursive).add(semaphore);
+  const MultiLease leases = lock.acquire({.deadline = soon()});
+  ASSERT_EQ(leases.leases().size(), 5u);
+  EXPECT_TRUE(leases.valid());
+  EXPECT_FALSE(recursive.try_lock());
+  const std::optional<Lease> second = semaphore.try_acquire();
+  EXPECT_TRUE(second);
+  EXPECT_FALSE(semaphore.try_acquire()) << "one permit is taken by the multi-lock";
+  EXPECT_FALSE(lock.try_acquire());
+}
+
+TEST_F(MultiLockTest, TheObjectsThatWereAddedMayGo) {
+  MultiLock lock;
+  {
+    Mutex mutex(client(), "/a");
+    SharedMutex shared(client(), "/b");
+    lock.add(mutex).add_shared(shared);
+  }
+  const MultiLease leases = lock.acquire({.deadline = soon()});
+  EXPECT_TRUE(leases.valid());
+  EXPECT_FALSE(a().try_acquire());
 }
 
 TEST_F(MultiLockTest, OneIsLostWhileAllAreHeld) {

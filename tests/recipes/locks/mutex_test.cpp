@@ -192,71 +192,6 @@ TEST_F(MutexTest, TheTokenIsTheCreationOfTheNode) {
 
 // --- try, timed, stopped, with a deadline -------------------------------------------------------------------------
 
-TEST_F(MutexTest, TryAcquire) {
-  Mutex mutex = make_mutex();
-  std::optional<Lease> lease = mutex.try_acquire();
-  ASSERT_TRUE(lease);
-  EXPECT_EQ(lease->state(), LeaseState::held);
-  EXPECT_FALSE(mutex.try_acquire());
-  EXPECT_TRUE(remain(1)) << "a vain attempt leaves no node";
-  lease->release();
-  EXPECT_TRUE(names().empty());
-  EXPECT_TRUE(mutex.try_acquire());
-}
-
-TEST_F(MutexTest, TryAcquireForAtMostThatLong) {
-  Mutex mutex = make_mutex();
-  {
-    const Lease held = mutex.acquire();
-    const auto start = testkit::SteadyClock::now();
-    EXPECT_FALSE(mutex.try_acquire_for(100ms));
-    EXPECT_GE(testkit::SteadyClock::now() - start, 100ms);
-    for (const auto timeout : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1),
-                               std::chrono::nanoseconds(std::numeric_limits<std::int64_t>::min())}) {
-      EXPECT_FALSE(mutex.try_acquire_for(timeout)) << timeout.count();
-    }
-    EXPECT_FALSE(mutex.try_acquire_until(testkit::SteadyClock::now() - 1h));
-    EXPECT_FALSE(mutex.try_acquire_until(testkit::SteadyClock::time_point::min()));
-    EXPECT_FALSE(mutex.try_acquire_until(testkit::SteadyClock::now() + 20ms));
-    EXPECT_TRUE(remain(1));
-  }
-  EXPECT_TRUE(remain(0));
-  for (const auto timeout : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1),
-                             std::chrono::nanoseconds(std::numeric_limits<std::int64_t>::min()),
-                             std::chrono::nanoseconds(std::numeric_limits<std::int64_t>::max())}) {
-    std::optional<Lease> lease = mutex.try_acquire_for(timeout);
-    ASSERT_TRUE(lease) << "a free lock is taken, whatever the timeout: " << timeout.count();
-    lease->release();
-  }
-  EXPECT_TRUE(mutex.try_acquire_until(testkit::SteadyClock::time_point::max()));
-}
-
-TEST_F(MutexTest, TryAcquireForGetsItInTime) {
-  Mutex mutex = make_mutex();
-  Lease held = mutex.acquire();
-  auto waiting = in_thread([&] { return mutex.try_acquire_for(testkit::patience); });
-  ASSERT_TRUE(remain(2));
-  held.release();
-  const std::optional<Lease> lease = result_of(waiting);
-  ASSERT_TRUE(lease);
-  EXPECT_TRUE(lease->valid());
-}
-
-// The operation's default deadline is not one for the wait.
-TEST_F(MutexTest, AWaitWithoutADeadlineHasNone) {
-  Client hasty = make_client({.operation_timeout = 300ms});
-  Mutex mutex(client(), "/lock");
-  Mutex other(hasty, "/lock");
-  Lease held = mutex.acquire();
-  auto waiting = in_thread([&] { return other.acquire(); });
-  auto for_ever = in_thread([&] { return other.try_acquire_for(std::chrono::nanoseconds::max()).has_value(); });
-  EXPECT_EQ(waiting.wait_for(600ms), std::future_status::timeout);
-  EXPECT_EQ(for_ever.wait_for(0ms), std::future_status::timeout);
-  held.release();
-  result_of(waiting).release({.deadline = soon()});
-  EXPECT_TRUE(result_of(for_ever));
-}
-
 TEST_F(MutexTest, ADeadlineMayBeATimeFromNowOn) {
   const Lease held = make_mutex().acquire();
   Mutex other = make_mutex();
@@ -386,9 +321,11 @@ TEST_F(MutexTest, StopRequestsRaceWithGrants) {
     ++(lease ? got : ended);
     if (lease) {
       EXPECT_TRUE(lease->valid());
+      EXPECT_FALSE(held.has_value()) << "round " << i << ": two holders";
     }
   }
-  EXPECT_EQ(got + ended, 60);
+  EXPECT_GE(ended, 15) << "of those who waited behind a holder that stayed";
+  GTEST_LOG_(INFO) << got << " were granted";
   EXPECT_TRUE(remain(0));
 }
 
@@ -549,27 +486,6 @@ TEST_F(MutexTest, LockIsPerThread) {
   ASSERT_TRUE(eventually([&] { return mutex.contenders().size() == 2; }));
   lock.unlock();
   EXPECT_TRUE(result_of(waiting));
-}
-
-TEST_F(MutexTest, LockingTwiceFromOneThreadIsRefused) {
-  Mutex mutex = make_mutex();
-  std::unique_lock lock(mutex);
-  const auto refused = [](auto&& action) {
-    try {
-      action();
-    } catch (const std::system_error& error) {
-      return error.code() == std::errc::resource_deadlock_would_occur;
-    }
-    return false;
-  };
-  EXPECT_TRUE(refused([&] { mutex.lock(); }));
-  EXPECT_TRUE(refused([&] { (void)mutex.try_lock(); }));
-  EXPECT_TRUE(refused([&] { (void)mutex.try_lock_for(1ms); }));
-  EXPECT_TRUE(mutex.lease().valid()) << "the first lock stands";
-  EXPECT_TRUE(remain(1));
-  lock.unlock();
-  EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
-  lock.lock();
 }
 
 TEST_F(MutexTest, AMovedMutexKeepsItsLock) {

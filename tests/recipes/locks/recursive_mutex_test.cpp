@@ -1,3 +1,4 @@
+#include <zkclient/log.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
 
 #include <gtest/gtest.h>
@@ -82,7 +83,7 @@ TEST_F(RecursiveMutexTest, ALaterThreadHoldsNothing) {
       ids.insert(std::this_thread::get_id());
       EXPECT_EQ(mutex.depth(), 0);
       EXPECT_FALSE(mutex.try_lock());
-      EXPECT_EQ(error_of([&] { mutex.unlock(); }), Errc::not_held);
+      mutex.unlock();  // Of nothing.
       EXPECT_FALSE(shared.try_lock()) << "and does not wait for itself";
       shared.unlock();
     }).join();
@@ -125,12 +126,31 @@ TEST_F(RecursiveMutexTest, StandardLocks) {
 
 TEST_F(RecursiveMutexTest, UnlockByAThreadThatHoldsNothing) {
   RecursiveMutex mutex(client(), "/lock");
-  EXPECT_EQ(error_of([&] { mutex.unlock(); }), Errc::not_held);
+  std::atomic<int> warnings{0};
+  zkclient::set_log_handler([&](zkclient::LogLevel, std::string_view text) {
+    if (text.find("recursive mutex unlock /lock") != std::string_view::npos) ++warnings;
+  });
+  zkclient::set_log_level(zkclient::LogLevel::warning);
+  static_assert(noexcept(mutex.unlock()));
+  mutex.unlock();
   const std::lock_guard lock(mutex);
-  auto other = in_thread([&] { return error_of([&] { mutex.unlock(); }); });
-  EXPECT_EQ(result_of(other), Errc::not_held);
+  std::thread([&] { mutex.unlock(); }).join();
+  zkclient::set_log_level(zkclient::LogLevel::error);
+  zkclient::set_log_handler({});
+  EXPECT_EQ(warnings, 2);
   EXPECT_EQ(mutex.depth(), 1);
   EXPECT_TRUE(mutex.lease().valid());
+}
+
+TEST_F(RecursiveMutexTest, AcquireIsAContenderOfItsOwn) {
+  RecursiveMutex mutex(client(), "/lock");
+  mutex.lock();
+  EXPECT_FALSE(mutex.try_acquire()) << "only lock() counts";
+  EXPECT_EQ(mutex.depth(), 1);
+  mutex.unlock();
+  const Lease lease = mutex.acquire({.deadline = testkit::soon()});
+  EXPECT_FALSE(mutex.try_lock());
+  EXPECT_EQ(mutex.depth(), 0);
 }
 
 // Usable again.

@@ -1,5 +1,6 @@
-// One test for each row of the tables "What goes wrong" in <zkrecipes/semaphore.hpp> and <zkrecipes/revoke.hpp> that
-// needs a fault; the others are in semaphore_test.cpp and revoke_test.cpp.
+// The rows of the tables "What goes wrong" in <zkrecipes/semaphore.hpp> and <zkrecipes/revoke.hpp> that need a fault,
+// but for those that all locks have in common: these are in locks_faults_test.cpp, others in semaphore_test.cpp and
+// revoke_test.cpp.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@
 #include <zkrecipes/unfair_mutex.hpp>
 #include <zktesting/expire.hpp>
 
-#include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -32,51 +33,31 @@ using testkit::result_of;
 using testkit::soon;
 using testkit::stopped;
 using zkclient::Client;
+using zkclient::ConnectionState;
 using zkclient::Errc;
 using zkclient::Path;
-using zktesting::Direction;
 using zktesting::RequestType;
 
-class SemaphoreFaults : public ::testing::Test {
+class SemaphoreFaults : public testkit::RecipeFaultTest {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<zktesting::Server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-  static zktesting::Server& server() { return *server_; }
-  void TearDown() override { operator_.remove_tree("/semaphore", {.deadline = soon()}); }
-
-  Client proxied(std::chrono::milliseconds timeout = 30s) {
-    return Client(proxy.connect_string(), {.session_timeout = timeout, .server_tick = testkit::server_tick});
-  }
-  static Client direct() { return Client(server().connect_string(), {.session_timeout = 30s}); }
-  Client& the_operator() { return operator_; }
-  std::size_t count(const Path& path) {
-    std::error_code error;
-    return operator_.children(path, {}, error).names.size();
+  SemaphoreFaults() : RecipeFaultTest("/semaphore") {}
+  using RecipeFaultTest::names;
+  /// All leases, and the turns.
+  std::vector<std::string> names() override {
+    std::vector<std::string> all = names("/semaphore/leases");
+    for (std::string& name : names("/semaphore/locks"))
+      all.push_back(std::move(name));
+    std::sort(all.begin(), all.end());
+    return all;
   }
   bool remain(std::size_t leases, std::size_t locks) {
-    return eventually([&] { return count("/semaphore/leases") == leases && count("/semaphore/locks") == locks; });
+    return eventually(
+        [&] { return names("/semaphore/leases").size() == leases && names("/semaphore/locks").size() == locks; });
   }
-  static void expire(const Client& client) {
-    const auto session = client.connect({.deadline = soon()});
-    zktesting::expire(server().connect_string(), session.id(), session.credentials().password);
-  }
-  void expect_nothing_left() {
-    EXPECT_TRUE(remain(0, 0));
-    EXPECT_TRUE(eventually([] { return server().ephemeral_count() == 0; })) << server().four_letter_word("dump");
-  }
-
- private:
-  static inline std::unique_ptr<zktesting::Server> server_;
-
- protected:
-  zktesting::Proxy proxy{server().connect_string()};
-
- private:
-  Client operator_ = direct();
 };
 
 TEST_F(SemaphoreFaults, CreateLost) {
-  Client client = proxied();
+  Client client = calm_proxied();
   Semaphore semaphore(client, "/semaphore", 3);
   // One at a time: after a lost create of its turn's node, the first transaction is a proof.
   for (const RequestType type : {RequestType::create2, RequestType::multi}) {
@@ -94,63 +75,9 @@ TEST_F(SemaphoreFaults, CreateLost) {
   expect_nothing_left();
 }
 
-TEST_F(SemaphoreFaults, StopWhileCreateInFlight) {
-  Client client = proxied();
-  Semaphore semaphore(client, "/semaphore", 3);
-  semaphore.acquire({.deadline = soon()}).release();
-  for (const bool cut : {false, true}) {
-    client.sync("/", {.deadline = soon()});  // The replies to what was removed before are not held.
-    auto held = proxy.hold_next_reply(RequestType::multi);
-    std::stop_source stop;
-    auto waiting =
-        in_thread([&] { return error_of([&] { (void)semaphore.acquire_many(2, {.stop = stop.get_token()}); }); });
-    ASSERT_TRUE(held.wait(patience));
-    stop.request_stop();
-    EXPECT_EQ(result_of(waiting), Errc::cancelled);
-    if (cut) proxy.cut();
-    held.release();
-    EXPECT_TRUE(remain(0, 0));
-  }
-  expect_nothing_left();
-}
-
-TEST_F(SemaphoreFaults, ParentMissingOrRemoved) {
-  Client client = direct();
-  Semaphore semaphore(client, "/semaphore", 1);
-  std::jthread reaper([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      std::error_code ignored;
-      for (const char* path : {"/semaphore/leases", "/semaphore/locks", "/semaphore"})
-        the_operator().remove(path, zkclient::any_version, {}, ignored);
-    }
-  });
-  for (int i = 0; i < 15; ++i)
-    semaphore.acquire({.deadline = soon()}).release();
-  reaper = {};
-  expect_nothing_left();
-}
-
-TEST_F(SemaphoreFaults, ConnectionBreaksWhileWaiting) {
-  Client client = proxied();
-  Semaphore semaphore(client, "/semaphore", 1);
-  Semaphore other(the_operator(), "/semaphore", 1);
-  Lease held = other.acquire();
-  auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
-  ASSERT_TRUE(remain(2, 1));
-  const std::size_t accepted = proxy.accepted_connections();
-  proxy.cut();
-  ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() > accepted; }));
-  proxy.refuse(true);
-  proxy.cut();
-  held.release();
-  proxy.refuse(false);
-  result_of(waiting).release();
-  expect_nothing_left();
-}
-
-TEST_F(SemaphoreFaults, SessionLostWhileWaiting) {
-  Client client = direct();
-  Client behind_client = direct();
+TEST_F(SemaphoreFaults, SessionLostWhileWaitingIsTheNextOnesTurn) {
+  Client client = calm_direct();
+  Client behind_client = calm_direct();
   Semaphore semaphore(client, "/semaphore", 1);
   Semaphore behind(behind_client, "/semaphore", 1);
   Semaphore other(the_operator(), "/semaphore", 1);
@@ -168,23 +95,9 @@ TEST_F(SemaphoreFaults, SessionLostWhileWaiting) {
   expect_nothing_left();
 }
 
-TEST_F(SemaphoreFaults, SessionLostWhileHolding) {
-  Client client = direct();
-  Semaphore semaphore(client, "/semaphore", 2);
-  std::vector<Lease> leases = semaphore.acquire_many(2);
-  Semaphore other(the_operator(), "/semaphore", 2);
-  auto waiting = in_thread([&] { return other.acquire_many(2, {.deadline = soon()}); });
-  expire(client);
-  EXPECT_EQ(result_of(waiting).size(), 2u);
-  for (Lease& lease : leases) {
-    EXPECT_TRUE(stopped(lease.lost()));
-    EXPECT_EQ(lease.state(), LeaseState::lost);
-  }
-}
-
 // A process that dies sends nothing any more, and its connections are gone.
 TEST_F(SemaphoreFaults, HoldersProcessDies) {
-  Client client = proxied(4s);
+  Client client = brief_proxied();
   Semaphore semaphore(client, "/semaphore", 2);
   const std::vector<Lease> leases = semaphore.acquire_many(2, {.deadline = soon()});
   Semaphore other(the_operator(), "/semaphore", 2);
@@ -231,7 +144,7 @@ TEST_F(SemaphoreFaults, NeverMoreThanNWhateverCrashes) {
   for (unsigned t = 0; t < 5; ++t) {
     crew.emplace_back([&, random = std::mt19937(seed + t)]() mutable {
       for (int i = 0; i < 6; ++i) {
-        Client client = random() % 2 == 0 ? direct() : proxied();
+        Client client = random() % 2 == 0 ? calm_direct() : calm_proxied();
         Semaphore semaphore(client, "/semaphore", limit);
         const auto lease = std::make_shared<Lease>(semaphore.acquire({.deadline = soon()}));
         granted.add(lease);
@@ -263,33 +176,73 @@ TEST_F(SemaphoreFaults, NeverMoreThanNWhateverCrashes) {
   expect_nothing_left();
 }
 
-// For N holders.
-TEST_F(SemaphoreFaults, PartitionedPastExpiryWhileHolding) {
-  Client client = proxied(testkit::contended_session);
-  Semaphore semaphore(client, "/semaphore", 1);
-  Lease lease = semaphore.acquire({.deadline = soon()});
+// Of the one in front, whose node is among the leases, and of the one behind it.
+TEST_F(SemaphoreFaults, ConnectionBreaksWhileWaitingAndThePlaceIsKept) {
   Semaphore other(the_operator(), "/semaphore", 1);
-  auto waiting = in_thread([&] {
-    Lease next = other.acquire({.deadline = soon()});
-    EXPECT_FALSE(lease.valid());
-    EXPECT_TRUE(lease.lost().stop_requested());
-    return next;
-  });
-  ASSERT_TRUE(remain(2, 1));
-  proxy.stall(Direction::both);
-  EXPECT_TRUE(result_of(waiting).valid());
-  proxy.unstall(Direction::both);
+  for (const bool in_front : {true, false}) {
+    Client breaking = calm_proxied();
+    Client steady = calm_direct();
+    Semaphore first(in_front ? breaking : steady, "/semaphore", 1);
+    Semaphore second(in_front ? steady : breaking, "/semaphore", 1);
+    Lease held = other.acquire({.deadline = soon()});
+    auto waiting = in_thread([&] { return first.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(remain(2, 1));
+    auto waiting_behind = in_thread([&] { return second.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(remain(2, 2));
+    const std::vector<std::string> before = names();
+    for (int i = 0; i < 2; ++i) {
+      const std::size_t accepted = proxy.accepted_connections();
+      proxy.cut();
+      ASSERT_TRUE(eventually([&] { return proxy.accepted_connections() > accepted; }));
+      ASSERT_TRUE(reaches(breaking, ConnectionState::connected));
+    }
+    EXPECT_EQ(names(), before);
+    held.release();
+    Lease lease = result_of(waiting);
+    EXPECT_TRUE(std::binary_search(before.begin(), before.end(), Path(lease.node()).name())) << lease.node();
+    EXPECT_NE(waiting_behind.wait_for(0ms), std::future_status::ready);
+    lease.release();
+    result_of(waiting_behind).release();
+  }
+  expect_nothing_left();
 }
 
-TEST_F(SemaphoreFaults, ClientClosed) {
-  Client client = direct();
-  Semaphore semaphore(client, "/semaphore", 1);
-  Lease lease = semaphore.acquire();
-  auto waiting = in_thread([&] { return error_of([&] { (void)semaphore.acquire({.deadline = soon()}); }); });
-  ASSERT_TRUE(remain(2, 1));
-  client.close();
-  EXPECT_EQ(result_of(waiting), Errc::closed);
-  EXPECT_EQ(lease.state(), LeaseState::lost);
+// Of the list, the own node and N, or the one's turn: each is read again, and watched.
+TEST_F(SemaphoreFaults, ReadLostWhileWaiting) {
+  Semaphore other(the_operator(), "/semaphore", Path("/limit"));
+  other.set_limit(1);
+  for (const RequestType type : {RequestType::get_children2, RequestType::exists, RequestType::get_data}) {
+    std::optional<Lease> held = other.try_acquire();
+    ASSERT_TRUE(held);
+    Client client = calm_proxied();
+    Semaphore semaphore(client, "/semaphore", Path("/limit"));
+    auto created = proxy.hold_next_reply(RequestType::multi);
+    auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+    ASSERT_TRUE(created.wait(patience));
+    auto fault = proxy.drop_next_reply(type);
+    created.release();
+    EXPECT_TRUE(fault.wait(patience));
+    // The leases, N, and the own place in front; and the holder watches its own node.
+    ASSERT_TRUE(eventually([&] { return server.watch_count() == 4; })) << server.four_letter_word("wchp");
+    held->release();
+    result_of(waiting).release();
+  }
+  expect_nothing_left();
+}
+
+// Who waits is told when the connection is back; also of a node that was not there.
+TEST_F(SemaphoreFaults, LimitRaisedWhileDisconnected) {
+  Semaphore other(the_operator(), "/semaphore", Path("/limit"));
+  other.set_limit(0);
+  Client client = calm_proxied();
+  Semaphore semaphore(client, "/semaphore", Path("/limit"));
+  auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(watches(client, "/limit"));
+  proxy.refuse(true);
+  proxy.cut();
+  other.set_limit(1);
+  proxy.refuse(false);
+  result_of(waiting).release();
   expect_nothing_left();
 }
 
@@ -298,7 +251,7 @@ TEST_F(SemaphoreFaults, ClientClosed) {
 class RevokeFaults : public SemaphoreFaults {};
 
 TEST_F(RevokeFaults, RequestLost) {
-  Client client = proxied();
+  Client client = calm_proxied();
   Mutex mutex(the_operator(), "/semaphore/lock");
   for (const bool request : {true, false}) {
     Lease lease = mutex.acquire();
@@ -317,7 +270,7 @@ TEST_F(RevokeFaults, RequestLost) {
 }
 
 TEST_F(RevokeFaults, EndedWhileTheRequestIsInFlight) {
-  Client client = proxied();
+  Client client = calm_proxied();
   Mutex mutex(the_operator(), "/semaphore/lock");
   const Lease lease = mutex.acquire();
   for (const bool by_stop : {false, true}) {
@@ -338,7 +291,7 @@ TEST_F(RevokeFaults, EndedWhileTheRequestIsInFlight) {
 
 // The holder has gone when the request is written, and somebody else has the node that all want.
 TEST_F(RevokeFaults, TheSuccessorIsNotAsked) {
-  Client client = proxied();
+  Client client = calm_proxied();
   UnfairMutex mutex(the_operator(), "/semaphore/lock");
   Lease lease = mutex.acquire();
   auto wanted = proxy.hold_next_reply(RequestType::exists);
@@ -358,7 +311,7 @@ TEST_F(RevokeFaults, TheSuccessorIsNotAsked) {
 TEST_F(RevokeFaults, NoAccess) {
   Mutex mutex(the_operator(), "/semaphore/lock", {.acl = zkclient::read_only_acl()});
   the_operator().ensure("/semaphore/lock");
-  Client client = direct();
+  Client client = calm_direct();
   const Lease lease = mutex.acquire();
   EXPECT_EQ(error_of([&] { revoke_holders(client, mutex.path()); }), Errc::no_auth);
   EXPECT_TRUE(lease.valid());
@@ -370,7 +323,7 @@ TEST_F(RevokeFaults, NoAccess) {
 }
 
 TEST_F(RevokeFaults, NoRightToBreak) {
-  Client client = direct();
+  Client client = calm_direct();
   Mutex mutex(the_operator(), "/semaphore/lock");
   UnfairMutex unfair(the_operator(), "/semaphore/unfair");
   const Lease leases[] = {mutex.acquire(), unfair.acquire()};
@@ -387,10 +340,10 @@ TEST_F(RevokeFaults, NoRightToBreak) {
 
 // The holder's own words come back in the place of the request only, and of nothing that was written since.
 TEST_F(RevokeFaults, WordsWrittenMeanwhileStay) {
-  Client client = proxied();
+  Client client = calm_proxied();
   Mutex mutex(client, "/semaphore/lock");
   const Lease lease = mutex.acquire({.deadline = soon()});
-  ASSERT_TRUE(testkit::watch_appears(server(), client.session().id(), lease.node()));
+  ASSERT_TRUE(watches(client, lease.node()));
   client.sync("/", {.deadline = soon()});  // The reply to the read that armed it is not held.
   auto held = proxy.hold_next_reply(RequestType::get_data);
   the_operator().set(lease.node(), "unlock");
@@ -405,10 +358,10 @@ TEST_F(RevokeFaults, WordsWrittenMeanwhileStay) {
 }
 
 TEST_F(RevokeFaults, ConnectionBreaksWhileTheHolderIsAsked) {
-  Client client = proxied();
+  Client client = calm_proxied();
   Mutex mutex(client, "/semaphore/lock");
   const Lease lease = mutex.acquire({.deadline = soon()});
-  ASSERT_TRUE(testkit::watch_appears(server(), client.session().id(), lease.node()));
+  ASSERT_TRUE(watches(client, lease.node()));
   proxy.refuse(true);
   proxy.cut();
   EXPECT_EQ(revoke_holders(the_operator(), mutex.path()), RevokeOutcome::requested);

@@ -438,15 +438,16 @@ TEST_F(SharedMutexTest, ALostLeaseStaysUntilItIsUnlocked) {
   ASSERT_TRUE(stopped(lost));
   EXPECT_FALSE(mutex.lease().valid());
   EXPECT_EQ(mutex.lease().state(), LeaseState::lost);
-  // The thread may lock again, also the other way; what it holds goes before what it has lost.
+  EXPECT_EQ(error_of([&] { mutex.lock(); }), Errc::not_held) << "it must unlock first";
+  EXPECT_EQ(error_of([&] { mutex.lock_shared(); }), Errc::not_held);
+  mutex.unlock();  // The other way: not what it has locked.
+  EXPECT_EQ(mutex.lease().state(), LeaseState::lost);
+  mutex.unlock_shared();
+  EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
   own.connect({.deadline = soon()});
   mutex.lock();
   EXPECT_TRUE(mutex.lease().valid());
   EXPECT_NE(mutex.lease().node().find("__WRIT__"), std::string::npos);
-  mutex.unlock();
-  EXPECT_EQ(mutex.lease().state(), LeaseState::lost);
-  mutex.unlock_shared();
-  EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
 }
 
 TEST_F(SharedMutexTest, KazoosLayout) {

@@ -20,7 +20,6 @@ using testkit::eventually;
 using testkit::in_thread;
 using testkit::result_of;
 using testkit::soon;
-using testkit::SteadyClock;
 using testkit::stopped;
 using zkclient::Client;
 using zkclient::Errc;
@@ -73,44 +72,6 @@ TEST_F(UnfairMutexTest, ExcludesSessionsAndObjects) {
   }
   EXPECT_EQ(holdings.size(), std::size_t{sessions * rounds});
   holdings.expect_no_overlap();
-  EXPECT_TRUE(remain(0));
-}
-
-TEST_F(UnfairMutexTest, TryAcquire) {
-  UnfairMutex mutex(client(), "/lock");
-  std::optional<Lease> lease = mutex.try_acquire();
-  ASSERT_TRUE(lease);
-  EXPECT_EQ(lease->state(), LeaseState::held);
-  EXPECT_FALSE(mutex.try_acquire());
-  EXPECT_FALSE(mutex.try_acquire_for(30ms));
-  EXPECT_FALSE(mutex.try_acquire_for(-1s));
-  EXPECT_EQ(names().size(), 2u);
-  lease->release();
-  EXPECT_TRUE(names().empty());
-  EXPECT_TRUE(mutex.try_acquire());
-}
-
-TEST_F(UnfairMutexTest, TryAcquireUntil) {
-  UnfairMutex mutex(client(), "/lock");
-  Lease held = mutex.acquire();
-  const auto deadline = SteadyClock::now() + 50ms;
-  EXPECT_FALSE(mutex.try_acquire_until(deadline));
-  EXPECT_GE(SteadyClock::now(), deadline);
-  for (const auto past : {SteadyClock::now() - 1s, SteadyClock::time_point::min()})
-    EXPECT_FALSE(mutex.try_acquire_until(past));
-  EXPECT_TRUE(remain(2)) << "the holder's";
-  Client waiting_client = make_client();
-  UnfairMutex waiting_mutex(waiting_client, "/lock");
-  auto waiting = in_thread([&] { return waiting_mutex.try_acquire_until(soon()); });
-  if (auto& shared = zktesting::SharedServer::instance(); shared.has_control()) {
-    ASSERT_TRUE(testkit::watch_appears(shared.server(), waiting_client.session().id(), prefix() / "lock/lock"));
-  }
-  held.release();
-  std::optional<Lease> lease = result_of(waiting);
-  ASSERT_TRUE(lease);
-  EXPECT_TRUE(lease->valid());
-  lease->release();
-  EXPECT_TRUE(mutex.try_acquire_until(SteadyClock::now() - 1s)) << "one try, whatever the deadline";
   EXPECT_TRUE(remain(0));
 }
 
@@ -221,38 +182,6 @@ TEST_F(UnfairMutexTest, StopRequestEndsOneWaitAndNoOther) {
   }
   held.release();
   EXPECT_TRUE(result_of(staying).valid());
-}
-
-TEST_F(UnfairMutexTest, DeadlineOrStopWhileWaiting) {
-  UnfairMutex mutex(client(), "/lock");
-  Lease held = mutex.acquire();
-  EXPECT_EQ(error_of([&] { (void)mutex.acquire({.deadline = testkit::SteadyClock::now() + 50ms}); }),
-            Errc::deadline_exceeded);
-  std::stop_source stop;
-  auto waiting = in_thread([&] { return error_of([&] { (void)mutex.acquire({.stop = stop.get_token()}); }); });
-  stop.request_stop();
-  EXPECT_EQ(result_of(waiting), Errc::cancelled);
-  EXPECT_EQ(names().size(), 2u);
-  EXPECT_TRUE(held.valid());
-}
-
-TEST_F(UnfairMutexTest, Lockable) {
-  UnfairMutex mutex(client(), "/lock");
-  {
-    const std::unique_lock lock(mutex, testkit::patience);
-    EXPECT_TRUE(mutex.lease().valid());
-    EXPECT_THROW(mutex.lock(), std::system_error);
-    EXPECT_FALSE(result_of(*std::make_unique<std::future<bool>>(in_thread([&] { return mutex.try_lock(); }))));
-  }
-  EXPECT_TRUE(mutex.try_lock_until(std::chrono::system_clock::now() + 10s));
-  mutex.unlock();
-  EXPECT_EQ(error_of([&] { (void)mutex.lease(); }), Errc::not_held);
-  UnfairMutex another(client(), "/another");
-  {
-    const std::scoped_lock both(mutex, another);
-    EXPECT_TRUE(mutex.lease().valid() && another.lease().valid());
-  }
-  EXPECT_TRUE(mutex.try_acquire_for(testkit::patience));
 }
 
 TEST_F(UnfairMutexTest, RefusesBadInput) {

@@ -46,7 +46,7 @@ std::vector<ItemKey> many(int count) {
 
 constexpr auto widest = static_cast<std::int32_t>(CandidateItems::widest);
 
-TEST(CandidateItems, SpreadsWhenBeatenAndComesBack) {
+TEST(CandidateItems, SpreadsAfterLostRacesAndComesBack) {
   CandidateItems backlog;
   backlog.replace(many(1000), {});
   for (int i = 0; i < 20; ++i)
@@ -69,7 +69,7 @@ TEST(CandidateItems, SpreadsFurtherInALongList) {
   EXPECT_EQ(backlog.reach(), 100u);
 }
 
-TEST(CandidateItems, OneThatIsBeatenOftenTriesFewerAtATime) {
+TEST(CandidateItems, AConsumerThatOftenLosesRacesTriesFewerAtATime) {
   CandidateItems backlog;
   EXPECT_EQ(backlog.at_once(1000), 1000u);
   for (int i = 0; i < 1000; ++i)
@@ -85,7 +85,7 @@ TEST(CandidateItems, OneThatIsBeatenOftenTriesFewerAtATime) {
   EXPECT_EQ(backlog.at_once(1000), 1000u);
 }
 
-TEST(CandidateItems, OneThatIsBeatenWantsNewerLists) {
+TEST(CandidateItems, AConsumerThatLosesRacesNeedsNewerLists) {
   CandidateItems backlog;
   EXPECT_EQ(backlog.takes_until_old(10), 256u);
   EXPECT_EQ(backlog.takes_until_old(8000), 1000u);

@@ -36,8 +36,8 @@ class QueueTest : public testkit::RecipeTest {
   static CallOptions patient() { return {.deadline = soon()}; }
   std::vector<std::string> items() { return names("/queue/items"); }
   bool claims(std::size_t count) { return remain(count, "/queue/claims"); }
-  /// Claims, and waits until so many claims are there for those that are `held`. Those made ahead go back when nobody has
-  /// asked for a second, which a busy machine may need to look; then claims one more.
+  /// Claims, and waits until so many claims are there for those that are `held`. Those made ahead go back when nobody
+  /// has asked for a second, which a busy machine may need to look; then claims one more.
   bool claims_ahead(Queue& queue, std::vector<Claim>& held, std::size_t (*count)(std::size_t held)) {
     for (int attempt = 0; attempt < 5; ++attempt) {
       if (!claims(held.size())) return false;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "zkclient/detail/connection/socket_order.hpp"
+
 namespace zkclient::detail {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr std::size_t big_request = 16'384;  // May fill the socket's buffer.
 
 }  // namespace
 
-// What the C client fills in when a transaction completes; its addresses must not change until then.
+// The results that the C client fills in when a transaction completes; their addresses must not change until then.
 struct Op::MultiBuffers {
   std::vector<zoo_op_t> ops;
   std::vector<zoo_op_result_t> results;
@@ -73,8 +75,9 @@ int native_mode(CreateMode mode) {
   return ZOO_PERSISTENT;
 }
 
-const char* data_of(const std::optional<std::string>& data) { return data ? data->data() : nullptr; }
-int length_of(const std::optional<std::string>& data) { return data ? static_cast<int>(data->size()) : -1; }
+// Of a Payload, or of an optional string in a transaction.
+const char* data_of(const auto& data) { return data ? data->data() : nullptr; }
+int length_of(const auto& data) { return data ? static_cast<int>(data->size()) : -1; }
 
 }  // namespace
 
@@ -215,6 +218,7 @@ bool Handle::submit(const std::shared_ptr<Op>& op) {
   op->in_library = op;
   ++in_flight_;
   if (op->request.wire_size() > big_request) unsent_ = true;  // Perhaps; drive() will know.
+  note_socket_order();
   const int code = send(*op);
   if (code != ZOK) {  // Refused before it was queued: nothing was sent.
     --in_flight_;
@@ -262,7 +266,7 @@ int Handle::send(Op& op) {
     case OpType::authenticate: {
       const int code = authenticate(request.credential);
       if (code == ZOK) Callbacks::done(ZOK, &op);
-      op.answered = false;  // Nobody waits for the server's answer.
+      op.answered = false;  // No caller waits for the server's answer.
       return code;
     }
     case OpType::connect: break;

@@ -30,7 +30,7 @@ class SaslLogin;
 /// `login_refused`: SASL failed; the session is over.
 enum class HandleEvent { connected, disconnected, expired, auth_failed, login_refused, flushed };
 
-/// What a handle is opened with.
+/// The options with which a handle is opened.
 struct HandleOptions {
   std::string addresses;  ///< "ip:port,..."
   std::chrono::milliseconds timeout;
@@ -39,7 +39,7 @@ struct HandleOptions {
   const SaslOptions* sasl = nullptr;
 };
 
-/// What a handle tells its owner. Never called from inside the C client, so everything is allowed in there.
+/// The calls of a handle to its owner. Never called from inside the C client, so everything is allowed in there.
 class HandleOwner {
  public:
   virtual ~HandleOwner() = default;
@@ -87,9 +87,9 @@ class Handle : public std::enable_shared_from_this<Handle> {
   /// The "ip:port" that it is connected to.
   std::optional<std::string> server() const;
 
-  /// Ends the session at the server (as far as it can be reached: a server that says nothing for `patience` is given up)
-  /// and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is told to
-  /// the owner afterwards.
+  /// Ends the session at the server (as far as it can be reached: a server that says nothing for `patience` is given
+  /// up) and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is
+  /// told to the owner afterwards.
   void close(std::chrono::milliseconds patience, UniqueFunction<void()> done);
   /// Frees the handle at once, without a word to the server, which keeps the session until its timeout. What was heard
   /// already is told to the owner before this returns, requests in flight end with a loss; then nothing more is told.
@@ -103,7 +103,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
     int node_event = 0;
     std::string path = {};
   };
-  enum class Phase { idle, open, draining, saying_goodbye, closed };
+  enum class Phase { idle, open, draining, closing_session, closed };
 
   static void watcher(_zhandle* zh, int type, int state, const char* path, void* context);
   friend struct Callbacks;
@@ -134,8 +134,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void run_ready();
   void arm_close_timer();
   void continue_close();
-  void say_goodbye();
-  void read_goodbye();
+  void close_session();
+  void read_close_reply();
   void finish_close();
   void abandon();
   void cut_connection();
@@ -156,7 +156,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void shake_hands();
   void handshake_failed(const std::string& reason, bool permanent);
   void cut_attempt(std::string reason);
-  void say_goodbye_aside();
+  void close_session_aside();
 
   EventLoop& events_;
   HandleOwner* owner_;
@@ -169,7 +169,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool drive_scheduled_ = false;
   bool running_ready_ = false;
   bool fresh_ = true;          // Nothing was handed to the C client yet.
-  bool flush_wanted_ = false;  // Somebody waits for HandleEvent::flushed.
+  bool flush_wanted_ = false;  // The owner waits for HandleEvent::flushed.
   std::vector<std::shared_ptr<Credential>> authenticated_;
   std::chrono::steady_clock::time_point attempt_begun_;
   BootClock::time_point connect_begun_;            // The same instant.

@@ -30,14 +30,14 @@ void Handle::continue_close() {
   if (aside_ || zh_ == nullptr || dead_ || !connected_) {
     finish_close();
   } else if (in_flight_ == 0) {
-    say_goodbye();
+    close_session();
   }
 }
 
 // zookeeper_close() blocks for up to 1.5 s waiting for the server, which would stop every other session of this
 // loop. So the closing request is sent here, the server's answer (the end of the connection) is awaited by the loop,
 // and zookeeper_close() then finds a connection that is already down.
-void Handle::say_goodbye() {
+void Handle::close_session() {
   int fd = -1;
   int interest = 0;
   timeval wait{};
@@ -51,9 +51,9 @@ void Handle::say_goodbye() {
     return;
   }
   if (tls_) {
-    phase_ = Phase::saying_goodbye;
+    phase_ = Phase::closing_session;
     arm_close_timer();
-    say_goodbye_aside();
+    close_session_aside();
     return;
   }
   const std::array<std::uint32_t, 3> frame = {htonl(8), htonl(0x7fffff00U), htonl(static_cast<std::uint32_t>(-11))};
@@ -61,13 +61,13 @@ void Handle::say_goodbye() {
     finish_close();
     return;
   }
-  phase_ = Phase::saying_goodbye;
+  phase_ = Phase::closing_session;
   arm_close_timer();
-  read_goodbye();
+  read_close_reply();
 }
 
 // Reads and discards until the server has closed the connection, which it does once the session is gone.
-void Handle::read_goodbye() {
+void Handle::read_close_reply() {
   std::array<char, 4096> buffer;
   const int fd = descriptor_.get();
   for (;;) {

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "zkclient/detail/connection/socket_order.hpp"
 #include "zkclient/detail/log.hpp"
 
 namespace zkclient::detail {
@@ -66,7 +67,7 @@ std::optional<std::string> Handle::server() const {
   const int flags = NI_NUMERICHOST | NI_NUMERICSERV;
   if (::getnameinfo(generic, length, host, sizeof host, port, sizeof port, flags) != 0) return std::nullopt;
   const bool v6 = address.ss_family == AF_INET6;
-  return (v6 ? "[" + std::string(host) + "]" : std::string(host)) + ":" + port;
+  return fmt::format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
 std::chrono::milliseconds Handle::timeout() const { return std::chrono::milliseconds(zoo_recv_timeout(zh_)); }
@@ -102,7 +103,7 @@ void Handle::session_event(int state) {
 }
 
 // After a failed send the C client has closed its socket but kept the requests, whose replies will never come, and
-// told nobody. Left alone it would mistake the first reply of its next connection for theirs.
+// not told us. Left alone it would mistake the first reply of its next connection for theirs.
 void Handle::check_connection() {
   if (!connected_ || zoo_state(zh_) != not_connected_state) return;  // A new handle is in that state, too.
   drop_descriptor();
@@ -260,8 +261,8 @@ void Handle::forget_closed_socket() {
 
 void Handle::on_ready(bool writable) {
   if (aside_) return;
-  if (phase_ == Phase::saying_goodbye) {
-    read_goodbye();
+  if (phase_ == Phase::closing_session) {
+    read_close_reply();
   } else {
     // One at a time: sending may lead to another connection. What can be read is told again.
     process(writable ? ZOOKEEPER_WRITE : ZOOKEEPER_READ);
@@ -288,7 +289,7 @@ void Handle::process(int events) {
     if (code != ZOK) break;
     if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
   }
-  // What is neither a reply nor an event.
+  // Neither a reply nor an event.
   if (idle && turn > 0 && ready_.empty() && owner_ != nullptr) owner_->on_ping_answered(pinged_);
   check_login();
   forget_closed_socket();
@@ -316,6 +317,7 @@ int Handle::ask_interest(int& fd, int& interest, std::chrono::microseconds& wait
   int code = 0;
   {
     const LineCollector collector(lines_);
+    note_socket_order();
     code = zookeeper_interest(zh_, &fd, &interest, &native);
   }
   wait = std::chrono::seconds(native.tv_sec) + std::chrono::microseconds(native.tv_usec);
@@ -327,13 +329,15 @@ int Handle::let_process(int events) {
   int code = 0;
   {
     const LineCollector collector(lines_);
+    note_socket_order();
     code = zookeeper_process(zh_, events);
+    note_socket_order();
   }
   take_lines();
   return code;
 }
 
-// What it logged tells why a server could not be reached; no call and no event does.
+// Its log tells why a server could not be reached; no call and no event does.
 void Handle::take_lines() {
   for (const std::string& line : std::exchange(lines_, {})) {
     log_library_line(line);
@@ -344,7 +348,7 @@ void Handle::take_lines() {
   }
 }
 
-// What OpenSSL has decrypted already does not make the socket readable.
+// Bytes that OpenSSL has decrypted already do not make the socket readable.
 void Handle::read_on() {
   if (!descriptor_.is_open() || std::exchange(more_to_read_, true)) return;
   events_.defer([self = shared_from_this()] {

@@ -11,7 +11,6 @@
 
 #include "zkclient/detail/connection/security.hpp"
 #include "zkclient/detail/log.hpp"
-#include "zkclient/detail/session/loop.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -33,8 +32,8 @@ Handle::LineCollector::~LineCollector() { collector = former; }
 
 void Handle::initialize_library() { set_library_log_level(log_level()); }
 
-// Its errors are attempts to connect that failed, from which we learn why; they are shown at `info`, as its warnings are.
-// Its debugging messages stay off: some are about what it has just freed.
+// Its errors are attempts to connect that failed, from which we learn why; they are shown at `info`, as its warnings
+// are. Its debugging messages stay off: some are about what it has just freed.
 void Handle::set_library_log_level(LogLevel level) noexcept {
   int native = ZOO_LOG_LEVEL_ERROR;
   if (level == LogLevel::info) native = ZOO_LOG_LEVEL_WARN;
@@ -56,7 +55,7 @@ void Handle::open(const HandleOptions& options) {
 #if ZKCLIENT_HAS_SSL
   if (tls_) {
     // OpenSSL keeps its errors by thread, and takes those of a handler for its own.
-    if (Loop* const loop = Loop::current()) loop->stay_on_thread();
+    events_.stay_on_thread();
     // It takes no log callback: until it has one, its messages would go to standard error.
     zoo_set_debug_level(static_cast<ZooLogLevel>(0));
     zh_ = zookeeper_init_ssl(addresses, tls_argument(*options.tls).c_str(), &Handle::watcher, timeout, resumed, this,

@@ -1,7 +1,7 @@
 // What is different with TLS. The C client does the handshake in one call, which blocks until the server has answered,
-// for ever if it does not; and only zookeeper_close(), which blocks as well, can say goodbye. Both run in a thread of
-// their own, so that a server that hangs does not stop all the sessions of the loop. Until such a thread has come back
-// the C client's handle is its own; shutting the socket down brings it back.
+// for ever if it does not; and only zookeeper_close(), which blocks as well, can close the session. Both run in a
+// thread of their own, so that a server that hangs does not stop all the sessions of the loop. Until such a thread has
+// come back the C client's handle is its own; shutting the socket down brings it back.
 
 #include "zkclient/detail/connection/handle.hpp"
 
@@ -105,16 +105,16 @@ void Handle::cut_attempt(std::string reason) {
   cut_reason_ = std::move(reason);
   if (descriptor_.is_open()) {
     ::shutdown(descriptor_.get(), SHUT_RDWR);
-    std::array<char, 4096> rest;  // What has arrived could still be read.
+    std::array<char, 4096> rest;  // Bytes that have arrived could still be read.
     while (!tls_ && ::recv(descriptor_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0)
       continue;
   }
   if (!aside_) let_process(tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
 }
 
-// The C client begins each frame by writing its length from a variable on the stack. If the socket's buffer is full just
-// then, OpenSSL insists on being given the same address again, which the C client cannot, and the connection is lost.
-// So nothing is begun while the buffer is nearly full.
+// The C client begins each frame by writing its length from a variable on the stack. If the socket's buffer is full
+// just then, OpenSSL insists on being given the same address again, which the C client cannot, and the connection is
+// lost. So nothing is begun while the buffer is nearly full.
 bool Handle::has_room() {
   if (!tls_ || !connected_ || !descriptor_.is_open()) return true;
   pollfd socket{descriptor_.get(), POLLOUT, 0};
@@ -124,10 +124,10 @@ bool Handle::has_room() {
   return false;
 }
 
-void Handle::say_goodbye_aside() {
+void Handle::close_session_aside() {
   run_aside([zh = std::exchange(zh_, nullptr)] { zookeeper_close(zh); },
             [self = shared_from_this()] {
-              if (self->phase_ == Phase::saying_goodbye) self->read_goodbye();
+              if (self->phase_ == Phase::closing_session) self->read_close_reply();
             });
 }
 

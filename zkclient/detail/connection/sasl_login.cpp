@@ -1,4 +1,4 @@
-// What SASL is asked for with.
+// The options of SASL.
 
 #include <cstdlib>
 #include <cstring>

@@ -19,11 +19,11 @@ std::string tls_argument(const TlsOptions& options);
 /// Why the last call into OpenSSL on this thread failed; "" if OpenSSL does not say.
 struct TlsTrouble {
   std::string reason = {};
-  bool permanent = false;  ///< Of the kind that somebody has to put right: a certificate that is refused, say.
+  bool permanent = false;  ///< Of the kind that an operator has to put right: a certificate that is refused, say.
 };
 TlsTrouble last_tls_trouble();
 
-/// What Cyrus SASL asks for during a login. Must outlive the C client's handle that uses it.
+/// The answers to Cyrus SASL during a login. Must outlive the C client's handle that uses it.
 class SaslLogin {
  public:
   explicit SaslLogin(const SaslOptions& options);

@@ -1,4 +1,4 @@
-// What TLS is asked for with, and why it fails.
+// The options of TLS, and why it fails.
 
 #include <array>
 #include <cerrno>
@@ -49,7 +49,7 @@ int give_passphrase(char* buffer, int size, int, void* passphrase) {
   return static_cast<int>(text.size());
 }
 
-// Loads the files as the C client will, at each connection, when there is nobody left to tell.
+// Loads the files as the C client will, at each connection, when no caller is left to tell.
 void check_contents(const TlsOptions& options) {
   const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
   if (context == nullptr) throw Error(Errc::system_error, "client", "", "OpenSSL has no TLS context to give");

@@ -11,7 +11,7 @@
 namespace zkclient::detail {
 namespace {
 
-// What stands between two texts; empty if they are not there.
+// The text between two texts; empty if they are not there.
 std::string_view between(std::string_view line, std::string_view before, std::string_view after) {
   const std::size_t begin = line.find(before);
   if (begin == std::string_view::npos) return {};
@@ -27,7 +27,7 @@ std::string reason_of(int error, std::string_view message) {
     case EHOSTUNREACH:
     case ENETUNREACH: return "cannot be reached: there is no route to it";
     case ETIMEDOUT: return "does not answer";
-    case EHOSTDOWN:  // What the C client says when a server ends the connection.
+    case EHOSTDOWN:  // The C client's word for a server that ends the connection.
     case ECONNRESET:
     case EPIPE: return "closed the connection";
     case EMFILE:
@@ -51,8 +51,8 @@ std::optional<ServerTrouble> trouble_in(std::string_view line) {
                        reason_of(error, message == std::string_view::npos ? std::string_view() : line.substr(message))};
 }
 
-// int32 length of the rest (36, or 37 with a flag for read-only servers), int32 version 0, int32 timeout, int64 session,
-// int32 length of the password (16).
+// int32 length of the rest (36, or 37 with a flag for read-only servers), int32 version 0, int32 timeout, int64
+// session, int32 length of the password (16).
 const char* handshake_defect(std::string_view bytes) noexcept {
   constexpr const char* foreign = "does not answer as a ZooKeeper server does";
   const auto number_at = [&](std::size_t place) {

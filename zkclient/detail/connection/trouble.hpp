@@ -13,10 +13,10 @@ namespace zkclient::detail {
 /// Why an attempt to talk to a server failed: "refused the connection".
 struct ServerTrouble {
   std::string address;  ///< "ip:port"; "" for a trouble of this process, which concerns all servers.
-  std::string reason;   ///< What the server did, or what was done to it; begins with a verb. Or a sentence of its own.
+  std::string reason;   ///< The server's action, or one on it; begins with a verb. Or a sentence of its own.
 };
 
-/// What a line of the C client's log says about a server, if it is about that.
+/// The fact about a server in a line of the C client's log, if there is one.
 std::optional<ServerTrouble> trouble_in(std::string_view line);
 
 /// The first bytes of an answer to a handshake: why no ZooKeeper server has sent them, or nullptr.

@@ -8,7 +8,7 @@ LeaseClock::Duration LeaseClock::margin() const noexcept {
   return std::max<Duration>(std::chrono::milliseconds(50), timeout_ / 40);
 }
 
-// What one of many heartbeats proves, from when it was sent.
+// The proof of one heartbeat of many, from when it was sent.
 LeaseClock::Duration LeaseClock::reach(Duration spacing) const noexcept {
   return timeout_ - std::max(half_tick_, spacing) - interval() - margin();
 }
@@ -16,7 +16,7 @@ LeaseClock::Duration LeaseClock::reach(Duration spacing) const noexcept {
 // A heartbeat is sent T/6 after the one before, or as soon as that is answered, and must be answered while the proof of
 // that one lasts: s + r < reach(s), where s = max(T/6, r).
 LeaseClock::Duration LeaseClock::round_trip_limit() const noexcept {
-  if (timeout_ < 2 * half_tick_) return Duration::zero();  // Nobody has examined what servers do then.
+  if (timeout_ < 2 * half_tick_) return Duration::zero();  // How servers behave then is not known.
   const Duration by_sixths = reach(interval()) - interval();
   if (by_sixths <= interval()) return by_sixths - allowance();
   const Duration while_ticks_are_longer = reach(half_tick_) / 2;
@@ -60,7 +60,7 @@ LeaseClock::Duration LeaseClock::quickest() const noexcept {
 std::pair<LeaseClock::Duration, LeaseClock::Duration> LeaseClock::last_round_trips() const noexcept {
   Duration least = round_trips_seen_ == 0 ? Duration::zero() : Duration::max();
   Duration most = Duration::zero();
-  for (std::size_t i = 1; i <= std::min<std::size_t>(round_trips_seen_, 3); ++i) {
+  for (std::size_t i = 1; i <= std::min(round_trips_seen_, few_round_trips); ++i) {
     const Duration round_trip = round_trips_[(round_trips_seen_ - i) % round_trips_kept];
     least = std::min(least, round_trip);
     most = std::max(most, round_trip);
@@ -73,12 +73,12 @@ LeaseClock::Duration LeaseClock::slowest() const noexcept { return last_round_tr
 bool LeaseClock::quick_enough() const noexcept { return last_round_trips().first <= round_trip_limit(); }
 
 std::optional<LeaseClock::Duration> LeaseClock::round_trip() const noexcept {
-  if (round_trips_seen_ < 3) return std::nullopt;
+  if (round_trips_seen_ < few_round_trips) return std::nullopt;
   return last_round_trips().first;
 }
 
-// How late a write arrived at the follower is not known: at the earliest when it was sent, at the latest when its answer
-// set off. What the quickest round trip took, all of them took; so times are as if that were nothing.
+// How late a write arrived at the follower is not known: at the earliest when it was sent, at the latest when its
+// answer set off. What the quickest round trip took, all of them took; so times are as if that were nothing.
 std::optional<LeaseClock::TimePoint> LeaseClock::heard_by_chain(TimePoint sent) const noexcept {
   if (writes_size_ == 0) return std::nullopt;
   const Duration usual = quickest();
@@ -117,7 +117,7 @@ bool LeaseClock::acknowledged(TimePoint sent, TimePoint now) noexcept {
   round_trips_[round_trips_seen_++ % round_trips_kept] = round_trip;
   if (sent < last_acknowledged_) return false;
   // Without others to compare it with, a slow one is taken for late.
-  const Duration delay = round_trips_seen_ < 3 ? round_trip : round_trip - quickest();
+  const Duration delay = round_trips_seen_ < few_round_trips ? round_trip : round_trip - quickest();
   const bool late = delay > interval();
   const bool ran_out = valid_until_ != TimePoint{} && now >= valid_until_;
   if (!last_sent_ || sent - *last_sent_ > timeout_ / 3 || (ran_out && late)) {
@@ -154,12 +154,13 @@ bool LeaseClock::will_last(TimePoint now, std::optional<TimePoint> on_its_way) c
   const bool contact = last_sent_ && heard_by_contact(*last_sent_);
   TimePoint valid = valid_until_;
   TimePoint write = on_its_way.value_or(std::max(now, next_));
-  for (int i = 0; i < 8; ++i) {
+  for (std::size_t seen = round_trips_seen_ + 1; seen <= round_trips_seen_ + 8; ++seen) {
     if (now >= valid || write + answer > valid) return false;
-    if (writes_size_ > 0 && writes_.front().acknowledged - quickest() < write - half_tick_) {
+    const bool late = slowest() > interval() && seen < few_round_trips;  // It will be taken for that: no new proof.
+    if (!late && writes_size_ > 0 && writes_.front().acknowledged - quickest() < write - half_tick_) {
       return spacing + answer <= reach(spacing);
     }
-    if (contact) valid = std::max(valid, write + by_contact);
+    if (!late && contact) valid = std::max(valid, write + by_contact);
     write += spacing;
   }
   return true;

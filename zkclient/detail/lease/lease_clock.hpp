@@ -16,11 +16,12 @@ namespace zkclient::detail {
 /// them after the leader has expired the session.)
 ///
 /// The leader learns of a session's life only from its followers' answers to its own pings. It sends one every half
-/// tick, and each answer names the sessions that were heard of since the one before. It expires a session that it has not
-/// heard of for the timeout T. So the question at each acknowledged write, sent at S, is: what is the latest time at which
-/// the leader has certainly heard of the session? Let q be half a tick. The link between leader and follower worked at S,
-/// so the last answer P came at S - q or later. It told of the session if the follower had heard of it since the answer
-/// before, that is within q. Three rules follow, and the best one counts. One write is on its way at a time.
+/// tick, and each answer names the sessions that were heard of since the one before. It expires a session that it has
+/// not heard of for the timeout T. So the question at each acknowledged write, sent at S, is: what is the latest time
+/// at which the leader has certainly heard of the session? Let q be half a tick. The link between leader and follower
+/// worked at S, so the last answer P came at S - q or later. It told of the session if the follower had heard of it
+/// since the answer before, that is within q. Three rules follow, and the best one counts. One write is on its way at a
+/// time.
 ///
 ///   chain    Writes have gone on since before S - q, and none of the gaps between their arrivals at the follower that
 ///            reach into [S - q, S] is longer than q: then the leader heard of the session at S - q or later. A longer gap
@@ -36,8 +37,8 @@ namespace zkclient::detail {
 ///
 ///   margin = max(50 ms, T/40)
 ///
-/// The tick is the server's secret. With the tick that ClientOptions::server_tick says, or else with the largest one that
-/// a server is likely to have (assumed_tick), all of this is arithmetic: see round_trip_limit().
+/// The tick is the server's secret. With the tick that ClientOptions::server_tick says, or else with the largest one
+/// that a server is likely to have (assumed_tick), all of this is arithmetic: see round_trip_limit().
 class LeaseClock {
  public:
   using TimePoint = BootClock::time_point;
@@ -45,9 +46,9 @@ class LeaseClock {
 
   LeaseClock(Duration timeout, Duration tick) : timeout_(timeout), half_tick_(tick / 2) {}
 
-  /// Of a server of which nothing is known but the timeout that it granted. A server without an option of its own grants
-  /// two ticks at least, so the tick is T/2 at most. A T below 4 s was granted by one with `minSessionTimeout`, whose tick
-  /// may be the 2 s of the sample configuration.
+  /// Of a server of which nothing is known but the timeout that it granted. A server without an option of its own
+  /// grants two ticks at least, so the tick is T/2 at most. A T below 4 s was granted by one with `minSessionTimeout`,
+  /// whose tick may be the 2 s of the sample configuration.
   static Duration assumed_tick(Duration timeout) noexcept {
     return std::max<Duration>(timeout / 2, std::chrono::seconds(2));
   }
@@ -58,13 +59,13 @@ class LeaseClock {
   /// Between heartbeats, from one's sending to the next one's.
   Duration interval() const noexcept { return timeout_ / 6; }
   Duration margin() const noexcept;
-  /// The longest round trip of a quorum-committed write with which leases live; not positive: none do. Each heartbeat must
-  /// be answered before what the one before it has proven runs out, with T/30 to spare.
+  /// The longest round trip of a quorum-committed write with which leases live; not positive: none do. Each heartbeat
+  /// must be answered before what the one before it has proven runs out, with T/30 to spare.
   Duration round_trip_limit() const noexcept;
 
   /// A connection was granted; the attempt had begun at `begun`.
   void connected(TimePoint begun, TimePoint now) noexcept;
-  /// What was sent at `sent`, a ping, a read or a write, is answered now.
+  /// A request sent at `sent`, a ping, a read or a write, is answered now.
   void heard(TimePoint sent, TimePoint now) noexcept;
   /// The quickest of those on this connection; zero before the first one.
   Duration quickest_answer() const noexcept {
@@ -77,8 +78,8 @@ class LeaseClock {
   TimePoint valid_until() const noexcept { return valid_until_; }
   /// When to send the next heartbeat.
   TimePoint next() const noexcept { return next_; }
-  /// Whether a lease that begins now will live, if nothing gets slower: each heartbeat is answered in time. `on_its_way`:
-  /// when the one was sent whose answer has not come.
+  /// Whether a lease that begins now will live, if nothing gets slower: each heartbeat is answered in time.
+  /// `on_its_way`: when the one was sent whose answer has not come.
   bool will_last(TimePoint now, std::optional<TimePoint> on_its_way = {}) const noexcept;
   /// The quickest of the last three round trips; nothing before there were three.
   std::optional<Duration> round_trip() const noexcept;
@@ -111,6 +112,7 @@ class LeaseClock {
   Duration quickest_answer_ = Duration::max();  // On this connection.
 
   static constexpr std::size_t round_trips_kept = 8;
+  static constexpr std::size_t few_round_trips = 3;  // With fewer it is not known what is usual.
   std::array<Duration, round_trips_kept> round_trips_{};
   std::size_t round_trips_seen_ = 0;  // On this connection.
 

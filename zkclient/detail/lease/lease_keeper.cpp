@@ -11,7 +11,6 @@ namespace {
 
 // A heartbeat checks at most this much; with more leases each is checked every few heartbeats.
 constexpr std::size_t max_checks = 1024;
-constexpr std::size_t least_check_bytes = 8 * 1024;  // Any server takes that, whatever its jute.maxbuffer.
 constexpr auto settling_time = std::chrono::milliseconds(20);
 
 long long in_ms(std::chrono::nanoseconds time) { return std::chrono::ceil<std::chrono::milliseconds>(time).count(); }
@@ -196,7 +195,7 @@ void LeaseKeeper::beat() {
   std::vector<HoldId> ids;
   std::size_t bytes = 0;
   auto next = held_.upper_bound(cursor_);
-  while (ids.size() < std::min(held_.size(), max_checks) && bytes < check_bytes_) {
+  while (ids.size() < std::min(held_.size(), max_checks) && bytes < budget_.bytes()) {
     if (next == held_.end()) next = held_.begin();
     request.operations.emplace_back(Check{Path(next->second.path)});
     bytes += next->second.path.size() + 16;
@@ -215,12 +214,13 @@ void LeaseKeeper::beat() {
 void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
   beating_ = false;
   if (stopped_) return;
+  const bool answered = reply.ok() || reply.failed(Errc::transaction_failed);
+  answered ? budget_.answered(beat_bytes_) : budget_.lost(beat_bytes_);
   if (reply.ok()) {
     acknowledged(reply.sent);
-  } else if (!reply.failed(Errc::transaction_failed)) {
+  } else if (!answered) {
     // Lost on the way: connected() sends the next one. Or refused as a whole, which says nothing of the nodes.
     next_beat_ = BootClock::now() + clock_->interval() / 4;
-    if (beat_bytes_ > least_check_bytes) check_bytes_ = std::max(least_check_bytes, beat_bytes_ / 2);  // Too large?
   } else {
     for (std::size_t i = 0; i < ids.size() && i < reply.codes.size(); ++i) {
       if (reply.codes[i] == rc::ok || reply.codes[i] == rc::runtime_inconsistency) continue;

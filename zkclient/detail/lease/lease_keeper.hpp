@@ -14,6 +14,7 @@
 
 #include <zkclient/export.hpp>
 
+#include "zkclient/detail/lease/check_budget.hpp"
 #include "zkclient/detail/lease/lease_clock.hpp"
 #include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/requests/request.hpp"
@@ -21,9 +22,9 @@
 namespace zkclient::detail {
 
 /// Keeps the leases of one session: while there are any, it sends heartbeats (a transaction of nothing but checks
-/// of the held nodes: committed by the quorum, changes nothing, fails when a node is gone), and declares all of them lost
-/// the instant its lease clock runs out. The session goes on: what is acquired later rests on a proof of its own. Lives on
-/// the loop thread.
+/// of the held nodes: committed by the quorum, changes nothing, fails when a node is gone), and declares all of them
+/// lost the instant its lease clock runs out. The session goes on: what is acquired later rests on a proof of its own.
+/// Lives on the loop thread.
 class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
  public:
   using HoldId = std::uint64_t;
@@ -31,7 +32,7 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   /// Sends a transaction of checks on this session; `done` is called once.
   using Send = std::function<void(Request request, Op::Done done)>;
 
-  /// What the one who holds a node wants to know. Each is called once at most, never inside a call of this object that
+  /// The calls to the holder of a node. Each is called once at most, never inside a call of this object that
   /// the holder made, apart from `expired`.
   struct Holder {
     /// A heartbeat's check of the node is refused: it does not exist (or may not be read any more).
@@ -53,7 +54,7 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
 
   /// The session was granted, or the connection came back, by an attempt that had begun at `begun`.
   void connected(TimePoint begun);
-  /// What was sent at `sent`, or later, was answered just now.
+  /// A request sent at `sent`, or later, was answered just now.
   void heard(TimePoint sent);
   /// The quickest answer on this connection; zero before the first one.
   std::chrono::nanoseconds round_trip() const noexcept;
@@ -73,7 +74,7 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
 
   /// Counts the node at `path` as held.
   HoldId hold(const std::string& path, Holder holder);
-  /// Sends heartbeats as if `path`, which exists, were held: for those who wait, so that their lease begins with a proof
+  /// Sends heartbeats as if `path`, which exists, were held: for waiters, so that their lease begins with a proof
   /// that is as good as it gets. However many wait at one path, it is checked once.
   HoldId stay_proven(const std::string& path);
   void drop(HoldId id);
@@ -107,9 +108,9 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   std::unordered_map<std::string, HoldId> waits_at_;  // By path: those others.
   std::deque<std::pair<TimePoint, HoldId>> unsettled_;
   HoldId next_id_ = 1;
-  HoldId cursor_ = 0;                     // The last node that was checked; the next heartbeat goes on behind it.
-  std::size_t check_bytes_ = 256 * 1024;  // At most in a heartbeat.
-  std::size_t beat_bytes_ = 0;            // In the last one.
+  HoldId cursor_ = 0;  // The last node that was checked; the next heartbeat goes on behind it.
+  CheckBudget budget_;
+  std::size_t beat_bytes_ = 0;  // In the last heartbeat.
   bool beating_ = false;
   bool stopped_ = false;
   TimePoint beat_sent_{};

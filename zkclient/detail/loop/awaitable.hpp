@@ -10,10 +10,10 @@
 
 /// The coroutine type of everything that runs on the event loop.
 ///
-/// A coroutine starts when it is awaited, and runs inside that call until it waits for the first time. If it ends there, the
-/// one that awaits goes on without a pause. Otherwise that one is resumed through the loop's queue, never from inside
-/// somebody else's call: no stack grows, however many waits end at once, also where the compiler makes no tail calls.
-/// Nothing is ever destroyed while it waits: what it waits for ends, and it goes on to its end.
+/// A coroutine starts when it is awaited, and runs inside that call until it waits for the first time. If it ends
+/// there, the one that awaits goes on without a pause. Otherwise that one is resumed through the loop's queue, never
+/// from inside another coroutine's call: no stack grows, however many waits end at once, also where the compiler makes
+/// no tail calls. Nothing is ever destroyed while it waits: what it waits for ends, and it goes on to its end.
 namespace zkclient::detail {
 
 namespace coroutine {
@@ -27,7 +27,7 @@ std::size_t frames() noexcept;
 ZKRECIPES_INTERNAL_API void* allocate_frame(std::size_t size);
 ZKRECIPES_INTERNAL_API void free_frame(void* frame) noexcept;
 
-/// A coroutine that nobody awaits let an exception escape: says so, and ends the process.
+/// A root coroutine let an exception escape: says so, and ends the process.
 [[noreturn]] void die(const char* where) noexcept;
 
 struct Framed {
@@ -118,7 +118,7 @@ class [[nodiscard]] Awaitable {
 
 namespace coroutine {
 
-/// A coroutine that nobody awaits: starts at once, and destroys itself at its end.
+/// A coroutine that no other one awaits: starts at once, and destroys itself at its end.
 struct Root {
   struct promise_type : Framed {
     promise_type(Awaitable<void>&, const char* from) noexcept : where(from) {}
@@ -133,7 +133,7 @@ struct Root {
 
 }  // namespace coroutine
 
-/// Runs a coroutine that nobody awaits, on the loop thread, from here until it waits for the first time. An exception that
+/// Runs a coroutine as a root, on the loop thread, from here until it waits for the first time. An exception that
 /// escapes from it ends the process, and names the function that called this.
 ZKRECIPES_INTERNAL_API void spawn(Awaitable<void> coroutine, const char* from = __builtin_FUNCTION());
 

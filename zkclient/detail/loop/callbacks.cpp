@@ -24,19 +24,20 @@ thread_local std::vector<const CallbackGroup*> running_groups;
 }  // namespace
 
 enum class LoopState {
-  free,  // Whoever is idle is to run it.
+  free,  // An idle thread is to run it.
   run,   // By some thread.
   left,  // By its thread, which will be back, unless another one takes over.
   ended,
 };
 
 struct CallbackPool::Shared {
+  const ProcessGeneration process;
   std::mutex mutex;
   std::condition_variable work;
   std::deque<Task> tasks;
   std::deque<Task> urgent;
   std::list<std::thread> threads;
-  std::list<std::thread> leaving;  // About to return; joined by whoever comes next.
+  std::list<std::thread> leaving;  // About to return; joined by the next thread that comes.
   int max_threads = 1;             // Without that of the loop.
   std::chrono::milliseconds loop_patience{};
   int idle = 0;
@@ -66,14 +67,14 @@ struct CallbackPool::Shared {
   int ready() const { return idle + starting; }
   bool lacks_threads() const { return ready() < static_cast<int>(urgent.size()); }
   bool may_start() const { return !urgent.empty() || (!tasks.empty() && !turn_taken); }
-  // The loop is left only while somebody is there to take it over.
+  // The loop is left only while another thread is there to take it over.
   bool may_run_inline() const {
     return !finishing && inline_off == 0 && !tasks.empty() && !turn_taken && tasks.size() <= inline_size &&
            ready() > static_cast<int>(urgent.size());
   }
 };
 
-// What a thread of the pool does. All members require the lock.
+// The work of a thread of the pool. All members require the lock.
 class CallbackPool::Worker {
  public:
   explicit Worker(std::shared_ptr<Shared> shared) : shared_(std::move(shared)), s_(*shared_) {}
@@ -247,7 +248,7 @@ CallbackPool::Worker::Duty CallbackPool::Worker::wait_for_duty() {
       const bool wanted = s_.work.wait_for(lock_, s_.loop_patience, called);
       s_.watched = false;
       if (wanted) {
-        --s_.seen;  // Somebody else is to watch.
+        --s_.seen;  // Another thread is to watch.
         s_.work.notify_one();
       } else if (s_.loop == LoopState::left && s_.inline_tasks == s_.seen) {
         s_.loop = LoopState::free;
@@ -326,7 +327,7 @@ void CallbackPool::Worker::run_task(bool urgent) {
   lock_.unlock();
   if (report) s_.on_backlog();
   task();
-  task = nullptr;  // What the task owns goes before the next one starts.
+  task = nullptr;  // The task's captures go before the next one starts.
   lock_.lock();
   if (!urgent && s_.turn == mine) {
     s_.turn_taken = false;
@@ -346,7 +347,8 @@ void CallbackPool::Worker::leave() {
 
 void CallbackPool::Worker::set_loop_free() {
   Shared* const away = inline_on_;
-  if (away == nullptr) return;
+  // A child that was forked in an inline task: the loop is the parent's, and so may be a thread that has the lock.
+  if (away == nullptr || away->process.forked()) return;
   const std::lock_guard lock(away->mutex);
   if (away->loop != LoopState::left) return;
   away->loop = LoopState::free;
@@ -380,7 +382,7 @@ class CallbackGroup::Entry : public std::enable_shared_from_this<Entry> {
       group_->entries_.erase(place_);
     }
     const Running running(*group_);
-    Task task = std::move(task_);  // What it owns goes before it is counted as done.
+    Task task = std::move(task_);  // Its captures go before it is counted as done.
     task();
   }
 
@@ -409,7 +411,7 @@ void CallbackGroup::one_less() {
 }
 
 void CallbackGroup::post(Task task, bool urgent) {
-  if (process_.forked()) {  // The threads are the parent's, and whoever had the lock is not here any more.
+  if (process_.forked()) {  // The threads are the parent's, and the one that had the lock is not here any more.
     task();
     return;
   }
@@ -425,7 +427,8 @@ void CallbackGroup::wait() {
   const bool inside = std::find(running_groups.begin(), running_groups.end(), this) != running_groups.end();
   if (inside) return;
   std::unique_lock lock(mutex_);
-  // Whoever has to run the tasks may be waiting here: an executor with one thread, or a handler of another client.
+  // The thread that has to run the tasks may be waiting here: an executor with one thread, or a handler of another
+  // client.
   const bool help = foreign_executor_ || !running_groups.empty();
   while (help && !entries_.empty()) {
     std::shared_ptr<Entry> entry = entries_.front()->weak_from_this().lock();

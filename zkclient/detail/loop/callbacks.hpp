@@ -17,8 +17,8 @@
 
 namespace zkclient::detail {
 
-/// Why the event loop returned: it ended, or a task waits that was left to its thread, which may run it (`inline_task`) or
-/// has to go back to the loop (`pass_on`).
+/// Why the event loop returned: it ended, or a task waits that was left to its thread, which may run it (`inline_task`)
+/// or has to go back to the loop (`pass_on`).
 enum class LoopPause { inline_task, pass_on, end };
 
 /// The threads of a runtime: one runs the event loop, the others run user code. Normally there are two.
@@ -29,8 +29,9 @@ enum class LoopPause { inline_task, pass_on, end };
 ///
 /// The thread of the event loop runs the tasks that an event brought itself when they are few and another thread is
 /// idle, which saves two changes of threads per event: it leaves the loop and runs them inline. The idle thread looks
-/// every `loop_patience` whether an inline task takes too long, and takes the loop over if it does. So does it at once when the
-/// task says that it is going to wait (`about_to_wait`). No task ever runs on the thread that has the loop at that time.
+/// every `loop_patience` whether an inline task takes too long, and takes the loop over if it does. So does it at once
+/// when the task says that it is going to wait (`about_to_wait`). No task ever runs on the thread that has the loop at
+/// that time.
 ///
 /// `on_backlog` is called, never under the lock, when a task has to wait; its owner then calls `relieve` every few
 /// milliseconds for as long as that returns true.
@@ -69,7 +70,7 @@ class ZKRECIPES_INTERNAL_API CallbackPool {
 class ZKRECIPES_INTERNAL_API CallbackGroup : public std::enable_shared_from_this<CallbackGroup> {
  public:
   using Schedule = std::function<void(Task task, bool urgent)>;
-  /// `foreign_executor`: nobody knows how many threads it has.
+  /// `foreign_executor`: it is not known how many threads it has.
   CallbackGroup(Schedule schedule, bool foreign_executor)
       : schedule_(std::move(schedule)), foreign_executor_(foreign_executor) {}
 

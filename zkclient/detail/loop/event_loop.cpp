@@ -78,7 +78,7 @@ void EventLoop::wake() noexcept {
 }
 
 void EventLoop::defer(Task task) {
-  if (foreign_waiting_) take_foreign();  // What was posted before comes before.
+  if (foreign_waiting_) take_foreign();  // Tasks that were posted before come before.
   tasks_.push_back(std::move(task));
 }
 
@@ -139,7 +139,7 @@ void EventLoop::run_tasks() {
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
     task();
-    task = nullptr;  // What it owns goes before anything else happens.
+    task = nullptr;  // Its captures go before anything else happens.
     run_ready();
   }
 }

@@ -23,10 +23,10 @@ using Task = UniqueFunction<void()>;
 
 class Descriptor;
 
-/// The one place that knows what waits: descriptors, timers, posted tasks and suspended coroutines. One thread at a time
-/// runs it; all members belong to that thread, unless they say otherwise. It lives on epoll; timers on the steady clock
-/// are epoll's own timeout, so they are up to a millisecond late; those on the clock of leases have a timerfd, because
-/// no other way to wait counts the time of a suspended machine.
+/// The one place that knows what waits: descriptors, timers, posted tasks and suspended coroutines. One thread at a
+/// time runs it; all members belong to that thread, unless they say otherwise. It lives on epoll; timers on the steady
+/// clock are epoll's own timeout, so they are up to a millisecond late; those on the clock of leases have a timerfd,
+/// because no other way to wait counts the time of a suspended machine.
 class ZKRECIPES_INTERNAL_API EventLoop {
  public:
   /// Errors: system_error (no descriptors).
@@ -50,6 +50,9 @@ class ZKRECIPES_INTERNAL_API EventLoop {
   bool run();
   /// Makes run() return after the current task.
   void interrupt() noexcept { interrupted_ = true; }
+  /// A wish of what lives here: that the thread that runs the loop goes on to run it and nothing else.
+  void stay_on_thread() noexcept { stays_on_thread_ = true; }
+  bool stays_on_thread() const noexcept { return stays_on_thread_; }
 
   /// Puts a suspended coroutine at the end of those that go on as soon as the current task has returned, or calls
   /// run_ready().
@@ -86,6 +89,7 @@ class ZKRECIPES_INTERNAL_API EventLoop {
   std::unordered_map<std::uint64_t, Descriptor*> descriptors_;  // Those that are listened to.
   std::uint64_t next_key_ = 2;
   bool interrupted_ = false;
+  bool stays_on_thread_ = false;
 
   std::atomic<bool> foreign_waiting_{false};  // foreign_ is not empty.
   std::atomic<bool> sleeps_{false};           // In epoll_wait, or on its way there: wants to be woken.
@@ -132,8 +136,8 @@ class BasicTimer {
 using Timer = BasicTimer<std::chrono::steady_clock>;
 using BootTimer = BasicTimer<BootClock>;
 
-/// A descriptor that is told about while it can be read or written: again and again, until that is done or nobody listens
-/// any more. Loop thread only; one that is closed may be destroyed by any thread.
+/// A descriptor that is told about while it can be read or written: again and again, until that is done or no listener
+/// is left for it. Loop thread only; one that is closed may be destroyed by any thread.
 class Descriptor {
  public:
   using OnReady = UniqueFunction<void(bool readable, bool writable)>;
@@ -150,8 +154,8 @@ class Descriptor {
   bool is_open() const noexcept { return fd_ != -1; }
   int get() const noexcept { return fd_; }
 
-  /// What to tell about; trouble with the descriptor makes it both readable and writable. False when the system refuses,
-  /// for want of memory.
+  /// The events to tell about; trouble with the descriptor makes it both readable and writable. False when the system
+  /// refuses, for want of memory.
   bool listen_for(bool read, bool write) noexcept;
   bool listens_for_write() const noexcept;
 

@@ -37,7 +37,7 @@ class TimerQueue {
   static TimePoint due(const Entry& entry) noexcept { return is_set(entry) ? entry.due_ : TimePoint::max(); }
 
   void set(Entry& entry, TimePoint due, UniqueFunction<void()> task) {
-    // What was set before goes last: its destruction may do anything.
+    // The former task goes last: its destruction may do anything.
     const UniqueFunction<void()> former = std::exchange(entry.task_, std::move(task));
     entry.due_ = due;
     if (!is_set(entry)) {

@@ -2,6 +2,13 @@
 
 namespace zkclient::detail {
 
+Request make_request(OpType type, std::string path) {
+  Request request;
+  request.type = type;
+  request.path = std::move(path);
+  return request;
+}
+
 const char* to_string(OpType type) noexcept {
   switch (type) {
     case OpType::create: return "create";
@@ -50,6 +57,20 @@ std::size_t Request::wire_size() const noexcept {
     }
   }
   return size;
+}
+
+std::optional<Refusal> Reply::refusal() const noexcept {
+  if (!failed(Errc::transaction_failed)) return std::nullopt;
+  // Those before it are said to have worked; those after it, not to have been tried.
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] != rc::ok && codes[i] != rc::runtime_inconsistency) return Refusal{i, codes[i]};
+  }
+  return std::nullopt;
+}
+
+Errc Reply::cause() const noexcept {
+  const std::optional<Refusal> refused = refusal();
+  return refused ? rc::to_errc(refused->code) : error.value_or(Errc::server_error);
 }
 
 std::size_t Reply::size() const noexcept {

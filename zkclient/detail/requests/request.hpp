@@ -7,6 +7,8 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <zkclient/error.hpp>
@@ -18,7 +20,7 @@
 #include <zkclient/types.hpp>
 
 #include "zkclient/detail/loop/cancel_scope.hpp"
-#include "zkclient/detail/session/session_state.hpp"
+#include "zkclient/detail/requests/session_state.hpp"
 
 namespace zkclient::detail {
 
@@ -45,7 +47,7 @@ enum class OpType {
 
 const char* to_string(OpType type) noexcept;
 
-/// What the client proves its identity with. Never shown to anybody.
+/// The proof of the client's identity. It never appears in a log or an error.
 struct Credential {
   std::string scheme;
   std::string secret;
@@ -55,11 +57,28 @@ struct Credential {
   int calls = 0;      ///< That have not sent it yet.
 };
 
+/// The data of a request, or none. Copies share it, so that a call that keeps its request for another attempt does not
+/// hold the data twice.
+class Payload {
+ public:
+  Payload() = default;
+  Payload(std::string data) : data_(std::make_shared<const std::string>(std::move(data))) {}
+  Payload(std::string_view data) : Payload(std::string(data)) {}
+  Payload(const char* data) : Payload(std::string(data)) {}
+
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+  const std::string& operator*() const noexcept { return *data_; }
+  const std::string* operator->() const noexcept { return data_.get(); }
+
+ private:
+  std::shared_ptr<const std::string> data_;
+};
+
 /// One request to the server. Paths are full: the client's prefix is already in front.
 struct ZKRECIPES_INTERNAL_API Request {
   OpType type = OpType::get;
   std::string path;
-  std::optional<std::string> data = {};
+  Payload data = {};
   std::int32_t version = any_version;
   CreateMode mode = CreateMode::persistent;
   std::int64_t ttl_ms = -1;
@@ -74,9 +93,12 @@ struct ZKRECIPES_INTERNAL_API Request {
     return type == OpType::create || type == OpType::set || type == OpType::remove || type == OpType::multi ||
            type == OpType::set_acl || type == OpType::reconfig || type == OpType::remove_watches;
   }
-  /// What the request takes on the wire, roughly; never less.
+  /// The size of the request on the wire, roughly; never less.
   std::size_t wire_size() const noexcept;
 };
+
+/// A request for `path` of the given type, with nothing else set.
+ZKRECIPES_INTERNAL_API Request make_request(OpType type, std::string path);
 
 /// The codes of the C client that the library tells apart (its constants are not usable as case labels).
 namespace rc {
@@ -116,12 +138,21 @@ constexpr bool is_loss(int code) noexcept {
 }
 /// Not about one operation of a transaction, but about the request.
 constexpr bool is_of_request(int code) noexcept { return code > -100 || code == throttled; }
-/// What a definite answer of the server means.
+/// The meaning of a definite answer of the server.
 ZKRECIPES_INTERNAL_API Errc to_errc(int code) noexcept;
 }  // namespace rc
 
-/// What came back. `error` is set when the operation failed, for whatever reason; the rest depends on the type.
-struct Reply {
+/// The operation of a transaction that the server refused, which is why none was applied.
+struct Refusal {
+  std::size_t index = 0;
+  int code = 0;
+
+  bool operator==(const Refusal&) const = default;
+};
+
+/// The answer to a request. `error` is set when the operation failed, for whatever reason; the rest depends on the
+/// type.
+struct ZKRECIPES_INTERNAL_API Reply {
   std::optional<Errc> error = {};
   std::string detail = {};
   /// Set when the caller or the deadline ended it, and not an answer or a lost connection: cancelled, or
@@ -140,7 +171,15 @@ struct Reply {
 
   bool ok() const noexcept { return !error; }
   bool failed(Errc code) const noexcept { return error == code; }
-  /// What it takes in memory, roughly.
+  /// The reply of a write was lost, while the caller still waits: there is time to find out whether it was applied.
+  bool unanswered() const noexcept { return failed(Errc::in_doubt) && !given_up; }
+  /// Of a transaction that failed; nullopt for everything else.
+  std::optional<Refusal> refusal() const noexcept;
+  /// True if the operation at `index` was refused with `code`.
+  bool refused(std::size_t index, int code) const noexcept { return refusal() == Refusal{index, code}; }
+  /// Why it failed: of a transaction, what is wrong with the operation that was refused. Call it for a failure only.
+  Errc cause() const noexcept;
+  /// Its size in memory, roughly.
   std::size_t size() const noexcept;
 };
 
@@ -163,7 +202,7 @@ class ZKRECIPES_INTERNAL_API Op : public std::enable_shared_from_this<Op> {
   State state = State::idle;
   int attempts = 0;
   std::size_t sent_bytes = 0;      ///< When it was sent for the last time.
-  std::size_t admitted_bytes = 0;  ///< What it takes of the client's limit.
+  std::size_t admitted_bytes = 0;  ///< Its share of the client's limit.
   int code = 0;                    ///< The C client's result code.
   bool answered = false;           ///< By the server: not lost, nor refused by the C client.
   Reply reply;

@@ -6,7 +6,7 @@
 
 namespace zkclient::detail {
 
-/// What became of a versioned set whose reply was lost, told from what the node is now.
+/// The outcome of a versioned set whose reply was lost, told from the node as it is now.
 enum class SetOutcome {
   applied,      ///< It is what the node holds.
   not_applied,  ///< The node is as it was: it may be sent again, since only one of the two can succeed.
@@ -14,8 +14,8 @@ enum class SetOutcome {
   unknown,      ///< The node was replaced, or written again.
 };
 
-/// `expected`: the node before the set. `data`: what was to be written, and what nobody else writes. `null`: the node has
-/// null data now.
+/// `expected`: the node before the set. `data`: what was to be written, and what no other client writes. `null`: the
+/// node has null data now.
 SetOutcome decide_set(const Stat& expected, const std::string& data, const Stat& now, const std::string& now_data,
                       bool now_null);
 

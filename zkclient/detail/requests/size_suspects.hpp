@@ -10,10 +10,10 @@
 namespace zkclient::detail {
 
 /// Finds the requests that are too large for the server. A server drops the connection at once when a request is larger
-/// than its `jute.maxbuffer`, without a word, and no request before or after it is answered. So a size that was in flight
-/// when a connection broke is suspect: it is sent alone, and what has cost the connection twice that way is refused. A
-/// request that is answered clears its size and the smaller ones; time clears all, since a server may be set up anew.
-/// Thread safety: none. The clock is the caller's.
+/// than its `jute.maxbuffer`, without a word, and no request before or after it is answered. So a size that was in
+/// flight when a connection broke is suspect: it is sent alone, and what has cost the connection twice that way is
+/// refused. A request that is answered clears its size and the smaller ones; time clears all, since a server may be set
+/// up anew. Thread safety: none. The clock is the caller's.
 class SizeSuspects {
  public:
   using TimePoint = BootClock::time_point;

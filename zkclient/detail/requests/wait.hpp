@@ -11,7 +11,7 @@
 #include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/requests/request.hpp"
 
-/// What coroutines on the loop thread wait with. Nothing here is for other threads.
+/// The means by which coroutines on the loop thread wait. Nothing here is for other threads.
 namespace zkclient::detail {
 
 /// A flag that one coroutine waits for. Set it before or during the wait; clear it before the read that re-checks.
@@ -56,6 +56,32 @@ class Signal {
   std::coroutine_handle<> waiting_;
   bool set_ = false;
 };
+
+/// For as long as it lives, the end of a session sets a signal. Both outlive it. A session that is over already sets
+/// nothing: ask it first.
+class SessionEnd {
+ public:
+  SessionEnd(std::shared_ptr<SessionState> session, Signal& signal)
+      : session_(std::move(session)), observer_(session_->observe([&signal, raw = session_.get()] {
+          if (raw->over()) signal.set();
+        })) {}
+  ~SessionEnd() { session_->forget(observer_); }
+  SessionEnd(const SessionEnd&) = delete;
+  SessionEnd& operator=(const SessionEnd&) = delete;
+
+ private:
+  const std::shared_ptr<SessionState> session_;
+  const SessionState::ObserverId observer_;
+};
+
+/// Waits, but not longer than the session lives.
+inline Awaitable<void> pause_for(std::chrono::milliseconds pause, EventLoop& loop,
+                                 std::shared_ptr<SessionState> session) {
+  if (session->over()) co_return;
+  Signal ended(loop);
+  const SessionEnd end(std::move(session), ended);
+  co_await ended.wait(std::chrono::steady_clock::now() + pause);
+}
 
 /// A value that is on its way to one coroutine. Copies stand for the same one.
 template <typename T>

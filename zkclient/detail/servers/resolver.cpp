@@ -5,19 +5,18 @@
 #include <system_error>
 
 #include "zkclient/detail/process.hpp"
-#include "zkclient/detail/session/loop.hpp"
 
 namespace zkclient::detail {
 
-// What a look-up's thread and the resolver share. The thread touches the resolver only under this lock, and only if it
-// was not abandoned before.
+// The state that a look-up's thread and the resolver share. The thread touches the resolver only under this lock, and
+// only if it was not abandoned before.
 struct Resolver::Shared {
   std::mutex mutex;
   Resolver* resolver = nullptr;  // Null once abandoned.
   bool done = false;
 };
 
-Resolver::Resolver(Loop& loop) : loop_(loop), function_(resolve) {}
+Resolver::Resolver(Post post) : post_(std::move(post)), function_(resolve) {}
 
 Resolver::~Resolver() { abandon(); }
 
@@ -53,7 +52,7 @@ bool Resolver::start(Job& job) {
     const std::lock_guard lock(shared->mutex);
     if (shared->resolver == nullptr) return;
     shared->done = true;
-    shared->resolver->loop_.post([shared, resolution = std::move(resolution)] {
+    shared->resolver->post_([shared, resolution = std::move(resolution)] {
       if (shared->resolver != nullptr) shared->resolver->finish(shared.get(), resolution);
     });
   };
@@ -65,7 +64,7 @@ bool Resolver::start(Job& job) {
     Resolution none;
     for (const Host& host : job.hosts)
       none.unknown.emplace(to_string(host), "has a name that was not looked up: " + error.code().message());
-    loop_.post([shared, none = std::move(none)] {
+    post_([shared, none = std::move(none)] {
       if (shared->resolver != nullptr) shared->resolver->finish(shared.get(), none);
     });
     return false;

@@ -13,16 +13,15 @@
 
 namespace zkclient::detail {
 
-class Loop;
-
-/// Looks names up for the clients of one Loop, without blocking it. A look-up has a thread of its own, which exists only
-/// as long as it takes; clients that ask for the same list meanwhile share it. Lives on the loop thread.
+/// Looks names up for the clients of one event loop, without blocking it. A look-up has a thread of its own, which
+/// exists only as long as it takes; clients that ask for the same list meanwhile share it. Lives on the loop thread.
 ///
-/// A look-up cannot be interrupted (getaddrinfo offers no way). Whoever stops waiting for one drops the ticket; when the
-/// loop stops, a thread whose look-up still hangs is left to itself: it owns all it touches and ends with the look-up.
+/// A look-up cannot be interrupted (getaddrinfo offers no way). A caller that stops waiting for one drops the ticket;
+/// when the loop stops, a thread whose look-up still hangs is left to itself: it owns all it touches and ends with the
+/// look-up.
 class Resolver {
  public:
-  /// What looks the names up; blocks.
+  /// The function that looks the names up; blocks.
   using Function = std::function<Resolution(const std::vector<Host>& hosts)>;
   using Done = UniqueFunction<void(const Resolution& resolution)>;
   /// Drop it, and `done` is not called any more.
@@ -31,7 +30,10 @@ class Resolver {
   /// At a time; further lists wait for their turn.
   static constexpr std::size_t max_threads = 16;
 
-  explicit Resolver(Loop& loop);
+  /// Runs a task on the loop thread; any thread.
+  using Post = std::function<void(UniqueFunction<void()> task)>;
+
+  explicit Resolver(Post post);
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
@@ -56,7 +58,7 @@ class Resolver {
   bool start(Job& job);
   void finish(const Shared* which, const Resolution& resolution);
 
-  Loop& loop_;
+  const Post post_;
   Function function_;
   std::list<Job> jobs_;
 };

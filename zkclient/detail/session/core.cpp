@@ -1,10 +1,16 @@
-// The engine as a whole: how it begins and how it ends.
-
 #include "zkclient/detail/session/core.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "zkclient/detail/connection/security.hpp"
+#include "zkclient/detail/connection/trouble_report.hpp"
+#include "zkclient/detail/requests/credentials.hpp"
+#include "zkclient/detail/requests/paths.hpp"
+#include "zkclient/detail/session/connection.hpp"
+#include "zkclient/detail/session/loop_watch.hpp"
+#include "zkclient/detail/session/request_queue.hpp"
+#include "zkclient/detail/session/sessions.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -38,130 +44,76 @@ void check_security(ClientOptions& options) {
 
 }  // namespace
 
+Admission::Admission(std::shared_ptr<ClientCore> core, std::size_t bytes) : core_(std::move(core)), bytes_(bytes) {
+  core_->budget().take(bytes_);
+}
+
+Admission::~Admission() {
+  if (core_ != nullptr) core_->budget().give_back(bytes_);
+}
+
+// Each one knows only those above it.
+struct ClientCore::Parts {
+  Parts(ClientCore& core, std::vector<Host> hosts)
+      : trouble(core.events()),
+        requests(core.events(), core.options_, trouble, core.budget_, core.weak_from_this()),
+        sessions({.loop = core.loop_,
+                  .options = core.options_,
+                  .callbacks = core.callbacks_,
+                  .trouble = trouble,
+                  .credentials = credentials,
+                  .listeners = listeners,
+                  .requests = requests,
+                  .client = core.weak_from_this()},
+                 std::move(hosts)) {}
+
+  Credentials credentials;
+  Listeners listeners;
+  TroubleReport trouble;
+  RequestQueue requests;
+  Sessions sessions;
+};
+
+// --- Beginning and end -----------------------------------------------------------------------------------------------
+
 std::shared_ptr<ClientCore> ClientCore::start(std::shared_ptr<Loop> loop, std::string_view hosts,
                                               ClientOptions options) {
   check_options(options);
   check_security(options);
   options.operation_timeout = std::min(options.operation_timeout, longest_operation_timeout);
-  std::shared_ptr<ClientCore> core(new ClientCore(std::move(loop), parse_hosts(hosts), std::move(options)));
+  std::vector<Host> servers = parse_hosts(hosts);
+  std::shared_ptr<ClientCore> core(new ClientCore(std::move(loop), std::move(options)));
+  core->parts_ = std::make_unique<Parts>(*core, std::move(servers));
   core->loop_->add(core);
-  core->shared_session_ = std::make_shared<SessionState>(core->options_.session_timeout, core.get());
-  core->loop_->post([core] { core->open_session(); });
+  core->loop_->post([core] { core->parts_->sessions.open(); });
   return core;
 }
 
-ClientCore::ClientCore(std::shared_ptr<Loop> loop, std::vector<Host> hosts, ClientOptions options)
+ClientCore::ClientCore(std::shared_ptr<Loop> loop, ClientOptions options)
     : loop_(std::move(loop)),
       options_(std::move(options)),
       callbacks_(std::make_shared<CallbackGroup>(
           [weak = std::weak_ptr<Loop>(loop_)](Task task, bool urgent) {
             if (const auto self = weak.lock()) self->schedule(std::move(task), urgent);
           },
-          loop_->has_user_executor())),
-      resume_(options_.resume),
-      hosts_(std::move(hosts)),
-      look_up_timer_(loop_->events()),
-      outage_(loop_->events()),
-      deadline_timer_(loop_->events()),
-      random_(std::random_device{}()),
-      login_timer_(loop_->events()) {}
+          loop_->has_user_executor())) {}
 
 ClientCore::~ClientCore() { loop_->remove(this); }
 
-std::shared_ptr<SessionState> ClientCore::session() const {
-  if (loop_->forked()) {  // Whoever had the lock is not here any more.
-    static const auto none = std::make_shared<SessionState>(std::chrono::milliseconds(0));
-    none->set_state(ConnectionState::closed);
-    return none;
-  }
-  const std::lock_guard lock(mutex_);
-  return shared_session_;
-}
-
-std::optional<std::string> ClientCore::server() const {
-  if (loop_->forked()) return std::nullopt;
-  const std::lock_guard lock(mutex_);
-  return server_;
-}
-
-void ClientCore::set_server(std::optional<std::string> address) {
-  const std::lock_guard lock(mutex_);
-  server_ = std::move(address);
-}
-
-std::string ClientCore::trouble() const {
-  if (loop_->forked()) return {};
-  const std::lock_guard lock(mutex_);
-  return trouble_;
-}
-
-void ClientCore::set_trouble(std::string text) {
-  const std::lock_guard lock(mutex_);
-  trouble_ = std::move(text);
-}
-
-std::string ClientCore::full(const Path& path) const {
-  const std::string& prefix = options_.prefix.str();
-  if (options_.prefix.is_root()) return path.str();
-  if (path.is_root()) return prefix;
-  if (prefix.size() + path.str().size() > Path::max_size) {
-    constexpr std::size_t shown = 200;
-    const std::string start = path.str().substr(0, shown) + (path.str().size() > shown ? "..." : "");
-    throw Error(Errc::invalid_path, "path", start, "is longer than 64 KiB with the client's prefix in front");
-  }
-  return prefix + path.str();
-}
-
-std::string ClientCore::stripped(const std::string& path) const {
-  const std::string& prefix = options_.prefix.str();
-  if (options_.prefix.is_root() || !path.starts_with(prefix)) return path;
-  return path.size() == prefix.size() ? "/" : path.substr(prefix.size());
-}
-
-// --- Listeners and closing ----------------------------------------------------------------------------------------
-
-std::shared_ptr<SubscriptionState> ClientCore::subscribe(StateListener listener) {
-  auto subscription = std::make_shared<SubscriptionState>(callbacks_);
-  subscription->listener = std::move(listener);
-  std::weak_ptr<SubscriptionState> weak = subscription;
-  loop_->post([self = shared_from_this(), weak] {
-    const auto added = weak.lock();
-    if (added == nullptr || self->connection_ == nullptr) return;
-    self->listeners_.push_back(weak);
-    const auto session = self->connection_->session;
-    added->queue()->post([weak, state = session->raw_state(), session, reason = self->trouble()] {
-      if (const auto alive = weak.lock()) alive->listener(StateChange{state, Session(session), reason});
-    });
-  });
-  return subscription;
-}
-
 void ClientCore::begin_close() {
   if (loop_->forked()) return;
-  const bool accepted = loop_->post([self = shared_from_this()] { self->do_close(); });
+  const bool accepted = loop_->post([self = shared_from_this()] {
+    if (self->closing()) return;
+    self->loop_->remove(self.get());
+    self->parts_->sessions.close([raw = self.get()] { raw->on_closed(); });
+  });
   if (accepted) return;
   const std::lock_guard lock(mutex_);
   closed_ = true;
 }
 
-void ClientCore::do_close() {
-  if (closing_) return;
-  if (connection_->session->over()) open_session();  // A session that was lost stays lost: the next one is closed.
-  closing_ = true;
-  loop_->remove(this);
-  deadline_timer_.cancel();
-  login_timer_.cancel();
-  outage_.cancel();
-  look_up_ = nullptr;
-  stop_looking_up();
-  for (Signal* waiter : update_waiters_)
-    waiter->set();
-  end_session(ConnectionState::closed);
-}
-
 void ClientCore::on_closed() {
-  if (retiring_ > 0) return;
-  // What the closing woke up (coroutines of recipes) gets one more turn of the loop before the close is over.
+  // Coroutines of recipes that the closing woke up get one more turn of the loop before the close is over.
   events().defer([self = shared_from_this()] {
     const std::lock_guard lock(self->mutex_);
     self->closed_ = true;
@@ -177,6 +129,119 @@ void ClientCore::finish_close() {
     closed_changed_.wait(lock, [this] { return closed_; });
   }
   callbacks_->wait();
+}
+
+// --- State -----------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<SessionState> ClientCore::session() const {
+  if (loop_->forked()) {  // The thread that had the lock is not here any more.
+    static const auto none = std::make_shared<SessionState>(std::chrono::milliseconds(0));
+    none->set_state(ConnectionState::closed);
+    return none;
+  }
+  return parts_->sessions.newest();
+}
+
+std::optional<std::string> ClientCore::server() const {
+  return loop_->forked() ? std::nullopt : parts_->sessions.server();
+}
+
+std::string ClientCore::trouble() const { return loop_->forked() ? std::string() : parts_->trouble.text(); }
+
+std::string ClientCore::full(const Path& path) const { return with_prefix(options_.prefix, path); }
+std::string ClientCore::stripped(const std::string& path) const { return without_prefix(options_.prefix, path); }
+
+bool ClientCore::closing() const noexcept { return parts_->sessions.closing(); }
+const std::shared_ptr<SessionState>& ClientCore::current() const noexcept {
+  return parts_->sessions.current().session();
+}
+WatchRegistry& ClientCore::watches() noexcept { return parts_->sessions.current().watches(); }
+const std::shared_ptr<LeaseKeeper>& ClientCore::keeper() const noexcept { return parts_->sessions.current().leases(); }
+Sessions& ClientCore::sessions() noexcept { return parts_->sessions; }
+Credentials& ClientCore::credentials() noexcept { return parts_->credentials; }
+
+std::shared_ptr<SubscriptionState> ClientCore::subscribe(StateListener listener) {
+  auto subscription = std::make_shared<SubscriptionState>(callbacks_);
+  subscription->listener = std::move(listener);
+  loop_->post([self = shared_from_this(), weak = std::weak_ptr<SubscriptionState>(subscription)] {
+    const auto added = weak.lock();
+    if (added == nullptr || !self->parts_->sessions.begun()) return;
+    const auto& session = self->current();
+    self->parts_->listeners.add(added, {session->raw_state(), Session(session), self->trouble()});
+  });
+  return subscription;
+}
+
+// --- Requests --------------------------------------------------------------------------------------------------------
+
+void ClientCore::submit(const std::shared_ptr<Op>& op, const AnyStop& stop) {
+  op->admitted_bytes = op->request.wire_size();
+  budget_.take(op->admitted_bytes);
+  if (overloaded()) {
+    budget_.give_back(op->admitted_bytes);
+    Reply refused;
+    refused.error = Errc::overloaded;
+    refused.detail = "too many requests are waiting";
+    Op::Done done = std::move(op->done);
+    done(std::move(refused));
+    return;
+  }
+  op->caller = stop;
+  const bool accepted = loop_->post([self = shared_from_this(), op] { self->run(op); });
+  if (!accepted) parts_->requests.fail(op, loop_->refusal());
+}
+
+void ClientCore::run(const std::shared_ptr<Op>& op) {
+  if (op->caller.stop_requested()) {
+    parts_->requests.give_up(op, Errc::cancelled);
+    return;
+  }
+  if (op->caller.stop_possible()) {
+    // A request that comes later runs on the requester's thread: back to the loop.
+    op->stop.emplace(op->caller, [self = shared_from_this(), weak = std::weak_ptr<Op>(op)] {
+      const auto alive = weak.lock();
+      if (alive == nullptr) return;
+      self->loop_->post([self, alive] { self->parts_->requests.give_up(alive, Errc::cancelled); });
+    });
+  }
+  parts_->requests.start(op);
+}
+
+PendingReply ClientCore::launch(Request request, const Call& call) {
+  const PendingReply pending;
+  parts_->requests.start(std::move(request), call, pending.handler());
+  return pending;
+}
+
+PendingReply ClientCore::launch_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch) {
+  const PendingReply pending;
+  request.watch = true;
+  const bool absent_too = request.type == OpType::exists;
+  auto done = [this, watch = std::move(watch), path = request.path, absent_too,
+               next = pending.handler()](Reply reply) mutable {
+    const bool arms = reply.ok() || (absent_too && reply.failed(Errc::no_node));
+    if (arms && reply.session == current() && !reply.session->over()) {
+      watch->arm(path);
+    } else if (arms) {  // The answer came, but its session is over, and all its watches have been told.
+      reply.error = closing() ? Errc::closed : Errc::session_lost;
+    }
+    next(std::move(reply));
+  };
+  parts_->requests.start(std::move(request), call, std::move(done));
+  return pending;
+}
+
+Awaitable<Reply> ClientCore::connected(Call call) {
+  const bool cancelled = call.cancel != nullptr && call.cancel->requested();
+  if (!closing() && !cancelled && call.bound == nullptr && parts_->requests.empty() &&
+      current()->raw_state() == ConnectionState::connected) {
+    Reply now;  // The usual case.
+    now.session = current();
+    co_return now;
+  }
+  Request request = make_request(OpType::connect, "/");
+  Reply reply = co_await perform(std::move(request), call);
+  co_return reply;
 }
 
 }  // namespace zkclient::detail

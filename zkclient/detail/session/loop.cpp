@@ -74,13 +74,13 @@ LoopPause Loop::run() {
   const bool ended = events_.run();
   current_loop = nullptr;
   if (ended) return LoopPause::end;
-  return stays_on_thread_ ? LoopPause::pass_on : LoopPause::inline_task;
+  return events_.stays_on_thread() ? LoopPause::pass_on : LoopPause::inline_task;
 }
 
 Loop::~Loop() { stop(); }
 
-// What a forked child cannot run it keeps: to destroy it might wait for a thread that is not there, or talk to a server
-// in the parent's name.
+// A forked child keeps tasks that it cannot run: to destroy one might wait for a thread that is not there, or talk to a
+// server in the parent's name.
 bool Loop::post(Task task) {
   if (!forked()) return events_.post(std::move(task));
   static auto* const kept = new std::deque<Task>;
@@ -107,7 +107,7 @@ void Loop::log(LogLevel level, std::string message) {
 
 void Loop::schedule(Task task, bool urgent) {
   if (!user_executor_) {
-    const auto place = pool_->schedule(task, urgent, on_loop() && !stays_on_thread_);
+    const auto place = pool_->schedule(task, urgent, on_loop() && !events_.stays_on_thread());
     if (place == CallbackPool::Place::inline_task) {
       events_.interrupt();
     }

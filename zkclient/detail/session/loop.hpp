@@ -41,8 +41,6 @@ class ZKRECIPES_INTERNAL_API Loop : public std::enable_shared_from_this<Loop> {
 
   /// On the loop thread only.
   Resolver& resolver() noexcept { return resolver_; }
-  /// Likewise: from now on this thread runs the loop and nothing else.
-  void stay_on_thread() noexcept { stays_on_thread_ = true; }
 
   /// Runs `task` on the callback executor.
   void schedule(Task task, bool urgent);
@@ -66,7 +64,7 @@ class ZKRECIPES_INTERNAL_API Loop : public std::enable_shared_from_this<Loop> {
   const ProcessGeneration process_;
   EventLoop events_;
   Timer backlog_timer_{events_};
-  Resolver resolver_{*this};
+  Resolver resolver_{[this](Task task) { post(std::move(task)); }};
   std::shared_ptr<CallbackGroup> log_group_;
   std::shared_ptr<SerialQueue> log_queue_;
   std::shared_ptr<LogBacklog> log_backlog_;
@@ -74,8 +72,7 @@ class ZKRECIPES_INTERNAL_API Loop : public std::enable_shared_from_this<Loop> {
   std::mutex mutex_;
   bool stopping_ = false;
   bool stopped_ = false;
-  bool winding_down_ = false;     // On the loop thread only.
-  bool stays_on_thread_ = false;  // Likewise.
+  bool winding_down_ = false;  // On the loop thread only.
   std::unordered_set<ClientCore*> clients_;
   std::unique_ptr<CallbackPool> pool_;  // Its threads begin when all else is there.
 };

@@ -51,7 +51,7 @@ class ArmedWatches {
       if (!watch.seen) watch.seen = seen_;
     }
   }
-  /// What the present handle does not know yet.
+  /// The watches that the present handle does not know yet.
   std::vector<Pending> pending() const {
     std::vector<Pending> all;
     for (const auto& [key, watch] : watches_) {

@@ -90,7 +90,7 @@ void WatchRegistry::end_all(WatchEventType reason) {
   removals_ = 0;
 }
 
-// --- Registrations that nobody waits for -----------------------------------------------------------------------------
+// --- Idle registrations ----------------------------------------------------------------------------------------------
 
 void WatchRegistry::check_idle(Map::iterator node) {
   Node& state = node->second;
@@ -138,7 +138,7 @@ void WatchRegistry::removed(const Key& key, Removal outcome) {
   if (node == nodes_.end() || !node->second.removing) return;  // The session has ended meanwhile.
   node->second.removing = false;
   --removals_;
-  // Whoever came meanwhile has sent a read after the removal, whose reply is still to come.
+  // A caller that came meanwhile has sent a read after the removal, whose reply is still to come.
   if (outcome == Removal::done) node->second.armed = false;
   if (outcome == Removal::try_later) check_idle(node);
   erase_if_unused(node);

@@ -18,10 +18,10 @@ namespace zkclient::detail {
 /// Who waits for what, in one session. The C client is always given the same function and context, so it keeps one
 /// registration per node; this is where an event fans out. Lives on the loop thread.
 ///
-/// A registration that nobody waits for any more ("idle") stays in the C client and at the server until its event
+/// A registration that no watch needs any more ("idle") stays in the C client and at the server until its event
 /// comes, which may be never. The owner therefore takes idle ones from here, after some time, and removes them there.
-/// Nothing is lost by that: a registration with a read in flight that arms it is not idle, and a read that is sent after
-/// the removal is answered after it.
+/// Nothing is lost by that: a registration with a read in flight that arms it is not idle, and a read that is sent
+/// after the removal is answered after it.
 class WatchRegistry {
  public:
   enum class Kind { data, children };
@@ -33,8 +33,8 @@ class WatchRegistry {
   /// After a reconnection the C client sends all watched paths in one packet, which the server refuses for ever if it
   /// is larger than its frame limit.
   static constexpr std::size_t max_path_bytes = 900'000;
-  /// Idle registrations are kept for a while, since whoever looks at a node again soon needs no new one, but not more of
-  /// them than this.
+  /// Idle registrations are kept for a while, since a caller that looks at a node again soon needs no new one, but not
+  /// more of them than this.
   static constexpr std::size_t max_idle_bytes = 100'000;
   static constexpr auto idle_time = std::chrono::milliseconds(1000);
   static constexpr std::size_t max_removals = 128;  ///< In flight.

@@ -1,0 +1,75 @@
+#include "recipes/commit/participant_inbox.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::Reply;
+using zk::Request;
+using zkclient::Errc;
+
+Awaitable<Reply> ParticipantInbox::read(Call call) {
+  if (session_ != state_->session) {
+    session_ = state_->session;
+    watch_ = nullptr;
+    known_.reset();
+  }
+  call.bound = session_;
+  const TreePtr& tree = state_->tree;
+  while (watch_ == nullptr || watch_->event) {
+    watch_ = events_.watch();
+    Request get = zk::make_request(OpType::get, tree->inbox(state_->name));
+    Reply inbox = co_await tree->client->perform_watching(std::move(get), call, watch_->watch);
+    if (!inbox.ok()) watch_ = nullptr;
+    if (inbox.failed(Errc::no_node)) {
+      inbox = co_await make_inbox_again(state_, call);
+      if (inbox.ok()) continue;
+    }
+    if (!inbox.ok()) co_return inbox;
+    const InboxVersion found{inbox.stat.czxid, inbox.stat.version};
+    const InboxStep step = decide_inbox(known_, found);
+    if (step == InboxStep::take_newest) {
+      known_ = found;
+      arrived_(inbox.data);
+    } else if (step == InboxStep::list) {
+      Reply listed = co_await list(found, call);
+      if (listed.ok()) continue;
+      watch_ = nullptr;
+      co_return listed;
+    }
+  }
+  co_return Reply{};
+}
+
+// The list has a version, too, so that nothing is taken up twice.
+Awaitable<Reply> ParticipantInbox::list(InboxVersion found, Call call) {
+  const TreePtr& tree = state_->tree;
+  Request list = zk::make_request(OpType::children, tree->inbox(state_->name));
+  Reply listed = co_await tree->client->perform(std::move(list), call);
+  if (!listed.ok()) co_return listed;
+  if (!known_ || known_->czxid != found.czxid) {
+    Request exists = zk::make_request(OpType::exists, tree->transactions);
+    Reply transactions = co_await tree->client->perform(std::move(exists), call);
+    if (!transactions.ok()) co_return transactions;
+    state_->tree_czxid = transactions.stat.czxid;
+    state_->wake_all();
+  }
+  known_ = InboxVersion{listed.stat.czxid, listed.stat.version};
+  for (const std::string& id : listed.names)
+    arrived_(id);
+  co_return listed;
+}
+
+Awaitable<Reply> ensure_inbox(ParticipantStatePtr state, Call call) {
+  std::vector<std::string> wanted{state->tree->inbox(state->name)};
+  return ensure_tree(state->tree, std::move(wanted), std::move(call));
+}
+
+Awaitable<Reply> make_inbox_again(ParticipantStatePtr state, Call call) {
+  const NodeEvents pause(state->tree->client);  // Not the participant's: no event must end the pause, or be missed.
+  co_await pause.wait(from_now(pause_after_failure));
+  co_return co_await ensure_inbox(std::move(state), std::move(call));
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,608 @@
+#include "recipes/kernel/kept_node.hpp"
+
+#include <atomic>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "recipes/kernel/held_nodes.hpp"
+#include "recipes/kernel/waiter.hpp"
+
+namespace zkrecipes {
+
+const char* to_string(PresenceState state) noexcept {
+  switch (state) {
+    case PresenceState::joining: return "joining";
+    case PresenceState::present: return "present";
+    case PresenceState::absent: return "absent";
+    case PresenceState::left: return "left";
+  }
+  return "unknown";
+}
+
+namespace detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Transaction;
+
+namespace {
+
+/// Before a look is repeated that the server had no time for, or a connection that it refused.
+constexpr auto short_rest = std::chrono::milliseconds(500);
+/// Before what the server refused is tried again: no event tells of a right that was granted.
+constexpr auto long_rest = std::chrono::seconds(30);
+
+/// A create was refused because there is no directory for it.
+bool lacks_parent(const Request& request, const Reply& reply) {
+  const auto refusal = reply.refusal();
+  return refusal && refusal->code == zk::rc::no_node &&
+         std::holds_alternative<Transaction::Create>(request.operations[refusal->index]);
+}
+
+bool is_transient(const Reply& reply) {
+  return reply.failed(Errc::connection_loss) || reply.failed(Errc::session_lost) || reply.failed(Errc::in_doubt) ||
+         reply.failed(Errc::deadline_exceeded) || reply.failed(Errc::cancelled) || reply.failed(Errc::closed);
+}
+
+}  // namespace
+
+// Read by any thread while it is the present one, or was the last.
+struct KeptNode::Incarnation {
+  SessionPtr session;
+  FencingToken token;
+  std::stop_source lost = {};
+  std::atomic<bool> over{false};
+  std::shared_ptr<zk::LeaseKeeper> keeper = {};  // Null: without a lease.
+  zk::LeaseKeeper::HoldId hold = 0;
+};
+
+/// What a look found.
+struct KeptNode::Seen {
+  Reply failure;  // Ok, unless there is nothing to decide about.
+  PresenceFacts facts;
+  std::int32_t version = 0;
+  std::string former_witness = {};  // Its path.
+};
+
+// --- Any thread ------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<KeptNode> KeptNode::start(KeptNodeSpec spec, std::string data) {
+  auto kept = std::make_shared<KeptNode>(std::move(spec), std::move(data));
+  const auto& loop = kept->spec_.client->loop();
+  if (!loop->post([kept] { zk::spawn(run(kept)); })) {
+    throw Error(loop->refusal(), kept->spec_.operation, kept->spec_.path);
+  }
+  return kept;
+}
+
+KeptNode::KeptNode(KeptNodeSpec spec, std::string data)
+    : spec_(std::move(spec)), data_(std::move(data)), wake_(spec_.client->events()) {}
+
+PresenceState KeptNode::state() const {
+  if (process_.forked()) return PresenceState::left;
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+FencingToken KeptNode::token() const {
+  if (process_.forked()) return {};
+  const std::lock_guard lock(mutex_);
+  return incarnation_ == nullptr ? FencingToken() : incarnation_->token;
+}
+
+bool KeptNode::valid() const {
+  if (process_.forked()) return false;
+  const std::lock_guard lock(mutex_);
+  if (state_ != PresenceState::present || incarnation_ == nullptr || incarnation_->over) return false;
+  if (!spec_.lease) return true;
+  return incarnation_->keeper != nullptr && zkclient::BootClock::now() < incarnation_->session->valid_until();
+}
+
+std::stop_token KeptNode::lost() const {
+  if (process_.forked()) return {};
+  const std::lock_guard lock(mutex_);
+  return incarnation_ == nullptr ? std::stop_token() : incarnation_->lost.get_token();
+}
+
+std::optional<Error> KeptNode::problem() const {
+  if (process_.forked()) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (!problem_) return std::nullopt;
+  return Error(problem_->code, spec_.operation, spec_.path, problem_->detail);
+}
+
+zkclient::Subscription KeptNode::on_state(StateListener listener) {
+  if (!listener) throw Error(Errc::invalid_argument, "on_state", spec_.path, "no listener");
+  if (process_.forked()) throw Error(Errc::forked, "on_state", spec_.path);
+  auto subscription = std::make_shared<zk::SubscriptionState>(spec_.client->callbacks());
+  const auto added = std::make_shared<StateWatcher<PresenceState>>(std::move(listener), subscription->queue());
+  subscription->on_end = [weak = weak_from_this(), added] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    const std::lock_guard lock(self->mutex_);
+    std::erase(self->watchers_, added);
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    watchers_.push_back(added);
+    added->note(state_);
+  }
+  added->schedule();
+  return zkclient::Subscription(std::move(subscription));
+}
+
+void KeptNode::drop() noexcept {
+  spec_.client->loop()->post([self = shared_from_this()] { self->begin_to_leave(); });
+}
+
+void KeptNode::begin_to_leave() {
+  leaving_ = true;
+  wake_.set();
+  waiting_.wake_all();
+  proving_->request();
+  // What was created must be looked for, which takes a connection.
+  if (!serving_ && former_witnesses_.empty()) connecting_->request();
+}
+
+void KeptNode::end_listeners() {
+  if (process_.forked()) return;
+  std::vector<std::shared_ptr<StateWatcher<PresenceState>>> watchers;
+  {
+    const std::lock_guard lock(mutex_);
+    watchers.swap(watchers_);
+  }
+  for (const auto& watcher : watchers)
+    watcher->close();
+}
+
+// --- What others are told --------------------------------------------------------------------------------------------
+
+void KeptNode::show(PresenceState state) {
+  std::vector<std::shared_ptr<StateWatcher<PresenceState>>> told;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == state) return;
+    state_ = state;
+    for (const auto& watcher : watchers_) {
+      if (watcher->note(state)) told.push_back(watcher);
+    }
+  }
+  for (const auto& watcher : told)
+    watcher->schedule();
+  waiting_.wake_all();
+}
+
+void KeptNode::show_problem(Errc code, std::string detail, bool definite) {
+  {
+    const std::lock_guard lock(mutex_);
+    problem_ = Problem{code, std::move(detail), definite};
+  }
+  waiting_.wake_all();
+}
+
+void KeptNode::clear_problem() {
+  const std::lock_guard lock(mutex_);
+  problem_.reset();
+}
+
+void KeptNode::begin_incarnation(const SessionPtr& session, std::int64_t czxid) {
+  end_incarnation();
+  auto incarnation = std::make_shared<Incarnation>();
+  incarnation->session = session;
+  incarnation->token = FencingToken{czxid};
+  const std::lock_guard lock(mutex_);
+  incarnation_ = std::move(incarnation);
+}
+
+// First nobody takes it for valid any more, then the owner is told.
+void KeptNode::end_incarnation() {
+  std::shared_ptr<Incarnation> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended = incarnation_;
+  }
+  if (ended == nullptr || ended->over.exchange(true)) return;
+  if (ended->keeper != nullptr) ended->keeper->drop(ended->hold);
+  if (leaving_) return;  // Given up, not lost.
+  lost_ = ended->token.value;
+  if (!finished_) show(PresenceState::absent);
+  told_ = std::make_shared<zk::CancelScope>();
+  spec_.client->callbacks()->post(
+      [ended, told = told_, client = spec_.client] {
+        ended->lost.request_stop();
+        client->loop()->post([told] { told->request(); });
+      },
+      true);
+}
+
+// --- Keeping it ------------------------------------------------------------------------------------------------------
+
+Awaitable<void> KeptNode::run(std::shared_ptr<KeptNode> self) {
+  const auto& client = self->spec_.client;
+  while (!self->finished_ && !client->closing()) {
+    self->wake_.clear();                                           // Else the rest below is none.
+    if (self->leaving_ && self->former_witnesses_.empty()) break;  // Nothing of ours can be there.
+    Call call;
+    call.cancel = self->connecting_;
+    const Reply connected = co_await client->connected(call);
+    if (client->closing()) break;
+    if (connected.failed(Errc::cancelled)) continue;
+    if (!connected.ok()) {  // No login, say: that may change.
+      self->show_problem(*connected.error, connected.detail, false);
+      co_await self->rest(short_rest);
+      continue;
+    }
+    if (connected.session->over()) continue;
+    self->serving_ = true;
+    co_await self->serve(connected.session);
+    self->serving_ = false;
+  }
+  self->finish();
+}
+
+void KeptNode::finish() {
+  finished_ = true;
+  end_incarnation();
+  watch_ = nullptr;
+  show(PresenceState::left);
+  waiting_.wake_all();
+}
+
+Call KeptNode::call_on(const SessionPtr& session) const {
+  Call call;
+  call.bound = session;
+  return call;
+}
+
+// Until there is news, a wish, or the time is over.
+Awaitable<void> KeptNode::rest(std::optional<std::chrono::milliseconds> limit) {
+  std::optional<zk::Signal::TimePoint> until;
+  if (limit) until = std::chrono::steady_clock::now() + *limit;
+  return wake_.wait(until);
+}
+
+Awaitable<void> KeptNode::serve(SessionPtr session) {
+  const zk::SessionEnd end(session, wake_);
+  witness_ = zk::make_uuid();
+  known_ = 0;
+  created_ = false;
+  lost_ = 0;
+  stale_ = !former_witnesses_.empty();  // The former session's node may not be known there yet.
+  // With no earlier session nothing of ours can be there, so the create goes out before the first look, in one flight.
+  Request create;
+  std::optional<PendingReply> creating;
+  if (former_witnesses_.empty() && !leaving_) {
+    create = creation(Seen{}, false, false);
+    creating = spec_.client->launch(create, call_on(session));
+  }
+  while (!over(session)) {
+    wake_.clear();
+    Seen seen = co_await look(session);
+    if (creating) {
+      Reply reply = co_await creating->get();
+      creating.reset();
+      if (!reply.ok()) {
+        co_await conclude(session, create, std::move(reply));
+        continue;
+      }
+    }
+    if (over(session)) break;
+    if (!seen.failure.ok()) {
+      stale_ = true;
+      const bool busy = seen.failure.failed(Errc::throttled) || seen.failure.failed(Errc::overloaded);
+      const bool definite = !is_transient(seen.failure) && !busy;
+      if (definite) {
+        end_incarnation();
+        show_problem(*seen.failure.error, seen.failure.detail, true);
+        show(PresenceState::absent);
+      } else if (busy) {
+        show_problem(*seen.failure.error, seen.failure.detail, false);
+      }
+      if (!is_transient(seen.failure)) co_await rest(definite ? std::chrono::milliseconds(long_rest) : short_rest);
+      continue;
+    }
+    const PresenceStep step = decide_presence(seen.facts);
+    if (step == PresenceStep::done) {
+      finish();
+      co_return;
+    }
+    co_await act(session, step, std::move(seen));
+  }
+  end_incarnation();
+  watch_ = nullptr;
+  if (created_) former_witnesses_[session->id()] = witness();
+  if (!finished_) show(PresenceState::absent);
+}
+
+Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
+  const auto& client = spec_.client;
+  const Call call = call_on(session);
+  watch_ = std::make_shared<zk::LoopWatch>(client, zk::WatchRegistry::Kind::data,
+                                           [this](zkclient::WatchEventType) { wake_.set(); });
+  std::optional<PendingReply> sync;
+  if (std::exchange(stale_, false)) sync = client->launch(zk::make_request(OpType::sync, spec_.node), call);
+  // To leave takes no right to read.
+  const OpType type = leaving_ ? OpType::exists : OpType::get;
+  const PendingReply node = client->launch_watching(zk::make_request(type, spec_.node), call, watch_);
+  std::optional<PendingReply> own;
+  if (created_) own = client->launch(zk::make_request(OpType::exists, witness()), call);
+
+  Seen seen;
+  seen.facts.session = session->id();
+  seen.facts.known = known_;
+  seen.facts.wanted = !leaving_;
+  // A node that was replaced belongs to one that came later.
+  seen.facts.replace_others = spec_.conflict == Conflict::replace && !was_kept_;
+  const auto take = [&seen](const Reply& reply) {
+    if (!reply.ok() && !reply.failed(Errc::no_node) && seen.failure.ok()) seen.failure.error = reply.error;
+    return reply.ok();
+  };
+  if (sync) {
+    const Reply synced = co_await sync->get();
+    take(synced);
+  }
+  const Reply found = co_await node.get();
+  if (take(found)) {
+    seen.facts.node = SeenNode{found.stat.czxid, found.stat.ephemeral_owner, found.data == data_};
+    seen.facts.renew = found.stat.czxid == lost_;
+    seen.version = found.stat.version;
+  }
+  if (own) {
+    const Reply witnessed = co_await own->get();
+    if (take(witnessed)) seen.facts.witness = witnessed.stat.czxid;
+  }
+  const auto former = seen.facts.node ? former_witnesses_.find(seen.facts.node->owner) : former_witnesses_.end();
+  if (former != former_witnesses_.end()) {
+    seen.facts.former_session = true;
+    seen.former_witness = former->second;
+    const Reply witnessed = co_await client->perform(zk::make_request(OpType::exists, seen.former_witness), call);
+    if (take(witnessed)) seen.facts.former_witness = witnessed.stat.czxid;
+  }
+  co_return seen;
+}
+
+Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) {
+  switch (step) {
+    case PresenceStep::keep: {
+      const std::uint64_t generation = wanted_;
+      former_witnesses_.clear();  // What is left of those sessions goes with them.
+      co_await keep(session, std::move(seen));
+      if (over(session) || wake_.is_set()) co_return;
+      kept_ = generation;
+      waiting_.wake_all();
+      std::optional<std::chrono::milliseconds> limit;
+      if (problem()) limit = long_rest;  // There is no lease.
+      co_await rest(limit);
+      co_return;
+    }
+    case PresenceStep::wait:
+      end_incarnation();
+      if (!leaving_) {
+        show_problem(Errc::node_exists, fmt::format("session {:#x} has it", seen.facts.node->owner), false);
+        show(PresenceState::absent);
+      }
+      co_await rest(std::nullopt);
+      co_return;
+    default: break;
+  }
+  if (step != PresenceStep::write) end_incarnation();
+  if (spec_.lease && told_ != nullptr && !leaving_) {
+    co_await until_told(spec_.client, session, std::exchange(told_, nullptr));
+    if (over(session)) co_return;
+  }
+  const Request request = request_of(step, seen);
+  const std::uint64_t generation = wanted_;
+  Request sent = request;
+  Reply reply = co_await spec_.client->perform(std::move(sent), call_on(session));
+  const bool removed =
+      step == PresenceStep::remove || step == PresenceStep::remove_witness || step == PresenceStep::remove_former;
+  if (reply.ok() && removed) {
+    finish();
+  } else if (reply.ok() && step == PresenceStep::write) {
+    kept_ = generation;
+    waiting_.wake_all();
+  } else {
+    co_await conclude(session, request, std::move(reply));
+  }
+}
+
+/// The transaction that makes the node and its witness; with what makes room for them.
+Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witness) {
+  Request request = zk::make_request(OpType::multi, spec_.node);
+  if (remove_witness) {
+    request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
+  }
+  if (!seen.former_witness.empty()) {
+    request.operations.emplace_back(Transaction::Remove{Path(seen.former_witness), zkclient::any_version});
+  }
+  if (remove_node) request.operations.emplace_back(Transaction::Remove{Path(spec_.node), seen.version});
+  request.operations.emplace_back(Transaction::Create{Path(spec_.node), data_, CreateMode::ephemeral, spec_.acl});
+  request.operations.emplace_back(Transaction::Create{Path(witness()), "", CreateMode::ephemeral, spec_.acl});
+  created_ = true;
+  return request;
+}
+
+Request KeptNode::request_of(PresenceStep step, const Seen& seen) {
+  const bool witnessed = seen.facts.witness.has_value();
+  Request request = zk::make_request(OpType::multi, spec_.node);
+  switch (step) {
+    case PresenceStep::create: {
+      Seen nothing;
+      return creation(nothing, false, witnessed);
+    }
+    case PresenceStep::renew:
+    case PresenceStep::replace:
+    case PresenceStep::take_over: return creation(seen, true, witnessed);
+    case PresenceStep::write:
+      request = zk::make_request(OpType::set, spec_.node);
+      request.data = data_;
+      request.version = seen.version;
+      return request;
+    case PresenceStep::remove_former:
+      request.operations.emplace_back(Transaction::Remove{Path(seen.former_witness), zkclient::any_version});
+      request.operations.emplace_back(Transaction::Remove{Path(spec_.node), seen.version});
+      return request;
+    case PresenceStep::remove_witness: return zk::make_request(OpType::remove, witness());
+    default: break;
+  }
+  // The witness proves that it is still our node.
+  if (witnessed) request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
+  request.operations.emplace_back(Transaction::Remove{Path(spec_.node), seen.version});
+  return request;
+}
+
+/// After a request that was to bring us nearer to what is wanted. Then the next look decides.
+Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, Reply reply) {
+  if (reply.ok() || over(session)) co_return;
+  stale_ = true;
+  if (is_transient(reply)) co_return;
+  if (reply.failed(Errc::throttled)) {
+    co_await rest(short_rest);
+    co_return;
+  }
+  const Errc cause = reply.cause();
+  const bool changed = cause == Errc::bad_version || cause == Errc::node_exists || cause == Errc::no_node;
+  if (changed && !lacks_parent(request, reply)) co_return;  // It is not what it was.
+  if (changed) {
+    for (const std::string& directory : {zk::parent_of(spec_.node), spec_.witnesses}) {
+      Reply made = co_await zk::ensure(spec_.client, directory, spec_.parent_mode, spec_.acl, call_on(session));
+      if (made.ok() || is_transient(made)) continue;
+      show_problem(made.cause(), directory, true);
+      show(PresenceState::absent);
+      co_await rest(std::chrono::milliseconds(long_rest));
+      co_return;
+    }
+    co_return;
+  }
+  show_problem(cause, reply.detail, true);
+  if (request.type != OpType::set) {  // Else it is there, only with the data it had.
+    end_incarnation();
+    show(PresenceState::absent);
+  }
+  co_await rest(std::chrono::milliseconds(long_rest));
+}
+
+// Our node is there as it is wanted.
+Awaitable<void> KeptNode::keep(SessionPtr session, Seen seen) {
+  const std::int64_t czxid = seen.facts.node->czxid;
+  bool same = false;
+  {
+    const std::lock_guard lock(mutex_);
+    same = incarnation_ != nullptr && !incarnation_->over && incarnation_->token == FencingToken{czxid};
+  }
+  known_ = czxid;
+  was_kept_ = true;
+  if (!same) begin_incarnation(session, czxid);
+  const auto incarnation = incarnation_;
+  if (spec_.lease && incarnation->keeper == nullptr) {
+    const bool proven = co_await prove(session, seen.facts.witness.has_value());
+    if (over(session) || wake_.is_set()) co_return;
+    if (proven) {
+      const auto keeper = spec_.client->keeper();
+      zk::LeaseKeeper::Holder holder;
+      holder.gone = [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (self == nullptr) return;
+        self->stale_ = true;
+        self->wake_.set();
+      };
+      holder.expired = [weak = weak_from_this(), incarnation](const std::string&) {
+        const auto self = weak.lock();
+        if (self == nullptr || incarnation->over) return;
+        self->end_incarnation();
+        self->wake_.set();
+      };
+      incarnation->hold = keeper->hold(spec_.node, std::move(holder));
+      const std::lock_guard lock(mutex_);
+      incarnation->keeper = keeper;
+    }
+  } else {
+    clear_problem();
+  }
+  show(PresenceState::present);
+}
+
+// Whether a lease can begin now; if not, problem() says why.
+Awaitable<bool> KeptNode::prove(SessionPtr session, bool witnessed) {
+  Call call;
+  call.cancel = proving_;
+  const auto waiter = std::make_unique<Waiter>(spec_.client, call);
+  Reply reply = co_await waiter->enter_to_hold();
+  if (reply.ok() && waiter->session() == session) {
+    Request check = existence_check(spec_.node, witnessed ? witness() : "");
+    reply = co_await waiter->prove(std::move(check));
+    if (reply.failed(Errc::no_node)) wake_.set();
+  }
+  if (reply.ok()) {
+    clear_problem();
+    co_return waiter->session() == session;
+  }
+  if (!is_transient(reply)) show_problem(reply.cause(), reply.detail, true);
+  co_return false;
+}
+
+// --- Calls -----------------------------------------------------------------------------------------------------------
+
+bool KeptNode::as_wanted() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == PresenceState::present && (!spec_.lease || incarnation_->keeper != nullptr);
+}
+
+Awaitable<Result<void>> KeptNode::until_kept(std::shared_ptr<KeptNode> self, const char* operation,
+                                             std::uint64_t generation, Call call) {
+  const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
+  for (;;) {
+    waiter->clear();
+    if (self->kept_ >= generation && self->as_wanted()) co_return Result<void>();
+    const bool closed = self->leaving_ || self->finished_ || self->spec_.client->closing();
+    std::optional<Problem> problem;
+    {
+      const std::lock_guard lock(self->mutex_);
+      problem = self->problem_;
+    }
+    if (problem && problem->definite && !closed) {
+      co_return Error(problem->code, operation, self->spec_.path, problem->detail);
+    }
+    if (const auto failure = waiter->failure(closed)) {
+      co_return Error(*failure, operation, self->spec_.path, problem ? problem->detail : std::string());
+    }
+    co_await waiter->wait();
+  }
+}
+
+Awaitable<Result<void>> KeptNode::wait_present(std::shared_ptr<KeptNode> self, Call call) {
+  return until_kept(self, self->spec_.operation, 1, std::move(call));
+}
+
+Awaitable<Result<void>> KeptNode::update(std::shared_ptr<KeptNode> self, std::string data, Call call) {
+  self->data_ = std::move(data);
+  const std::uint64_t generation = ++self->wanted_;
+  self->clear_problem();
+  self->wake_.set();
+  return until_kept(self, "update", generation, std::move(call));
+}
+
+Awaitable<Result<void>> KeptNode::leave(std::shared_ptr<KeptNode> self, Call call) {
+  self->begin_to_leave();
+  const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
+  for (;;) {
+    waiter->clear();
+    if (self->finished_) co_return Result<void>();
+    if (const auto failure = waiter->failure(false)) co_return Error(*failure, "leave", self->spec_.path);
+    co_await waiter->wait();
+  }
+}
+
+}  // namespace detail
+}  // namespace zkrecipes

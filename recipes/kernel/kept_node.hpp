@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <zkclient/client.hpp>
+#include <zkrecipes/lease.hpp>
+#include <zkrecipes/presence.hpp>
+
+#include "recipes/kernel/presence_decider.hpp"
+#include "recipes/kernel/state_watcher.hpp"
+#include "recipes/kernel/waiting_calls.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes::detail {
+
+namespace zk = zkclient::detail;
+
+/// The constants of a kept node. Paths are full ones unless it says otherwise.
+///
+///   <node>               ephemeral: what others see; its data belongs to the user
+///   <witnesses>/<uuid>   ephemeral, made and deleted in the same transactions: tells our node from any other of that name
+struct KeptNodeSpec {
+  std::shared_ptr<zk::ClientCore> client;
+  std::string path;  ///< The node's, as the user knows it.
+  std::string node;
+  std::string witnesses;  ///< A directory that no other program lists.
+  zkclient::CreateMode parent_mode = zkclient::CreateMode::container;
+  zkclient::AclList acl;
+  Conflict conflict = Conflict::wait;
+  bool lease = false;  ///< Heartbeats, so that the owner knows before anybody else when its node counts as gone.
+  const char* operation = "";  ///< For error texts.
+};
+
+/// An ephemeral node that exists, with the data that its owner wants, for as long as its owner wants: across broken
+/// connections and lost sessions. Lives on the loop thread, but for the members that say otherwise; kept alive by its
+/// coroutine until it has left, or the client is closed.
+class KeptNode : public std::enable_shared_from_this<KeptNode> {
+ public:
+  using StateListener = StateWatcher<PresenceState>::Listener;
+
+  /// Any thread. Errors: as the loop refuses work (closed, forked).
+  static std::shared_ptr<KeptNode> start(KeptNodeSpec spec, std::string data);
+  KeptNode(KeptNodeSpec spec, std::string data);
+
+  // --- Any thread ---
+
+  const KeptNodeSpec& spec() const noexcept { return spec_; }
+  PresenceState state() const;
+  /// Of the node that is there, or was there last; zero before the first one.
+  FencingToken token() const;
+  bool valid() const;
+  /// Of the node that is there, or was there last.
+  std::stop_token lost() const;
+  /// Why it is not there; nullopt: nothing is wrong.
+  std::optional<zkclient::Error> problem() const;
+  zkclient::Subscription on_state(StateListener listener);
+  /// Leaves, without waiting for it.
+  void drop() noexcept;
+  /// No listener is called afterwards, and those that run have returned, unless one of them calls this.
+  void end_listeners();
+
+  // --- Calls ---
+
+  static zk::Awaitable<zkclient::Result<void>> wait_present(std::shared_ptr<KeptNode> self, zk::Call call);
+  static zk::Awaitable<zkclient::Result<void>> update(std::shared_ptr<KeptNode> self, std::string data, zk::Call call);
+  static zk::Awaitable<zkclient::Result<void>> leave(std::shared_ptr<KeptNode> self, zk::Call call);
+
+ private:
+  using SessionPtr = std::shared_ptr<zk::SessionState>;
+  using Waiting = WaitingCalls::Waiting;
+  /// One node of ours, from the look that found it until it is gone.
+  struct Incarnation;
+  struct Seen;
+  struct Problem {
+    zkclient::Errc code;
+    std::string detail;
+    bool definite = false;  ///< The server refuses it; no event will tell when that changes.
+  };
+
+  static zk::Awaitable<void> run(std::shared_ptr<KeptNode> self);
+  static zk::Awaitable<zkclient::Result<void>> until_kept(std::shared_ptr<KeptNode> self, const char* operation,
+                                                          std::uint64_t generation, zk::Call call);
+  zk::Awaitable<void> serve(SessionPtr session);
+  zk::Awaitable<Seen> look(SessionPtr session);
+  zk::Awaitable<void> act(SessionPtr session, PresenceStep step, Seen seen);
+  zk::Awaitable<void> conclude(SessionPtr session, const zk::Request& request, zk::Reply reply);
+  zk::Awaitable<void> keep(SessionPtr session, Seen seen);
+  zk::Awaitable<bool> prove(SessionPtr session, bool witnessed);
+  zk::Awaitable<void> rest(std::optional<std::chrono::milliseconds> limit);
+  zk::Request creation(const Seen& seen, bool with_node, bool with_witness);
+  zk::Request request_of(PresenceStep step, const Seen& seen);
+  zk::Call call_on(const SessionPtr& session) const;
+  bool over(const SessionPtr& session) const { return session->over() || spec_.client->closing() || finished_; }
+  void begin_incarnation(const SessionPtr& session, std::int64_t czxid);
+  void end_incarnation();
+  void begin_to_leave();
+  bool as_wanted() const;
+  void finish();
+  void show(PresenceState state);
+  void show_problem(zkclient::Errc code, std::string detail, bool definite);
+  void clear_problem();
+  std::string witness() const { return zk::child_path(spec_.witnesses, witness_); }
+
+  const KeptNodeSpec spec_;
+  const zk::ProcessGeneration process_;
+
+  std::string data_;          // As it is wanted.
+  std::uint64_t wanted_ = 1;  // Counts the wishes,
+  std::uint64_t kept_ = 0;    // and says which one is fulfilled.
+  bool leaving_ = false;
+  bool serving_ = false;  // A session, on which a create may have been sent.
+  bool finished_ = false;
+  bool was_kept_ = false;   // Once at least.
+  bool created_ = false;    // On this session a create was sent, so a node of ours may be there.
+  bool stale_ = false;      // The server may lag behind what was refused.
+  std::int64_t known_ = 0;  // The czxid of our node of this session.
+  std::int64_t lost_ = 0;   // The czxid of the node whose loss was told last: it is never shown again.
+  std::string witness_;     // The name of this session's.
+  std::map<std::int64_t, std::string> former_witnesses_;  // By session: full paths.
+  std::shared_ptr<zk::LoopWatch> watch_;
+  std::shared_ptr<zk::CancelScope> told_;  // Requested once the owner has been told of that loss.
+  zk::Signal wake_;
+  const std::shared_ptr<zk::CancelScope> connecting_ = std::make_shared<zk::CancelScope>();
+  const std::shared_ptr<zk::CancelScope> proving_ = std::make_shared<zk::CancelScope>();
+  WaitingCalls waiting_;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  PresenceState state_ = PresenceState::joining;
+  std::shared_ptr<Incarnation> incarnation_;
+  std::optional<Problem> problem_;
+  std::vector<std::shared_ptr<StateWatcher<PresenceState>>> watchers_;
+};
+
+}  // namespace zkrecipes::detail

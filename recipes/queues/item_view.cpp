@@ -1,0 +1,221 @@
+#include "recipes/queues/item_view.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace zkrecipes::detail {
+
+using std::chrono::steady_clock;
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::CreateMode;
+using zkclient::Errc;
+
+namespace {
+
+constexpr std::size_t most_ahead = 32;
+constexpr std::size_t bytes_ahead = 256 * 1024;
+// A folder that was deleted and made again counts from 0 again, so a name in an old list may mean another item.
+constexpr auto longest_trust = std::chrono::seconds(5);
+// A consumer that lost no race for so long takes in order again.
+constexpr auto calm_after = std::chrono::seconds(1);
+
+}  // namespace
+
+ItemView::ItemView(QueueSpecPtr spec, std::shared_ptr<zk::Signal> wake)
+    : spec_(std::move(spec)), client_(spec_->client), wake_(std::move(wake)) {}
+
+ItemView::~ItemView() {
+  if (observer_) session_->forget(*observer_);
+}
+
+bool ItemView::begin_session(const SessionPtr& session) {
+  if (session == session_) return false;
+  if (observer_) session_->forget(*observer_);
+  session_ = session;
+  observer_ = session_->observe([wake = wake_.get()] { wake->set(); });
+  keeper_ = client_->keeper();
+  candidates_.clear();
+  read_.clear();
+  items_watch_ = claims_watch_ = folder_watch_ = nullptr;
+  listed_ = false;
+  changed_ = true;
+  own_claims_deleted_ = 0;
+  return true;
+}
+
+Call ItemView::bound_call() const {
+  Call call;
+  call.bound = session_;
+  return call;
+}
+
+bool ItemView::is_stale() const {
+  return !listed_ || taken_since_ > candidates_.takes_until_old(length_) ||
+         (!candidates_.empty() && steady_clock::now() - listed_at_ > longest_trust);
+}
+
+// --- Reading the lists --------------------------------------------------------------------------------------------
+
+// Asks whether items were added, or have come back, since the list was read.
+Awaitable<Reply> ItemView::check() {
+  const Call call = bound_call();
+  const PendingReply syncing = client_->launch(zk::make_request(OpType::sync, spec_->items), call);
+  const PendingReply items = client_->launch(zk::make_request(OpType::exists, spec_->items), call);
+  const PendingReply claims = client_->launch(zk::make_request(OpType::exists, spec_->claims), call);
+  Reply synced = co_await syncing.get();
+  Reply seen = co_await items.get();
+  Reply claimed = co_await claims.get();
+  if (!synced.ok()) co_return synced;
+  if (!seen.ok() && !seen.failed(Errc::no_node)) co_return seen;
+  if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
+  const FolderChanges now = folder_changes(seen.stat.children_version, seen.stat.children_count);
+  const FolderChanges of_claims = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
+  // A folder that was made again counts from 0 again. (That of the items is watched.)
+  const bool same = seen.ok() && now.created == items_seen_.created && claimed.stat.czxid == claims_czxid_ &&
+                    of_claims.deleted == claims_seen_.deleted + own_claims_deleted_;
+  if (!same) listed_ = false;
+  co_return Reply{};
+}
+
+Awaitable<Reply> ItemView::list() {
+  const Call call = bound_call();
+  const auto on_event = [weak = weak_from_this()](zkclient::WatchEventType) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->mark_changed();
+  };
+  for (;;) {
+    constexpr auto children = zk::WatchRegistry::Kind::children;
+    items_watch_ = std::make_shared<zk::LoopWatch>(client_, children, on_event);
+    claims_watch_ = std::make_shared<zk::LoopWatch>(client_, children, on_event);
+    changed_ = false;
+    listed_ = false;  // Until it is read, nothing tells of changes.
+    if (spec_->prioritized) client_->launch(zk::make_request(OpType::sync, spec_->items), call);
+    // The claims first: what is claimed or comes back in between is then tried in vain, or seen as a change.
+    const PendingReply claims =
+        client_->launch_watching(zk::make_request(OpType::children, spec_->claims), call, claims_watch_);
+    const PendingReply items =
+        client_->launch_watching(zk::make_request(OpType::children, spec_->items), call, items_watch_);
+    Reply claimed = co_await claims.get();
+    own_claims_deleted_ = 0;  // Those after this reply.
+    Reply listed = co_await items.get();
+    if (listed.failed(Errc::no_node)) {
+      // Persistent, and not a container: the server would count from 0 again each time it was empty.
+      listed = co_await zk::ensure(client_, spec_->items, CreateMode::persistent, spec_->acl, call);
+      if (!listed.ok()) co_return listed;
+      continue;
+    }
+    if (!listed.ok()) co_return listed;
+    if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
+    learn(listed, claimed);
+    co_return listed;
+  }
+}
+
+void ItemView::learn(Reply& listed, const Reply& claimed) {
+  items_seen_ = folder_changes(listed.stat.children_version, listed.stat.children_count);
+  claims_seen_ = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
+  claims_czxid_ = claimed.stat.czxid;
+  candidates_.replace(in_take_order(listed.names, spec_->format), claimed.names);
+  read_.clear();
+  listed_ = true;
+  if (folder_watch_ == nullptr || folder_czxid_ != listed.stat.czxid) {
+    folder_czxid_ = listed.stat.czxid;
+    watch_folder();
+  }
+  listed_at_ = steady_clock::now();
+  taken_since_ = 0;
+  length_ = candidates_.size();
+  if (listed_at_ - lost_race_at_ > calm_after) candidates_.calm();
+  if (candidates_.empty()) ahead_ = 0;
+}
+
+// A folder that is made again has items of the same names and versions. What was read of the former ones must not be
+// taken for theirs; the watches on its children may have been used up when it is deleted, by takes of our own.
+void ItemView::watch_folder() {
+  const auto on_event = [weak = weak_from_this()](zkclient::WatchEventType type) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    // Pushers with a limit write to it.
+    type == zkclient::WatchEventType::data_changed ? self->watch_folder() : self->folder_replaced();
+  };
+  folder_watch_ = std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::data, on_event);
+  Call call = bound_call();
+  zk::spawn([](std::shared_ptr<ItemView> self, std::shared_ptr<zk::LoopWatch> watch, Call limits) -> Awaitable<void> {
+    Request exists = zk::make_request(OpType::exists, self->spec_->items);
+    const Reply seen = co_await self->client_->perform_watching(std::move(exists), limits, watch);
+    if (limits.bound != self->session_ || watch != self->folder_watch_) co_return;
+    if (!seen.ok() || seen.stat.czxid != self->folder_czxid_) self->folder_replaced();
+  }(shared_from_this(), folder_watch_, call));
+}
+
+void ItemView::folder_replaced() {
+  folder_watch_ = nullptr;
+  read_.clear();
+  listed_ = false;
+  changed_ = true;
+  wake_->set();
+}
+
+// --- What this consumer does --------------------------------------------------------------------------------------
+
+void ItemView::tries(const ItemKey& key) {
+  candidates_.hold(key.name);
+  ++taken_since_;
+}
+
+void ItemView::lost_race() {
+  candidates_.lost_race();
+  lost_race_at_ = steady_clock::now();
+}
+
+void ItemView::won() {
+  candidates_.won();
+  ahead_ = 2 * ahead_ + 1 < 64 ? 2 * ahead_ + 1 : ahead_;
+}
+
+void ItemView::own_claim_deleted(const SessionPtr& session) {
+  if (session == session_) own_claims_deleted_ += 2;
+}
+
+void ItemView::let_go(const SessionPtr& session, const ItemKey& key) {
+  if (session == session_) candidates_.let_go(key.name);
+}
+
+void ItemView::mark_changed() {
+  changed_ = true;
+  wake_->set();
+}
+
+void ItemView::mark_stale() {
+  listed_ = false;
+  wake_->set();
+}
+
+// --- Reading ahead ------------------------------------------------------------------------------------------------
+
+// Reads the next items before they are taken. Their versions tell whether they were changed since. Beside others no
+// consumer knows which items it gets next.
+void ItemView::read_ahead() {
+  if (is_stale() || candidates_.empty() || candidates_.reach() > 1) return;
+  const std::size_t count = std::min({ahead_, most_ahead, bytes_ahead / (usual_size_ + 1), candidates_.size()});
+  const Call call = bound_call();
+  for (std::size_t i = 0; i < count; ++i) {
+    const ItemKey& key = candidates_.items()[i];
+    if (read_.contains(key.name)) continue;
+    read_.emplace(key.name, client_->launch(zk::make_request(OpType::get, spec_->item_path(key)), call));
+  }
+}
+
+std::optional<PendingReply> ItemView::take_read(const std::string& name) {
+  auto read = read_.extract(name);
+  if (read.empty()) return std::nullopt;
+  return read.mapped();
+}
+
+}  // namespace zkrecipes::detail

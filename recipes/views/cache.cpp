@@ -1,0 +1,106 @@
+#include <zkrecipes/cache.hpp>
+
+#include <utility>
+
+#include "recipes/views/mirror.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using detail::Mirror;
+using zk::Call;
+using zk::CallForm;
+using zkclient::CallOptions;
+using zkclient::Errc;
+using zkclient::Error;
+
+namespace {
+
+void check(const CacheOptions& options, const zkclient::Path& path) {
+  if (options.max_delay.count() < 0) throw Error(Errc::invalid_argument, "cache", path.str(), "max_delay is negative");
+}
+
+detail::MirrorScope at(detail::MirrorScope scope, const zkclient::Client& client, const zkclient::Path& path) {
+  check(scope.options, path);
+  scope.path = path.str();
+  scope.full_path = client.impl()->full(path);
+  return scope;
+}
+
+CallForm form(const Mirror& mirror, const char* operation, const zkclient::Path& path) {
+  return CallForm(mirror.client(), operation, path.str());
+}
+
+auto ready_work(std::shared_ptr<Mirror> mirror) {
+  return [mirror = std::move(mirror)](Call call) { return Mirror::wait_ready(mirror, std::move(call)); };
+}
+
+auto refresh_work(std::shared_ptr<Mirror> mirror, ReadBarrier barrier) {
+  return [mirror = std::move(mirror), barrier](Call call) { return Mirror::refresh(mirror, barrier, std::move(call)); };
+}
+
+auto until_work(std::shared_ptr<Mirror> mirror, Cache::Predicate predicate, const zkclient::Path& path) {
+  if (!predicate) throw Error(Errc::invalid_argument, "wait_until", path.str(), "no predicate");
+  auto shared = std::make_shared<const Cache::Predicate>(std::move(predicate));
+  return [mirror = std::move(mirror), shared = std::move(shared)](Call call) {
+    return Mirror::wait_until(mirror, shared, std::move(call));
+  };
+}
+
+}  // namespace
+
+Cache::Cache(zkclient::Client client, zkclient::Path path, const detail::MirrorScope& scope)
+    : client_(std::move(client)),
+      path_(std::move(path)),
+      mirror_(Mirror::start(client_.impl(), at(scope, client_, path_))) {}
+
+Cache::~Cache() {
+  if (mirror_ != nullptr) mirror_->close();
+}
+
+Cache::Cache(Cache&& other) noexcept = default;
+
+Cache& Cache::operator=(Cache&& other) noexcept {
+  if (this == &other) return *this;
+  if (mirror_ != nullptr) mirror_->close();
+  client_ = std::move(other.client_);
+  path_ = std::move(other.path_);
+  mirror_ = std::move(other.mirror_);
+  return *this;
+}
+
+Snapshot Cache::snapshot() const noexcept { return mirror_->snapshot(); }
+CacheState Cache::state() const noexcept { return mirror_->state(); }
+std::optional<Error> Cache::problem() const { return mirror_->problem(); }
+
+Snapshot Cache::wait_ready(const CallOptions& call) const {
+  return form(*mirror_, "wait for cache", path_).endless().wait(call, ready_work(mirror_));
+}
+void Cache::async_wait_ready(zkclient::Handler<Snapshot> handler, const CallOptions& call) const {
+  form(*mirror_, "wait for cache", path_).endless().start(call, ready_work(mirror_), std::move(handler));
+}
+
+Snapshot Cache::refresh(ReadBarrier barrier, const CallOptions& call) const {
+  return form(*mirror_, "refresh cache", path_).wait(call, refresh_work(mirror_, barrier));
+}
+void Cache::async_refresh(ReadBarrier barrier, zkclient::Handler<Snapshot> handler, const CallOptions& call) const {
+  form(*mirror_, "refresh cache", path_).start(call, refresh_work(mirror_, barrier), std::move(handler));
+}
+
+Snapshot Cache::wait_until(Predicate predicate, const CallOptions& call) const {
+  return form(*mirror_, "wait for change", path_)
+      .endless()
+      .wait(call, until_work(mirror_, std::move(predicate), path_));
+}
+void Cache::async_wait_until(Predicate predicate, zkclient::Handler<Snapshot> handler, const CallOptions& call) const {
+  form(*mirror_, "wait for change", path_)
+      .endless()
+      .start(call, until_work(mirror_, std::move(predicate), path_), std::move(handler));
+}
+
+zkclient::Subscription Cache::on_change(Listener listener) const { return mirror_->on_change(std::move(listener)); }
+zkclient::Subscription Cache::on_state(StateListener listener) const { return mirror_->on_state(std::move(listener)); }
+
+void Cache::close() { mirror_->close(); }
+
+}  // namespace zkrecipes

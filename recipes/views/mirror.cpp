@@ -1,0 +1,415 @@
+#include "recipes/views/mirror.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::ConnectionState;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Result;
+using zkclient::WatchEventType;
+
+namespace {
+
+/// Before a read is sent again that the server had no time for.
+constexpr auto pause = std::chrono::milliseconds(500);
+
+OpType type_of(MirrorRead::Kind kind) {
+  switch (kind) {
+    case MirrorRead::Kind::sync: return OpType::sync;
+    case MirrorRead::Kind::get: return OpType::get;
+    case MirrorRead::Kind::exists: return OpType::exists;
+    case MirrorRead::Kind::children: return OpType::children;
+  }
+  return OpType::exists;
+}
+
+bool is_lost(const Reply& reply) {
+  return reply.failed(Errc::connection_loss) || reply.failed(Errc::deadline_exceeded) || reply.failed(Errc::throttled);
+}
+
+}  // namespace
+
+// --- Listeners -------------------------------------------------------------------------------------------------------
+
+void ChangeListener::tell(Snapshot newest) {
+  const std::lock_guard lock(mutex_);
+  const bool on_its_way = newest_.has_value();
+  newest_ = std::move(newest);
+  if (!on_its_way) queue_->post([self = shared_from_this()] { self->run(); });
+}
+
+void ChangeListener::run() {
+  Snapshot newest;
+  {
+    const std::lock_guard lock(mutex_);
+    newest = *std::exchange(newest_, std::nullopt);
+  }
+  const std::vector<Change> changes = difference(seen_, newest);
+  seen_ = newest;
+  if (!std::exchange(told_, true) || !changes.empty()) call_(changes, newest);
+}
+
+// --- Following the sessions ------------------------------------------------------------------------------------------
+
+/// Tells the mirror of a session's states, for as long as it lives.
+class Mirror::SessionWatch {
+ public:
+  SessionWatch(std::shared_ptr<zk::SessionState> session, Mirror& mirror)
+      : session_(std::move(session)), observer_(session_->observe([&mirror] { mirror.on_session_state(); })) {}
+  ~SessionWatch() { session_->forget(observer_); }
+  SessionWatch(const SessionWatch&) = delete;
+  SessionWatch& operator=(const SessionWatch&) = delete;
+
+ private:
+  const std::shared_ptr<zk::SessionState> session_;
+  const zk::SessionState::ObserverId observer_;
+};
+
+std::shared_ptr<Mirror> Mirror::start(std::shared_ptr<zk::ClientCore> client, MirrorScope scope) {
+  auto mirror = std::make_shared<Mirror>(client, std::move(scope));
+  const bool accepted = client->loop()->post([mirror] { zk::spawn(run(mirror)); });
+  if (!accepted) throw Error(client->loop()->refusal(), "cache", mirror->path_);
+  return mirror;
+}
+
+Mirror::Mirror(std::shared_ptr<zk::ClientCore> client, MirrorScope scope)
+    : client_(std::move(client)),
+      path_(scope.path),
+      full_path_(scope.full_path),
+      model_(std::move(scope)),
+      timer_(client_->events()),
+      session_over_(client_->events()) {}
+
+Awaitable<void> Mirror::run(std::shared_ptr<Mirror> self) {
+  const zk::CancelScope::Guard ended(self->ended_, [raw = self.get()] { raw->session_over_.set(); });
+  Call call;
+  call.cancel = self->ended_;
+  while (!self->over()) {
+    const Reply connected = co_await self->client_->connected(call);
+    if (!connected.ok()) {
+      if (self->over()) break;
+      // No login, say: that may change.
+      co_await self->session_over_.wait(std::chrono::steady_clock::now() + pause);
+      continue;
+    }
+    if (connected.session->over()) continue;
+    self->session_over_.clear();
+    const SessionWatch watch(connected.session, *self);
+    self->follow(connected.session);
+    if (!self->over()) co_await self->session_over_.wait(std::nullopt);
+  }
+  self->finish();
+}
+
+void Mirror::follow(const std::shared_ptr<zk::SessionState>& session) {
+  session_ = session;
+  model_.session_opened();
+  connected_ = true;
+  on_session_state();
+  schedule();
+}
+
+void Mirror::on_session_state() {
+  const bool connected = session_->raw_state() == ConnectionState::connected;
+  if (connected != connected_) {
+    connected_ = connected;
+    connected ? model_.reconnected() : model_.disconnected();
+    schedule();
+    tell_state();
+  }
+  if (session_->over()) session_over_.set();
+}
+
+void Mirror::finish() {
+  finished_ = true;
+  timer_.cancel();
+  model_.closed();
+  tell_state();
+  waiting_.wake_all();
+}
+
+// --- Reading ---------------------------------------------------------------------------------------------------------
+
+// Not at once: what else has come with the same event belongs to it.
+void Mirror::schedule() {
+  if (finished_ || std::exchange(scheduled_, true)) return;
+  client_->events().defer([self = shared_from_this()] {
+    self->scheduled_ = false;
+    self->work();
+  });
+}
+
+void Mirror::work() {
+  if (finished_) return;
+  const auto now = std::chrono::steady_clock::now();
+  for (MirrorRead& read : model_.take_reads(now))
+    zk::spawn(Mirror::read(shared_from_this(), std::move(read), session_));
+  if (SnapshotPtr published = model_.publish(now)) publish(std::move(published));
+  tell_state();
+  waiting_.wake_all();  // A refresh also waits for what has been read again and was the same.
+  if (const auto due = model_.due()) {
+    timer_.set(*due, [this] { schedule(); });
+  } else {
+    timer_.cancel();
+  }
+}
+
+Request Mirror::request_of(const MirrorRead& read) const { return zk::make_request(type_of(read.kind), read.path); }
+
+// The model drops it with the node, so it does not outlive the mirror.
+std::shared_ptr<zk::LoopWatch> Mirror::watch_of(const MirrorRead& read) {
+  const bool is_list = read.side == MirrorSide::list;
+  const auto kind = is_list ? zk::WatchRegistry::Kind::children : zk::WatchRegistry::Kind::data;
+  return std::make_shared<zk::LoopWatch>(
+      client_, kind, [this, node = read.node, side = read.side](WatchEventType type) {
+        const bool of_node = type == WatchEventType::created || type == WatchEventType::deleted ||
+                             type == WatchEventType::data_changed || type == WatchEventType::children_changed;
+        if (!of_node || finished_) return;
+        model_.event(node, side, type == WatchEventType::deleted);
+        schedule();
+      });
+}
+
+Awaitable<void> Mirror::read(std::shared_ptr<Mirror> self, MirrorRead read, std::shared_ptr<zk::SessionState> session) {
+  Call call;
+  call.cancel = self->ended_;
+  call.bound = session;
+  Request request = self->request_of(read);
+  std::shared_ptr<zk::LoopWatch> watch;
+  if (read.kind != MirrorRead::Kind::sync) watch = self->watch_of(read);
+  const PendingReply pending = watch == nullptr ? self->client_->launch(std::move(request), call)
+                                                : self->client_->launch_watching(std::move(request), call, watch);
+  Reply reply = co_await pending.get();
+  if (reply.failed(Errc::throttled)) co_await zk::pause_for(pause, self->client_->events(), session);
+  // A session that is over has no watches; the next one reads everything.
+  if (self->finished_ || self->session_ != session || session->over()) co_return;
+  self->on_reply(read, std::move(reply), std::move(watch));
+}
+
+void Mirror::on_reply(const MirrorRead& read, Reply reply, std::shared_ptr<void> watch) {
+  MirrorReply answer;
+  answer.lost = is_lost(reply);
+  const bool is_sync = read.kind == MirrorRead::Kind::sync;
+  if (!answer.lost && !(is_sync && reply.failed(Errc::no_node))) answer.error = reply.error;
+  answer.stat = reply.stat;
+  answer.data = std::move(reply.data);
+  answer.names = std::move(reply.names);
+  answer.watch = std::move(watch);
+  model_.reply(read.id, std::move(answer), std::chrono::steady_clock::now());
+  schedule();
+}
+
+// --- Telling ---------------------------------------------------------------------------------------------------------
+
+void Mirror::publish(SnapshotPtr published) {
+  {
+    const std::lock_guard lock(mutex_);
+    snapshot_ = Snapshot(std::move(published));
+    problem_ = model_.problem();
+    if (!closed_) {
+      for (const auto& listener : change_listeners_)
+        listener->tell(snapshot_);
+    }
+  }
+}
+
+void Mirror::tell_state() {
+  const CacheState state = model_.state();
+  std::vector<std::shared_ptr<StateWatcher<CacheState>>> told;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || state_ == state) return;
+    state_ = state;
+    for (const auto& watcher : state_watchers_) {
+      if (watcher->note(state)) told.push_back(watcher);
+    }
+  }
+  for (const auto& watcher : told)
+    watcher->schedule();
+}
+
+Snapshot Mirror::snapshot() const {
+  if (forked()) return {};
+  const std::lock_guard lock(mutex_);
+  return snapshot_;
+}
+
+CacheState Mirror::state() const {
+  if (forked()) return CacheState::closed;
+  const std::lock_guard lock(mutex_);
+  return closed_ ? CacheState::closed : state_;
+}
+
+std::optional<Error> Mirror::problem() const {
+  if (forked()) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (!problem_) return std::nullopt;
+  return Error(problem_->code, "cache", problem_->path);
+}
+
+zkclient::Subscription Mirror::on_change(Cache::Listener listener) {
+  if (!listener) throw Error(Errc::invalid_argument, "on_change", path_, "no listener");
+  if (forked()) throw Error(Errc::forked, "on_change", path_);
+  auto subscription = std::make_shared<zk::SubscriptionState>(client_->callbacks());
+  const auto added = std::make_shared<ChangeListener>(std::move(listener), subscription->queue());
+  subscription->on_end = [weak = weak_from_this(), added] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    const std::lock_guard lock(self->mutex_);
+    std::erase(self->change_listeners_, added);
+  };
+  const std::lock_guard lock(mutex_);
+  if (!closed_) {
+    change_listeners_.push_back(added);
+    if (snapshot_.revision() != 0) added->tell(snapshot_);
+  }
+  return zkclient::Subscription(std::move(subscription));
+}
+
+zkclient::Subscription Mirror::on_state(Cache::StateListener listener) {
+  if (!listener) throw Error(Errc::invalid_argument, "on_state", path_, "no listener");
+  if (forked()) throw Error(Errc::forked, "on_state", path_);
+  auto subscription = std::make_shared<zk::SubscriptionState>(client_->callbacks());
+  const auto added = std::make_shared<StateWatcher<CacheState>>(std::move(listener), subscription->queue());
+  subscription->on_end = [weak = weak_from_this(), added] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    const std::lock_guard lock(self->mutex_);
+    std::erase(self->state_watchers_, added);
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return zkclient::Subscription(std::move(subscription));
+    state_watchers_.push_back(added);
+    added->note(state_);
+  }
+  added->schedule();
+  return zkclient::Subscription(std::move(subscription));
+}
+
+void Mirror::close() {
+  if (forked()) return;
+  std::vector<std::shared_ptr<ChangeListener>> changes;
+  std::vector<std::shared_ptr<StateWatcher<CacheState>>> states;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changes.swap(change_listeners_);
+    states.swap(state_watchers_);
+  }
+  client_->loop()->post([ended = ended_] { ended->request(); });
+  for (const auto& listener : changes)
+    listener->close();
+  for (const auto& watcher : states)
+    watcher->close();
+}
+
+// --- Calls -----------------------------------------------------------------------------------------------------------
+
+Error Mirror::error(Errc code, const char* operation) const { return Error(code, operation, path_); }
+
+Awaitable<Result<Snapshot>> Mirror::wait_ready(std::shared_ptr<Mirror> self, Call call) {
+  const Waiting waiter(self->waiting_, self->client_->events(), call);
+  for (;;) {
+    waiter->clear();
+    Snapshot now = self->snapshot();
+    if (now.revision() != 0) co_return now;
+    if (const auto failure = waiter->failure(self->finished_ || self->over()))
+      co_return self->error(*failure, "wait for cache");
+    co_await waiter->wait();
+  }
+}
+
+Awaitable<Reply> Mirror::pass(ReadBarrier barrier, Call call) {
+  for (;;) {
+    Request request = zk::make_request(barrier == ReadBarrier::sync ? OpType::sync : OpType::exists, full_path_);
+    if (barrier == ReadBarrier::quorum) {
+      request = zk::make_request(OpType::multi, "/");
+      request.operations.emplace_back(zkclient::Check{zkclient::Path("/")});
+    }
+    Reply reply = co_await client_->perform(std::move(request), call);
+    if (reply.failed(Errc::no_node)) reply.error.reset();
+    if (!reply.unanswered() && !reply.failed(Errc::connection_loss)) co_return reply;
+  }
+}
+
+// What was committed before the barrier has been told by events before its reply, so it is dirty, or read, by now. If
+// the barrier was answered in a session that the mirror does not know yet, that says nothing.
+Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBarrier barrier, Call call) {
+  constexpr auto operation = "refresh cache";
+  const Waiting waiter(self->waiting_, self->client_->events(), call);
+  std::optional<std::uint64_t> mark;
+  for (;;) {
+    waiter->clear();
+    if (const auto failure = waiter->failure(self->finished_ || self->over()))
+      co_return self->error(*failure, operation);
+    if (!mark) {
+      const Reply reply = co_await self->pass(barrier, call);
+      if (!reply.ok()) co_return zk::to_error(reply, operation, self->path_);
+      if (reply.session != self->session_) {
+        co_await waiter->wait();
+        continue;
+      }
+      mark = self->model_.mark();
+    }
+    if (self->model_.covers(*mark)) co_return self->snapshot();
+    co_await waiter->wait();
+  }
+}
+
+struct Mirror::Verdict {
+  bool arrived = false;
+  bool holds = false;
+  std::exception_ptr error;
+};
+
+void Mirror::ask(const std::shared_ptr<const Cache::Predicate>& predicate, const Snapshot& snapshot,
+                 const std::shared_ptr<Verdict>& verdict, const std::shared_ptr<Waiter>& waiter) {
+  client_->callbacks()->post([client = client_, predicate, snapshot, verdict, waiter] {
+    bool holds = false;
+    std::exception_ptr error;
+    try {
+      holds = (*predicate)(snapshot);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    client->loop()->post([verdict, waiter, holds, error] {
+      *verdict = {true, holds, error};
+      waiter->wake();
+    });
+  });
+}
+
+Awaitable<Result<Snapshot>> Mirror::wait_until(std::shared_ptr<Mirror> self,
+                                               std::shared_ptr<const Cache::Predicate> predicate, Call call) {
+  const Waiting waiter(self->waiting_, self->client_->events(), call);
+  std::shared_ptr<Verdict> asked;  // About `seen`.
+  Snapshot seen;
+  for (;;) {
+    waiter->clear();
+    const bool answered = asked != nullptr && asked->arrived;
+    if (answered && asked->error) std::rethrow_exception(asked->error);
+    if (answered && asked->holds) co_return seen;
+    if (const auto failure = waiter->failure(self->finished_ || self->over()))
+      co_return self->error(*failure, "wait for change");
+    const Snapshot now = self->snapshot();
+    if ((asked == nullptr || asked->arrived) && now.revision() != seen.revision()) {
+      seen = now;
+      asked = std::make_shared<Verdict>();
+      self->ask(predicate, seen, asked, waiter.get());
+    }
+    co_await waiter->wait();
+  }
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <zkclient/client.hpp>
+#include <zkrecipes/cache.hpp>
+
+#include "recipes/kernel/state_watcher.hpp"
+#include "recipes/kernel/waiting_calls.hpp"
+#include "recipes/views/mirror_model.hpp"
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes::detail {
+
+namespace zk = zkclient::detail;
+
+/// Who is told of snapshots: of the net difference between the one it saw last and the newest. At most two snapshots
+/// are kept for it.
+class ChangeListener : public std::enable_shared_from_this<ChangeListener> {
+ public:
+  ChangeListener(Cache::Listener call, std::shared_ptr<zk::SerialQueue> queue)
+      : call_(std::move(call)), queue_(std::move(queue)) {}
+  void tell(Snapshot newest);
+  void close() { queue_->close(); }
+
+ private:
+  void run();
+
+  Cache::Listener call_;
+  const std::shared_ptr<zk::SerialQueue> queue_;
+  Snapshot seen_;      // By the task that runs.
+  bool told_ = false;  // The same.
+  std::mutex mutex_;
+  std::optional<Snapshot> newest_;  // Guarded by mutex_. Set: a task is on its way.
+};
+
+/// A MirrorModel at work: follows the client's sessions, sends the model's reads, passes events and replies on to it,
+/// and hands out its snapshots. Lives on the loop thread, but for the members that say otherwise; kept alive by its
+/// coroutine, until close() or the client's end.
+class Mirror : public std::enable_shared_from_this<Mirror> {
+ public:
+  /// Any thread.
+  static std::shared_ptr<Mirror> start(std::shared_ptr<zk::ClientCore> client, MirrorScope scope);
+  Mirror(std::shared_ptr<zk::ClientCore> client, MirrorScope scope);
+
+  // --- Any thread ---
+
+  const std::shared_ptr<zk::ClientCore>& client() const noexcept { return client_; }
+  Snapshot snapshot() const;
+  CacheState state() const;
+  std::optional<zkclient::Error> problem() const;
+  zkclient::Subscription on_change(Cache::Listener listener);
+  zkclient::Subscription on_state(Cache::StateListener listener);
+  void close();
+
+  // --- Calls ---
+
+  static zk::Awaitable<zkclient::Result<Snapshot>> wait_ready(std::shared_ptr<Mirror> self, zk::Call call);
+  static zk::Awaitable<zkclient::Result<Snapshot>> refresh(std::shared_ptr<Mirror> self, ReadBarrier barrier,
+                                                           zk::Call call);
+  static zk::Awaitable<zkclient::Result<Snapshot>> wait_until(std::shared_ptr<Mirror> self,
+                                                              std::shared_ptr<const Cache::Predicate> predicate,
+                                                              zk::Call call);
+
+ private:
+  using Waiter = WaitingCalls::Waiter;
+  using Waiting = WaitingCalls::Waiting;
+  class SessionWatch;
+  struct Verdict;
+
+  static zk::Awaitable<void> run(std::shared_ptr<Mirror> self);
+  static zk::Awaitable<void> read(std::shared_ptr<Mirror> self, MirrorRead read,
+                                  std::shared_ptr<zk::SessionState> session);
+  zk::Request request_of(const MirrorRead& read) const;
+  std::shared_ptr<zk::LoopWatch> watch_of(const MirrorRead& read);
+  void on_reply(const MirrorRead& read, zk::Reply reply, std::shared_ptr<void> watch);
+  /// Any thread. Then a thread of the parent may have held mutex_, and nobody releases it.
+  bool forked() const noexcept { return client_->loop()->forked(); }
+  bool over() const { return ended_->requested() || client_->closing(); }
+  void follow(const std::shared_ptr<zk::SessionState>& session);
+  void on_session_state();
+  void finish();
+
+  void schedule();
+  void work();
+  void publish(SnapshotPtr published);
+  void tell_state();
+  void ask(const std::shared_ptr<const Cache::Predicate>& predicate, const Snapshot& snapshot,
+           const std::shared_ptr<Verdict>& verdict, const std::shared_ptr<Waiter>& waiter);
+  zkclient::Error error(zkclient::Errc code, const char* operation) const;
+  zk::Awaitable<zk::Reply> pass(ReadBarrier barrier, zk::Call call);
+
+  const std::shared_ptr<zk::ClientCore> client_;
+  const std::string path_;
+  const std::string full_path_;
+  const std::shared_ptr<zk::CancelScope> ended_ = std::make_shared<zk::CancelScope>();
+
+  MirrorModel model_;
+  std::shared_ptr<zk::SessionState> session_;  // That the model knows.
+  bool connected_ = false;                     // As the model knows it.
+  bool scheduled_ = false;
+  bool finished_ = false;
+  zk::Timer timer_;
+  zk::Signal session_over_;
+  WaitingCalls waiting_;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  Snapshot snapshot_;
+  CacheState state_ = CacheState::loading;
+  std::optional<MirrorProblem> problem_;
+  std::vector<std::shared_ptr<ChangeListener>> change_listeners_;
+  std::vector<std::shared_ptr<StateWatcher<CacheState>>> state_watchers_;
+  bool closed_ = false;  // By its user.
+};
+
+}  // namespace zkrecipes::detail

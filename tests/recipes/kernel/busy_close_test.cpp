@@ -1,0 +1,161 @@
+// Closing a client in the middle of everything: each call ends, and no coroutine is left.
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <zkrecipes/barrier.hpp>
+#include <zkrecipes/double_barrier.hpp>
+#include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/naming.hpp>
+#include <zkrecipes/priority_queue.hpp>
+#include <zkrecipes/queue.hpp>
+#include <zkrecipes/semaphore.hpp>
+#include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/two_phase_commit.hpp>
+#include <zkrecipes/unfair_leader_election.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
+
+#include "tests/support/commit_test.hpp"
+#include "tests/support/recipe_test.hpp"
+#include "zkclient/detail/loop/awaitable.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using zkclient::Client;
+using zkclient::detail::coroutine::frames;
+
+// How many calls were begun, and how many of their handlers have run.
+class Calls {
+ public:
+  template <typename T>
+  zkclient::Handler<T> handler() {
+    ++begun_;
+    return [ended = ended_](zkclient::Result<T>) { ++*ended; };
+  }
+  bool all_ended() const { return *ended_ == begun_; }
+
+ private:
+  int begun_ = 0;
+  const std::shared_ptr<std::atomic<int>> ended_ = std::make_shared<std::atomic<int>>(0);
+};
+
+// One recipe of each kind, of one client.
+struct Recipes {
+  explicit Recipes(const Client& client)
+      : mutex(client, "/mutex"),
+        unfair(client, "/unfair"),
+        shared(client, "/shared"),
+        semaphore(client, "/semaphore", 1),
+        election(client, "/election"),
+        unfair_election(client, "/unfair-election"),
+        naming(client, "/names"),
+        barrier(client, "/barrier"),
+        round(client, "/round", 2),
+        queue(client, "/queue"),
+        priorities(client, "/priorities"),
+        coordinator(client, "/commit"),
+        participant(client, "/commit", "ann", std::make_shared<testkit::MemoryLog>("ann")) {}
+
+  Mutex mutex;
+  UnfairMutex unfair;
+  SharedMutex shared;
+  Semaphore semaphore;
+  LeaderElection election;
+  UnfairLeaderElection unfair_election;
+  Naming naming;
+  Barrier barrier;
+  DoubleBarrier round;
+  Queue queue;
+  PriorityQueue priorities;
+  CommitCoordinator coordinator;
+  CommitParticipant participant;
+};
+
+// Calls that wait for other clients, which do nothing.
+void begin_waits(Recipes& recipes, Calls& calls) {
+  for (int i = 0; i < 5; ++i) {
+    recipes.mutex.async_acquire(calls.handler<Lease>());
+    recipes.unfair.async_acquire(calls.handler<Lease>());
+    recipes.shared.async_acquire(calls.handler<Lease>());
+    recipes.shared.async_acquire_shared(calls.handler<Lease>());
+    recipes.semaphore.async_acquire(calls.handler<Lease>());
+    recipes.election.async_campaign(calls.handler<Leadership>());
+    recipes.unfair_election.async_campaign(calls.handler<Leadership>());
+    recipes.election.async_wait_for_change({}, calls.handler<std::optional<Leader>>());
+    recipes.naming.async_bind("one", "waits", calls.handler<Lease>());
+    recipes.barrier.async_wait(calls.handler<void>());
+    recipes.queue.async_pop(calls.handler<std::string>());
+    recipes.queue.async_claim(calls.handler<Claim>());
+    recipes.priorities.async_pop(calls.handler<std::string>());
+  }
+  recipes.round.async_enter(calls.handler<Round>());
+  recipes.participant.async_serve({[](const CommitTransaction&) { return CommitVote::yes(); },
+                                   [](const CommitTransaction&) {}, [](const CommitTransaction&) {}},
+                                  calls.handler<void>());
+}
+
+// Requests that are on their way when the client is closed.
+void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
+  for (int i = 0; i < 20; ++i) {
+    client.async_create("/item-", "x", {.mode = zkclient::CreateMode::persistent_sequential},
+                        calls.handler<zkclient::Created>());
+    client.async_get("/", calls.handler<zkclient::NodeData>());
+    client.async_children_and_watch(
+        "/", [](const zkclient::WatchEvent&) {}, calls.handler<zkclient::Watched<zkclient::Children>>());
+    client.async_ensure("/a/b/c/d", zkclient::CreateMode::persistent, calls.handler<void>());
+    recipes.mutex.async_try_acquire(calls.handler<std::optional<Lease>>());
+    recipes.mutex.async_contenders(calls.handler<std::vector<Contender>>());
+    recipes.naming.async_bind_permanent("name-" + std::to_string(i), "data", calls.handler<void>());
+    recipes.naming.async_rebind("name-" + std::to_string(i), "next", 0, calls.handler<std::int32_t>());
+    recipes.naming.async_unbind("name-" + std::to_string(i), zkclient::any_version, calls.handler<void>());
+    recipes.queue.async_try_pop(calls.handler<std::optional<std::string>>());
+    recipes.queue.async_push("item", calls.handler<void>());
+    recipes.priorities.async_push("item", i, calls.handler<void>());
+    recipes.coordinator.async_run({"ann"}, "payload", {}, calls.handler<CommitOutcome>());
+    recipes.coordinator.async_transactions(calls.handler<std::vector<CommitStatus>>());
+  }
+}
+
+class BusyClose : public ::testing::Test {
+ protected:
+  zktesting::Server server;
+};
+
+TEST_F(BusyClose, LeavesNoCoroutine) {
+  ASSERT_EQ(frames(), 0U);
+  for (int round = 0; round < 10; ++round) {
+    Calls calls;
+    {
+      Client other(server.connect_string());
+      Recipes of_other(other);
+      const Lease lock = of_other.mutex.acquire();
+      const Lease unfair = of_other.unfair.acquire();
+      const Lease name = of_other.naming.bind("one", "held");
+      const Lease shared = of_other.shared.acquire();
+      const Lease permit = of_other.semaphore.acquire();
+      const Leadership leader = of_other.election.campaign();
+      const Leadership unfair_leader = of_other.unfair_election.campaign();
+      (void)of_other.barrier.raise();
+      Client busy(server.connect_string());
+      Recipes recipes(busy);
+      begin_waits(recipes, calls);
+      // In every second round the waits have begun to wait.
+      const auto all_queue_up = [&] { return of_other.mutex.contenders().size() == 6; };
+      if (round % 2 == 0) {
+        EXPECT_TRUE(testkit::eventually(all_queue_up));
+      }
+      begin_requests(busy, recipes, calls);
+      busy.close();
+      EXPECT_TRUE(testkit::eventually([&] { return calls.all_ended(); }));
+    }
+    EXPECT_TRUE(testkit::eventually([] { return frames() == 0; })) << "round " << round << ", " << frames();
+  }
+}
+
+}  // namespace
+}  // namespace zkrecipes

@@ -1,0 +1,140 @@
+// What is left of objects that were moved from: empty ones, or ones that may only be assigned to or destroyed.
+
+#include <optional>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include <zkrecipes/group.hpp>
+#include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/naming.hpp>
+#include <zkrecipes/queue.hpp>
+
+#include "tests/support/recipe_test.hpp"
+
+// NOLINTBEGIN(bugprone-use-after-move)
+
+namespace zkrecipes {
+namespace {
+
+using testkit::error_of;
+using zkclient::Errc;
+
+class MovedFrom : public testkit::RecipeTest {
+ protected:
+  MovedFrom() : RecipeTest("/recipe") {}
+  static zkclient::CallOptions patient() { return {.deadline = testkit::soon()}; }
+};
+
+TEST_F(MovedFrom, ALeaseIsEmpty) {
+  Mutex mutex(client(), "/lock");
+  Lease lease = mutex.acquire(patient());
+  const Lease holder = std::move(lease);
+  EXPECT_EQ(lease.state(), LeaseState::released);
+  EXPECT_FALSE(lease.valid());
+  EXPECT_LT(lease.valid_until(), zkclient::BootClock::now());
+  EXPECT_EQ(lease.token(), FencingToken());
+  EXPECT_FALSE(lease.lost().stop_possible());
+  EXPECT_FALSE(lease.revoke_requested().stop_possible());
+  EXPECT_EQ(lease.node(), "");
+  EXPECT_FALSE(lease.session());
+  EXPECT_EQ(error_of([&] { (void)lease.guard(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { (void)lease.transaction(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { lease.release(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { lease.async_lost([](const zkclient::Result<void>&) {}); }), Errc::not_held);
+  EXPECT_TRUE(holder.valid()) << "none of this concerns the one that it was moved to";
+}
+
+TEST_F(MovedFrom, ALeadershipIsEmpty) {
+  Leadership leadership = LeaderElection(client(), "/election").campaign(patient());
+  Leadership leader = std::move(leadership);
+  EXPECT_FALSE(leadership.valid());
+  EXPECT_EQ(error_of([&] { leadership.proclaim("me"); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { leadership.ready(); }), Errc::not_held);
+  leader.ready(patient());
+}
+
+TEST_F(MovedFrom, AClaimIsEmpty) {
+  Queue queue(client(), "/queue");
+  queue.push("item", patient());
+  Claim claim = queue.claim(patient());
+  Claim worker = std::move(claim);
+  EXPECT_FALSE(claim.valid());
+  EXPECT_EQ(claim.data(), "");
+  EXPECT_TRUE(claim.items().empty());
+  EXPECT_EQ(claim.node(), "");
+  EXPECT_EQ(claim.deliveries(), 0);
+  EXPECT_EQ(error_of([&] { claim.commit(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { claim.give_back(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { claim.reject("empty"); }), Errc::not_held);
+  worker.commit(patient());
+}
+
+TEST_F(MovedFrom, ANamingMayBeAssignedToOrDestroyed) {
+  std::optional<Naming> left(std::in_place, client(), "/names");
+  left->bind_permanent("one", "1", patient());
+  Naming naming = std::move(*left);
+  EXPECT_EQ(naming.rebind("one", "2", 0, patient()), 1);
+  *left = std::move(naming);
+  Lease lease = left->bind("two", "", patient());
+  const Lease kept = std::move(lease);
+  EXPECT_EQ(Naming::name_of(lease), "");
+  EXPECT_EQ(Naming::name_of(kept), "two");
+  const Naming last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.resolve("one", patient())->data, "2");
+}
+
+TEST_F(MovedFrom, AGroupAndAMembershipMayBeAssignedToOrDestroyed) {
+  std::optional<Group> left(std::in_place, client(), "/recipe");
+  EXPECT_TRUE(left->members(patient()).members.empty());
+  Group group = std::move(*left);
+  std::optional<Membership> member(group.join("a", "1", patient()));
+  Membership kept = std::move(*member);
+  *member = group.join("b", "2", patient());
+  kept = std::move(*member);  // "a" leaves, without being waited for.
+  member.reset();
+  EXPECT_EQ(kept.id(), "b");
+  EXPECT_EQ(kept.state(), PresenceState::present);
+  *left = std::move(group);
+  const Group last = std::move(*left);
+  left.reset();
+  EXPECT_TRUE(remain(1));
+  EXPECT_TRUE(testkit::eventually([&] { return last.members(patient()).members.size() == 1; }));
+}
+
+TEST_F(MovedFrom, AWatchIsEmpty) {
+  testkit::Box<zkclient::WatchEvent> events;
+  auto read = client().exists_and_watch("/node", [&](const zkclient::WatchEvent& event) { events.put(event); });
+  zkclient::Watch kept;
+  {
+    zkclient::Watch watch = std::move(read).watch();
+    kept = std::move(watch);
+    EXPECT_FALSE(watch.armed());
+  }
+  EXPECT_TRUE(kept.armed());
+  client().create("/node", "");
+  EXPECT_EQ(events.take().type, zkclient::WatchEventType::created);
+}
+
+TEST_F(MovedFrom, AClientAndARecipeMayBeAssignedToOrDestroyed) {
+  std::optional<zkclient::Client> moved(make_client());
+  zkclient::Client mine = std::move(*moved);
+  std::optional<Mutex> left(std::in_place, mine, "/lock");
+  Mutex mutex = std::move(*left);
+  EXPECT_TRUE(mutex.acquire(patient()).valid());
+  *moved = mine;
+  EXPECT_TRUE(moved->exists("/", patient()));
+  *left = std::move(mutex);
+  EXPECT_TRUE(left->acquire(patient()).valid());
+  zkclient::Client again = std::move(*moved);
+  const Mutex last = std::move(*left);
+  moved.reset();
+  left.reset();
+}
+
+}  // namespace
+}  // namespace zkrecipes
+
+// NOLINTEND(bugprone-use-after-move)

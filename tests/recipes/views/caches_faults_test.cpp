@@ -1,0 +1,491 @@
+// Caches while everything breaks: one test per row of the table "What goes wrong" in <zkrecipes/cache.hpp>, and what
+// other libraries had trouble with.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include <zkrecipes/children_cache.hpp>
+#include <zkrecipes/node_cache.hpp>
+#include <zkrecipes/tree_cache.hpp>
+
+#include "tests/recipes/views/cache_support.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::data_is;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::has_data;
+using testkit::in_thread;
+using testkit::is_gone;
+using testkit::patience;
+using testkit::result_of;
+using testkit::soon;
+using testkit::States;
+using testkit::Told;
+using zkclient::Client;
+using zkclient::ConnectionState;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Transaction;
+using zktesting::RequestType;
+using Strings = std::vector<std::string>;
+
+// A session that is to end is brief: sometimes the server leaves a client that comes back for one that has just ended
+// without an answer for two thirds of its timeout.
+class CacheFaults : public testkit::RecipeFaultTest {
+ protected:
+  CacheFaults() : RecipeFaultTest("/cache") {}
+  void TearDown() override {
+    EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << server.four_letter_word("wchp");
+    RecipeFaultTest::TearDown();
+  }
+
+  void create(const std::string& path, const std::string& data = "", CreateMode mode = CreateMode::persistent) {
+    the_operator().create(path, data, {.mode = mode});
+  }
+  /// Reads that a cache has sent, which are not its barrier.
+  std::size_t reads() const {
+    return proxy.request_count(RequestType::get_data) + proxy.request_count(RequestType::get_children2) +
+           proxy.request_count(RequestType::get_children) + proxy.request_count(RequestType::exists);
+  }
+  /// The connection breaks, and comes back when `meanwhile` has been done.
+  void cut(const Client& client, const std::function<void()>& meanwhile) {
+    proxy.refuse(true);
+    proxy.cut();
+    EXPECT_TRUE(reaches(client, ConnectionState::suspended));
+    meanwhile();
+    proxy.refuse(false);
+  }
+  static void expect_states(States& states, std::initializer_list<CacheState> wanted) {
+    for (const CacheState state : wanted)
+      EXPECT_EQ(states.next(), state);
+  }
+};
+
+// --- Rows ------------------------------------------------------------------------------------------------------------
+
+// V15, V28, V36, V37: without changes nothing is read again, and no one is called; it is stale in between.
+TEST_F(CacheFaults, ConnectionBreaks) {
+  for (int i = 0; i < 30; ++i)
+    create("/cache/" + std::to_string(i), "x");
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  States states(cache);
+  Told told(cache);
+  told.next();
+  expect_states(states, {CacheState::loading, CacheState::current});
+  const std::size_t before = reads();
+  const std::uint64_t revision = cache.snapshot().revision();
+  cut(client, [&] {
+    EXPECT_EQ(states.next(), CacheState::stale);
+    EXPECT_EQ(cache.snapshot().size(), 30U) << "the last snapshot stays";
+  });
+  EXPECT_EQ(states.next(), CacheState::current);
+  EXPECT_EQ(reads(), before);
+  EXPECT_EQ(cache.snapshot().revision(), revision);
+  EXPECT_EQ(told.calls(), 0U);
+  // V19: what changed meanwhile is one net difference.
+  cut(client, [&] {
+    the_operator().set("/cache/7", "changed");
+    the_operator().set("/cache/7", "changed again");
+    the_operator().remove("/cache/8");
+  });
+  EXPECT_EQ(told.until("removed /cache/8"), (Strings{"changed /cache/7", "removed /cache/8"}));
+  expect_states(states, {CacheState::stale, CacheState::current});
+  EXPECT_TRUE(has_data(cache.snapshot(), "7", "changed again"));
+  EXPECT_EQ(reads() - before, 2U) << "the changed node, and the list";
+}
+
+// V26, V29: nothing is taken back, all of it is read again, and told is the difference.
+TEST_F(CacheFaults, SessionLost) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const Client client = brief_proxied();
+  TreeCache cache(client, "/cache");
+  States states(cache);
+  Told told(cache);
+  told.next();
+  expect_states(states, {CacheState::loading, CacheState::current});
+  const std::int64_t zxid = cache.snapshot().zxid();
+  auto lost = proxy.drop_next_reply(RequestType::get_children2);  // One of the reads of the next session.
+  the_operator().set("/cache/a", "2");
+  EXPECT_EQ(told.until("changed /cache/a"), Strings{"changed /cache/a"});
+  const auto session = client.session();
+  expire(client);
+  EXPECT_EQ(states.next(), CacheState::stale);
+  the_operator().remove("/cache/b");
+  EXPECT_EQ(told.until("removed /cache/b"), Strings{"removed /cache/b"});
+  EXPECT_TRUE(eventually([&] { return cache.state() == CacheState::current; }));
+  EXPECT_TRUE(lost.happened());
+  EXPECT_NE(client.session().id(), session.id());
+  EXPECT_GT(cache.snapshot().zxid(), zxid);
+  EXPECT_TRUE(has_data(cache.snapshot(), "a", "2"));
+}
+
+// V11: reads per change stay one.
+TEST_F(CacheFaults, ManySessions) {
+  create("/cache/a", "0");
+  const Client client = brief_proxied();
+  NodeCache cache(client, "/cache/a");
+  cache.wait_ready({.deadline = soon()});
+  for (int i = 1; i <= 6; ++i) {
+    expire(client);
+    the_operator().set("/cache/a", std::to_string(i));
+    cache.wait_until(data_is("", std::to_string(i)), {.deadline = soon()});
+  }
+  EXPECT_TRUE(eventually([&] { return cache.state() == CacheState::current; }));
+  cache.refresh(ReadBarrier::sync, {.deadline = soon()});
+  const std::size_t before = reads();
+  the_operator().set("/cache/a", "last");
+  cache.wait_until(data_is("", "last"), {.deadline = soon()});
+  EXPECT_EQ(reads() - before, 1U);
+}
+
+// V10, V17: a path that is not there costs nothing but a watch.
+TEST_F(CacheFaults, RootMissingOrRemoved) {
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache/root");
+  EXPECT_EQ(cache.wait_ready({.deadline = soon()}).root(), nullptr);
+  EXPECT_TRUE(eventually([&] { return cache.state() == CacheState::current; }));
+  Told told(cache);
+  told.next();
+  const std::size_t before = reads();
+  EXPECT_EQ(server.watch_count(), 1U);
+  cut(client, [] {});
+  EXPECT_TRUE(eventually([&] { return cache.state() == CacheState::current; }));
+  cache.refresh(ReadBarrier::sync, {.deadline = soon()});
+  EXPECT_EQ(reads(), before);
+  for (int i = 0; i < 2; ++i) {
+    create("/cache/root");
+    told.until("added /cache/root");
+    create("/cache/root/a", "x");
+    told.until("added /cache/root/a");
+    the_operator().remove("/cache/root/a");
+    the_operator().remove("/cache/root");
+    told.until("removed /cache/root");
+    EXPECT_EQ(cache.wait_until(is_gone(""), {.deadline = soon()}).size(), 0U);
+  }
+}
+
+// V8.
+TEST_F(CacheFaults, ContainerReaped) {
+  create("/cache/box", "", CreateMode::container);
+  create("/cache/box/a");
+  const Client client = calm_proxied();
+  ChildrenCache cache(client, "/cache/box");
+  EXPECT_EQ(cache.wait_ready({.deadline = soon()}).size(), 1U);
+  the_operator().remove("/cache/box/a");
+  cache.wait_until(is_gone(""), {.deadline = soon()});
+  create("/cache/box", "", CreateMode::container);
+  create("/cache/box/b", "found");
+  cache.wait_until(data_is("b", "found"), {.deadline = soon()});
+}
+
+// The read that follows an event is lost: it is read again.
+TEST_F(CacheFaults, RereadLost) {
+  create("/cache/a", "1");
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  auto fault = proxy.drop_next_reply(RequestType::get_data);
+  the_operator().set("/cache/a", "2");
+  cache.wait_until(data_is("a", "2"), {.deadline = soon()});
+  EXPECT_TRUE(fault.happened());
+  fault = proxy.drop_next_request(RequestType::get_data);
+  the_operator().set("/cache/a", "3");
+  cache.wait_until(data_is("a", "3"), {.deadline = soon()});
+  EXPECT_TRUE(fault.happened());
+  fault = proxy.drop_next_reply(RequestType::get_children2);
+  create("/cache/b", "x");
+  cache.wait_until(data_is("b", "x"), {.deadline = soon()});
+  EXPECT_TRUE(fault.happened());
+}
+
+// V3: a child is in the list, and gone when it is to be read. The cache becomes ready without it.
+TEST_F(CacheFaults, NodeVanishesBetweenListAndRead) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const Client client = calm_proxied();
+  client.connect({.deadline = soon()});
+  auto list = proxy.hold_next_reply(RequestType::get_children2);
+  ChildrenCache cache(client, "/cache");
+  Told told(cache);
+  ASSERT_TRUE(list.wait(patience));
+  the_operator().remove("/cache/a");
+  list.release();
+  EXPECT_EQ(told.until("added /cache/b"), (Strings{"added /cache", "added /cache/b"}));
+  EXPECT_TRUE(cache.snapshot().exact());
+  EXPECT_FALSE(cache.snapshot().exists("a"));
+}
+
+// V32: it is listed, the others live, and it is found again.
+TEST_F(CacheFaults, NodeUnreadable) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const zkclient::AclList closed = {{zkclient::Acl::write | zkclient::Acl::admin, "world", "anyone"}};
+  the_operator().set_acl("/cache/a", closed);
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  Snapshot now = cache.wait_ready({.deadline = soon()});
+  ASSERT_NE(now.find("a"), nullptr);
+  EXPECT_EQ(now.find("a")->unreadable, Errc::no_auth);
+  EXPECT_FALSE(now.find("a")->has_data);
+  EXPECT_FALSE(now.complete());
+  EXPECT_EQ(cache.problem()->errc(), Errc::no_auth);
+  EXPECT_EQ(cache.problem()->path(), "/cache/a");
+  the_operator().set("/cache/b", "2");
+  cache.wait_until(data_is("b", "2"), {.deadline = soon()});
+  the_operator().set_acl("/cache/a", zkclient::open_acl());
+  the_operator().set("/cache/a", "2");
+  now = cache.wait_until(data_is("a", "2"), {.deadline = soon()});
+  EXPECT_TRUE(eventually([&] { return cache.snapshot().complete() && !cache.problem(); }));
+}
+
+// V14: never silent.
+TEST_F(CacheFaults, MoreWatchedPathsThanASessionMayHave) {
+  const std::string name(2000, 'n');
+  constexpr int nodes = 500;
+  for (int i = 0; i < nodes;) {
+    Transaction transaction;
+    for (const int end = i + 100; i < end; ++i)
+      transaction.create("/cache/" + name + std::to_string(i), "x");
+    the_operator().commit(transaction);
+  }
+  const Client client = calm_proxied();
+  ChildrenCache cache(client, "/cache");
+  const Snapshot now = cache.wait_ready({.deadline = soon()});
+  EXPECT_EQ(now.size(), static_cast<std::size_t>(nodes)) << "all the names are there";
+  EXPECT_FALSE(now.complete());
+  EXPECT_EQ(cache.problem()->errc(), Errc::overloaded);
+  // Names only: one watch.
+  ChildrenCache names(client, "/cache", {.data = false});
+  EXPECT_TRUE(names.wait_ready({.deadline = soon()}).complete());
+  EXPECT_FALSE(names.problem());
+  // The session survives a reconnection.
+  cut(client, [] {});
+  EXPECT_TRUE(eventually([&] { return cache.state() == CacheState::current; }));
+}
+
+TEST_F(CacheFaults, MoreDataThanMaxBytes) {
+  for (const char* name : {"a", "b", "c"})
+    create(std::string("/cache/") + name, std::string(1000, 'x'));
+  const Client client = calm_proxied();
+  ChildrenCache cache(client, "/cache", {.max_bytes = 2500});
+  const Snapshot now = cache.wait_ready({.deadline = soon()});
+  std::size_t with_data = 0;
+  for (const CachedNodePtr& node : now.children())
+    with_data += node->has_data ? 1 : 0;
+  EXPECT_EQ(with_data, 2U);
+  EXPECT_FALSE(now.complete());
+  EXPECT_EQ(cache.problem()->errc(), Errc::too_large);
+}
+
+// V30, V38: what is there now is adopted, low zxids or not.
+TEST_F(CacheFaults, EnsembleLostItsData) {
+  for (int i = 0; i < 100; ++i)
+    create("/cache/" + std::to_string(i), "old");
+  const Client client(server.connect_string(), {.session_timeout = 2s});
+  TreeCache cache(client, "/cache");
+  const Snapshot old = cache.wait_ready({.deadline = soon()});
+  EXPECT_EQ(old.size(), 100U);
+  server.restart_wiped();
+  const Client anew(server.connect_string(), {.session_timeout = 30s});
+  anew.create("/cache", "", {}, {.deadline = soon()});
+  anew.create("/cache/7", "new", {}, {.deadline = soon()});
+  const Snapshot now = cache.wait_until(data_is("7", "new"), {.deadline = soon()});
+  EXPECT_EQ(now.size(), 1U);
+  EXPECT_LT(now.zxid(), old.zxid());
+  EXPECT_GT(now.revision(), old.revision());
+  anew.set("/cache/7", "newer");
+  cache.wait_until(data_is("7", "newer"), {.deadline = soon()});
+}
+
+// V13.
+TEST_F(CacheFaults, ClientClosed) {
+  create("/cache/a", "1");
+  Client client = calm_proxied();
+  NodeCache ready(client, "/cache/a");
+  ready.wait_ready({.deadline = soon()});
+  States states(ready);
+  EXPECT_TRUE(eventually([&] { return ready.state() == CacheState::current; }));
+  // Another one is in the middle of its first reads.
+  auto list = proxy.hold_next_reply(RequestType::get_children2);
+  TreeCache loading(client, "/cache");
+  ASSERT_TRUE(list.wait(patience));
+  auto waiting = in_thread([&] { return loading.wait_ready(); });
+  client.close();
+  EXPECT_EQ(failure_of(waiting), Errc::closed);
+  EXPECT_EQ(ready.state(), CacheState::closed);
+  EXPECT_EQ(loading.state(), CacheState::closed);
+  EXPECT_TRUE(has_data(ready.snapshot(), "", "1")) << "the snapshot stays readable";
+  EXPECT_EQ(error_of([&] { loading.refresh(); }), Errc::closed);
+  list.release();
+}
+
+// --- What others had trouble with ------------------------------------------------------------------------------------
+
+// V1, V2: another node of that name is `replaced`, though its version is the same, and has its own children.
+TEST_F(CacheFaults, ReplacedDuringACut) {
+  create("/cache/dir", "old");
+  create("/cache/dir/a", "old");
+  create("/cache/dir/same", "x");
+  const Client client = calm_proxied();
+  TreeCache tree(client, "/cache");
+  ChildrenCache children(client, "/cache/dir");
+  Told of_tree(tree);
+  Told of_children(children);
+  of_tree.next();
+  of_children.next();
+  cut(client, [&] {
+    the_operator().remove_tree("/cache/dir");
+    create("/cache/dir", "new");
+    create("/cache/dir/b", "new");
+    create("/cache/dir/same", "x");
+  });
+  EXPECT_EQ(of_tree.until("replaced /cache/dir/same"),
+            (Strings{"replaced /cache/dir", "removed /cache/dir/a", "added /cache/dir/b", "replaced /cache/dir/same"}));
+  EXPECT_EQ(of_children.until("replaced /cache/dir/same"),
+            (Strings{"replaced /cache/dir", "removed /cache/dir/a", "added /cache/dir/b", "replaced /cache/dir/same"}));
+  EXPECT_TRUE(has_data(tree.snapshot(), "dir", "new"));
+}
+
+// V6: the update's read is answered after the node is gone.
+TEST_F(CacheFaults, UpdateFollowedByRemoval) {
+  create("/cache/a", "1");
+  const Client client = calm_proxied();
+  ChildrenCache cache(client, "/cache");
+  Told told(cache);
+  told.next();
+  auto read = proxy.hold_next_reply(RequestType::get_data);
+  the_operator().set("/cache/a", "2");
+  ASSERT_TRUE(read.wait(patience));
+  the_operator().remove("/cache/a");
+  read.release();
+  const Strings all = told.until("removed /cache/a");
+  EXPECT_EQ(std::count(all.begin(), all.end(), "added /cache/a"), 0);
+  cache.refresh(ReadBarrier::sync, {.deadline = soon()});
+  EXPECT_EQ(told.calls(), 0U) << "nothing comes after that";
+}
+
+// V20: two nodes changed; the connection breaks when the first was to be read.
+TEST_F(CacheFaults, ConnectionBreaksBeforeTheSecondIsRead) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  for (int i = 2; i < 6; ++i) {
+    auto fault =
+        i % 2 == 0 ? proxy.drop_next_reply(RequestType::get_data) : proxy.drop_next_request(RequestType::get_data);
+    Transaction transaction;
+    transaction.set("/cache/a", std::to_string(i)).set("/cache/b", std::to_string(i));
+    the_operator().commit(transaction);
+    const Snapshot now = cache.wait_until(data_is("b", std::to_string(i)), {.deadline = soon()});
+    EXPECT_TRUE(has_data(now, "a", std::to_string(i)));
+    EXPECT_TRUE(fault.happened());
+  }
+}
+
+// V21, V22: events get lost with the connection.
+TEST_F(CacheFaults, EventsLostWithTheConnection) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  for (int i = 2; i < 6; ++i) {
+    proxy.stall(zktesting::Direction::to_client);
+    Transaction transaction;
+    transaction.set("/cache/a", std::to_string(i)).set("/cache/b", std::to_string(i));
+    the_operator().commit(transaction);
+    proxy.cut();
+    proxy.unstall(zktesting::Direction::to_client);
+    const Snapshot now = cache.wait_until(data_is("b", std::to_string(i)), {.deadline = soon()});
+    EXPECT_TRUE(has_data(now, "a", std::to_string(i)));
+  }
+}
+
+// V29: reads of the beginning get lost; it is ready when every node was read.
+TEST_F(CacheFaults, InitialReadsLost) {
+  for (int i = 0; i < 20; ++i)
+    create("/cache/" + std::to_string(i), "x");
+  const Client client = calm_proxied();
+  client.connect({.deadline = soon()});
+  auto sync = proxy.drop_next_reply(RequestType::sync);
+  auto list = proxy.drop_next_reply(RequestType::get_children2);
+  auto get = proxy.drop_next_reply(RequestType::get_data);
+  TreeCache cache(client, "/cache");
+  const Snapshot now = cache.wait_ready({.deadline = soon()});
+  EXPECT_TRUE(sync.happened() && list.happened() && get.happened());
+  EXPECT_EQ(now.size(), 20U);
+  for (const CachedNodePtr& node : now.children())
+    EXPECT_TRUE(node->has_data);
+}
+
+// V31: a node goes while a new session reads everything.
+TEST_F(CacheFaults, RemovalDuringTheSweep) {
+  for (int i = 0; i < 20; ++i)
+    create("/cache/" + std::to_string(i), "x");
+  const Client client = brief_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  auto read = proxy.hold_next_reply(RequestType::get_data);
+  expire(client);
+  ASSERT_TRUE(read.wait(patience));
+  for (int i = 0; i < 10; ++i)
+    the_operator().remove("/cache/" + std::to_string(i));
+  read.release();
+  cache.wait_until([](const Snapshot& snapshot) { return snapshot.size() == 10; }, {.deadline = soon()});
+  EXPECT_TRUE(eventually([&] { return cache.state() == CacheState::current; }));
+}
+
+// V16: a listener that makes a blocking call holds up neither the session nor the cache.
+TEST_F(CacheFaults, ListenerThatBlocksDuringAReconnection) {
+  create("/cache/a", "1");
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  testkit::Box<std::string> read;
+  const auto subscription = cache.on_change([&](const std::vector<Change>&, const Snapshot&) {
+    read.put(client.get("/cache/a", {.deadline = soon()}).data);
+  });
+  EXPECT_EQ(read.take(), "1");
+  cut(client, [&] { the_operator().set("/cache/a", "2"); });
+  EXPECT_EQ(read.take(), "2");
+}
+
+// The next session reads all of it again, and nothing of that is published: the call has to hear of it all the same.
+TEST_F(CacheFaults, RefreshWhileAnUnchangedTreeIsReadAgain) {
+  create("/cache/a", "1");
+  for (int i = 0; i < 300; ++i)
+    create("/cache/a/" + std::to_string(i), "1");
+  const Client client = brief_proxied();
+  TreeCache cache(client, "/cache");
+  const Snapshot before = cache.wait_ready({.deadline = soon()});
+  expire(client);
+  EXPECT_EQ(cache.refresh(ReadBarrier::sync, {.deadline = soon()}).size(), before.size());
+}
+
+// A refresh goes on behind a lost session.
+TEST_F(CacheFaults, RefreshWhileTheSessionIsLost) {
+  create("/cache/a", "1");
+  const Client client = brief_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  auto sync = proxy.hold_next_reply(RequestType::sync);
+  auto waiting = in_thread([&] { return cache.refresh(ReadBarrier::sync, {.deadline = soon()}); });
+  ASSERT_TRUE(sync.wait(patience));
+  the_operator().set("/cache/a", "2");
+  expire(client);
+  sync.release();
+  EXPECT_TRUE(result_of(waiting).exact());
+  cache.wait_until(data_is("a", "2"), {.deadline = soon()});
+}
+
+}  // namespace
+}  // namespace zkrecipes

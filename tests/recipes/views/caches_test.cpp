@@ -1,0 +1,381 @@
+// NodeCache, ChildrenCache, TreeCache against a server that is well. What happens when it is not:
+// caches_faults_test.cpp.
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+#include <thread>
+
+#include <zkrecipes/children_cache.hpp>
+#include <zkrecipes/node_cache.hpp>
+#include <zkrecipes/tree_cache.hpp>
+
+#include "tests/recipes/views/cache_support.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::data_is;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::is_gone;
+using testkit::result_of;
+using testkit::soon;
+using testkit::States;
+using testkit::Told;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Transaction;
+using Kind = Change::Kind;
+
+static_assert(std::is_move_constructible_v<TreeCache> && !std::is_copy_constructible_v<TreeCache>);
+
+class Caches : public testkit::RecipeTest {
+ protected:
+  Caches() : RecipeTest("/cache") {}
+  void create(const std::string& path, const std::string& data = "", CreateMode mode = CreateMode::persistent) {
+    client().create(path, data, {.mode = mode});
+  }
+};
+
+TEST_F(Caches, NodeCacheFollowsANode) {
+  create("/cache", "1");
+  NodeCache cache(client(), "/cache");
+  const Snapshot first = cache.wait_ready({.deadline = soon()});
+  ASSERT_NE(first.root(), nullptr);
+  EXPECT_EQ(first.root()->data, "1");
+  EXPECT_EQ(first.root()->name, "cache");
+  EXPECT_TRUE(first.exact() && first.complete());
+  EXPECT_EQ(first.zxid(), client().get("/cache").stat.mzxid);
+  EXPECT_EQ(cache.path(), Path("/cache"));
+  client().set("/cache", "2");
+  const Snapshot second = cache.wait_until(data_is("", "2"), {.deadline = soon()});
+  EXPECT_GT(second.revision(), first.revision());
+  EXPECT_EQ(first.root()->data, "1") << "a snapshot stays as it is";
+  client().remove("/cache");
+  EXPECT_EQ(cache.wait_until(is_gone(""), {.deadline = soon()}).root(), nullptr);
+}
+
+TEST_F(Caches, NodeCacheWithoutDataHasTheStat) {
+  create("/cache", "secret");
+  NodeCache cache(client(), "/cache", {.data = false});
+  EXPECT_FALSE(cache.wait_ready({.deadline = soon()}).root()->has_data);
+  client().set("/cache", "other");
+  cache.wait_until([](const Snapshot& snapshot) { return snapshot.root()->stat.version == 1; }, {.deadline = soon()});
+}
+
+TEST_F(Caches, ChildrenCacheFollowsChildren) {
+  create("/cache");
+  create("/cache/a", "1", CreateMode::ephemeral);
+  create("/cache/b", "2");
+  create("/cache/b/below", "x");
+  ChildrenCache cache(client(), "/cache");
+  const Snapshot now = cache.wait_ready({.deadline = soon()});
+  EXPECT_EQ(now.size(), 2U);
+  ASSERT_EQ(now.children().size(), 2U);
+  EXPECT_EQ(now.children()[0]->name, "a");
+  EXPECT_EQ(now.children()[1]->data, "2");
+  EXPECT_NE(now.find("/cache/a"), nullptr);
+  EXPECT_NE(now.find("a"), nullptr);
+  EXPECT_EQ(now.find("b/below"), nullptr);
+  EXPECT_NE(now.root(), nullptr);
+}
+
+TEST_F(Caches, TreeCacheFollowsATree) {
+  create("/cache", "root");
+  create("/cache/a", "1");
+  TreeCache cache(client(), "/cache");
+  cache.wait_ready({.deadline = soon()});
+  Transaction transaction;
+  transaction.create("/cache/a/x", "2").create("/cache/b", "3").create("/cache/b/y", "4").set("/cache", "changed");
+  client().commit(transaction);
+  const Snapshot now = cache.wait_until(data_is("b/y", "4"), {.deadline = soon()});
+  EXPECT_TRUE(testkit::has_data(now, "/cache/a/x", "2"));
+  EXPECT_TRUE(testkit::has_data(now, "/cache", "changed")) << "what a transaction changes shows together";
+  EXPECT_EQ(now.size(), 4U);
+  std::vector<std::string> paths;
+  now.for_each([&](const std::string& path, const CachedNode&) { paths.push_back(path); });
+  EXPECT_EQ(paths, (std::vector<std::string>{"/cache", "/cache/a", "/cache/a/x", "/cache/b", "/cache/b/y"}));
+}
+
+TEST_F(Caches, TreeCacheOfALimitedDepth) {
+  create("/cache");
+  create("/cache/a", "1");
+  create("/cache/a/x", "2");
+  TreeCache cache(client(), "/cache", {.max_depth = 1});
+  EXPECT_EQ(cache.wait_ready({.deadline = soon()}).size(), 1U);
+}
+
+TEST_F(Caches, NamesOnly) {
+  create("/cache");
+  create("/cache/a", "1");
+  ChildrenCache cache(client(), "/cache", {.data = false});
+  const Snapshot now = cache.wait_ready({.deadline = soon()});
+  EXPECT_FALSE(now.find("a")->has_data);
+  EXPECT_TRUE(now.complete());
+  create("/cache/b");
+  cache.wait_until([](const Snapshot& snapshot) { return snapshot.exists("b"); }, {.deadline = soon()});
+}
+
+// --- V rows ----------------------------------------------------------------------------------------------------------
+
+// V4, V17, V18.
+TEST_F(Caches, RootThatComesAndGoesFiveTimes) {
+  NodeCache cache(client(), "/cache");
+  Told told(cache);
+  EXPECT_TRUE(told.next().changes.empty()) << "the first call comes, though there is nothing";
+  for (int i = 0; i < 5; ++i) {
+    create("/cache", std::to_string(i));
+    EXPECT_EQ(told.until("added /cache").size(), 1U);
+    EXPECT_TRUE(testkit::has_data(cache.snapshot(), "", std::to_string(i)));
+    client().remove("/cache");
+    EXPECT_EQ(told.until("removed /cache").size(), 1U);
+  }
+}
+
+// V5, V35: nothing is added twice without having been removed, and the last state is exact.
+TEST_F(Caches, RapidChangesOfOneName) {
+  create("/cache");
+  ChildrenCache cache(client(), "/cache");
+  Told told(cache);
+  told.next();
+  for (int i = 0; i < 200; ++i) {
+    client().async_create("/cache/a", std::to_string(i), {}, [](const auto&) {}, {.deadline = soon()});
+    if (i % 3 == 0)
+      client().async_set("/cache/a", "changed", zkclient::any_version, [](const auto&) {}, {.deadline = soon()});
+    client().async_remove("/cache/a", zkclient::any_version, [](const auto&) {}, {.deadline = soon()});
+  }
+  create("/cache/a", "last");
+  cache.wait_until(data_is("a", "last"), {.deadline = soon()});
+  create("/cache/end");
+  bool there = false;
+  for (const std::string& change : told.until("added /cache/end")) {
+    if (change == "added /cache/a") {
+      EXPECT_FALSE(std::exchange(there, true));
+    } else if (change == "removed /cache/a") {
+      EXPECT_TRUE(std::exchange(there, false));
+    } else if (change != "added /cache/end") {
+      EXPECT_TRUE(there) << change;
+    }
+  }
+  EXPECT_TRUE(there);
+}
+
+// V7.
+TEST_F(Caches, ManyUpdatesOfOneNode) {
+  create("/cache", "0");
+  NodeCache cache(client(), "/cache");
+  Told told(cache);
+  std::int64_t mzxid = told.next().now.root()->stat.mzxid;
+  constexpr int updates = 1000;
+  for (int i = 1; i <= updates; ++i)
+    client().async_set("/cache", std::to_string(i), zkclient::any_version, [](const auto&) {}, {.deadline = soon()});
+  client().set("/cache", "last", zkclient::any_version, {.deadline = soon()});
+  for (std::string data; data != "last";) {
+    const testkit::Call call = told.next();
+    ASSERT_EQ(call.changes.size(), 1U);
+    EXPECT_GT(call.changes.front().after->stat.mzxid, mzxid);
+    mzxid = call.changes.front().after->stat.mzxid;
+    data = call.changes.front().after->data;
+  }
+}
+
+// V9: a view creates nothing.
+TEST_F(Caches, NothingIsEverCreated) {
+  NEEDS_CONTROL();
+  const std::size_t nodes = server().znode_count();
+  NodeCache node(client(), "/cache/node");
+  ChildrenCache children(client(), "/cache/children");
+  TreeCache tree(client(), "/cache/tree");
+  for (const Cache* cache : {static_cast<Cache*>(&node), static_cast<Cache*>(&children), static_cast<Cache*>(&tree)}) {
+    EXPECT_EQ(cache->wait_ready({.deadline = soon()}).root(), nullptr);
+    cache->refresh(ReadBarrier::quorum, {.deadline = soon()});
+  }
+  EXPECT_EQ(server().znode_count(), nodes);
+}
+
+// V12: nothing of a cache stays, while its client does.
+TEST_F(Caches, OpenedAndClosedManyTimes) {
+  NEEDS_CONTROL();
+  create("/cache");
+  for (const char* name : {"a", "b", "c"})
+    create(std::string("/cache/") + name, name);
+  for (int i = 0; i < 300; ++i) {
+    TreeCache cache(client(), "/cache");
+    if (i % 3 == 0) cache.wait_ready({.deadline = soon()});
+    if (i % 3 == 1) cache.close();
+  }
+  EXPECT_TRUE(eventually([&] { return server().watch_count() == 0; })) << server().four_letter_word("wchp");
+}
+
+// V23: created empty and filled at once; the difference is net.
+TEST_F(Caches, OneAddedWithTheLastData) {
+  create("/cache");
+  ChildrenCache cache(client(), "/cache");
+  Told told(cache);
+  told.next();
+  Transaction transaction;
+  transaction.create("/cache/a", "").set("/cache/a", "full");
+  client().commit(transaction);
+  const testkit::Call call = told.next();
+  ASSERT_EQ(call.changes.size(), 1U);
+  EXPECT_EQ(call.changes.front().kind, Kind::added);
+  EXPECT_EQ(call.changes.front().after->data, "full");
+}
+
+// V24: the first call brings everything.
+TEST_F(Caches, FirstCallBringsEverythingAsAdded) {
+  create("/cache");
+  create("/cache/a");
+  create("/cache/a/x");
+  TreeCache cache(client(), "/cache");
+  Told early(cache);
+  cache.wait_ready({.deadline = soon()});
+  Told late(cache);
+  for (Told* told : {&early, &late}) {
+    const auto all = told->until("added /cache/a/x");
+    EXPECT_EQ(all, (std::vector<std::string>{"added /cache", "added /cache/a", "added /cache/a/x"}));
+  }
+}
+
+// V25: a slow listener holds up no other one, and gets one net difference afterwards.
+TEST_F(Caches, SlowListener) {
+  create("/cache", "0");
+  NodeCache cache(client(), "/cache");
+  cache.wait_ready({.deadline = soon()});
+  std::promise<void> wake;
+  auto woken = wake.get_future().share();
+  testkit::Box<std::vector<Change>> slow;
+  const auto subscription =
+      cache.on_change([&, first = true](const std::vector<Change>& changes, const Snapshot&) mutable {
+        slow.put(changes);
+        if (std::exchange(first, false)) woken.wait();
+      });
+  EXPECT_EQ(slow.take().size(), 1U);
+  Told told(cache);
+  for (int i = 1; i <= 100; ++i)
+    client().set("/cache", std::to_string(i));
+  while (!testkit::has_data(told.next().now, "", "100")) {
+  }
+  EXPECT_TRUE(slow.empty());
+  wake.set_value();
+  const std::vector<Change> changes = slow.take();
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes.front().before->data, "0");
+  EXPECT_EQ(changes.front().after->data, "100");
+  EXPECT_TRUE(slow.empty());
+}
+
+// V33: no call, nothing removed.
+TEST_F(Caches, RefreshChangesNothingThatDidNotChange) {
+  create("/cache");
+  create("/cache/a", "1");
+  TreeCache cache(client(), "/cache");
+  Told told(cache);
+  told.next();
+  for (const ReadBarrier barrier : {ReadBarrier::none, ReadBarrier::sync, ReadBarrier::quorum}) {
+    EXPECT_TRUE(cache.refresh(barrier, {.deadline = soon()}).exact());
+    EXPECT_EQ(told.calls(), 0U);
+    // What was written before is in it.
+    client().set("/cache/a", std::to_string(static_cast<int>(barrier)));
+    EXPECT_TRUE(testkit::has_data(cache.refresh(barrier, {.deadline = soon()}), "a",
+                                  std::to_string(static_cast<int>(barrier))));
+    told.next();
+  }
+}
+
+// V34.
+TEST_F(Caches, SiblingsAreNotTold) {
+  create("/cache");
+  create("/cache/a");
+  create("/cache/b");
+  TreeCache cache(client(), "/cache");
+  Told told(cache);
+  told.next();
+  create("/cache/c");
+  const testkit::Call call = told.next();
+  ASSERT_EQ(call.changes.size(), 1U);
+  EXPECT_EQ(call.changes.front().path, "/cache/c");
+}
+
+// --- Calls -----------------------------------------------------------------------------------------------------------
+
+TEST_F(Caches, WaitsEndEarly) {
+  create("/cache", "x");
+  NodeCache cache(client(), "/cache");
+  const auto never = [](const Snapshot&) { return false; };
+  EXPECT_EQ(error_of([&] { cache.wait_until(never, {.deadline = 50ms}); }), Errc::deadline_exceeded);
+  std::stop_source stop;
+  auto waiting = in_thread([&] { return cache.wait_until(never, {.stop = stop.get_token()}); });
+  stop.request_stop();
+  EXPECT_EQ(error_of([&] { (void)result_of(waiting); }), Errc::cancelled);
+  const auto throws = [](const Snapshot&) -> bool { throw zkclient::Error(Errc::not_held, "predicate", ""); };
+  EXPECT_EQ(error_of([&] { cache.wait_until(throws, {.deadline = soon()}); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { cache.wait_until({}, {.deadline = soon()}); }), Errc::invalid_argument);
+  auto until_closed = in_thread([&] { return cache.wait_until(never); });
+  cache.close();
+  EXPECT_EQ(error_of([&] { (void)result_of(until_closed); }), Errc::closed);
+  EXPECT_EQ(cache.state(), CacheState::closed);
+  EXPECT_EQ(error_of([&] { cache.refresh(); }), Errc::closed);
+}
+
+TEST_F(Caches, AsynchronousForms) {
+  create("/cache", "x");
+  NodeCache cache(client(), "/cache");
+  testkit::Box<zkclient::Result<Snapshot>> results;
+  const auto handler = [&](zkclient::Result<Snapshot> result) { results.put(std::move(result)); };
+  cache.async_wait_ready(handler, {.deadline = soon()});
+  EXPECT_EQ(results.take()->root()->data, "x");
+  client().set("/cache", "y");
+  cache.async_refresh(ReadBarrier::sync, handler, {.deadline = soon()});
+  EXPECT_EQ(results.take()->root()->data, "y");
+  cache.async_wait_until(data_is("", "z"), handler, {.deadline = soon()});
+  client().set("/cache", "z");
+  EXPECT_EQ(results.take()->root()->data, "z");
+  cache.async_wait_until([](const Snapshot&) { return false; }, handler);
+  cache.close();
+  EXPECT_EQ(results.take().error().errc(), Errc::closed);
+}
+
+TEST_F(Caches, NoCallAfterClose) {
+  create("/cache", "x");
+  std::optional<NodeCache> cache(std::in_place, client(), "/cache");
+  Told told(*cache);
+  States states(*cache);
+  told.next();
+  EXPECT_TRUE(eventually([&] { return cache->state() == CacheState::current; }));
+  cache->close();
+  const std::size_t calls = told.calls() + states.size();
+  client().set("/cache", "y");
+  client().sync("/cache");
+  EXPECT_EQ(told.calls() + states.size(), calls);
+  EXPECT_TRUE(testkit::has_data(cache->snapshot(), "", "x")) << "the last one stays";
+  cache.reset();
+}
+
+TEST_F(Caches, ClosedByItsListener) {
+  create("/cache", "x");
+  NodeCache cache(client(), "/cache");
+  testkit::Box<bool> told;
+  const auto subscription = cache.on_change([&](const std::vector<Change>&, const Snapshot&) {
+    cache.close();
+    told.put(true);
+  });
+  EXPECT_TRUE(told.take());
+  EXPECT_EQ(cache.state(), CacheState::closed);
+}
+
+TEST_F(Caches, WrongArguments) {
+  EXPECT_EQ(error_of([&] { NodeCache(client(), "/cache", {.max_delay = -1ms}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { TreeCache(client(), "/cache", {.max_depth = -1}); }), Errc::invalid_argument);
+  NodeCache cache(client(), "/cache");
+  EXPECT_EQ(error_of([&] { (void)cache.on_change({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { (void)cache.on_state({}); }), Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace zkrecipes

@@ -1,0 +1,727 @@
+// MirrorModel against a simulated ensemble: random histories, and single rules one by one.
+//
+// ZKRECIPES_RUNS=number: so many random histories. ZKRECIPES_SEED=number: the seed of the first one; each has the next.
+// A sanitizer takes a hundred times as long for each, and looks for mistakes of another kind.
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "recipes/views/mirror_model.hpp"
+#include "tests/recipes/views/simulated_server.hpp"
+
+namespace zkrecipes::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using simulation::History;
+using simulation::Link;
+using simulation::State;
+using Kind = MirrorRead::Kind;
+using TimePoint = MirrorModel::TimePoint;
+
+/// What of a node has to be exact.
+struct Facts {
+  std::string data;
+  std::int64_t czxid = 0;
+  std::int64_t mzxid = 0;
+  std::int32_t version = 0;
+  bool operator==(const Facts&) const = default;
+};
+using View = std::map<std::string, Facts>;
+
+std::ostream& operator<<(std::ostream& out, const Facts& facts) {
+  return out << '"' << facts.data << "\" " << facts.czxid << ' ' << facts.mzxid << ' ' << facts.version;
+}
+
+int depth_below(const std::string& root, const std::string& path) {
+  return static_cast<int>(std::count(path.begin() + static_cast<std::ptrdiff_t>(root.size()), path.end(), '/'));
+}
+
+Facts facts_of(const MirrorScope& scope, const std::string& path, const std::string& data, const zkclient::Stat& stat) {
+  const bool is_root = path == scope.path;
+  const bool watched = is_root ? scope.root_data : scope.options.data;
+  if (!watched) return {};
+  return {scope.options.data ? data : "", stat.czxid, stat.mzxid, stat.version};
+}
+
+View view_of(const MirrorScope& scope, const Snapshot& snapshot) {
+  View view;
+  snapshot.for_each([&](const std::string& path, const CachedNode& node) {
+    view[path] = facts_of(scope, path, node.data, node.stat);
+  });
+  return view;
+}
+
+View view_of(const MirrorScope& scope, const State& state) {
+  View view;
+  const std::string& root = scope.path;
+  for (const auto& [path, node] : state) {
+    if (path != root && !path.starts_with(root + "/")) continue;
+    if (depth_below(root, path) > scope.depth) continue;
+    view[path] = facts_of(scope, path, node.data, node.stat);
+  }
+  return view;
+}
+
+MirrorScope node_scope(bool data = true) {
+  MirrorScope scope{.path = "/r", .full_path = "/r"};
+  scope.options.data = data;
+  return scope;
+}
+MirrorScope children_scope(bool data = true) {
+  MirrorScope scope{.path = "/r", .full_path = "/r", .root_data = false, .depth = 1};
+  scope.options.data = data;
+  return scope;
+}
+MirrorScope tree_scope(int depth = 100, bool data = true) {
+  MirrorScope scope{.path = "/r", .full_path = "/r", .root_data = data, .depth = depth};
+  scope.options.data = data;
+  return scope;
+}
+
+/// What a listener knows, from differences alone.
+class Replay {
+ public:
+  void apply(const MirrorScope& scope, const Snapshot& next) {
+    for (const Change& change : difference(last_, next)) {
+      const auto known = view_.find(change.path);
+      const bool was_known = known != view_.end();
+      EXPECT_EQ(was_known, change.kind != Change::Kind::added) << change.path;
+      EXPECT_EQ(change.before != nullptr, change.kind != Change::Kind::added);
+      EXPECT_EQ(change.after != nullptr, change.kind != Change::Kind::removed);
+      if (was_known && change.before != nullptr) {
+        EXPECT_EQ(known->second, facts_of(scope, change.path, change.before->data, change.before->stat));
+      }
+      if (change.kind == Change::Kind::removed) {
+        view_.erase(change.path);
+      } else {
+        view_[change.path] = facts_of(scope, change.path, change.after->data, change.after->stat);
+      }
+      const bool known_node = was_known && change.before->stat.czxid != 0 && change.after != nullptr;
+      if (known_node) {
+        EXPECT_EQ(change.kind == Change::Kind::replaced,
+                  change.before->stat.czxid != change.after->stat.czxid ||
+                      change.before->stat.ctime_ms != change.after->stat.ctime_ms);
+      }
+    }
+    last_ = next;
+    EXPECT_EQ(view_, view_of(scope, next)) << "what the differences say is not what the snapshot holds";
+  }
+
+ private:
+  Snapshot last_;
+  View view_;
+};
+
+std::vector<std::string> numbered(const std::string& prefix, int count) {
+  std::vector<std::string> paths;
+  for (int i = 0; i < count; ++i)
+    paths.push_back(prefix + std::to_string(i));
+  return paths;
+}
+
+/// A model, a client and an ensemble.
+class World {
+ public:
+  World(MirrorScope scope, std::uint64_t seed) : random(seed), scope_(std::move(scope)) {}
+
+  bool chance(int percent) { return static_cast<int>(random() % 100) < percent; }
+
+  void commit(const std::function<void(History::Multi&)>& operations) {
+    History::Multi multi(history);
+    operations(multi);
+    multi.commit();
+  }
+  void create(const std::string& path, const std::string& data = "", std::int64_t owner = 0) {
+    commit([&](History::Multi& multi) { EXPECT_TRUE(multi.create(path, data, owner)) << path; });
+  }
+  void create_all(const std::vector<std::string>& paths, const std::string& data = "", std::int64_t owner = 0) {
+    commit([&](History::Multi& multi) {
+      for (const std::string& path : paths)
+        EXPECT_TRUE(multi.create(path, data, owner)) << path;
+    });
+  }
+  void set(const std::string& path, const std::string& data) {
+    commit([&](History::Multi& multi) { EXPECT_TRUE(multi.set(path, data)) << path; });
+  }
+  void remove(const std::string& path) {
+    commit([&](History::Multi& multi) { EXPECT_TRUE(multi.remove(path)) << path; });
+  }
+
+  void publish() {
+    const SnapshotPtr published = model.publish(now);
+    if (published == nullptr) return;
+    const Snapshot next(published);
+    EXPECT_GT(next.revision(), snapshot.revision());
+    if (next.zxid() < snapshot.zxid()) {
+      ++times_back_;
+      EXPECT_LT(times_back_, history.epoch()) << "back in time: " << next.zxid() << " after " << snapshot.zxid();
+    }
+    if (next.exact()) check_exact(next);
+    replay_.apply(scope_, next);
+    snapshot = next;
+    ++published_;
+    if (next.exact()) ++exact_;
+  }
+  void check_exact(const Snapshot& next) {
+    expect_same(next, history.at(link.newest_reply()), "the newest reply");
+    const auto instant = std::make_pair(history.epoch(), link.newest_reply());
+    EXPECT_GE(instant, last_instant_) << "a server that lags behind was believed";
+    last_instant_ = instant;
+    // That of before the loss of all data stays for a while if nothing shows the loss.
+    if (next.root() == nullptr || !next.complete() || history.epoch() > 1) return;
+    ASSERT_LE(next.zxid(), history.newest());
+    expect_same(next, history.at(next.zxid()), "its own zxid");
+  }
+  void expect_same(const Snapshot& shown, const State& state, const char* when) {
+    View seen = view_of(scope_, shown);
+    View wanted = view_of(scope_, state);
+    // Of what could not be read, only the name is known.
+    shown.for_each([&](const std::string& path, const CachedNode& node) {
+      const bool is_read = path == scope_.path ? scope_.root_data : scope_.options.data;
+      const bool lacks_data = is_read && scope_.options.data && !node.has_data;
+      if (node.unreadable || lacks_data) seen[path] = wanted[path] = {};
+      if (!node.unreadable) return;
+      std::erase_if(wanted, [&](const auto& other) {
+        return other.first.starts_with(path + "/") && !seen.contains(other.first);
+      });
+    });
+    EXPECT_EQ(seen, wanted) << "compared with the server at " << when;
+  }
+  /// Lets everything happen that is under way.
+  void settle() {
+    for (int i = 0; i < 100'000; ++i) {
+      link.send(now);
+      publish();
+      if (link.can_hand_over()) {
+        link.hand_over(now);
+      } else if (link.can_receive()) {
+        link.receive();
+      } else if (link.has_lost()) {
+        link.tell_loss(now);
+      } else if (link.can_answer()) {
+        link.answer();
+      } else if (link.lags()) {
+        link.apply();
+      } else if (const auto due = model.due(); due && *due < now + 10s) {
+        now = std::max(now, *due);
+      } else {
+        return;
+      }
+    }
+    ADD_FAILURE() << "it never comes to rest";
+  }
+  void expect_truth() {
+    EXPECT_EQ(model.state(), CacheState::current);
+    EXPECT_TRUE(snapshot.exact());
+    expect_same(snapshot, history.at(history.newest()), "rest");
+  }
+
+  std::mt19937_64 random;
+
+ private:
+  const MirrorScope scope_;
+
+ public:
+  History history;
+  MirrorModel model{scope_};
+  Link link{history, model, random};
+  TimePoint now = TimePoint(1000s);
+  Snapshot snapshot;
+  std::size_t published_ = 0;
+  std::size_t exact_ = 0;
+
+ private:
+  std::pair<int, std::int64_t> last_instant_;
+  int times_back_ = 0;  // Each time the ensemble had lost its data.
+  Replay replay_;
+};
+
+// --- Random histories ------------------------------------------------------------------------------------------------
+
+class RandomHistory {
+ public:
+  RandomHistory(MirrorScope scope, std::uint64_t seed) : world_(std::move(scope), seed) {
+    constexpr int some_chaos[] = {0, 2, 6, 40};
+    chaos_ = some_chaos[world_.random() % 4];
+    writes_ = 2 + static_cast<int>(world_.random() % 25);
+  }
+
+  void run() {
+    const int steps = 100 + static_cast<int>(world_.random() % 400);
+    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i)
+      step();
+    come_to_rest();
+    world_.expect_truth();
+    // Its watches are all there: what happens next is seen as well.
+    for (int i = 0; i < 4; ++i)
+      write();
+    world_.settle();
+    world_.expect_truth();
+  }
+  const World& world() const { return world_; }
+
+ private:
+  Link& link() { return world_.link; }
+
+  void step() {
+    world_.now += std::chrono::milliseconds(world_.random() % 8);
+    if (!link().connected()) {
+      come_back();
+      return;
+    }
+    if (static_cast<int>(world_.random() % 1000) < chaos_) {
+      break_something();
+      return;
+    }
+    if (world_.chance(writes_)) write();
+    switch (world_.random() % 10) {
+      case 0:
+      case 1: link().apply(); break;
+      case 2:
+      case 3: link().answer(); break;
+      case 4:
+      case 5: link().receive(); break;
+      case 6:
+      case 7: link().hand_over(world_.now); break;
+      case 8: link().send(world_.now); break;
+      default: link().tell_loss(world_.now); break;
+    }
+    EXPECT_LE(link().in_flight(), MirrorModel::max_in_flight + 1);
+    if (world_.chance(70)) world_.publish();
+  }
+
+  void come_back() {
+    if (world_.chance(50)) {
+      write();
+    } else if (link().has_session() && world_.chance(90)) {
+      link().reconnect(static_cast<std::int64_t>(world_.random() % 4));
+    } else {
+      if (link().has_session()) link().lose_session();
+      link().open(static_cast<std::int64_t>(world_.random() % 4));
+    }
+  }
+  void break_something() {
+    const auto what = world_.random() % 16;
+    if (what < 10) {
+      link().cut();
+    } else {
+      link().lose_session();
+      if (what == 15) world_.history.begin();
+    }
+  }
+
+  std::string name() { return std::string(1, static_cast<char>('a' + world_.random() % 3)); }
+  std::string path() {
+    std::string path = "/r";
+    for (auto depth = world_.random() % 4; depth > 0; --depth)
+      path += "/" + name();
+    return path;
+  }
+  std::string data() {
+    std::string data = std::to_string(++values_);
+    if (world_.chance(3)) data.append(MirrorModel::small_data, '.');
+    return data;
+  }
+  void write_one(History::Multi& multi) {
+    const std::string where = world_.chance(5) ? "/elsewhere" : path();
+    switch (world_.random() % 5) {
+      case 0: multi.set(where, data()); break;
+      case 1: multi.remove(where); break;
+      case 2:
+        if (multi.remove(where)) multi.create(where, data());
+        break;
+      default: multi.create(where, data(), world_.chance(20) ? 77 : 0);
+    }
+  }
+  void write() {
+    world_.commit([this](History::Multi& multi) {
+      for (auto operations = 1 + world_.random() % 4; operations > 0; --operations)
+        write_one(multi);
+    });
+  }
+  void come_to_rest() {
+    if (!link().has_session()) {
+      link().open(0);
+    } else if (!link().connected()) {
+      link().reconnect(0);
+    }
+    world_.settle();
+  }
+
+  World world_;
+  int chaos_ = 0;   // In a thousand steps.
+  int writes_ = 0;  // In a hundred.
+  int values_ = 0;
+};
+
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* given = std::getenv(variable);
+  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t histories = 1'000;
+#else
+constexpr std::uint64_t histories = 10'000;
+#endif
+
+// At rest the model is the server; each exact snapshot is the server at one zxid; the differences, one after another,
+// make the snapshot.
+TEST(MirrorModel, RandomHistories) {
+  const std::uint64_t runs = number_from("ZKRECIPES_RUNS", histories);
+  const std::uint64_t first = number_from("ZKRECIPES_SEED", std::random_device{}());
+  const std::vector<MirrorScope> scopes = {node_scope(),  children_scope(),      tree_scope(),
+                                           tree_scope(2), node_scope(false),     children_scope(false),
+                                           tree_scope(),  tree_scope(100, false)};
+  std::size_t exact = 0;
+  std::size_t published = 0;
+  for (std::uint64_t seed = first; seed < first + runs; ++seed) {
+    MirrorScope scope = scopes[seed % scopes.size()];
+    if (seed % 3 == 0) scope.options.max_delay = 20ms;
+    RandomHistory history(scope, seed);
+    history.run();
+    exact += history.world().exact_;
+    published += history.world().published_;
+    if (::testing::Test::HasFailure()) FAIL() << "ZKRECIPES_SEED=" << seed << " ZKRECIPES_RUNS=1";
+  }
+  GTEST_LOG_(INFO) << "ZKRECIPES_SEED=" << first << ": " << published << " snapshots, " << exact << " of them exact";
+}
+
+// --- Single rules ----------------------------------------------------------------------------------------------------
+
+struct Opened : World {
+  explicit Opened(MirrorScope scope) : World(std::move(scope), 1) {}
+  void open() {
+    link.open(0);
+    settle();
+  }
+};
+
+// 200 ephemeral children: one list, and one read each. No list for what cannot have children.
+TEST(MirrorModel, EphemeralNodesAreNotListed) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create_all(numbered("/r/", 200), "x", 7);
+  world.open();
+  world.expect_truth();
+  EXPECT_EQ(world.link.requests(Kind::children), 1U);
+  EXPECT_EQ(world.link.requests(Kind::get), 201U);
+  EXPECT_EQ(world.snapshot.size(), 200U);
+}
+
+TEST(MirrorModel, ContainersAndNodesWithATimeToLiveAreListed) {
+  Opened world(tree_scope());
+  world.create("/r", "", std::numeric_limits<std::int64_t>::min());
+  world.create("/q", "", 0);
+  world.open();
+  EXPECT_EQ(world.link.requests(Kind::children), 1U);
+}
+
+TEST(MirrorModel, OneReadPerChange) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create_all(numbered("/r/", 10), "x", 7);
+  world.open();
+  const std::size_t before = world.link.requests();
+  for (int i = 0; i < 100; ++i) {
+    world.set("/r/3", std::to_string(i));
+    world.settle();
+  }
+  world.expect_truth();
+  EXPECT_EQ(world.link.requests() - before, 100U);
+  // A removal is one list, not a read of what is gone as well.
+  world.remove("/r/3");
+  world.settle();
+  world.expect_truth();
+  EXPECT_EQ(world.link.requests() - before, 101U);
+}
+
+// V11: reads per change stay one, however many sessions there were.
+TEST(MirrorModel, ManySessions) {
+  Opened world(tree_scope());
+  world.create("/r", "x");
+  world.create("/r/a", "x", 7);
+  world.open();
+  for (int i = 0; i < 60; ++i) {
+    world.link.lose_session();
+    world.open();
+  }
+  const std::size_t before = world.link.requests();
+  world.set("/r/a", "y");
+  world.settle();
+  world.expect_truth();
+  EXPECT_EQ(world.link.requests() - before, 1U);
+}
+
+// V15: after a reconnection without changes one request is sent, whatever is watched.
+TEST(MirrorModel, ReconnectionReadsNothingThatDidNotChange) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create_all(numbered("/r/", 500));
+  world.open();
+  const std::size_t before = world.link.requests();
+  const std::uint64_t revision = world.snapshot.revision();
+  world.link.cut();
+  EXPECT_EQ(world.model.state(), CacheState::stale);
+  world.link.reconnect(0);
+  EXPECT_EQ(world.model.state(), CacheState::stale);
+  world.settle();
+  world.expect_truth();
+  EXPECT_EQ(world.link.requests() - before, 1U);
+  EXPECT_EQ(world.snapshot.revision(), revision);
+}
+
+TEST(MirrorModel, LargeDataIsComparedFirst) {
+  Opened world(tree_scope());
+  world.create("/r", std::string(2000, 'x'), 0);
+  world.create("/r/a", std::string(2000, 'y'), 7);
+  world.create("/r/b", "small", 7);
+  world.open();
+  const std::size_t gets = world.link.requests(Kind::get);
+  world.link.lose_session();
+  world.set("/r/a", std::string(2000, 'z'));
+  world.open();
+  world.expect_truth();
+  EXPECT_EQ(world.link.requests(Kind::exists), 2U);
+  EXPECT_EQ(world.link.requests(Kind::get) - gets, 2U) << "/r/a and /r/b";
+}
+
+// V30: zxids of before count for nothing.
+TEST(MirrorModel, EnsembleLostItsData) {
+  Opened world(tree_scope());
+  for (int i = 0; i < 50; ++i)
+    world.create("/q" + std::to_string(i));
+  world.create("/r", "old");
+  world.create("/r/a", "old");
+  world.open();
+  const std::uint64_t revision = world.snapshot.revision();
+  world.link.lose_session();
+  world.history.begin();
+  world.create("/r", "new");
+  world.create("/r/b", "new");
+  world.open();
+  world.expect_truth();
+  EXPECT_GT(world.snapshot.revision(), revision);
+  EXPECT_EQ(world.snapshot.zxid(), 2);
+}
+
+TEST(MirrorModel, AtMost128ReadsAreUnderWay) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create_all(numbered("/r/", 1000), "", 7);
+  world.link.open(0);
+  std::size_t most = 0;
+  for (int i = 0; i < 20'000 && world.snapshot.revision() == 0; ++i) {
+    world.link.send(world.now);
+    most = std::max(most, world.link.in_flight());
+    world.link.answer();
+    world.link.receive();
+    world.link.hand_over(world.now);
+    world.publish();
+  }
+  world.expect_truth();
+  EXPECT_EQ(most, MirrorModel::max_in_flight);
+}
+
+// The next list of a directory waits for twice the time that the last one took; that of a small one does not.
+TEST(MirrorModel, ListsOfLargeDirectoriesWait) {
+  for (const int names : {10, 1000}) {
+    Opened world(children_scope(false));
+    world.create("/r");
+    world.create_all(numbered("/r/", names));
+    world.link.open(0);
+    world.link.send(world.now);
+    world.link.answer();
+    world.link.receive();
+    world.link.hand_over(world.now);  // The sync.
+    world.link.send(world.now);
+    world.now += 10ms;
+    world.settle();
+    const auto before = world.now;
+    world.create("/r/more");
+    world.settle();
+    EXPECT_EQ(world.now - before, names == 10 ? 0ms : 20ms);
+    world.expect_truth();
+  }
+}
+
+// V32: what cannot be read is listed, and found when that changes; the others live.
+TEST(MirrorModel, UnreadableNode) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create("/r/a", "secret");
+  world.create("/r/a/x", "below");
+  world.create("/r/b", "open");
+  world.link.forbidden() = {"/r/a"};
+  world.open();
+  const CachedNode* node = world.snapshot.find("a");
+  ASSERT_NE(node, nullptr);
+  EXPECT_EQ(node->unreadable, zkclient::Errc::no_auth);
+  EXPECT_FALSE(node->has_data);
+  EXPECT_NE(node->stat.czxid, 0) << "its Stat may be seen";
+  EXPECT_FALSE(world.snapshot.complete());
+  EXPECT_EQ(world.snapshot.find("b")->data, "open");
+  EXPECT_EQ(world.model.problem()->code, zkclient::Errc::no_auth);
+  EXPECT_EQ(world.model.problem()->path, "/r/a");
+  world.set("/r/b", "changed");
+  world.settle();
+  EXPECT_EQ(world.snapshot.find("/r/b")->data, "changed");
+  // Nothing tells of a right that was granted.
+  world.link.forbidden().clear();
+  world.now += MirrorModel::retry_pause;
+  world.settle();
+  EXPECT_TRUE(world.snapshot.complete());
+  EXPECT_FALSE(world.model.problem());
+  world.expect_truth();
+}
+
+TEST(MirrorModel, UnreadableNodeIsReadAtItsEvents) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create("/r/a", "secret");
+  world.create("/r/a/x", "below");
+  world.link.forbidden() = {"/r/a"};
+  world.open();
+  world.link.forbidden().clear();
+  world.set("/r/a", "public");
+  world.settle();
+  world.expect_truth();
+  EXPECT_TRUE(world.snapshot.complete());
+  EXPECT_EQ(world.snapshot.find("a")->data, "public");
+}
+
+TEST(MirrorModel, UnreadableDirectory) {
+  Opened world(children_scope());
+  world.create("/r");
+  world.create("/r/a", "x");
+  world.link.forbidden() = {"/r"};
+  world.open();
+  EXPECT_EQ(world.snapshot.root()->unreadable, zkclient::Errc::no_auth);
+  EXPECT_EQ(world.snapshot.size(), 0U);
+  world.link.forbidden().clear();
+  world.now += MirrorModel::retry_pause;
+  world.settle();
+  world.expect_truth();
+  EXPECT_TRUE(world.snapshot.complete());
+}
+
+// More than the client could arm again in one request: said, not hidden.
+TEST(MirrorModel, MoreWatchesThanASessionMayHave) {
+  Opened world(children_scope());
+  world.create("/r");
+  const std::string long_name(1000, 'n');
+  world.create_all(numbered("/r/" + long_name, 1000), "x");
+  world.open();
+  EXPECT_LE(world.model.watched_bytes(), MirrorModel::max_watched_bytes);
+  EXPECT_EQ(world.model.problem()->code, zkclient::Errc::overloaded);
+  EXPECT_FALSE(world.snapshot.complete());
+  EXPECT_EQ(world.snapshot.size(), 1000U) << "all names are there";
+  std::size_t overloaded = 0;
+  for (const CachedNodePtr& node : world.snapshot.children()) {
+    EXPECT_NE(node->has_data, static_cast<bool>(node->unreadable));
+    if (node->unreadable == zkclient::Errc::overloaded) ++overloaded;
+  }
+  EXPECT_GT(overloaded, 50U);
+  // There is room again.
+  world.commit([&](History::Multi& multi) {
+    for (const std::string& path : numbered("/r/" + long_name, 200))
+      multi.remove(path);
+  });
+  world.settle();
+  world.now += MirrorModel::retry_pause;
+  world.settle();
+  EXPECT_TRUE(world.snapshot.complete());
+  EXPECT_FALSE(world.model.problem());
+  world.expect_truth();
+}
+
+TEST(MirrorModel, MoreDataThanMaxBytes) {
+  MirrorScope scope = children_scope();
+  scope.options.max_bytes = 250;
+  Opened world(scope);
+  world.create("/r");
+  for (const char* name : {"a", "b", "c"})
+    world.create(std::string("/r/") + name, std::string(100, 'x'));
+  world.open();
+  EXPECT_FALSE(world.snapshot.complete());
+  EXPECT_TRUE(world.snapshot.find("a")->has_data);
+  EXPECT_FALSE(world.snapshot.find("c")->has_data);
+  EXPECT_EQ(world.snapshot.find("c")->stat.data_length, 100);
+  EXPECT_EQ(world.model.problem()->code, zkclient::Errc::too_large);
+  world.remove("/r/a");
+  world.settle();
+  world.now += MirrorModel::retry_pause;
+  world.settle();
+  EXPECT_TRUE(world.snapshot.complete());
+  world.expect_truth();
+}
+
+// Changes that come faster than they can be read hold up no one for longer than max_delay.
+TEST(MirrorModel, NotExactAfterMaxDelay) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create("/r/a", "0");
+  world.create("/r/b", "0");
+  world.open();
+  const auto begin = world.now;
+  const std::uint64_t revision = world.snapshot.revision();
+  const auto hear = [&] {
+    world.link.apply();
+    world.link.receive();
+    world.link.send(world.now);
+  };
+  world.set("/r/b", "1");
+  hear();
+  std::string changed = "/r/a";
+  for (int i = 2; world.snapshot.revision() == revision && i < 1000; ++i) {
+    world.now += 1ms;
+    // The other one changes before the answer about the first one is there.
+    world.set(changed, std::to_string(i));
+    hear();
+    world.link.answer();
+    world.link.receive();
+    world.link.hand_over(world.now);
+    world.publish();
+    changed = changed == "/r/a" ? "/r/b" : "/r/a";
+  }
+  EXPECT_FALSE(world.snapshot.exact());
+  EXPECT_GE(world.now - begin, 100ms);
+  EXPECT_LE(world.now - begin, 110ms);
+  world.settle();
+  world.expect_truth();
+}
+
+TEST(MirrorModel, DirectoryOfManyBlocks) {
+  Opened world(children_scope());
+  world.create("/r");
+  world.create_all(numbered("/r/", 1000), "x");
+  world.open();
+  world.expect_truth();
+  const Snapshot before = world.snapshot;
+  world.set("/r/500", "changed");
+  world.settle();
+  EXPECT_EQ(difference(before, world.snapshot).size(), 1U);
+  EXPECT_EQ(before.find("500")->data == "changed", false) << "snapshots do not change";
+  world.commit([&](History::Multi& multi) {
+    for (int i = 0; i < 1000; i += 2)
+      multi.remove("/r/" + std::to_string(i));
+  });
+  world.settle();
+  world.expect_truth();
+  EXPECT_EQ(difference(before, world.snapshot).size(), 500U);
+  EXPECT_EQ(difference(world.snapshot, before).size(), 500U);
+  EXPECT_EQ(world.snapshot.find("/r/501")->name, "501");
+  EXPECT_EQ(world.snapshot.find("/r/500"), nullptr);
+  EXPECT_EQ(world.snapshot.find("/rr"), nullptr);
+}
+
+}  // namespace
+}  // namespace zkrecipes::detail

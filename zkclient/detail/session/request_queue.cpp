@@ -1,0 +1,291 @@
+#include "zkclient/detail/session/request_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "zkclient/detail/requests/paths.hpp"
+#include "zkclient/detail/session/connection.hpp"
+
+namespace zkclient::detail {
+namespace {
+
+// Requests handed to the C client at a time; the others wait here, where they can still be taken back.
+constexpr int max_in_flight = 2048;
+constexpr auto no_room_to_watch = "the paths of all watches together would be too long to renew after a reconnection";
+// The server's default jute.maxbuffer, which a request must not reach; it would drop the connection.
+constexpr std::size_t max_request_bytes = 1'048'575 - 512;
+
+// A failed transaction, in words: the first operation that has a reason of its own.
+std::string describe_failure(const Path& prefix, const Request& request, const std::vector<int>& codes) {
+  for (std::size_t i = 0; i < codes.size() && i < request.operations.size(); ++i) {
+    if (codes[i] == rc::ok || codes[i] == rc::runtime_inconsistency) continue;
+    struct Name {
+      const char* operator()(const Transaction::Create&) const { return "create"; }
+      const char* operator()(const Transaction::Set&) const { return "set"; }
+      const char* operator()(const Transaction::Remove&) const { return "remove"; }
+      const char* operator()(const Check&) const { return "check"; }
+    };
+    const auto& operation = request.operations[i];
+    const std::string& path = std::visit([](const auto& op) -> const std::string& { return op.path.str(); }, operation);
+    return fmt::format("operation {} of {}, {} {}: {}", i + 1, codes.size(), std::visit(Name{}, operation),
+                       without_prefix(prefix, path), make_error_code(rc::to_errc(codes[i])).message());
+  }
+  return {};
+}
+
+}  // namespace
+
+RequestQueue::RequestQueue(EventLoop& events, const ClientOptions& options, const TroubleReport& trouble,
+                           CallBudget& budget, Lifeline whole)
+    : events_(events),
+      options_(options),
+      trouble_(trouble),
+      budget_(budget),
+      whole_(std::move(whole)),
+      deadlines_(events, whole_, [this](const std::shared_ptr<Op>& op) { give_up(op, Errc::deadline_exceeded); }) {}
+
+void RequestQueue::close() noexcept {
+  closing_ = true;
+  deadlines_.stop();
+}
+
+void RequestQueue::start(Request request, const Call& call, Op::Done done) {
+  const auto op = std::make_shared<Op>();
+  op->request = std::move(request);
+  op->done = std::move(done);
+  op->deadline = call.deadline;
+  op->bound = call.bound;
+  if (call.cancel != nullptr) {
+    op->cancel_guard = CancelScope::Guard(call.cancel, [this, weak = std::weak_ptr<Op>(op)] {
+      if (const auto alive = weak.lock()) give_up(alive, Errc::cancelled);
+    });
+    if (call.cancel->requested()) {
+      give_up(op, Errc::cancelled);
+      return;
+    }
+  }
+  start(op);
+}
+
+void RequestQueue::start(const std::shared_ptr<Op>& op) {
+  if (op->state != Op::State::idle) return;  // Cancelled before it began.
+  if (closing_ || connection_ == nullptr) {
+    fail(op, Errc::closed);
+  } else if (op->bound != nullptr && (op->bound != connection_->session() || op->bound->over())) {
+    fail(op, Errc::session_lost, op->bound->end_reason());
+  } else if (op->deadline && *op->deadline <= std::chrono::steady_clock::now()) {
+    give_up(op, Errc::deadline_exceeded);
+  } else if (op->request.wire_size() > max_request_bytes) {
+    fail(op, Errc::too_large,
+         fmt::format("it takes {} bytes of at most {}", op->request.wire_size(), max_request_bytes));
+  } else if (is_too_large(*op)) {
+    refuse_size(op);
+  } else if (!op->urgent && !room_to_wait()) {
+    fail(op, Errc::overloaded, "too many requests are waiting");
+  } else if (op->request.watch && !connection_->watches().has_room(op->request.path, watch_kind(op->request.type))) {
+    fail(op, Errc::overloaded, no_room_to_watch);
+  } else {
+    op->state = Op::State::waiting;
+    op->urgent ? waiting_.push_front(op) : waiting_.push_back(op);
+    pump();
+    if (op->state != Op::State::done) deadlines_.add(op);
+  }
+}
+
+bool RequestQueue::room_to_wait() {
+  if (waiting_.size() < CallBudget::max_calls) return true;
+  forget_abandoned();
+  return waiting_.size() < CallBudget::max_calls;
+}
+
+void RequestQueue::forget_abandoned() {
+  std::erase_if(waiting_, [](const auto& op) { return op->state != Op::State::waiting; });
+  abandoned_ = 0;
+}
+
+void RequestQueue::pump() {
+  if (connection_->draining()) {
+    connection_->check_drained();
+    return;
+  }
+  while (!waiting_.empty() && alone_ == nullptr && connection_->connected() &&
+         (waiting_.front()->urgent ||
+          (!connection_->taking_over() && connection_->handle()->in_flight() < max_in_flight))) {
+    const std::shared_ptr<Op> op = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (op->state != Op::State::waiting) continue;
+    if (op->request.type == OpType::connect) {
+      op->reply.session = connection_->session();
+      finish(op);
+      continue;
+    }
+    if (is_too_large(*op)) {
+      refuse_size(op);
+      continue;
+    }
+    op->sent_bytes = op->request.wire_size();
+    const bool alone = !op->urgent && !suspects_.empty() && suspects_.is_suspect(op->sent_bytes, BootClock::now());
+    if (!connection_->handle()->has_room() || (alone && connection_->handle()->in_flight() != 0)) {
+      waiting_.push_front(op);
+      return;
+    }
+    const WatchRegistry::Kind kind = watch_kind(op->request.type);
+    if (op->request.watch && !connection_->watches().reserve(op->request.path, kind)) {
+      fail(op, Errc::overloaded, no_room_to_watch);
+      continue;
+    }
+    op->state = Op::State::in_flight;
+    ++op->attempts;
+    if (alone) alone_ = op;
+    if (connection_->handle()->submit(op)) continue;
+    alone_.reset();
+    if (op->request.watch) connection_->watches().settle(op->request.path, kind, false);
+    op->state = Op::State::waiting;
+    --op->attempts;
+    waiting_.push_front(op);
+    return;
+  }
+}
+
+// Heartbeats are never held up, nor refused.
+bool RequestQueue::is_too_large(const Op& op) {
+  return !op.urgent && !suspects_.empty() && suspects_.is_refused(op.request.wire_size(), BootClock::now());
+}
+
+void RequestQueue::refuse_size(const std::shared_ptr<Op>& op) {
+  fail(op, Errc::too_large,
+       fmt::format(
+           "{} bytes: as many, or fewer, have cost the connection twice; the server's jute.maxbuffer is smaller, it "
+           "seems",
+           op->request.wire_size()));
+}
+
+// Learns from the fate of a request what the server takes.
+void RequestQueue::judge_size(const std::shared_ptr<Op>& op, bool left, std::chrono::nanoseconds round_trip) {
+  const bool alone = alone_ == op;
+  if (alone) alone_.reset();
+  if (op->answered) {
+    suspects_.answered(op->sent_bytes);
+  } else if (rc::is_loss(op->code) && !closing_ && !left && !op->urgent) {
+    suspects_.lost(op->sent_bytes, alone, op->reply.sent, BootClock::now(), round_trip);
+  }
+}
+
+void RequestQueue::on_reply(const std::shared_ptr<Op>& op, bool left, std::chrono::nanoseconds round_trip) {
+  judge_size(op, left, round_trip);
+  if (!closing_) pump();  // There is room for another one.
+  if (op->state != Op::State::in_flight) return;
+  Reply& reply = op->reply;
+  if (op->code == rc::ok) {
+    finish(op);
+  } else if (!rc::is_loss(op->code)) {
+    const bool transaction = op->request.type == OpType::multi && !reply.codes.empty() && !rc::is_of_request(op->code);
+    reply.detail = transaction ? describe_failure(options_.prefix, op->request, reply.codes) : std::string();
+    reply.error = transaction ? Errc::transaction_failed : rc::to_errc(op->code);
+    finish(op);
+  } else if (op->request.is_write()) {
+    fail(op, Errc::in_doubt, why_lost(*op));
+  } else if (closing_) {
+    fail(op, Errc::closed);
+  } else if (op->bound != nullptr && op->bound->over()) {
+    fail(op, Errc::session_lost, op->bound->end_reason());
+  } else {
+    retry(op);
+  }
+}
+
+std::string RequestQueue::why_lost(const Op& op) const {
+  return op.reply.session != nullptr && op.reply.session->over() ? op.reply.session->end_reason() : trouble_.text();
+}
+
+void RequestQueue::retry(const std::shared_ptr<Op>& op) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto remaining = op->deadline ? std::chrono::duration_cast<std::chrono::milliseconds>(*op->deadline - now)
+                                      : std::chrono::milliseconds::max();
+  const double random = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
+  const auto pause = options_.retry.pause(op->attempts, remaining, random);
+  if (!pause && op->attempts < options_.retry.max_attempts) {  // No time for a pause: the deadline decides.
+    op->state = Op::State::idle;
+    start(op);
+    return;
+  }
+  if (!pause) {
+    const std::string why = trouble_.text();
+    fail(op, Errc::connection_loss,
+         fmt::format("given up after {} attempts{}{}", op->attempts, why.empty() ? "" : ": ", why));
+    return;
+  }
+  op->state = Op::State::pausing;
+  auto timer = std::make_unique<Timer>(events_);
+  timer->set_after(*pause, [this, whole = whole_.lock(), op] { end_pause(op); });
+  pausing_.emplace(op, std::move(timer));
+}
+
+void RequestQueue::end_pause(const std::shared_ptr<Op>& op) {
+  pausing_.erase(op);
+  if (op->state != Op::State::pausing) return;
+  op->state = Op::State::idle;
+  start(op);
+}
+
+void RequestQueue::end_session() {
+  alone_.reset();  // The next session need not wait for what this one has lost.
+  for (const auto& [op, timer] : std::exchange(pausing_, {}))
+    events_.defer([this, whole = whole_.lock(), waiting = op] { end_pause(waiting); });
+}
+
+void RequestQueue::fail(const std::shared_ptr<Op>& op, Errc code, std::string detail) {
+  op->reply.error = code;
+  op->reply.detail = std::move(detail);
+  finish(op);
+}
+
+void RequestQueue::give_up(const std::shared_ptr<Op>& op, Errc code) {
+  if (op->state == Op::State::done) return;
+  const bool sent = op->state == Op::State::in_flight && op->request.is_write();
+  op->reply.given_up = code;
+  if (sent) {
+    const std::string why = trouble_.text();
+    fail(op, Errc::in_doubt,
+         fmt::format("{}{}{}", code == Errc::cancelled ? "cancelled after it was sent" : "no reply before the deadline",
+                     why.empty() ? "" : "; ", why));
+  } else {
+    fail(op, code, code == Errc::deadline_exceeded ? trouble_.text() : std::string());
+  }
+}
+
+void RequestQueue::finish(const std::shared_ptr<Op>& op) {
+  if (op->state == Op::State::done) return;
+  const bool waited = op->state == Op::State::waiting;
+  op->state = Op::State::done;
+  op->cancel_guard.reset();
+  op->stop.reset();
+  op->caller = {};
+  pausing_.erase(op);
+  if (op->admitted_bytes != 0) budget_.give_back(std::exchange(op->admitted_bytes, 0));
+  // The op itself may be known for longer, to the C client or to the queue; what it carried need not.
+  op->request.data = {};
+  op->request.operations.clear();
+  if (waited && ++abandoned_ > 1024 + waiting_.size() / 2) forget_abandoned();
+  Op::Done done = std::move(op->done);
+  // The C client may still know the op; its reply then goes into an object that is not read.
+  Reply reply = op->in_library != nullptr ? op->reply : std::move(op->reply);
+  if (done) done(std::move(reply));
+}
+
+void RequestQueue::fail_waiting(Errc code, const std::string& detail, const SessionState* bound_to) {
+  std::deque<std::shared_ptr<Op>> waiting;
+  waiting.swap(waiting_);
+  for (const auto& op : waiting) {
+    if (op->state != Op::State::waiting) continue;
+    if (bound_to == nullptr || op->bound.get() == bound_to) {
+      fail(op, code, detail);
+    } else {
+      waiting_.push_back(op);
+    }
+  }
+}
+
+}  // namespace zkclient::detail
