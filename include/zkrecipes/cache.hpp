@@ -113,8 +113,7 @@ class ZKRECIPES_API Snapshot {
   /// Nothing is missing: every node could be read, its data fit.
   bool complete() const noexcept;
   /// The highest czxid, mzxid and pzxid seen up to this snapshot; starts anew when a node shows that the ensemble lost
-  /// its data. An exact
-  /// snapshot of a node that exists is the state at this zxid.
+  /// its data. An exact snapshot of a node that exists is the state at this zxid.
   std::int64_t zxid() const noexcept;
   /// Counts the cache's snapshots, from 1; always grows. 0: none yet.
   std::uint64_t revision() const noexcept;
@@ -151,8 +150,9 @@ ZKRECIPES_API std::vector<Change> difference(const Snapshot& before, const Snaps
 /// node vanishes between list and read          nothing: it never was there, and holds nothing up
 /// node unreadable                              listed with `unreadable`, complete() is false, the others go on; tried
 ///                                                again at its events and every 30 s
-/// more watched paths than a session may have   all names, but the rest without data, complete() is false, problem() is
-///                                                overloaded: split the view, or ask for names only
+/// more watched paths than a session may have   names, but of the rest neither data, Stat nor children; complete() is
+///                                                false, problem() is overloaded: split the view, or ask for names
+///                                                only. (Of the root not even whether it exists.)
 /// more data than max_bytes                     the rest without data, complete() is false, problem() is too_large
 /// ensemble lost its data                       what is there now; revision() grows
 /// client closed                                state() is closed, calls end with Errc::closed; the snapshot stays
@@ -189,7 +189,8 @@ class ZKRECIPES_API Cache {
                      const zkclient::CallOptions& call = {}) const;
   /// Waits until `predicate` holds for a snapshot, and returns that one. The predicate is called on the callback
   /// executor, for the present snapshot if there is one, then for newer ones, not for each of them. Otherwise as
-  /// wait_ready(). Errors: also what the predicate throws; if it is no Error, in_doubt with its text.
+  /// wait_ready(), but a predicate that is running is waited for. Errors: also what the predicate throws; if it is no
+  /// Error, in_doubt with its text.
   Snapshot wait_until(Predicate predicate, const zkclient::CallOptions& call = {}) const;
   void async_wait_until(Predicate predicate, zkclient::Handler<Snapshot> handler,
                         const zkclient::CallOptions& call = {}) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "recipes/kernel/waiter.hpp"
 #include "zkclient/detail/recipe_api.hpp"
@@ -23,6 +24,10 @@ namespace {
 constexpr std::size_t most_calls = 32;
 constexpr std::size_t most_bytes = 64 * 1024;  // Sharing helps small ones only, and servers may have low limits.
 
+const std::string& path_of(const Transaction::Operation& operation) {
+  return std::visit([](const auto& one) -> const std::string& { return one.path.str(); }, operation);
+}
+
 }  // namespace
 
 struct ExactlyOnceWriter::Part {
@@ -42,6 +47,14 @@ struct ExactlyOnceWriter::Part {
   bool ended = false;
   zk::Pending<Written> outcome;
 
+  /// Whether an operation of it may decide how `other` ends: it is about the same node, or about its parent or a child.
+  bool touches(const Transaction::Operation& other) const {
+    const std::string& path = path_of(other);
+    return std::any_of(operations.begin(), operations.end(), [&path](const Transaction::Operation& operation) {
+      const std::string& own = path_of(operation);
+      return own == path || zk::parent_of(own) == path || zk::parent_of(path) == own;
+    });
+  }
   void end(Written with) {
     if (std::exchange(ended, true)) return;
     deadline.cancel();
@@ -238,22 +251,33 @@ void ExactlyOnceWriter::settle_success(Batch batch, Reply reply) {
 
 // Nothing of it was applied. At most so many calls at a time from now on; the others go back to be sent later.
 void ExactlyOnceWriter::split(Batch& batch, std::size_t most) {
+  most_ = std::max<std::size_t>(most, 1);
+  keep_first(batch, most_);
+}
+
+void ExactlyOnceWriter::keep_first(Batch& batch, std::size_t count) {
   for (const std::shared_ptr<Part>& part : batch)
     part->sent = false;
-  most_ = std::max<std::size_t>(most, 1);
-  while (batch.size() > most_) {
+  while (batch.size() > count) {
     if (!batch.back()->ended) waiting_.push_front(std::move(batch.back()));
     batch.pop_back();
   }
   send_soon();
 }
 
-// Ends the call to which the operation belongs. The others stay in the batch, or go back to be sent later.
+// Ends the call to which the operation belongs. The others stay in the batch, or go back to be sent later. If the
+// refusal may come from what an earlier call of the batch would have changed, it is no answer yet, since that may still
+// fail: the earlier ones are sent alone, the refused one behind them.
 void ExactlyOnceWriter::settle_refusal(Batch& batch, Reply reply, std::size_t index, int code) {
   auto concerned = batch.begin();
   for (; index >= (*concerned)->operations.size(); ++concerned)
     index -= (*concerned)->operations.size();
   const std::shared_ptr<Part> part = *concerned;
+  const auto interferes = [&](const std::shared_ptr<Part>& earlier) { return earlier->touches(part->operations[index]); };
+  if (std::any_of(batch.begin(), concerned, interferes)) {
+    keep_first(batch, static_cast<std::size_t>(concerned - batch.begin()));
+    return;
+  }
   batch.erase(concerned);
   split(batch, most_ / 2);
   // "operation 17 of 65, create ...": of the whole transaction, which means nothing to the caller.

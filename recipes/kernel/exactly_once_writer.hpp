@@ -73,6 +73,7 @@ class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter>
   static void end_all(Batch batch, const Written& written);
   static void settle_success(Batch batch, zk::Reply reply);
   void split(Batch& batch, std::size_t most);
+  void keep_first(Batch& batch, std::size_t count);
   void settle_refusal(Batch& batch, zk::Reply reply, std::size_t index, int code);
   zk::Awaitable<zk::Reply> get_slot(zk::Call call, SlotPtr& slot);
 

@@ -125,21 +125,7 @@ std::optional<Error> KeptNode::problem() const {
 zkclient::Subscription KeptNode::on_state(StateListener listener) {
   if (!listener) throw Error(Errc::invalid_argument, "on_state", spec_.path, "no listener");
   if (process_.forked()) throw Error(Errc::forked, "on_state", spec_.path);
-  auto subscription = std::make_shared<zk::SubscriptionState>(spec_.client->callbacks());
-  const auto added = std::make_shared<StateWatcher<PresenceState>>(std::move(listener), subscription->queue());
-  subscription->on_end = [weak = weak_from_this(), added] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    const std::lock_guard lock(self->mutex_);
-    std::erase(self->watchers_, added);
-  };
-  {
-    const std::lock_guard lock(mutex_);
-    watchers_.push_back(added);
-    added->note(state_);
-  }
-  added->schedule();
-  return zkclient::Subscription(std::move(subscription));
+  return listeners_->add(spec_.client->callbacks(), StateBacklog<PresenceState>(std::move(listener)));
 }
 
 void KeptNode::drop() noexcept {
@@ -156,30 +142,19 @@ void KeptNode::begin_to_leave() {
 }
 
 void KeptNode::end_listeners() {
-  if (process_.forked()) return;
-  std::vector<std::shared_ptr<StateWatcher<PresenceState>>> watchers;
-  {
-    const std::lock_guard lock(mutex_);
-    watchers.swap(watchers_);
-  }
-  for (const auto& watcher : watchers)
-    watcher->close();
+  listeners_->stop();
+  if (!listeners_->runs_here()) listeners_->wait();
 }
 
 // --- What others are told --------------------------------------------------------------------------------------------
 
 void KeptNode::show(PresenceState state) {
-  std::vector<std::shared_ptr<StateWatcher<PresenceState>>> told;
   {
     const std::lock_guard lock(mutex_);
     if (state_ == state) return;
     state_ = state;
-    for (const auto& watcher : watchers_) {
-      if (watcher->note(state)) told.push_back(watcher);
-    }
   }
-  for (const auto& watcher : told)
-    watcher->schedule();
+  listeners_->tell(state);
   waiting_.wake_all();
 }
 

@@ -7,14 +7,13 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <vector>
 
 #include <zkclient/client.hpp>
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/presence.hpp>
 
+#include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/presence_decider.hpp"
-#include "recipes/kernel/state_watcher.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
@@ -43,7 +42,7 @@ struct KeptNodeSpec {
 /// coroutine until it has left, or the client is closed.
 class KeptNode : public std::enable_shared_from_this<KeptNode> {
  public:
-  using StateListener = StateWatcher<PresenceState>::Listener;
+  using StateListener = StateBacklog<PresenceState>::Listener;
 
   /// Any thread. Errors: as the loop refuses work (closed, forked).
   static std::shared_ptr<KeptNode> start(KeptNodeSpec spec, std::string data);
@@ -131,12 +130,13 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   const std::shared_ptr<zk::CancelScope> proving_ = std::make_shared<zk::CancelScope>();
   WaitingCalls waiting_;
 
+  const std::shared_ptr<ListenerSet<StateBacklog<PresenceState>>> listeners_ =
+      std::make_shared<ListenerSet<StateBacklog<PresenceState>>>(PresenceState::joining);
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   PresenceState state_ = PresenceState::joining;
   std::shared_ptr<Incarnation> incarnation_;
   std::optional<Problem> problem_;
-  std::vector<std::shared_ptr<StateWatcher<PresenceState>>> watchers_;
 };
 
 }  // namespace zkrecipes::detail

@@ -41,7 +41,16 @@ auto refresh_work(std::shared_ptr<Mirror> mirror, ReadBarrier barrier) {
 
 auto until_work(std::shared_ptr<Mirror> mirror, Cache::Predicate predicate, const zkclient::Path& path) {
   if (!predicate) throw Error(Errc::invalid_argument, "wait_until", path.str(), "no predicate");
-  auto shared = std::make_shared<const Cache::Predicate>(std::move(predicate));
+  // What it holds may own the cache: not to be destroyed by the loop.
+  const auto retire = [client = mirror->client()](const Cache::Predicate* done) {
+    if (!client->loop()->on_loop()) {
+      delete done;
+      return;
+    }
+    client->callbacks()->post([owned = std::unique_ptr<const Cache::Predicate>(done)] {});
+  };
+  auto owned = std::make_unique<const Cache::Predicate>(std::move(predicate));
+  std::shared_ptr<const Cache::Predicate> shared(owned.release(), retire);
   return [mirror = std::move(mirror), shared = std::move(shared)](Call call) {
     return Mirror::wait_until(mirror, shared, std::move(call));
   };

@@ -1,6 +1,6 @@
 #include "recipes/views/mirror.hpp"
 
-#include <algorithm>
+#include <atomic>
 #include <exception>
 #include <utility>
 
@@ -41,19 +41,7 @@ bool is_lost(const Reply& reply) {
 
 // --- Listeners -------------------------------------------------------------------------------------------------------
 
-void ChangeListener::tell(Snapshot newest) {
-  const std::lock_guard lock(mutex_);
-  const bool on_its_way = newest_.has_value();
-  newest_ = std::move(newest);
-  if (!on_its_way) queue_->post([self = shared_from_this()] { self->run(); });
-}
-
-void ChangeListener::run() {
-  Snapshot newest;
-  {
-    const std::lock_guard lock(mutex_);
-    newest = *std::exchange(newest_, std::nullopt);
-  }
+void ChangeBacklog::call(const Snapshot& newest) {
   const std::vector<Change> changes = difference(seen_, newest);
   seen_ = newest;
   if (!std::exchange(told_, true) || !changes.empty()) call_(changes, newest);
@@ -212,30 +200,23 @@ void Mirror::on_reply(const MirrorRead& read, Reply reply, std::shared_ptr<void>
 // --- Telling ---------------------------------------------------------------------------------------------------------
 
 void Mirror::publish(SnapshotPtr published) {
+  Snapshot newest(std::move(published));
   {
     const std::lock_guard lock(mutex_);
-    snapshot_ = Snapshot(std::move(published));
+    snapshot_ = newest;
     problem_ = model_.problem();
-    if (!closed_) {
-      for (const auto& listener : change_listeners_)
-        listener->tell(snapshot_);
-    }
   }
+  change_listeners_->tell(std::move(newest));
 }
 
 void Mirror::tell_state() {
   const CacheState state = model_.state();
-  std::vector<std::shared_ptr<StateWatcher<CacheState>>> told;
   {
     const std::lock_guard lock(mutex_);
     if (closed_ || state_ == state) return;
     state_ = state;
-    for (const auto& watcher : state_watchers_) {
-      if (watcher->note(state)) told.push_back(watcher);
-    }
   }
-  for (const auto& watcher : told)
-    watcher->schedule();
+  state_listeners_->tell(state);
 }
 
 Snapshot Mirror::snapshot() const {
@@ -260,58 +241,28 @@ std::optional<Error> Mirror::problem() const {
 zkclient::Subscription Mirror::on_change(Cache::Listener listener) {
   if (!listener) throw Error(Errc::invalid_argument, "on_change", path_, "no listener");
   if (forked()) throw Error(Errc::forked, "on_change", path_);
-  auto subscription = std::make_shared<zk::SubscriptionState>(client_->callbacks());
-  const auto added = std::make_shared<ChangeListener>(std::move(listener), subscription->queue());
-  subscription->on_end = [weak = weak_from_this(), added] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    const std::lock_guard lock(self->mutex_);
-    std::erase(self->change_listeners_, added);
-  };
-  const std::lock_guard lock(mutex_);
-  if (!closed_) {
-    change_listeners_.push_back(added);
-    if (snapshot_.revision() != 0) added->tell(snapshot_);
-  }
-  return zkclient::Subscription(std::move(subscription));
+  return change_listeners_->add(client_->callbacks(), ChangeBacklog(std::move(listener)));
 }
 
 zkclient::Subscription Mirror::on_state(Cache::StateListener listener) {
   if (!listener) throw Error(Errc::invalid_argument, "on_state", path_, "no listener");
   if (forked()) throw Error(Errc::forked, "on_state", path_);
-  auto subscription = std::make_shared<zk::SubscriptionState>(client_->callbacks());
-  const auto added = std::make_shared<StateWatcher<CacheState>>(std::move(listener), subscription->queue());
-  subscription->on_end = [weak = weak_from_this(), added] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    const std::lock_guard lock(self->mutex_);
-    std::erase(self->state_watchers_, added);
-  };
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return zkclient::Subscription(std::move(subscription));
-    state_watchers_.push_back(added);
-    added->note(state_);
-  }
-  added->schedule();
-  return zkclient::Subscription(std::move(subscription));
+  return state_listeners_->add(client_->callbacks(), StateBacklog<CacheState>(std::move(listener)));
 }
 
 void Mirror::close() {
   if (forked()) return;
-  std::vector<std::shared_ptr<ChangeListener>> changes;
-  std::vector<std::shared_ptr<StateWatcher<CacheState>>> states;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    changes.swap(change_listeners_);
-    states.swap(state_watchers_);
   }
   client_->loop()->post([ended = ended_] { ended->request(); });
-  for (const auto& listener : changes)
-    listener->close();
-  for (const auto& watcher : states)
-    watcher->close();
+  change_listeners_->stop();
+  state_listeners_->stop();
+  // Listeners that close the cache do not wait for each other.
+  if (change_listeners_->runs_here() || state_listeners_->runs_here()) return;
+  change_listeners_->wait();
+  state_listeners_->wait();
 }
 
 // --- Calls -----------------------------------------------------------------------------------------------------------
@@ -348,13 +299,19 @@ Awaitable<Reply> Mirror::pass(ReadBarrier barrier, Call call) {
 Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBarrier barrier, Call call) {
   constexpr auto operation = "refresh cache";
   const Waiting waiter(self->waiting_, self->client_->events(), call);
+  Call limits = call;
+  limits.cancel = std::make_shared<zk::CancelScope>();  // By the caller, and by close().
+  const auto cancel = [scope = limits.cancel] { scope->request(); };
+  const zk::CancelScope::Guard cancelled(call.cancel, cancel);
+  const zk::CancelScope::Guard ended(self->ended_, cancel);
   std::optional<std::uint64_t> mark;
   for (;;) {
     waiter->clear();
     if (const auto failure = waiter->failure(self->finished_ || self->over()))
       co_return self->error(*failure, operation);
     if (!mark) {
-      const Reply reply = co_await self->pass(barrier, call);
+      const Reply reply = co_await self->pass(barrier, limits);
+      if (!reply.ok() && self->over()) continue;
       if (!reply.ok()) co_return zk::to_error(reply, operation, self->path_);
       if (reply.session != self->session_) {
         co_await waiter->wait();
@@ -367,46 +324,62 @@ Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBa
   }
 }
 
-struct Mirror::Verdict {
-  bool arrived = false;
-  bool holds = false;
-  std::exception_ptr error;
-};
-
-void Mirror::ask(const std::shared_ptr<const Cache::Predicate>& predicate, const Snapshot& snapshot,
-                 const std::shared_ptr<Verdict>& verdict, const std::shared_ptr<Waiter>& waiter) {
-  client_->callbacks()->post([client = client_, predicate, snapshot, verdict, waiter] {
-    bool holds = false;
-    std::exception_ptr error;
-    try {
-      holds = (*predicate)(snapshot);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    client->loop()->post([verdict, waiter, holds, error] {
-      *verdict = {true, holds, error};
-      waiter->wake();
+/// One call of a predicate. Loop thread, but for what runs on the executor.
+class Mirror::Question : public std::enable_shared_from_this<Question> {
+ public:
+  void ask(const std::shared_ptr<zk::ClientCore>& client, const PredicatePtr& predicate, const Snapshot& snapshot,
+           const std::shared_ptr<Waiter>& waiter) {
+    client->callbacks()->post([self = shared_from_this(), client, predicate, snapshot, waiter] {
+      if (self->taken_.exchange(true)) return;
+      Answer answer;
+      try {
+        answer.holds = (*predicate)(snapshot);
+      } catch (...) {
+        answer.error = std::current_exception();
+      }
+      client->loop()->post([self, waiter, answer] {
+        self->answer_ = answer;
+        waiter->wake();
+      });
     });
-  });
-}
+  }
+  bool answered() const { return answer_.has_value(); }
+  bool holds() const {
+    if (answer_->error) std::rethrow_exception(answer_->error);
+    return answer_->holds;
+  }
+  /// The predicate is not called any more; false: it is running right now.
+  bool withdraw() { return !taken_.exchange(true); }
+
+ private:
+  struct Answer {
+    bool holds = false;
+    std::exception_ptr error = nullptr;
+  };
+
+  std::atomic<bool> taken_{false};
+  std::optional<Answer> answer_;
+};
 
 Awaitable<Result<Snapshot>> Mirror::wait_until(std::shared_ptr<Mirror> self,
                                                std::shared_ptr<const Cache::Predicate> predicate, Call call) {
   const Waiting waiter(self->waiting_, self->client_->events(), call);
-  std::shared_ptr<Verdict> asked;  // About `seen`.
+  std::shared_ptr<Question> asked;  // About `seen`.
   Snapshot seen;
   for (;;) {
     waiter->clear();
-    const bool answered = asked != nullptr && asked->arrived;
-    if (answered && asked->error) std::rethrow_exception(asked->error);
-    if (answered && asked->holds) co_return seen;
-    if (const auto failure = waiter->failure(self->finished_ || self->over()))
-      co_return self->error(*failure, "wait for change");
+    const bool open = asked != nullptr && !asked->answered();
+    if (asked != nullptr && !open && asked->holds()) co_return seen;
+    if (const auto failure = waiter->failure(self->finished_ || self->over())) {
+      if (!open || asked->withdraw()) co_return self->error(*failure, "wait for change");
+      co_await waiter->wait_for_news();  // It runs, with what the caller may destroy afterwards.
+      continue;
+    }
     const Snapshot now = self->snapshot();
-    if ((asked == nullptr || asked->arrived) && now.revision() != seen.revision()) {
+    if (!open && now.revision() != seen.revision()) {
       seen = now;
-      asked = std::make_shared<Verdict>();
-      self->ask(predicate, seen, asked, waiter.get());
+      asked = std::make_shared<Question>();
+      asked->ask(self->client_, predicate, seen, waiter.get());
     }
     co_await waiter->wait();
   }

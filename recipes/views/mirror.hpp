@@ -8,7 +8,7 @@
 #include <zkclient/client.hpp>
 #include <zkrecipes/cache.hpp>
 
-#include "recipes/kernel/state_watcher.hpp"
+#include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
 #include "recipes/views/mirror_model.hpp"
 #include "zkclient/detail/recipe_api.hpp"
@@ -17,24 +17,23 @@ namespace zkrecipes::detail {
 
 namespace zk = zkclient::detail;
 
-/// Who is told of snapshots: of the net difference between the one it saw last and the newest. At most two snapshots
-/// are kept for it.
-class ChangeListener : public std::enable_shared_from_this<ChangeListener> {
+/// What a listener has still to be told of snapshots: the net difference between the one it saw last and the newest. At
+/// most two snapshots are kept for it.
+class ChangeBacklog {
  public:
-  ChangeListener(Cache::Listener call, std::shared_ptr<zk::SerialQueue> queue)
-      : call_(std::move(call)), queue_(std::move(queue)) {}
-  void tell(Snapshot newest);
-  void close() { queue_->close(); }
+  using News = Snapshot;
+
+  explicit ChangeBacklog(Cache::Listener call) : call_(std::move(call)) {}
+  void note(Snapshot newest) { newest_ = std::move(newest); }
+  bool empty() const { return !newest_; }
+  Snapshot take() { return *std::exchange(newest_, std::nullopt); }
+  void call(const Snapshot& newest);
 
  private:
-  void run();
-
   Cache::Listener call_;
-  const std::shared_ptr<zk::SerialQueue> queue_;
-  Snapshot seen_;      // By the task that runs.
+  Snapshot seen_;      // By call().
   bool told_ = false;  // The same.
-  std::mutex mutex_;
-  std::optional<Snapshot> newest_;  // Guarded by mutex_. Set: a task is on its way.
+  std::optional<Snapshot> newest_;
 };
 
 /// A MirrorModel at work: follows the client's sessions, sends the model's reads, passes events and replies on to it,
@@ -61,6 +60,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   static zk::Awaitable<zkclient::Result<Snapshot>> wait_ready(std::shared_ptr<Mirror> self, zk::Call call);
   static zk::Awaitable<zkclient::Result<Snapshot>> refresh(std::shared_ptr<Mirror> self, ReadBarrier barrier,
                                                            zk::Call call);
+  /// The predicate is called, and destroyed, on the callback executor. It does not run any more when this has ended.
   static zk::Awaitable<zkclient::Result<Snapshot>> wait_until(std::shared_ptr<Mirror> self,
                                                               std::shared_ptr<const Cache::Predicate> predicate,
                                                               zk::Call call);
@@ -68,8 +68,9 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
  private:
   using Waiter = WaitingCalls::Waiter;
   using Waiting = WaitingCalls::Waiting;
+  using PredicatePtr = std::shared_ptr<const Cache::Predicate>;
   class SessionWatch;
-  struct Verdict;
+  class Question;
 
   static zk::Awaitable<void> run(std::shared_ptr<Mirror> self);
   static zk::Awaitable<void> read(std::shared_ptr<Mirror> self, MirrorRead read,
@@ -88,8 +89,6 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   void work();
   void publish(SnapshotPtr published);
   void tell_state();
-  void ask(const std::shared_ptr<const Cache::Predicate>& predicate, const Snapshot& snapshot,
-           const std::shared_ptr<Verdict>& verdict, const std::shared_ptr<Waiter>& waiter);
   zkclient::Error error(zkclient::Errc code, const char* operation) const;
   zk::Awaitable<zk::Reply> pass(ReadBarrier barrier, zk::Call call);
 
@@ -107,13 +106,14 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   zk::Signal session_over_;
   WaitingCalls waiting_;
 
+  const std::shared_ptr<ListenerSet<ChangeBacklog>> change_listeners_ = std::make_shared<ListenerSet<ChangeBacklog>>();
+  const std::shared_ptr<ListenerSet<StateBacklog<CacheState>>> state_listeners_ =
+      std::make_shared<ListenerSet<StateBacklog<CacheState>>>(CacheState::loading);
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   Snapshot snapshot_;
   CacheState state_ = CacheState::loading;
   std::optional<MirrorProblem> problem_;
-  std::vector<std::shared_ptr<ChangeListener>> change_listeners_;
-  std::vector<std::shared_ptr<StateWatcher<CacheState>>> state_watchers_;
   bool closed_ = false;  // By its user.
 };
 

@@ -19,11 +19,18 @@ bool same_data(const Stat& one, const Stat& other) {
          one.mtime_ms == other.mtime_ms && one.version == other.version && one.data_length == other.data_length;
 }
 
+// Longer ones overflow the clock.
+MirrorScope bounded(MirrorScope scope) {
+  constexpr std::chrono::milliseconds for_ever = std::chrono::hours(24 * 365);
+  scope.options.max_delay = std::min(scope.options.max_delay, for_ever);
+  return scope;
+}
+
 std::string last_component(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
-MirrorModel::MirrorModel(MirrorScope scope) : scope_(std::move(scope)) {
+MirrorModel::MirrorModel(MirrorScope scope) : scope_(bounded(std::move(scope))) {
   auto root = std::make_unique<Node>();
   root_ = root.get();
   root_->id = ++last_node_;
@@ -380,8 +387,9 @@ void MirrorModel::refused(Node& node, MirrorSide which, Errc error, bool again_b
     answered(node, which, false);
     return;
   }
-  Stat stat = node.shown == nullptr ? Stat() : node.shown->stat;
-  show_stat(node, stat);
+  // Without a watch, the last Stat says nothing of the present.
+  const bool known = node.shown != nullptr && looks;
+  show_stat(node, known ? node.shown->stat : Stat());
   if (which == MirrorSide::list && !wants_data(node) && looks && &node == root_) {
     node.look_first = true;
     unsettle(node, MirrorSide::data, node.list.number);

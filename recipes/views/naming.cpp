@@ -1,6 +1,7 @@
 #include <zkrecipes/naming.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "recipes/kernel/acl_check.hpp"
@@ -173,10 +174,38 @@ Operations removal_of_leftovers(const Names& names, const std::vector<std::strin
   return operations;
 }
 
+Awaitable<Reply> list_fresh(NamesPtr names, Call call) {
+  Request list = zk::make_request(OpType::children, names->directory);
+  Reply listed = co_await zk::fresh(names->client, std::move(list), call);
+  co_return listed;
+}
+
+// The name was just bound for good. A holder that came and was robbed after the first list has left something, too. No
+// other one can follow while the name is bound, so what this leaves stays. no_node: the holder took the binding along.
+Awaitable<Reply> settle_behind_robbed(NamesPtr names, std::string name, Call call) {
+  for (;;) {
+    Reply listed = co_await list_fresh(names, call);
+    if (listed.failed(Errc::no_node)) co_return Reply{};  // Unbound since, and the directory removed.
+    if (!listed.ok()) co_return listed;
+    Operations operations = removal_of_leftovers(*names, listed.names, name);
+    if (operations.empty()) co_return listed;
+    // Not if the name was unbound meanwhile, and it is a new holder's.
+    Operations checked = permanence_check(*names, name);
+    const std::size_t checks = checked.size();
+    std::move(operations.begin(), operations.end(), std::back_inserter(checked));
+    Written written = co_await write(names, std::move(checked), call);
+    if (written.outcome == Written::Outcome::done) co_return listed;
+    if (written.outcome != Written::Outcome::refused) co_return std::move(written.reply);
+    if (written.code == zk::rc::no_children_for_ephemerals) co_return listed;
+    if (written.code == zk::rc::no_node && written.index >= checks) continue;  // It went by itself.
+    written.reply.error = zk::rc::to_errc(written.code);
+    co_return std::move(written.reply);
+  }
+}
+
 Awaitable<Result<void>> bind_permanent_on_loop(NamesPtr names, std::string name, std::string data, Call call) {
   for (;;) {
-    Request list = zk::make_request(OpType::children, names->directory);
-    Reply listed = co_await zk::fresh(names->client, std::move(list), call);
+    Reply listed = co_await list_fresh(names, call);
     if (listed.failed(Errc::no_node)) {
       listed = co_await zk::ensure(names->client, names->directory, CreateMode::container, names->options.acl, call);
     }
@@ -186,7 +215,13 @@ Awaitable<Result<void>> bind_permanent_on_loop(NamesPtr names, std::string name,
     operations.emplace_back(
         Transaction::Create{zkclient::Path(names->node(name)), data, CreateMode::persistent, names->options.acl});
     Written written = co_await write(names, std::move(operations), call);
-    if (written.outcome == Written::Outcome::done) co_return Result<void>();
+    if (written.outcome == Written::Outcome::done) {
+      Reply settled = co_await settle_behind_robbed(names, name, call);
+      if (settled.ok()) co_return Result<void>();
+      if (settled.failed(Errc::no_node)) continue;
+      settled.error = Errc::in_doubt;  // It is bound, but maybe not for long.
+      co_return zk::to_error(settled, binding_for_good, names->shown(name));
+    }
     // A leftover went by itself, or the directory was removed: look again.
     const bool changed = written.outcome == Written::Outcome::refused && written.code == zk::rc::no_node;
     if (changed && written.index <= creation) continue;

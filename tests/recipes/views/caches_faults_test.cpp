@@ -487,5 +487,18 @@ TEST_F(CacheFaults, RefreshWhileTheSessionIsLost) {
   cache.wait_until(data_is("a", "2"), {.deadline = soon()});
 }
 
+TEST_F(CacheFaults, ClosedWhileARefreshWaits) {
+  create("/cache/a", "1");
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  auto sync = proxy.hold_next_reply(RequestType::sync);
+  auto waiting = in_thread([&] { return cache.refresh(ReadBarrier::sync, {.deadline = soon()}); });
+  ASSERT_TRUE(sync.wait(patience));
+  cache.close();
+  EXPECT_EQ(failure_of(waiting), Errc::closed);
+  sync.release();
+}
+
 }  // namespace
 }  // namespace zkrecipes

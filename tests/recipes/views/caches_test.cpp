@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <latch>
 #include <thread>
@@ -367,6 +368,122 @@ TEST_F(Caches, ClosedByItsListener) {
   });
   EXPECT_TRUE(told.take());
   EXPECT_EQ(cache.state(), CacheState::closed);
+}
+
+// A call whose predicate is running when its time is over returns when the predicate has; one that is queued never runs.
+TEST_F(Caches, NoPredicateRunsAfterItsCall) {
+  create("/cache", "x");
+  zkclient::Runtime runtime({.max_callback_threads = 1});
+  zkclient::Client client(runtime, hosts(), {.prefix = prefix()});
+  NodeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  std::promise<void> entered;
+  std::promise<void> wake;
+  std::atomic<bool> running{false};
+  std::stop_source stop;
+  auto waiting = in_thread([&] {
+    const auto block = [&](const Snapshot&) {
+      running = true;
+      entered.set_value();
+      wake.get_future().wait();
+      running = false;
+      return false;
+    };
+    try {
+      cache.wait_until(block, {.stop = stop.get_token()});
+    } catch (const zkclient::Error&) {
+      return running.load();
+    }
+    return true;
+  });
+  entered.get_future().wait();
+  // The only thread of the executor is taken, so this predicate stays in the queue.
+  std::atomic<bool> called{false};
+  const auto note = [&called](const Snapshot&) { return called = true; };
+  EXPECT_EQ(error_of([&] { cache.wait_until(note, {.deadline = 50ms}); }), Errc::deadline_exceeded);
+  stop.request_stop();
+  client.sync("/", {.deadline = soon()});  // The call has heard of it, and waits.
+  wake.set_value();
+  EXPECT_FALSE(result_of(waiting)) << "its predicate still ran";
+  client.close();
+  EXPECT_FALSE(called) << "its call had ended";
+}
+
+TEST_F(Caches, PredicateThatThrowsSomethingElse) {
+  create("/cache", "x");
+  NodeCache cache(client(), "/cache");
+  const auto throws = [](const Snapshot&) -> bool { throw 1; };
+  EXPECT_EQ(error_of([&] { cache.wait_until(throws, {.deadline = soon()}); }), Errc::in_doubt);
+}
+
+// It owns the cache, whose end waits for a listener that needs the loop.
+TEST_F(Caches, PredicateThatOwnsItsCache) {
+  create("/cache", "x");
+  testkit::Box<zkclient::Result<Snapshot>> results;
+  auto cache = std::make_shared<NodeCache>(client(), "/cache");
+  std::promise<void> wake;
+  const auto subscription =
+      cache->on_change([&, future = wake.get_future().share()](const std::vector<Change>&, const Snapshot&) {
+        future.wait();
+        client().sync("/");
+      });
+  cache->wait_ready({.deadline = soon()});
+  std::stop_source stop;
+  const NodeCache& raw = *cache;
+  raw.async_wait_until([owner = std::move(cache)](const Snapshot&) { return false; },
+                       [&](zkclient::Result<Snapshot> result) { results.put(std::move(result)); },
+                       {.stop = stop.get_token()});
+  stop.request_stop();
+  EXPECT_EQ(results.take().error().errc(), Errc::cancelled);
+  wake.set_value();
+}
+
+// The executor is gone, so the listener is called at once: nothing that it does may meet a lock of the cache.
+TEST_F(Caches, ListenerAfterTheEndOfTheRuntime) {
+  create("/cache", "x");
+  auto runtime = std::make_unique<zkclient::Runtime>();
+  NodeCache cache(zkclient::Client(*runtime, hosts(), {.prefix = prefix()}), "/cache");
+  cache.wait_ready({.deadline = soon()});
+  runtime.reset();
+  std::string seen;
+  const auto subscription = cache.on_change(
+      [&](const std::vector<Change>&, const Snapshot&) { seen = cache.snapshot().root()->data; });
+  EXPECT_EQ(seen, "x");
+}
+
+// Two of them close the cache at the same time: neither waits for the other, but a third one waits for both.
+TEST_F(Caches, ClosedByTwoListenersAtOnce) {
+  create("/cache", "x");
+  NodeCache cache(client(), "/cache");
+  std::latch both(2);
+  std::promise<void> wake;
+  std::atomic<int> running{0};
+  const auto close = [&, future = wake.get_future().share()](auto&&...) {
+    ++running;
+    both.arrive_and_wait();
+    cache.close();
+    future.wait();
+    --running;
+  };
+  const auto changes = cache.on_change(close);
+  const auto states = cache.on_state([close, first = true](CacheState) mutable {
+    if (std::exchange(first, false)) close();
+  });
+  both.wait();
+  auto third = in_thread([&] {
+    cache.close();
+    return running.load();
+  });
+  wake.set_value();
+  EXPECT_EQ(result_of(third), 0);
+}
+
+TEST_F(Caches, DelaysForEver) {
+  create("/cache", "x");
+  NodeCache cache(client(), "/cache", {.max_delay = std::chrono::milliseconds::max()});
+  cache.wait_ready({.deadline = soon()});
+  client().set("/cache", "y");
+  cache.wait_until(data_is("", "y"), {.deadline = soon()});
 }
 
 TEST_F(Caches, WrongArguments) {

@@ -325,6 +325,49 @@ TEST_F(NamingFaults, LeftoverGoesMeanwhile) {
   EXPECT_EQ(data("one"), "mine");
 }
 
+// The holder came after the list, and an operator deleted its node before the write.
+TEST_F(NamingFaults, HolderIsRobbedBetweenTheListAndTheWrite) {
+  Client client = calm_proxied();
+  Naming naming(client, "/names");
+  Naming other(the_operator(), "/names");
+  client.connect(patient());
+  other.bind_permanent("another", "", patient());
+  auto held = proxy.hold_next_reply(RequestType::get_children2);
+  auto binding = in_thread([&] { naming.bind_permanent("one", "mine", patient()); });
+  ASSERT_TRUE(held.wait(patience));
+  Lease robbed = other.bind("one", "theirs", patient());
+  the_operator().remove("/names/one");
+  held.release();
+  result_of(binding);
+  EXPECT_EQ(error_of([&] { robbed.release(patient()); }), Errc::not_held);
+  EXPECT_EQ(data("one"), "mine");
+}
+
+// The server refuses the second one because of the first, in a transaction that changes nothing. Then the first is given
+// up, so its name is not what the second can have met.
+TEST_F(NamingFaults, RefusalThatRestsOnACallThatIsGivenUp) {
+  Client client = calm_proxied();
+  Naming naming(client, "/names");
+  naming.bind_permanent("another", "", patient());
+  const std::size_t lists = proxy.request_count(RequestType::get_children2);
+  auto listed = proxy.hold_next_reply(RequestType::get_children2);
+  testkit::Box<zkclient::Result<void>> first;
+  testkit::Box<zkclient::Result<void>> second;
+  std::stop_source stop;
+  naming.async_bind_permanent("one", "first", [&](auto result) { first.put(std::move(result)); },
+                              {.deadline = soon(), .stop = stop.get_token()});
+  naming.async_bind_permanent("one", "second", [&](auto result) { second.put(std::move(result)); }, patient());
+  ASSERT_TRUE(eventually([&] { return proxy.request_count(RequestType::get_children2) == lists + 2; }));
+  auto written = proxy.hold_next_reply(RequestType::multi);
+  listed.release();  // Both lists arrive at once, so both calls share a transaction.
+  ASSERT_TRUE(written.wait(patience));
+  stop.request_stop();
+  EXPECT_EQ(first.take().error().errc(), Errc::in_doubt);
+  written.release();
+  const zkclient::Result<void> ended = second.take();
+  EXPECT_EQ(data("one"), ended ? "second" : "first");
+}
+
 // --- While waiting --------------------------------------------------------------------------------------------------
 
 TEST_F(NamingFaults, ConnectionBreaksWhileWaiting) {

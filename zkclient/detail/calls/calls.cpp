@@ -60,6 +60,8 @@ Awaitable<void> CallJob::drive(std::shared_ptr<CallJob> self, Call limits) {
     self->fail(error);
   } catch (const std::exception& error) {
     self->fail(Error(Errc::in_doubt, self->operation_, self->path_, error.what()));
+  } catch (...) {
+    self->fail(Error(Errc::in_doubt, self->operation_, self->path_, "an exception that is no std::exception"));
   }
   self->stop_.reset();
   if (const Error* failure = self->failure()) self->fail(with_trouble(*self->core_, *failure));
