@@ -27,6 +27,13 @@ if(NOT TARGET fmt::fmt)
                       "Debian 12: apt-get install libfmt-dev, or run scripts/setup.sh")
 endif()
 
+# Headers only, for the sources: nothing of it is in the installed package.
+find_package(nlohmann_json 3.11 QUIET)
+if(NOT TARGET nlohmann_json::nlohmann_json)
+  message(FATAL_ERROR "nlohmann-json 3.11 or newer was not found (headers only).\n"
+                      "Debian 12: apt-get install nlohmann-json3-dev, or run scripts/setup.sh")
+endif()
+
 find_package(ZooKeeper 3.8 REQUIRED COMPONENTS st OPTIONAL_COMPONENTS mt)
 if(ZKRECIPES_REQUIRE_TLS AND NOT ZooKeeper_HAS_SSL)
   message(FATAL_ERROR "The ZooKeeper C client that was found has no TLS: ${ZooKeeper_st_LIBRARY}\n"

@@ -79,6 +79,10 @@ have_server() {  # all of it in one folder
 
 have_curator() { have_file share/java/curator-recipes.jar || [[ -e ${ZKRECIPES_JARS:-}/curator-recipes.jar ]]; }
 
+have_curator_discovery() {
+  have_file share/java/curator-x-discovery.jar || [[ -e ${ZKRECIPES_JARS:-}/curator-x-discovery.jar ]]
+}
+
 have_kazoo() {
   have_file lib/python3/dist-packages/kazoo/__init__.py || python3 -c 'import kazoo' 2>/dev/null
 }
@@ -98,6 +102,7 @@ find_missing() {
   need libzookeeper-st-dev have_library zookeeper_st
   need libboost1.81-dev have_boost
   need libfmt-dev have_library fmt
+  need nlohmann-json3-dev have_file include/nlohmann/json.hpp
   need libgtest-dev have_library gtest_main
   need libzookeeper-java have_server
   need default-jre-headless have_java
@@ -105,6 +110,7 @@ find_missing() {
     # For the tests beside other libraries.
     want default-jdk-headless have_command javac
     want libcurator-recipes-java have_curator
+    want libcurator-discovery-java have_curator_discovery
     want python3-kazoo have_kazoo
     # For the model of the two-phase commit.
     want spin have_command spin
@@ -210,6 +216,7 @@ unpack_list() {
     libzookeeper-mt-dev) echo libzookeeper-mt-dev libzookeeper-mt2 ;;
     libboost1.81-dev) echo libboost1.81-dev ;;
     libfmt-dev) echo libfmt-dev libfmt9 ;;
+    nlohmann-json3-dev) echo nlohmann-json3-dev ;;
     libgtest-dev) echo libgtest-dev ;;
     libzookeeper-java)
       echo libzookeeper-java libslf4j-java libdropwizard-metrics-java libsnappy-java
