@@ -9,6 +9,7 @@
 #include <zkrecipes/barrier.hpp>
 #include <zkrecipes/cache.hpp>
 #include <zkrecipes/claim.hpp>
+#include <zkrecipes/discovery.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_election.hpp>
@@ -51,6 +52,8 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_commi
 inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &ServiceDirectory::async_register_instance>
+    async_register_instance;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_reject> async_reject;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave, &Membership::async_leave>
     async_leave;
@@ -85,7 +88,9 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_t
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_try_push, &Queue::async_try_push>
     async_try_push;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_unbind> async_unbind;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Membership::async_update> async_update;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Registration::async_unregister> async_unregister;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Membership::async_update, &Registration::async_update>
+    async_update;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present> async_wait_present;
 // Looking.
@@ -94,6 +99,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_can
     async_candidates;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_contenders> async_contenders;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_holder> async_holder;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_instances> async_instances;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_leader, &LeaderSelector::async_leader>
     async_leader;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_list, &QueueBase::async_list> async_list;
@@ -102,6 +108,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_pe
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_size> async_size;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_refresh> async_refresh;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_resolve> async_resolve;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_services> async_services;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_state> async_state;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_status> async_status;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_transactions> async_transactions;
@@ -113,7 +120,9 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wai
                                      &LeaderSelector::async_wait_for_leader>
     async_wait_for_leader;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Group::async_wait_for_members> async_wait_for_members;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_ready> async_wait_ready;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_ready,
+                                     &ServiceProvider::async_wait_ready>
+    async_wait_ready;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_until> async_wait_until;
 
 /// CommitParticipant::serve(): a cancelled one ends without an error. `participant` must stay until then.

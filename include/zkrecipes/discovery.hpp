@@ -1,0 +1,163 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <zkclient/client.hpp>
+#include <zkclient/export.hpp>
+
+#include <zkrecipes/presence.hpp>
+#include <zkrecipes/service_instance.hpp>
+#include <zkrecipes/service_provider.hpp>
+
+namespace zkrecipes {
+
+namespace detail {
+class KeptNode;
+class StandingNode;
+struct DirectorySpec;
+}  // namespace detail
+
+struct DirectoryOptions {
+  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+  /// When another session has an instance's node. A registrar of a fixed or permanent instance does not wait for it:
+  /// that call ends with node_exists.
+  Conflict conflict = Conflict::wait;
+};
+
+/// That an instance is registered. A dynamic one stays registered for as long as the object lives: across broken
+/// connections, and with the next session after one that was lost; deleted by hand, it comes back at once. A fixed one
+/// does not come back if an operator deletes it. The destructor unregisters both without waiting for it, which for a
+/// fixed one takes a client that is connected and stays open for that long: unregister() makes sure. A permanent
+/// instance stays.
+///
+/// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
+/// to. In a forked child state() is left, the destructor does nothing, and calls end with Errc::forked.
+class ZKRECIPES_API Registration {
+ public:
+  Registration(Registration&&) noexcept;
+  Registration& operator=(Registration&&) noexcept;
+  ~Registration();
+
+  /// The instance's node, `<base>/<service>/<id>`; for a sequential one with 10 digits more.
+  const zkclient::Path& node() const noexcept;
+  /// As it was registered: with its id and its time. The last update that was asked for is not in it.
+  const ServiceInstance& instance() const noexcept;
+  /// Of a fixed or permanent instance: present until it is unregistered; nobody looks whether it still is there. Does
+  /// not block.
+  PresenceState state() const noexcept;
+  /// Why state() is not present: node_exists (another session has the name), no_auth, ... nullopt: nothing is wrong.
+  /// Does not block.
+  std::optional<zkclient::Error> problem() const;
+  /// Of a dynamic instance's node that is there, or was there last: grows each time that it is registered anew. Of
+  /// others it is the node's that was registered. Does not block.
+  FencingToken token() const noexcept;
+
+  /// Writes the instance anew, and waits until that is in force. The node stays, so readers see `changed`. `instance`
+  /// must have the same name, id (or none) and type; without a time it keeps the present one. Of a dynamic instance it
+  /// stays wanted when the call fails. By default not for longer than the client's operation_timeout. Errors:
+  /// invalid_argument (another name, id or type; what cannot be written), foreign_node (another registrar has put its
+  /// own node in the place of a fixed or permanent one), closed (unregistered), deadline_exceeded, cancelled, in_doubt
+  /// (a fixed or permanent one: the call was given up), too_large, and what the server refuses (no_auth, ...).
+  void update(ServiceInstance instance, const zkclient::CallOptions& call = {});
+  void async_update(ServiceInstance instance, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+  /// Takes the instance away, whatever its type, and waits until it is gone, whatever became of connections and
+  /// sessions meanwhile. The node of another registrar stays. Idempotent. When the call fails, it goes on in the
+  /// background. Errors: deadline_exceeded, cancelled; of a fixed or permanent instance also closed (the client: it
+  /// stays registered) and no_auth.
+  void unregister(const zkclient::CallOptions& call = {});
+  void async_unregister(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+
+  Registration(std::shared_ptr<const detail::DirectorySpec> spec, ServiceInstance instance, zkclient::Path node,
+               std::shared_ptr<detail::KeptNode> kept, std::shared_ptr<detail::StandingNode> standing) noexcept;
+
+ private:
+  void end() noexcept;
+  std::string updated(ServiceInstance& instance) const;
+  friend class ServiceDirectory;
+
+  std::shared_ptr<const detail::DirectorySpec> spec_;
+  ServiceInstance instance_;
+  zkclient::Path node_;
+  std::shared_ptr<detail::KeptNode> kept_;          // Of a dynamic instance; else null.
+  std::shared_ptr<detail::StandingNode> standing_;  // Of another one; else null.
+};
+
+/// Services, their instances and how to reach them, on the wire as Apache Curator's x-discovery has them.
+///
+///   base                         container; its children are the services
+///    '-- <service>               container
+///         '-- <id>               ephemeral (dynamic) or persistent (fixed, permanent); JSON: see ServiceInstance
+///   base-presence                container
+///    '-- <uuid>                  ephemeral, empty; made and deleted with a dynamic instance: tells its own node from
+///                                others
+///
+/// Invariant: a dynamic instance that is listed has a registrar whose session has not ended. A registrar deletes no
+/// node but its own and those that it was told to replace: the dynamic one of another session only with
+/// Conflict::replace, the persistent one of a registrar before it (which may have crashed) always.
+///
+/// What goes wrong                              What the caller sees
+/// -------------------------------------------  ------------------------------------------------------------------
+/// register: request or reply lost              nothing: it is looked for, or created again
+/// parents missing or removed                   nothing: created (again)
+/// connection breaks while registered           nothing: the node is not touched; there is no second one
+/// session lost while registered                absent; every dynamic one is back with the next session, as it was
+///                                                updated last, in one transaction if the former node is still there
+/// dynamic instance deleted by hand             registered again at once
+/// another session has the node                 problem() is node_exists; Conflict: it waits, or that node goes
+/// update: reply lost                           nothing: written once; there is no moment without the node
+/// unregister: reply lost, no connection        nothing: it is gone when the call returns, and does not come back
+/// registrar's process dies                     dynamic: listed until its session ends; others: listed
+/// node empty or malformed, or unreadable       skipped, and reported with its path and what is wrong
+/// instance disabled                            listed, never picked
+/// last instance leaves                         an empty list; pick() still offers it for 30 s, not confirmed
+/// all sessions end at once                     the same: an empty list; pick() offers those that vanished
+/// all instances have errors                    pick() offers the one with the fewest
+/// connection of the picker breaks              state() is stale; the list stays, and pick() goes on
+/// client closed                                dynamic ones are gone, others stay; calls end with Errc::closed
+///
+/// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
+/// to.
+class ZKRECIPES_API ServiceDirectory {
+ public:
+  /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (the base is the root).
+  ServiceDirectory(zkclient::Client client, zkclient::Path base, DirectoryOptions options = {});
+  ~ServiceDirectory();
+  ServiceDirectory(ServiceDirectory&&) noexcept;
+  ServiceDirectory& operator=(ServiceDirectory&&) noexcept;
+
+  /// Registers `instance`, and waits for it: a dynamic one for ever unless `call` has a deadline or a stop token,
+  /// others by default not for longer than the client's operation_timeout. When it fails, nothing stays behind. Errors:
+  /// invalid_path (name or id make no name of a node), invalid_argument (what cannot be written: the payload is no
+  /// JSON, a text is not UTF-8), node_exists (a dynamic instance has the node of a fixed or permanent one),
+  /// deadline_exceeded, cancelled, closed, in_doubt (a fixed or permanent one: the call was given up), too_large, and
+  /// what the server refuses for good (no_auth, ...).
+  [[nodiscard]] Registration register_instance(ServiceInstance instance, const zkclient::CallOptions& call = {});
+  void async_register_instance(ServiceInstance instance, zkclient::Handler<Registration> handler,
+                               const zkclient::CallOptions& call = {});
+
+  /// The names of the services, ordered; also of those that have no instance now, as long as their nodes are there.
+  /// One round trip.
+  std::vector<std::string> services(const zkclient::CallOptions& call = {}) const;
+  void async_services(zkclient::Handler<std::vector<std::string>> handler,
+                      const zkclient::CallOptions& call = {}) const;
+  /// The instances of a service; none if there is no such service. Two round trips. For more than a look now and then a
+  /// provider is better. Errors: invalid_path (the name makes no name of a node), and those of reads.
+  ServiceListing instances(std::string_view service, const zkclient::CallOptions& call = {}) const;
+  void async_instances(std::string_view service, zkclient::Handler<ServiceListing> handler,
+                       const zkclient::CallOptions& call = {}) const;
+
+  /// Begins to watch a service, which need not exist yet; returns at once. Errors: invalid_path (as above),
+  /// invalid_argument (an option is negative, or HealthOptions::errors below 1), closed.
+  [[nodiscard]] ServiceProvider provider(std::string_view service, ProviderOptions options = {}) const;
+
+  const zkclient::Path& path() const noexcept;
+
+ private:
+  std::shared_ptr<const detail::DirectorySpec> spec_;
+};
+
+}  // namespace zkrecipes

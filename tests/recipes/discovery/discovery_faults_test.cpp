@@ -1,0 +1,478 @@
+// Service discovery while everything breaks: one test at least per row of the table "What goes wrong" in
+// <zkrecipes/discovery.hpp>, and what other libraries had trouble with.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+
+#include <zkrecipes/children_cache.hpp>
+#include <zkrecipes/discovery.hpp>
+
+#include "tests/support/recipe_test.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::soon;
+using testkit::stopped;
+using zkclient::CallOptions;
+using zkclient::Client;
+using zkclient::ConnectionState;
+using zkclient::Errc;
+using zkclient::Path;
+using zktesting::Direction;
+using zktesting::Fault;
+using zktesting::RequestType;
+using Strings = std::vector<std::string>;
+
+ServiceInstance instance(const std::string& id, ServiceType type = ServiceType::dynamic,
+                         const std::string& payload = {}) {
+  return {.name = "web", .id = id, .address = "10.0.0.1", .port = 80, .payload = payload, .type = type};
+}
+
+class DiscoveryFaults : public testkit::RecipeFaultTest {
+ protected:
+  DiscoveryFaults() : RecipeFaultTest("/services") {
+    the_operator().create("/services/web", "");
+    the_operator().create("/services-presence", "");
+  }
+
+  std::vector<std::string> names() override { return RecipeFaultTest::names("/services/web"); }
+  /// Nothing is left: no instance, no witness, no watch.
+  void TearDown() override {
+    expect_nothing_left();
+    RecipeFaultTest::TearDown();
+  }
+  static CallOptions patient() { return {.deadline = soon()}; }
+  zkclient::NodeData node(const Path& path = "/services/web/a") {
+    std::error_code error;
+    return the_operator().get(path, {}, error);
+  }
+  std::string payload(const Path& path = "/services/web/a") {
+    const std::string data = node(path).data;
+    const std::size_t begin = data.find("\"payload\":");
+    return begin == std::string::npos ? "" : data.substr(begin + 10, data.find(',', begin) - begin - 10);
+  }
+  static bool is(const Registration& registration, PresenceState state) {
+    return eventually([&] { return registration.state() == state; });
+  }
+  static bool lists(const ServiceProvider& provider, std::size_t count) {
+    return eventually([&] { return provider.instances().instances.size() == count; });
+  }
+  /// The client takes its session for lost, while the server keeps it, and its nodes.
+  void lose_session(const Client& client) {
+    const std::stop_token lost = client.session().lost();
+    const Fault forged = proxy.forge_next_session();
+    proxy.cut();
+    EXPECT_TRUE(stopped(lost));
+    EXPECT_TRUE(forged.happened());
+  }
+  /// Of each kind of node one.
+  static constexpr ServiceType kinds[] = {ServiceType::dynamic, ServiceType::fixed};
+  static constexpr ServiceType types[] = {ServiceType::dynamic, ServiceType::dynamic_sequential, ServiceType::fixed,
+                                          ServiceType::permanent};
+};
+
+/// The differences that an operator's cache is told, as "added a".
+class SeenNodes {
+ public:
+  explicit SeenNodes(const Client& client) : cache_(client, "/services/web") {
+    (void)cache_.wait_ready({.deadline = soon()});
+    subscription_ = cache_.on_change([this](const std::vector<Change>& changes, const Snapshot&) {
+      for (const Change& change : changes) {
+        if (change.path != "/services/web")
+          told_.put(std::string(to_string(change.kind)) + " " + change.path.substr(14));
+      }
+    });
+  }
+  std::string next() { return told_.take(); }
+
+ private:
+  Box<std::string> told_;
+  ChildrenCache cache_;
+  zkclient::Subscription subscription_;
+};
+
+// --- Rows ------------------------------------------------------------------------------------------------------------
+
+TEST_F(DiscoveryFaults, RegisterReplyLost) {
+  const Client client = calm_proxied();
+  (void)client.connect(patient());
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : kinds) {
+    const Fault lost = proxy.drop_next_reply(RequestType::multi);
+    Registration a = directory.register_instance(instance("a", type, "1"), patient());
+    EXPECT_TRUE(lost.happened());
+    EXPECT_EQ(payload(a.node()), "1");
+    EXPECT_EQ(a.token().value, node(a.node()).stat.czxid);
+    EXPECT_EQ(node(a.node()).stat.version, 0) << "written once";
+    EXPECT_EQ(names().size(), 1u);
+    a.unregister(patient());
+  }
+}
+
+TEST_F(DiscoveryFaults, RegisterRequestLost) {
+  const Client client = calm_proxied();
+  (void)client.connect(patient());
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : kinds) {
+    const Fault lost = proxy.drop_next_request(RequestType::multi);
+    Registration a = directory.register_instance(instance("a", type), patient());
+    EXPECT_TRUE(lost.happened());
+    EXPECT_EQ(a.token().value, node(a.node()).stat.czxid);
+    a.unregister(patient());
+  }
+}
+
+// Also the look before the create, and the one behind it.
+TEST_F(DiscoveryFaults, LookLost) {
+  const Client client = calm_proxied();
+  (void)client.connect(patient());
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : kinds) {
+    const Fault lost = proxy.drop_next_reply(RequestType::get_data);
+    Registration a = directory.register_instance(instance("a", type), patient());
+    EXPECT_TRUE(lost.happened());
+    a.unregister(patient());
+  }
+}
+
+// The caller has given up, and the create is applied all the same.
+TEST_F(DiscoveryFaults, RegisterGivenUp) {
+  const Client client = calm_proxied();
+  (void)client.connect(patient());
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : types) {
+    auto held = proxy.hold_next_reply(RequestType::multi);
+    std::stop_source stop;
+    Box<std::optional<Errc>> ended;
+    directory.async_register_instance(instance("a", type),
+                                      [&](zkclient::Result<Registration> result) {
+                                        ended.put(result ? std::nullopt : std::optional(result.error().errc()));
+                                      },
+                                      {.stop = stop.get_token()});
+    EXPECT_TRUE(held.wait(testkit::patience));
+    stop.request_stop();
+    const std::optional<Errc> code = ended.take();
+    EXPECT_TRUE(code == Errc::cancelled || code == Errc::in_doubt);
+    held.release();
+    EXPECT_TRUE(remain(0)) << to_string(type);
+  }
+}
+
+TEST_F(DiscoveryFaults, ParentsMissingOrRemoved) {
+  the_operator().remove("/services/web");
+  the_operator().remove("/services");
+  the_operator().remove("/services-presence");
+  const Client client = calm_direct();
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : types) {
+    Registration a = directory.register_instance(instance("a", type, "1"), patient());
+    EXPECT_EQ(payload(a.node()), "1");
+    the_operator().remove_tree("/services-presence", patient());
+    the_operator().remove_tree("/services", patient());
+    // A dynamic one comes back by itself, others when they are written.
+    a.update(instance("a", type, "2"), patient());
+    EXPECT_TRUE(eventually([&] { return payload(a.node()) == "2"; }));
+    a.unregister(patient());
+  }
+}
+
+// V39: the node is not touched, and nobody is told anything. Of a sequential one there is no second node.
+TEST_F(DiscoveryFaults, ConnectionBreaksWhileRegistered) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  std::deque<Registration> all;
+  for (const ServiceType type : types)
+    all.push_back(directory.register_instance(instance(to_string(type), type), patient()));
+  const Strings before = names();
+  SeenNodes seen(the_operator());
+  for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(seen.next().starts_with("added "));
+  for (int i = 0; i < 2; ++i) {
+    proxy.cut();
+    client.sync("/", patient());
+  }
+  for (const Registration& registration : all) {
+    EXPECT_EQ(registration.state(), PresenceState::present);
+    EXPECT_EQ(node(registration.node()).stat.czxid, registration.token().value);
+    EXPECT_EQ(node(registration.node()).stat.version, 0);
+  }
+  the_operator().create("/services/web/z", "");
+  EXPECT_EQ(seen.next(), "added z");
+  the_operator().remove("/services/web/z");
+  EXPECT_EQ(names().size(), before.size());
+  for (Registration& registration : all)
+    registration.unregister(patient());
+}
+
+// V42, V45, V60: each is back as it was updated last, and is watched again; a fixed one is not touched.
+TEST_F(DiscoveryFaults, SessionLostWhileRegistered) {
+  const Client client = brief_direct();
+  ServiceDirectory directory(client, "/services");
+  std::deque<Registration> all;
+  std::deque<FencingToken> tokens;
+  for (const ServiceType type : kinds) {
+    all.push_back(directory.register_instance(instance("a" + std::to_string(all.size()), type, "1"), patient()));
+    all.back().update(instance("a" + std::to_string(all.size() - 1), type, "2"), patient());
+    tokens.push_back(all.back().token());
+  }
+  expire(client);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(eventually([&] { return all[i].state() == PresenceState::present && all[i].token() > tokens[i]; }));
+    EXPECT_EQ(node(all[i].node()).stat.ephemeral_owner, client.session().id());
+    EXPECT_EQ(payload(all[i].node()), "2");
+    const FencingToken back = all[i].token();
+    the_operator().remove(all[i].node());
+    EXPECT_TRUE(eventually([&] { return all[i].state() == PresenceState::present && all[i].token() > back; }));
+  }
+  EXPECT_EQ(names().size(), 4u);
+  for (std::size_t i = 2; i < 4; ++i)
+    EXPECT_EQ(node(all[i].node()).stat.czxid, tokens[i].value);
+  for (Registration& registration : all)
+    registration.unregister(patient());
+}
+
+// V47: one transaction puts the new node in the place of the one that the former session still has.
+TEST_F(DiscoveryFaults, FormerSessionsNodeIsReplaced) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  const ServiceDirectory others(the_operator(), "/services");
+  Registration a = directory.register_instance(instance("a"), patient());
+  const FencingToken token = a.token();
+  const ServiceProvider provider = others.provider("web");
+  Box<std::string> told;
+  const auto subscription = provider.on_change([&](const std::vector<InstanceChange>& changes, const ServiceListing&) {
+    for (const InstanceChange& change : changes)
+      told.put(to_string(change.kind));
+  });
+  EXPECT_EQ(told.take(), "added");
+  lose_session(client);
+  EXPECT_TRUE(eventually([&] { return a.state() == PresenceState::present && a.token() > token; }));
+  EXPECT_EQ(node().stat.ephemeral_owner, client.session().id());
+  EXPECT_EQ(told.take(), "replaced");
+  a.unregister(patient());
+}
+
+// V46
+TEST_F(DiscoveryFaults, DynamicInstanceDeletedByHand) {
+  const Client client = calm_direct();
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : {ServiceType::dynamic, ServiceType::dynamic_sequential}) {
+    Registration a = directory.register_instance(instance("a", type, "1"), patient());
+    for (int i = 0; i < 3; ++i) {
+      const FencingToken token = a.token();
+      the_operator().remove(a.node());
+      EXPECT_TRUE(eventually([&] { return a.state() == PresenceState::present && a.token() > token; }));
+      EXPECT_EQ(payload(a.node()), "1");
+    }
+    EXPECT_EQ(names().size(), 1u);
+    a.unregister(patient());
+  }
+}
+
+// V48: what another program has made under its own session is not taken for ours, and stays.
+TEST_F(DiscoveryFaults, AnotherSessionHasTheNode) {
+  const Client client = brief_proxied();
+  ServiceDirectory directory(client, "/services");
+  Registration a = directory.register_instance(instance("a"), patient());
+  const FencingToken token = a.token();
+  proxy.refuse(true);
+  expire(client);
+  ASSERT_TRUE(eventually([&] { return !the_operator().exists("/services/web/a"); }));
+  the_operator().create("/services/web/a", "theirs", {.mode = zkclient::CreateMode::ephemeral});
+  proxy.refuse(false);
+  EXPECT_TRUE(eventually([&] { return a.problem().has_value() && a.problem()->errc() == Errc::node_exists; }));
+  EXPECT_TRUE(is(a, PresenceState::absent));
+  EXPECT_EQ(node().data, "theirs");
+  the_operator().remove("/services/web/a");
+  EXPECT_TRUE(is(a, PresenceState::present));
+  EXPECT_GT(a.token(), token);
+  EXPECT_FALSE(a.problem());
+  a.unregister(patient());
+}
+
+// V40: one write of the same node, so there is no moment without it.
+TEST_F(DiscoveryFaults, UpdateReplyLost) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : kinds) {
+    Registration a = directory.register_instance(instance("a", type, "1"), patient());
+    const std::int64_t czxid = node(a.node()).stat.czxid;
+    const bool dynamic = type == ServiceType::dynamic;
+    const Fault lost = proxy.drop_next_reply(dynamic ? RequestType::set_data : RequestType::multi);
+    a.update(instance("a", type, "2"), patient());
+    EXPECT_TRUE(lost.happened());
+    EXPECT_EQ(payload(a.node()), "2");
+    EXPECT_EQ(node(a.node()).stat.version, 1) << "written once";
+    EXPECT_EQ(node(a.node()).stat.czxid, czxid);
+    a.unregister(patient());
+  }
+}
+
+TEST_F(DiscoveryFaults, UnregisterReplyLost) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : kinds) {
+    Registration a = directory.register_instance(instance("a", type), patient());
+    const bool dynamic = type == ServiceType::dynamic;
+    const Fault lost = proxy.drop_next_reply(dynamic ? RequestType::multi : RequestType::remove);
+    a.unregister(patient());
+    EXPECT_TRUE(lost.happened());
+    EXPECT_TRUE(names().empty());
+  }
+}
+
+// The reply is lost, and another registrar puts its own node in that place before the first one looks.
+TEST_F(DiscoveryFaults, UnregisterLeavesTheNodeOfAnother) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  ServiceDirectory others(the_operator(), "/services");
+  Registration a = directory.register_instance(instance("a", ServiceType::fixed), patient());
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(reaches(client, ConnectionState::suspended));
+  the_operator().remove("/services/web/a");
+  Registration theirs = others.register_instance(instance("a", ServiceType::fixed, "1"), patient());
+  EXPECT_EQ(node().stat.version, 0) << "as the first one's";
+  proxy.refuse(false);
+  a.unregister(patient());
+  EXPECT_EQ(payload(), "1");
+  theirs.unregister(patient());
+}
+
+// V43, V44: while there is no connection, and with a session that is lost meanwhile. It is gone when the call returns,
+// and does not come back.
+TEST_F(DiscoveryFaults, UnregisterWhileTheSessionIsLost) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : kinds) {
+    Registration a = directory.register_instance(instance("a", type), patient());
+    proxy.refuse(true);
+    proxy.cut();
+    ASSERT_TRUE(reaches(client, ConnectionState::suspended));
+    EXPECT_EQ(error_of([&] { a.unregister({.deadline = testkit::SteadyClock::now() + 50ms}); }),
+              Errc::deadline_exceeded);
+    Box<bool> done;
+    a.async_unregister([&](zkclient::Result<void> result) { done.put(result.has_value()); }, patient());
+    const Fault forged = proxy.forge_next_session();
+    proxy.refuse(false);
+    EXPECT_TRUE(done.take());
+    EXPECT_TRUE(forged.happened());
+    EXPECT_TRUE(names().empty()) << to_string(type);
+    EXPECT_EQ(a.state(), PresenceState::left);
+  }
+}
+
+TEST_F(DiscoveryFaults, RegistrarsProcessDies) {
+  const Client client = brief_proxied();
+  ServiceDirectory directory(client, "/services");
+  const Registration a = directory.register_instance(instance("a"), patient());
+  Registration b = directory.register_instance(instance("b", ServiceType::fixed), patient());
+  SeenNodes seen(the_operator());
+  EXPECT_EQ(seen.next(), "added a");
+  EXPECT_EQ(seen.next(), "added b");
+  proxy.stall(Direction::both);
+  EXPECT_EQ(seen.next(), "removed a");
+  EXPECT_TRUE(the_operator().exists("/services/web/b"));
+  proxy.unstall(Direction::both);
+  b.unregister(patient());
+}
+
+// V52: the registrars' sessions end, all at once, while they are well.
+TEST_F(DiscoveryFaults, AllSessionsEndAtOnce) {
+  const Client client = brief_proxied();
+  ServiceDirectory directory(client, "/services");
+  std::deque<Registration> all;
+  for (const char* id : {"a", "b", "c"})
+    all.push_back(directory.register_instance(instance(id), patient()));
+  const ServiceDirectory others(the_operator(), "/services");
+  const ServiceProvider provider = others.provider("web");
+  EXPECT_EQ(provider.wait_ready(patient()).instances.size(), 3u);
+  proxy.refuse(true);
+  expire(client);
+  EXPECT_TRUE(lists(provider, 0));
+  std::set<std::string> picked;
+  for (int i = 0; i < 3; ++i) {
+    const ListedInstancePtr instance = provider.pick();
+    ASSERT_NE(instance, nullptr);
+    EXPECT_FALSE(instance->confirmed);
+    picked.insert(instance->node);
+  }
+  EXPECT_EQ(picked.size(), 3u);
+  proxy.refuse(false);
+  EXPECT_TRUE(lists(provider, 3));
+  EXPECT_TRUE(provider.pick()->confirmed);
+  for (Registration& registration : all)
+    registration.unregister(patient());
+}
+
+// Also with a session that is lost: the list stays, and is put right in the end.
+TEST_F(DiscoveryFaults, ConnectionOfThePickerBreaks) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(the_operator(), "/services");
+  Registration a = directory.register_instance(instance("a"), patient());
+  const ServiceDirectory looking(client, "/services");
+  const ServiceProvider provider = looking.provider("web");
+  (void)provider.wait_ready(patient());
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(eventually([&] { return provider.state() == CacheState::stale; }));
+  const Registration b = directory.register_instance(instance("b"), patient());
+  a.unregister(patient());
+  EXPECT_EQ(provider.pick()->node, "a");
+  EXPECT_TRUE(provider.pick()->confirmed) << "nothing was heard of it";
+  const Fault forged = proxy.forge_next_session();
+  proxy.refuse(false);
+  EXPECT_TRUE(eventually([&] { return provider.state() == CacheState::current; }));
+  EXPECT_TRUE(forged.happened());
+  EXPECT_EQ(provider.pick()->node, "b");
+}
+
+// V50: something changes while the provider reads for the first time.
+TEST_F(DiscoveryFaults, ChangeWhileAProviderStarts) {
+  const Client client = calm_proxied();
+  (void)client.connect(patient());
+  ServiceDirectory directory(the_operator(), "/services");
+  const Registration a = directory.register_instance(instance("a"), patient());
+  std::optional<Registration> b(directory.register_instance(instance("b"), patient()));
+  auto held = proxy.hold_next_reply(RequestType::get_data);
+  const ServiceDirectory looking(client, "/services");
+  const ServiceProvider provider = looking.provider("web");
+  EXPECT_TRUE(held.wait(testkit::patience));
+  b.reset();
+  const Registration c = directory.register_instance(instance("c"), patient());
+  held.release();
+  (void)provider.wait_ready(patient());
+  EXPECT_TRUE(eventually([&] {
+    const auto all = provider.instances().instances;
+    return all.size() == 2 && all[0]->node == "a" && all[1]->node == "c";
+  }));
+}
+
+TEST_F(DiscoveryFaults, ClientClosed) {
+  Client client = calm_direct();
+  ServiceDirectory directory(client, "/services");
+  Registration a = directory.register_instance(instance("a"), patient());
+  Registration b = directory.register_instance(instance("b", ServiceType::fixed), patient());
+  const ServiceProvider provider = directory.provider("web");
+  (void)provider.wait_ready(patient());
+  client.close();
+  EXPECT_TRUE(is(a, PresenceState::left));
+  EXPECT_TRUE(eventually([&] { return names() == Strings{"b"}; }));
+  EXPECT_EQ(error_of([&] { a.update(instance("a")); }), Errc::closed);
+  EXPECT_EQ(error_of([&] { b.update(instance("b", ServiceType::fixed)); }), Errc::closed);
+  EXPECT_EQ(error_of([&] { b.unregister(); }), Errc::closed);
+  EXPECT_EQ(error_of([&] { (void)directory.services(); }), Errc::closed);
+  EXPECT_EQ(provider.state(), CacheState::closed);
+  EXPECT_NE(provider.pick(), nullptr);
+  the_operator().remove("/services/web/b");
+}
+
+}  // namespace
+}  // namespace zkrecipes
