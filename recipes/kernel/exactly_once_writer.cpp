@@ -273,7 +273,9 @@ void ExactlyOnceWriter::settle_refusal(Batch& batch, Reply reply, std::size_t in
   for (; index >= (*concerned)->operations.size(); ++concerned)
     index -= (*concerned)->operations.size();
   const std::shared_ptr<Part> part = *concerned;
-  const auto interferes = [&](const std::shared_ptr<Part>& earlier) { return earlier->touches(part->operations[index]); };
+  const auto interferes = [&](const std::shared_ptr<Part>& earlier) {
+    return earlier->touches(part->operations[index]);
+  };
   if (std::any_of(batch.begin(), concerned, interferes)) {
     keep_first(batch, static_cast<std::size_t>(concerned - batch.begin()));
     return;

@@ -446,8 +446,8 @@ TEST_F(Caches, ListenerAfterTheEndOfTheRuntime) {
   cache.wait_ready({.deadline = soon()});
   runtime.reset();
   std::string seen;
-  const auto subscription = cache.on_change(
-      [&](const std::vector<Change>&, const Snapshot&) { seen = cache.snapshot().root()->data; });
+  const auto subscription =
+      cache.on_change([&](const std::vector<Change>&, const Snapshot&) { seen = cache.snapshot().root()->data; });
   EXPECT_EQ(seen, "x");
 }
 

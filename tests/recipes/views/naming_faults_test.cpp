@@ -325,46 +325,59 @@ TEST_F(NamingFaults, LeftoverGoesMeanwhile) {
   EXPECT_EQ(data("one"), "mine");
 }
 
-// The holder came after the list, and an operator deleted its node before the write.
+// The holder came after the list, an operator deleted its node before the write, and the holder learns of it last.
 TEST_F(NamingFaults, HolderIsRobbedBetweenTheListAndTheWrite) {
+  zktesting::Proxy slow(server.connect_string());
+  const Client holder(slow.connect_string(), {.session_timeout = 30s});
   Client client = calm_proxied();
   Naming naming(client, "/names");
-  Naming other(the_operator(), "/names");
   client.connect(patient());
-  other.bind_permanent("another", "", patient());
+  naming.bind_permanent("another", "", patient());
   auto held = proxy.hold_next_reply(RequestType::get_children2);
   auto binding = in_thread([&] { naming.bind_permanent("one", "mine", patient()); });
   ASSERT_TRUE(held.wait(patience));
-  Lease robbed = other.bind("one", "theirs", patient());
+  const Lease robbed = Naming(holder, "/names").bind("one", "theirs", patient());
+  slow.stall(Direction::to_client);
   the_operator().remove("/names/one");
   held.release();
   result_of(binding);
-  EXPECT_EQ(error_of([&] { robbed.release(patient()); }), Errc::not_held);
+  slow.unstall(Direction::to_client);
+  EXPECT_TRUE(stopped(robbed.lost()));
+  const Path leftover(robbed.node());
+  EXPECT_TRUE(eventually([&] { return !the_operator().exists(leftover); }));
   EXPECT_EQ(data("one"), "mine");
 }
 
 // The server refuses the second one because of the first, in a transaction that changes nothing. Then the first is given
-// up, so its name is not what the second can have met.
+// up, so its version is not what the second can have met.
 TEST_F(NamingFaults, RefusalThatRestsOnACallThatIsGivenUp) {
   Client client = calm_proxied();
   Naming naming(client, "/names");
-  naming.bind_permanent("another", "", patient());
-  const std::size_t lists = proxy.request_count(RequestType::get_children2);
-  auto listed = proxy.hold_next_reply(RequestType::get_children2);
-  testkit::Box<zkclient::Result<void>> first;
-  testkit::Box<zkclient::Result<void>> second;
+  for (const char* name : {"other", "one"})
+    naming.bind_permanent(name, "0", patient());
+  testkit::Box<zkclient::Result<std::int32_t>> first;
+  testkit::Box<zkclient::Result<std::int32_t>> second;
+  testkit::Box<zkclient::Result<std::int32_t>> before;
+  const auto rebind = [&](const char* name, const char* data, auto& result, const CallOptions& call) {
+    naming.async_rebind(
+        name, data, 0, [&](auto ended) { result.put(std::move(ended)); }, call);
+  };
+  // While the answer to one is held, the next two wait, and then share a transaction.
+  auto reply_before = proxy.hold_next_reply(RequestType::multi);
+  rebind("other", "1", before, patient());
+  ASSERT_TRUE(reply_before.wait(patience));
+  auto reply_of_both = proxy.hold_next_reply(RequestType::multi);
   std::stop_source stop;
-  naming.async_bind_permanent("one", "first", [&](auto result) { first.put(std::move(result)); },
-                              {.deadline = soon(), .stop = stop.get_token()});
-  naming.async_bind_permanent("one", "second", [&](auto result) { second.put(std::move(result)); }, patient());
-  ASSERT_TRUE(eventually([&] { return proxy.request_count(RequestType::get_children2) == lists + 2; }));
-  auto written = proxy.hold_next_reply(RequestType::multi);
-  listed.release();  // Both lists arrive at once, so both calls share a transaction.
-  ASSERT_TRUE(written.wait(patience));
+  rebind("one", "first", first, {.deadline = soon(), .stop = stop.get_token()});
+  rebind("one", "second", second, patient());
+  // A later call has ended, so these two are in the line.
+  EXPECT_EQ(error_of([&] { client.sync("/", {.deadline = SteadyClock::now()}); }), Errc::deadline_exceeded);
+  reply_before.release();
+  ASSERT_TRUE(reply_of_both.wait(patience));
   stop.request_stop();
-  EXPECT_EQ(first.take().error().errc(), Errc::in_doubt);
-  written.release();
-  const zkclient::Result<void> ended = second.take();
+  EXPECT_EQ(first.take().code(), Errc::in_doubt);
+  reply_of_both.release();
+  const zkclient::Result<std::int32_t> ended = second.take();
   EXPECT_EQ(data("one"), ended ? "second" : "first");
 }
 
