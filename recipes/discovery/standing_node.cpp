@@ -44,7 +44,8 @@ Error StandingNode::error(const Reply& reply, const char* operation) const {
 }
 
 std::shared_ptr<StandingNode> StandingNode::make(StandingNodeSpec spec) {
-  const auto retire = [client = spec.client](StandingNode* node) {
+  const auto retire = [client = spec.client, process = zk::ProcessGeneration()](StandingNode* node) {
+    if (process.forked()) return zk::keep_for_ever(std::shared_ptr<StandingNode>(node));
     client->loop()->post([owned = std::unique_ptr<StandingNode>(node)]() mutable { owned.reset(); });
   };
   auto node = std::make_unique<StandingNode>(std::move(spec));

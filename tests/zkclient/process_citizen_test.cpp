@@ -25,6 +25,7 @@
 #include <gtest/gtest.h>
 #include <zkclient/client.hpp>
 #include <zkclient/log.hpp>
+#include <zkrecipes/discovery.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/guardian.hpp>
@@ -173,6 +174,10 @@ TEST_F(Citizen, CallsOfAForkedChildFailAtOnceAndTheParentIsUnharmed) {
   zkrecipes::Queue queue(client, "/queue");
   zkrecipes::Group group(client, "/group");
   zkrecipes::Membership member = group.join("parent");
+  zkrecipes::ServiceDirectory directory(client, "/services");
+  zkrecipes::Registration registration = directory.register_instance({.name = "s", .id = "parent"});
+  const zkrecipes::ServiceProvider provider = directory.provider("s");
+  EXPECT_EQ(provider.wait_ready().instances.size(), 1U);
   const zkrecipes::Lease lease = mutex.acquire();
   client.create("/ephemeral", "", {.mode = zkclient::CreateMode::ephemeral});
   const auto session = client.session();
@@ -203,6 +208,10 @@ TEST_F(Citizen, CallsOfAForkedChildFailAtOnceAndTheParentIsUnharmed) {
       REQUIRE_IN_CHILD(refusal([&] { member.update("of the child"); }) == Errc::forked);
       REQUIRE_IN_CHILD(refusal([&] { member.leave(); }) == Errc::forked);
       REQUIRE_IN_CHILD(member.state() == zkrecipes::PresenceState::left && !member.valid());
+      REQUIRE_IN_CHILD(refusal([&] { (void)directory.services(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { registration.unregister(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(registration.state() == zkrecipes::PresenceState::left);
+      REQUIRE_IN_CHILD(provider.pick() == nullptr && provider.instances().instances.empty());
       REQUIRE_IN_CHILD(!lease.valid());  // It is the parent's.
       REQUIRE_IN_CHILD(client.session().state() == zkclient::ConnectionState::closed);
       REQUIRE_IN_CHILD(session.state() == zkclient::ConnectionState::closed);
@@ -214,6 +223,8 @@ TEST_F(Citizen, CallsOfAForkedChildFailAtOnceAndTheParentIsUnharmed) {
   busy = {};
   EXPECT_TRUE(lease.valid());
   EXPECT_TRUE(member.valid());
+  EXPECT_EQ(registration.state(), zkrecipes::PresenceState::present);
+  EXPECT_NE(provider.pick(), nullptr);
   EXPECT_EQ(group.members().members.size(), 1U);
   EXPECT_EQ(client.session(), session);
   EXPECT_EQ(client.session().state(), zkclient::ConnectionState::connected);
@@ -230,6 +241,12 @@ TEST_F(Citizen, DestructorsInAForkedChildTouchNothing) {
   auto group = std::make_unique<zkrecipes::Group>(*client, "/group");
   auto member = std::make_unique<zkrecipes::Membership>(group->join("parent"));
   EXPECT_EQ(group->members().members.size(), 1U);
+  auto directory = std::make_unique<zkrecipes::ServiceDirectory>(*client, "/services");
+  auto dynamic = std::make_unique<zkrecipes::Registration>(directory->register_instance({.name = "s", .id = "a"}));
+  auto fixed = std::make_unique<zkrecipes::Registration>(
+      directory->register_instance({.name = "s", .id = "b", .type = zkrecipes::ServiceType::fixed}));
+  auto provider = std::make_unique<zkrecipes::ServiceProvider>(directory->provider("s"));
+  EXPECT_EQ(provider->wait_ready().instances.size(), 2U);
   queue->push("item");
   auto claim = std::make_unique<zkrecipes::Claim>(queue->claim());
   auto watched = std::make_unique<zkclient::Watched<zkclient::NodeData>>(
@@ -255,6 +272,10 @@ TEST_F(Citizen, DestructorsInAForkedChildTouchNothing) {
     lease.reset();
     member.reset();
     group.reset();
+    provider.reset();
+    fixed.reset();
+    dynamic.reset();
+    directory.reset();
     queue.reset();
     mutex.reset();
     client.reset();
@@ -265,6 +286,9 @@ TEST_F(Citizen, DestructorsInAForkedChildTouchNothing) {
   EXPECT_TRUE(client->exists(zkclient::Path(lease->node())));
   EXPECT_TRUE(member->valid());
   EXPECT_TRUE(client->exists("/group/parent"));
+  EXPECT_EQ(directory->instances("s").instances.size(), 2U);
+  EXPECT_EQ(dynamic->state(), zkrecipes::PresenceState::present);
+  EXPECT_NE(provider->pick(), nullptr);
   EXPECT_TRUE(selector->is_leader());
   EXPECT_TRUE(watched->watch().armed());
   claim->commit();

@@ -217,7 +217,7 @@ TEST_F(DiscoveryFaults, SessionLostWhileRegistered) {
   ServiceDirectory directory(client, "/services");
   std::deque<Registration> all;
   std::deque<FencingToken> tokens;
-  for (const ServiceType type : kinds) {
+  for (const ServiceType type : types) {
     all.push_back(directory.register_instance(instance("a" + std::to_string(all.size()), type, "1"), patient()));
     all.back().update(instance("a" + std::to_string(all.size() - 1), type, "2"), patient());
     tokens.push_back(all.back().token());

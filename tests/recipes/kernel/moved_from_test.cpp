@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
@@ -102,6 +103,36 @@ TEST_F(MovedFrom, AGroupAndAMembershipMayBeAssignedToOrDestroyed) {
   left.reset();
   EXPECT_TRUE(remain(1));
   EXPECT_TRUE(testkit::eventually([&] { return last.members(patient()).members.size() == 1; }));
+}
+
+TEST_F(MovedFrom, ADirectoryARegistrationAndAProviderMayBeAssignedToOrDestroyed) {
+  std::optional<ServiceDirectory> left(std::in_place, client(), "/services");
+  ServiceDirectory directory = std::move(*left);
+  for (const ServiceType type : {ServiceType::dynamic, ServiceType::fixed}) {
+    ServiceInstance instance{.name = "recipe", .id = "a"};
+    instance.type = type;
+    std::optional<Registration> registration(directory.register_instance(instance, patient()));
+    Registration kept = std::move(*registration);
+    instance.id = "b";
+    *registration = directory.register_instance(instance, patient());
+    kept = std::move(*registration);  // "a" is unregistered, without being waited for.
+    registration.reset();
+    EXPECT_EQ(kept.node(), "/services/recipe/b");
+    EXPECT_EQ(kept.state(), PresenceState::present);
+    EXPECT_TRUE(remain(1, "/services/recipe"));
+    std::optional<ServiceProvider> provider(directory.provider("recipe"));
+    ServiceProvider picker = std::move(*provider);
+    *provider = directory.provider("recipe");
+    picker = std::move(*provider);
+    provider.reset();
+    EXPECT_EQ(picker.wait_ready(patient()).instances.size(), 1U);
+    EXPECT_EQ(picker.pick()->node, "b");
+    kept.unregister(patient());
+  }
+  *left = std::move(directory);
+  const ServiceDirectory last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.services(patient()), std::vector<std::string>{"recipe"});
 }
 
 TEST_F(MovedFrom, AWatchIsEmpty) {
