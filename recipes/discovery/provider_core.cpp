@@ -94,12 +94,17 @@ ProviderCore::Known ProviderCore::read(const CachedNodePtr& node) const {
   return known;
 }
 
+CacheState ProviderCore::state() const {
+  const CacheState state = cache_.state();
+  if (state != CacheState::current || revision_ >= cache_.snapshot().revision()) return state;
+  return revision_ == 0 ? CacheState::loading : CacheState::stale;
+}
+
 std::shared_ptr<const ServiceListing> ProviderCore::listing() const { return listing_.load(); }
 
 std::shared_ptr<const ServiceListing> ProviderCore::listing(const Snapshot& nodes) {
   const std::lock_guard lock(mutex_);
   if (nodes.revision() <= revision_) return listing_.load();
-  revision_ = nodes.revision();
   std::vector<Known> next;
   auto listing = std::make_shared<ServiceListing>();
   auto last = known_.begin();
@@ -115,6 +120,7 @@ std::shared_ptr<const ServiceListing> ProviderCore::listing(const Snapshot& node
   known_ = std::move(next);
   decider_.update(listing->instances, std::chrono::steady_clock::now());
   listing_.exchange(listing);
+  revision_ = nodes.revision();
   return listing;
 }
 
@@ -129,6 +135,15 @@ zkclient::Subscription ProviderCore::on_change(ServiceProvider::Listener listene
         told = now;
         if (std::exchange(first, false) || !changes.empty()) listener(changes, *now);
       });
+}
+
+zkclient::Subscription ProviderCore::on_state(ServiceProvider::StateListener listener) {
+  return cache_.on_state([weak = weak_from_this(), listener = std::move(listener)](CacheState state) mutable {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    (void)self->listing(self->cache_.snapshot());  // What the state is about.
+    listener(state);
+  });
 }
 
 }  // namespace zkrecipes::detail

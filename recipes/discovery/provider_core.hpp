@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -36,10 +37,13 @@ class ProviderCore : public std::enable_shared_from_this<ProviderCore> {
   bool forked() const noexcept { return process_.forked(); }
   ProviderDecider& decider() noexcept { return decider_; }
 
+  /// Of what listing() shows: it follows the cache by a call of a listener.
+  CacheState state() const;
   /// What is known, or more: at least `nodes`.
   std::shared_ptr<const ServiceListing> listing(const Snapshot& nodes);
   std::shared_ptr<const ServiceListing> listing() const;
   zkclient::Subscription on_change(ServiceProvider::Listener listener);
+  zkclient::Subscription on_state(ServiceProvider::StateListener listener);
 
  private:
   /// A node, as it was read last.
@@ -54,10 +58,9 @@ class ProviderCore : public std::enable_shared_from_this<ProviderCore> {
   const zk::ProcessGeneration process_;
   ProviderDecider decider_;
   SharedCell<const ServiceListing> listing_;
-  std::mutex mutex_;  // Of those that bring news; held while nodes are read.
-  // Guarded by mutex_.
-  std::uint64_t revision_ = 0;
-  std::vector<Known> known_;  // By name.
+  std::mutex mutex_;                        // Of those that bring news; held while nodes are read.
+  std::atomic<std::uint64_t> revision_{0};  // Of the snapshot that is listed. Written under mutex_.
+  std::vector<Known> known_;                // By name. Guarded by mutex_.
   ChildrenCache cache_;
   zkclient::Subscription subscription_;
 };

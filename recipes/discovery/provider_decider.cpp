@@ -83,7 +83,7 @@ ProviderDecider::~ProviderDecider() = default;
 
 // --- The list --------------------------------------------------------------------------------------------------------
 
-// Those that are of no list any more, and were not long ago: the newest of each node.
+// Those that are not listed any more, and were not long ago.
 std::vector<ProviderDecider::Candidate> ProviderDecider::former(const List& last,
                                                                 const std::vector<ListedInstancePtr>& listed,
                                                                 TimePoint now) {
@@ -100,7 +100,6 @@ std::vector<ProviderDecider::Candidate> ProviderDecider::former(const List& last
   if (!last.confirmed) return gone;
   for (const Candidate& candidate : last.candidates) {
     if (is_listed(candidate)) continue;
-    std::erase_if(gone, [&](const Candidate& other) { return other.instance->node == candidate.instance->node; });
     ListedInstance unconfirmed = *candidate.instance;
     unconfirmed.confirmed = false;
     Candidate left = candidate;
@@ -114,7 +113,7 @@ std::vector<ProviderDecider::Candidate> ProviderDecider::former(const List& last
 void ProviderDecider::update(const std::vector<ListedInstancePtr>& listed, TimePoint now) {
   const ListPtr last = list_.load();
   auto next = std::make_shared<List>();
-  if (options_.last_resort.count() > 0) next->vanished = former(*last, listed, now);
+  next->vanished = former(*last, listed, now);
   for (const ListedInstancePtr& instance : listed) {
     if (!instance->instance.enabled) continue;
     const Candidate* known = last->find(*instance);

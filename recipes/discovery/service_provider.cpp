@@ -32,7 +32,7 @@ ServiceProvider::~ServiceProvider() {
 }
 
 const std::string& ServiceProvider::name() const noexcept { return core_->name(); }
-CacheState ServiceProvider::state() const noexcept { return core_->cache().state(); }
+CacheState ServiceProvider::state() const noexcept { return core_->state(); }
 void ServiceProvider::close() { core_->close(); }
 
 ServiceListing ServiceProvider::instances() const {
@@ -88,7 +88,8 @@ zkclient::Subscription ServiceProvider::on_change(Listener listener) const {
 }
 
 zkclient::Subscription ServiceProvider::on_state(StateListener listener) const {
-  return core_->cache().on_state(std::move(listener));
+  if (!listener) throw Error(Errc::invalid_argument, "on_state", core_->cache().path().str(), "no listener");
+  return core_->on_state(std::move(listener));
 }
 
 }  // namespace zkrecipes

@@ -118,6 +118,17 @@ TEST(ProviderDecider, StickyKeepsAnInstanceThatIsUpdated) {
   EXPECT_EQ(node(decider.pick(start)), next) << "it does not go back";
 }
 
+TEST(ProviderDecider, StickyLeavesAnInstanceThatIsOut) {
+  ProviderDecider decider({.strategy = PickStrategy::sticky});
+  decider.update(abc, start);
+  const ListedInstancePtr stuck = decider.pick(start);
+  fail(decider, stuck, 2);
+  const std::string next = node(decider.pick(start));
+  EXPECT_NE(next, stuck->node);
+  EXPECT_EQ(counted(decider, 10), (Counts{{next, 10}}));
+  EXPECT_EQ(counted(decider, 10, start + 1h), (Counts{{next, 10}})) << "it does not go back";
+}
+
 // V56: two threads pick while the list changes.
 TEST(ProviderDecider, NeverNothingWhileThereAreSome) {
   for (const PickStrategy strategy : {PickStrategy::round_robin, PickStrategy::random, PickStrategy::sticky}) {
@@ -360,6 +371,16 @@ TEST(ProviderDecider, TheLastResortIsTheLastIncarnation) {
   EXPECT_EQ(decider.pick(start + 3s)->incarnation.value, 2);
   EXPECT_EQ(counted(decider, 5, start + 32s), (Counts{{"a", 5}}));
   EXPECT_EQ(decider.pick(start + 33s), nullptr);
+}
+
+// The list stays empty, and something else in the directory changes: that prolongs nothing.
+TEST(ProviderDecider, TheLastResortIsNotProlonged) {
+  ProviderDecider decider({.last_resort = 30s});
+  decider.update(abc, start);
+  for (const auto age : {1s, 11s, 21s})
+    decider.update({}, start + age);
+  EXPECT_EQ(counted(decider, 30, start + 30s).size(), 3u);
+  EXPECT_EQ(decider.pick(start + 31s), nullptr);
 }
 
 TEST(ProviderDecider, NoLastResortUnlessWanted) {
