@@ -52,6 +52,8 @@ void Proxy::cut() { relay_->cut(); }
 
 void Proxy::refuse(bool on) { relay_->refuse(on); }
 
+bool Proxy::refuses() const { return relay_->refuses(); }
+
 void Proxy::stall(Direction direction) { relay_->stall(direction, true); }
 
 void Proxy::unstall(Direction direction) { relay_->stall(direction, false); }

@@ -113,6 +113,7 @@ class ZKRECIPES_API Proxy {
   void cut();
   /// True: new connections are refused (ECONNREFUSED), existing ones stay. False: listens again.
   void refuse(bool on);
+  [[nodiscard]] bool refuses() const;
   /// Holds the bytes of a direction: nothing is lost, nothing is closed, not even noticed. New
   /// connections are accepted, and reach the server after `unstall` (unless the client has given
   /// up).

@@ -62,9 +62,9 @@ class RecipeFaultTest : public FaultTest {
   /// A session for those who wait for its end, yet long enough for a loaded machine.
   static constexpr auto brief = 4s;
 
-  zkclient::Client calm_direct() { return zkclient::Client(server.connect_string(), {.session_timeout = calm}); }
+  zkclient::Client calm_direct() { return zkclient::Client(gate_.connect_string(), {.session_timeout = calm}); }
   zkclient::Client calm_proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = calm}); }
-  zkclient::Client brief_direct() { return zkclient::Client(server.connect_string(), {.session_timeout = brief}); }
+  zkclient::Client brief_direct() { return zkclient::Client(gate_.connect_string(), {.session_timeout = brief}); }
   /// For a holder that has to hear of its end before the next one holds.
   zkclient::Client contended_proxied(const zkclient::Path& prefix = "/") {
     return zkclient::Client(proxy.connect_string(),
@@ -83,9 +83,16 @@ class RecipeFaultTest : public FaultTest {
   bool remain(std::size_t count) {
     return eventually([&] { return names().size() == count; });
   }
+  /// Meanwhile the client cannot come back: a client that does so in the very instant is left connected without a
+  /// session, and without an answer.
   void expire(const zkclient::Client& client) {
     const auto session = client.connect({.deadline = soon()});
+    const bool refused = proxy.refuses();
+    proxy.refuse(true);
+    gate_.refuse(true);
     zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
+    gate_.refuse(false);
+    proxy.refuse(refused);
   }
   bool watches(const zkclient::Client& client, const zkclient::Path& path) {
     return watch_appears(server, client.connect({.deadline = soon()}).id(), path);
@@ -106,6 +113,7 @@ class RecipeFaultTest : public FaultTest {
 
  private:
   const zkclient::Path path_;
+  zktesting::Proxy gate_{server.connect_string()};  // For those that go straight to the server, so to speak.
   zkclient::Client operator_ = calm_direct();
 };
 

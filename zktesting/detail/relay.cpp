@@ -90,6 +90,12 @@ void Relay::refuse(bool on) {
   });
 }
 
+bool Relay::refuses() const {
+  bool refuses = false;
+  loop_->run([&] { refuses = !listener_; });
+  return refuses;
+}
+
 void Relay::stall(Direction direction, bool on) {
   loop_->run([this, direction, on] {
     for_each_way(direction, [&](std::size_t way) { stalled_[way] = on; });

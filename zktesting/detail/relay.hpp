@@ -47,6 +47,7 @@ class Relay {
 
   void cut();
   void refuse(bool on);
+  [[nodiscard]] bool refuses() const;
   void stall(Direction direction, bool on);
   void delay(Direction direction, std::chrono::milliseconds by);
   std::shared_ptr<FaultState> arm(FaultKind kind, RequestType type);

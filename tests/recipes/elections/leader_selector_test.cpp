@@ -471,7 +471,7 @@ TEST_F(LeaderSelectorTest, CampaignFails) {
 
 TEST_F(LeaderSelectorTest, SessionLostWhileLeading) {
   NEEDS_CONTROL();
-  Client own = make_client();
+  Client own = make_client({.session_timeout = 4s});
   Runs runs;
   LeaderSelector selector(own, "/selector", runs.task());
   selector.start();
@@ -505,7 +505,7 @@ TEST_F(LeaderSelectorTest, SessionLostWhileWaiting) {
   LeaderSelector a(client(), "/selector", first.task(), {.id = "a"});
   a.start();
   (void)first.begun.take();
-  Client own = make_client();
+  Client own = make_client({.session_timeout = 4s});
   LeaderSelector b(own, "/selector", second.task(), {.id = "b"});
   b.start();
   ASSERT_TRUE(remain(2));

@@ -169,7 +169,7 @@ TEST_F(SemaphoreTest, SeveralAllOrNone) {
 }
 
 TEST_F(SemaphoreTest, TheGuardHoldsWhileTheLeaseDoes) {
-  Client own = make_client();
+  Client own = make_client({.session_timeout = 4s});
   Semaphore semaphore(own, "/semaphore", 3);
   own.create("/data", "0");
   std::vector<Lease> leases = semaphore.acquire_many(3);

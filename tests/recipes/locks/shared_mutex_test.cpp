@@ -429,7 +429,7 @@ TEST_F(SharedMutexTest, UpgradeIsRefused) {
 }
 
 TEST_F(SharedMutexTest, ALostLeaseStaysUntilItIsUnlocked) {
-  Client own = make_client();
+  Client own = make_client({.session_timeout = 4s});
   SharedMutex mutex(own, "/lock");
   mutex.lock_shared();
   const std::stop_token lost = mutex.lease().lost();

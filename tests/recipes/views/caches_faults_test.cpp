@@ -36,8 +36,6 @@ using zkclient::Transaction;
 using zktesting::RequestType;
 using Strings = std::vector<std::string>;
 
-// A session that is to end is brief: sometimes the server leaves a client that comes back for one that has just ended
-// without an answer for two thirds of its timeout.
 class CacheFaults : public testkit::RecipeFaultTest {
  protected:
   CacheFaults() : RecipeFaultTest("/cache") {}
