@@ -1,6 +1,5 @@
 #include "recipes/kernel/kept_node.hpp"
 
-#include <atomic>
 #include <utility>
 #include <variant>
 
@@ -9,19 +8,7 @@
 #include "recipes/kernel/held_nodes.hpp"
 #include "recipes/kernel/waiter.hpp"
 
-namespace zkrecipes {
-
-const char* to_string(PresenceState state) noexcept {
-  switch (state) {
-    case PresenceState::joining: return "joining";
-    case PresenceState::present: return "present";
-    case PresenceState::absent: return "absent";
-    case PresenceState::left: return "left";
-  }
-  return "unknown";
-}
-
-namespace detail {
+namespace zkrecipes::detail {
 
 using zk::Awaitable;
 using zk::Call;
@@ -57,16 +44,6 @@ bool is_transient(const Reply& reply) {
 
 }  // namespace
 
-// Read by any thread while it is the present one, or was the last.
-struct KeptNode::Incarnation {
-  SessionPtr session;
-  FencingToken token;
-  std::stop_source lost = {};
-  std::atomic<bool> over{false};
-  std::shared_ptr<zk::LeaseKeeper> keeper = {};  // Null: without a lease.
-  zk::LeaseKeeper::HoldId hold = 0;
-};
-
 /// What a look found.
 struct KeptNode::Seen {
   Reply failure;  // Ok, unless there is nothing to decide about.
@@ -89,43 +66,16 @@ std::shared_ptr<KeptNode> KeptNode::start(KeptNodeSpec spec, std::string data) {
 KeptNode::KeptNode(KeptNodeSpec spec, std::string data)
     : spec_(std::move(spec)), data_(std::move(data)), wake_(spec_.client->events()) {}
 
-PresenceState KeptNode::state() const {
-  if (process_.forked()) return PresenceState::left;
-  const std::lock_guard lock(mutex_);
-  return state_;
-}
-
-FencingToken KeptNode::token() const {
-  if (process_.forked()) return {};
-  const std::lock_guard lock(mutex_);
-  return incarnation_ == nullptr ? FencingToken() : incarnation_->token;
-}
-
-bool KeptNode::valid() const {
-  if (process_.forked()) return false;
-  const std::lock_guard lock(mutex_);
-  if (state_ != PresenceState::present || incarnation_ == nullptr || incarnation_->over) return false;
-  if (!spec_.lease) return true;
-  return incarnation_->keeper != nullptr && zkclient::BootClock::now() < incarnation_->session->valid_until();
-}
-
-std::stop_token KeptNode::lost() const {
-  if (process_.forked()) return {};
-  const std::lock_guard lock(mutex_);
-  return incarnation_ == nullptr ? std::stop_token() : incarnation_->lost.get_token();
-}
-
 std::optional<Error> KeptNode::problem() const {
-  if (process_.forked()) return std::nullopt;
-  const std::lock_guard lock(mutex_);
-  if (!problem_) return std::nullopt;
-  return Error(problem_->code, spec_.operation, spec_.path, problem_->detail);
+  const auto problem = shown_.problem();
+  if (!problem) return std::nullopt;
+  return Error(problem->code, spec_.operation, spec_.path, problem->detail);
 }
 
 zkclient::Subscription KeptNode::on_state(StateListener listener) {
   if (!listener) throw Error(Errc::invalid_argument, "on_state", spec_.path, "no listener");
-  if (process_.forked()) throw Error(Errc::forked, "on_state", spec_.path);
-  return listeners_->add(spec_.client->callbacks(), StateBacklog<PresenceState>(std::move(listener)));
+  if (shown_.forked()) throw Error(Errc::forked, "on_state", spec_.path);
+  return shown_.on_state(spec_.client->callbacks(), std::move(listener));
 }
 
 void KeptNode::drop() noexcept {
@@ -141,34 +91,15 @@ void KeptNode::begin_to_leave() {
   if (!serving_ && former_witnesses_.empty()) connecting_->request();
 }
 
-void KeptNode::end_listeners() {
-  listeners_->stop();
-  if (!listeners_->runs_here()) listeners_->wait();
-}
-
 // --- What others are told --------------------------------------------------------------------------------------------
 
 void KeptNode::show(PresenceState state) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (state_ == state) return;
-    state_ = state;
-  }
-  listeners_->tell(state);
-  waiting_.wake_all();
+  if (shown_.show(state)) waiting_.wake_all();
 }
 
 void KeptNode::show_problem(Errc code, std::string detail, bool definite) {
-  {
-    const std::lock_guard lock(mutex_);
-    problem_ = Problem{code, std::move(detail), definite};
-  }
+  shown_.show_problem({code, std::move(detail), definite});
   waiting_.wake_all();
-}
-
-void KeptNode::clear_problem() {
-  const std::lock_guard lock(mutex_);
-  problem_.reset();
 }
 
 void KeptNode::begin_incarnation(const SessionPtr& session, std::int64_t czxid) {
@@ -176,17 +107,12 @@ void KeptNode::begin_incarnation(const SessionPtr& session, std::int64_t czxid) 
   auto incarnation = std::make_shared<Incarnation>();
   incarnation->session = session;
   incarnation->token = FencingToken{czxid};
-  const std::lock_guard lock(mutex_);
-  incarnation_ = std::move(incarnation);
+  shown_.begin(std::move(incarnation));
 }
 
 // First nobody takes it for valid any more, then the owner is told.
 void KeptNode::end_incarnation() {
-  std::shared_ptr<Incarnation> ended;
-  {
-    const std::lock_guard lock(mutex_);
-    ended = incarnation_;
-  }
+  const IncarnationPtr ended = shown_.incarnation();
   if (ended == nullptr || ended->over.exchange(true)) return;
   if (ended->keeper != nullptr) ended->keeper->drop(ended->hold);
   if (leaving_) return;  // Given up, not lost.
@@ -471,15 +397,12 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, R
 // Our node is there as it is wanted.
 Awaitable<void> KeptNode::keep(SessionPtr session, Seen seen) {
   const std::int64_t czxid = seen.facts.node->czxid;
-  bool same = false;
-  {
-    const std::lock_guard lock(mutex_);
-    same = incarnation_ != nullptr && !incarnation_->over && incarnation_->token == FencingToken{czxid};
-  }
+  const IncarnationPtr last = shown_.incarnation();
+  const bool same = last != nullptr && !last->over && last->token == FencingToken{czxid};
   known_ = czxid;
   was_kept_ = true;
   if (!same) begin_incarnation(session, czxid);
-  const auto incarnation = incarnation_;
+  const IncarnationPtr incarnation = shown_.incarnation();
   if (spec_.lease && incarnation->keeper == nullptr) {
     const bool proven = co_await prove(session, seen.facts.witness.has_value());
     if (over(session) || wake_.is_set()) co_return;
@@ -498,12 +421,10 @@ Awaitable<void> KeptNode::keep(SessionPtr session, Seen seen) {
         self->end_incarnation();
         self->wake_.set();
       };
-      incarnation->hold = keeper->hold(spec_.node, std::move(holder));
-      const std::lock_guard lock(mutex_);
-      incarnation->keeper = keeper;
+      shown_.begin_lease(*incarnation, keeper, keeper->hold(spec_.node, std::move(holder)));
     }
   } else {
-    clear_problem();
+    shown_.clear_problem();
   }
   show(PresenceState::present);
 }
@@ -520,7 +441,7 @@ Awaitable<bool> KeptNode::prove(SessionPtr session, bool witnessed) {
     if (reply.failed(Errc::no_node)) wake_.set();
   }
   if (reply.ok()) {
-    clear_problem();
+    shown_.clear_problem();
     co_return waiter->session() == session;
   }
   if (!is_transient(reply)) show_problem(reply.cause(), reply.detail, true);
@@ -529,23 +450,14 @@ Awaitable<bool> KeptNode::prove(SessionPtr session, bool witnessed) {
 
 // --- Calls -----------------------------------------------------------------------------------------------------------
 
-bool KeptNode::as_wanted() const {
-  const std::lock_guard lock(mutex_);
-  return state_ == PresenceState::present && (!spec_.lease || incarnation_->keeper != nullptr);
-}
-
 Awaitable<Result<void>> KeptNode::until_kept(std::shared_ptr<KeptNode> self, const char* operation,
                                              std::uint64_t generation, Call call) {
   const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
   for (;;) {
     waiter->clear();
-    if (self->kept_ >= generation && self->as_wanted()) co_return Result<void>();
+    if (self->kept_ >= generation && self->shown_.complete()) co_return Result<void>();
     const bool closed = self->leaving_ || self->finished_ || self->spec_.client->closing();
-    std::optional<Problem> problem;
-    {
-      const std::lock_guard lock(self->mutex_);
-      problem = self->problem_;
-    }
+    const auto problem = self->shown_.problem();
     if (problem && problem->definite && !closed) {
       co_return Error(problem->code, operation, self->spec_.path, problem->detail);
     }
@@ -563,7 +475,7 @@ Awaitable<Result<void>> KeptNode::wait_present(std::shared_ptr<KeptNode> self, C
 Awaitable<Result<void>> KeptNode::update(std::shared_ptr<KeptNode> self, std::string data, Call call) {
   self->data_ = std::move(data);
   const std::uint64_t generation = ++self->wanted_;
-  self->clear_problem();
+  self->shown_.clear_problem();
   self->wake_.set();
   return until_kept(self, "update", generation, std::move(call));
 }
@@ -579,5 +491,4 @@ Awaitable<Result<void>> KeptNode::leave(std::shared_ptr<KeptNode> self, Call cal
   }
 }
 
-}  // namespace detail
-}  // namespace zkrecipes
+}  // namespace zkrecipes::detail

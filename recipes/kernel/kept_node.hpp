@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -12,8 +11,8 @@
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/presence.hpp>
 
-#include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/presence_decider.hpp"
+#include "recipes/kernel/shown_presence.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
@@ -42,7 +41,7 @@ struct KeptNodeSpec {
 /// coroutine until it has left, or the client is closed.
 class KeptNode : public std::enable_shared_from_this<KeptNode> {
  public:
-  using StateListener = StateBacklog<PresenceState>::Listener;
+  using StateListener = ShownPresence::StateListener;
 
   /// Any thread. Errors: as the loop refuses work (closed, forked).
   static std::shared_ptr<KeptNode> start(KeptNodeSpec spec, std::string data);
@@ -51,19 +50,19 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   // --- Any thread ---
 
   const KeptNodeSpec& spec() const noexcept { return spec_; }
-  PresenceState state() const;
+  PresenceState state() const { return shown_.state(); }
   /// Of the node that is there, or was there last; zero before the first one.
-  FencingToken token() const;
-  bool valid() const;
+  FencingToken token() const { return shown_.token(); }
+  bool valid() const { return shown_.valid(); }
   /// Of the node that is there, or was there last.
-  std::stop_token lost() const;
+  std::stop_token lost() const { return shown_.lost(); }
   /// Why it is not there; nullopt: nothing is wrong.
   std::optional<zkclient::Error> problem() const;
   zkclient::Subscription on_state(StateListener listener);
   /// Leaves, without waiting for it.
   void drop() noexcept;
   /// No listener is called afterwards, and those that run have returned, unless one of them calls this.
-  void end_listeners();
+  void end_listeners() { shown_.end_listeners(); }
 
   // --- Calls ---
 
@@ -74,14 +73,7 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
  private:
   using SessionPtr = std::shared_ptr<zk::SessionState>;
   using Waiting = WaitingCalls::Waiting;
-  /// One node of ours, from the look that found it until it is gone.
-  struct Incarnation;
   struct Seen;
-  struct Problem {
-    zkclient::Errc code;
-    std::string detail;
-    bool definite = false;  ///< The server refuses it; no event will tell when that changes.
-  };
 
   static zk::Awaitable<void> run(std::shared_ptr<KeptNode> self);
   static zk::Awaitable<zkclient::Result<void>> until_kept(std::shared_ptr<KeptNode> self, const char* operation,
@@ -100,15 +92,13 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   void begin_incarnation(const SessionPtr& session, std::int64_t czxid);
   void end_incarnation();
   void begin_to_leave();
-  bool as_wanted() const;
   void finish();
   void show(PresenceState state);
   void show_problem(zkclient::Errc code, std::string detail, bool definite);
-  void clear_problem();
   std::string witness() const { return zk::child_path(spec_.witnesses, witness_); }
 
   const KeptNodeSpec spec_;
-  const zk::ProcessGeneration process_;
+  ShownPresence shown_{spec_.lease};
 
   std::string data_;          // As it is wanted.
   std::uint64_t wanted_ = 1;  // Counts the wishes,
@@ -129,14 +119,6 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   const std::shared_ptr<zk::CancelScope> connecting_ = std::make_shared<zk::CancelScope>();
   const std::shared_ptr<zk::CancelScope> proving_ = std::make_shared<zk::CancelScope>();
   WaitingCalls waiting_;
-
-  const std::shared_ptr<ListenerSet<StateBacklog<PresenceState>>> listeners_ =
-      std::make_shared<ListenerSet<StateBacklog<PresenceState>>>(PresenceState::joining);
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  PresenceState state_ = PresenceState::joining;
-  std::shared_ptr<Incarnation> incarnation_;
-  std::optional<Problem> problem_;
 };
 
 }  // namespace zkrecipes::detail
