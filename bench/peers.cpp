@@ -52,7 +52,7 @@ Peers::Peers(bool none) {
   if (none) return;
   if (const std::string jars = find_jars(); !jars.empty()) {
     const std::string path = folder_ + jars;
-    if (succeeds(fmt::format("javac -d '{}' -cp '{}' '{}/CuratorBench.java'", folder_, path, ZKR_BENCH_PEERS))) {
+    if (succeeds(fmt::format("javac -d '{}' -cp '{}' '{}'/Curator*.java", folder_, path, ZKR_BENCH_PEERS))) {
       classpath_ = path;
     }
   }
@@ -123,6 +123,8 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
       options.pairs = static_cast<int>(parse_number(option, value, 1, 100));
     } else if (option == "--backlog") {
       options.backlog = static_cast<int>(parse_number(option, value, 0, 1'000'000));
+    } else if (option == "--nodes") {
+      options.nodes = static_cast<int>(parse_number(option, value, 1, 5'000));
     } else if (option == "--json") {
       options.json_file = value;
     } else {

@@ -29,13 +29,14 @@ class Peers {
   std::string python_;     // "": not installed.
 };
 
-/// What the benchmarks of queues and barriers are told on the command line.
+/// What the benchmarks of queues, barriers and views are told on the command line.
 struct RunOptions {
   int rounds = 7;
   std::chrono::milliseconds slice{2000};
   std::chrono::milliseconds warmup{4000};
   int pairs = 1;
   int backlog = 10;
+  int nodes = 200;
   bool alone = false;  ///< Without the other libraries.
   std::string json_file;
   bool help = false;

@@ -20,7 +20,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Apache Curator as a contender: CuratorBench HOSTS PATH KIND PAIRS BACKLOG. KIND: simple, queue, locked, barrier (PAIRS
- * members). Driven through standard input and output as raw_program.hpp says.
+ * members), or one of CuratorViews. Driven through standard input and output as raw_program.hpp says.
  */
 public class CuratorBench {
   static final byte[] ITEM = new byte[64];
@@ -129,6 +129,17 @@ public class CuratorBench {
     }
   }
 
+  static void views(String hosts, String path, String kind) throws Exception {
+    Work work = CuratorViews.work(client(hosts), path, kind);
+    daemon(() -> {
+      for (;;) {
+        while (!running) Thread.sleep(1);
+        work.run();
+        taken.incrementAndGet();
+      }
+    });
+  }
+
   interface Work {
     void run() throws Exception;
   }
@@ -151,7 +162,8 @@ public class CuratorBench {
   }
 
   public static void main(String[] args) throws Exception {
-    if (args[2].equals("barrier")) barriers(args[0], args[1], Integer.parseInt(args[3]));
+    if (CuratorViews.knows(args[2])) views(args[0], args[1], args[2]);
+    else if (args[2].equals("barrier")) barriers(args[0], args[1], Integer.parseInt(args[3]));
     else queues(args[0], args[1], args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4]));
     System.out.println("ready");
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

@@ -1,14 +1,18 @@
-"""kazoo as a contender: kazoo_bench.py HOSTS PATH KIND PAIRS BACKLOG. KIND: queue, locking, barrier (PAIRS members).
+"""kazoo as a contender: kazoo_bench.py HOSTS PATH KIND PAIRS BACKLOG. KIND: queue, locking, barrier (PAIRS members), open-tree,
+hold-tree, change.
 
 Driven through standard input and output as raw_program.hpp says.
 """
+import itertools
 import os
+import queue
 import sys
 import threading
 import time
 
 from kazoo.client import KazooClient
 from kazoo.recipe.barrier import DoubleBarrier
+from kazoo.recipe.cache import TreeCache, TreeEvent
 from kazoo.recipe.queue import LockingQueue, Queue
 
 ITEM = bytes(64)
@@ -82,7 +86,47 @@ def member(first):
     return work
 
 
-if kind == "barrier":
+def opened(own):
+    ready = threading.Event()
+    cache = TreeCache(own, path)
+    cache.listen(lambda event: ready.set() if event.event_type == TreeEvent.INITIALIZED else None)
+    cache.start()
+    ready.wait()
+    return cache
+
+
+def view():
+    own = client()
+    if kind == "open-tree":
+        return lambda: opened(own).close()
+    if kind == "hold-tree":
+        opened(own)
+        return lambda: time.sleep(0.001)
+    # One session changes the node, the watch of another one sees it; then the next change.
+    seen = queue.Queue()
+    client().DataWatch(path, lambda data, stat: seen.put(data) if data is not None else None)
+    numbers = itertools.count(time.time_ns())
+
+    def change():
+        following = str(next(numbers)).encode()
+        own.set(path, following)
+        while seen.get() != following:
+            pass
+
+    return change
+
+
+def cycles(work):
+    while True:
+        running.wait()
+        work()
+        count()
+
+
+if kind in ("open-tree", "hold-tree", "change"):
+    once = view()
+    daemon(lambda: cycles(once))
+elif kind == "barrier":
     for i in range(pairs):
         daemon(member(i == 0))
 else:
