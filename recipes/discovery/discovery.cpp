@@ -39,9 +39,9 @@ struct detail::DirectorySpec {
 
 namespace {
 
-constexpr const char* registering = "register instance";
-constexpr const char* updating = "update instance";
-constexpr const char* unregistering = "unregister instance";
+constexpr const char* registering_instance = "register instance";
+constexpr const char* updating_instance = "update instance";
+constexpr const char* unregistering_instance = "unregister instance";
 constexpr const char* listing_services = "list services";
 constexpr const char* listing_instances = "list instances";
 constexpr std::size_t reads_at_once = 128;
@@ -55,7 +55,7 @@ DirectorySpecPtr make_directory(zkclient::Client client, Path base, DirectoryOpt
       detail::DirectorySpec{std::move(client), std::move(base), std::move(options)});
 }
 
-Path component(const Path& parent, std::string_view name, const char* operation) {
+Path component_of(const Path& parent, std::string_view name, const char* operation) {
   if (name.empty() || name.find('/') != std::string_view::npos) {
     throw Error(Errc::invalid_path, operation, parent.str(), "a name has one character at least, and no slash");
   }
@@ -76,7 +76,7 @@ std::string sequential_name(const std::string& id) {
   return fmt::format("{}{:010}", id, least + bits % (most - least + 1));
 }
 
-std::string written(const ServiceInstance& instance, const Path& node, const char* operation) {
+std::string written_instance(const ServiceInstance& instance, const Path& node, const char* operation) {
   detail::WrittenInstance text = detail::write_instance(instance);
   if (!text.bytes) {
     throw Error(text.too_large ? Errc::too_large : Errc::invalid_argument, operation, node.str(), text.defect);
@@ -87,25 +87,25 @@ std::string written(const ServiceInstance& instance, const Path& node, const cha
 // --- Registering -----------------------------------------------------------------------------------------------------
 
 /// A registration that is about to begin.
-struct Prepared {
+struct PlannedRegistration {
   ServiceInstance instance;
   Path node;
   std::string data;
 };
 
-Prepared prepare(const detail::DirectorySpec& spec, ServiceInstance instance) {
-  const Path service = component(spec.base, instance.name, registering);
+PlannedRegistration plan_registration(const detail::DirectorySpec& spec, ServiceInstance instance) {
+  const Path service = component_of(spec.base, instance.name, registering_instance);
   if (instance.id.empty()) instance.id = zk::make_uuid();
   if (instance.registered == ServiceInstance::Milliseconds()) {
     instance.registered = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
   }
-  Path node = component(service, instance.id, registering);
+  Path node = component_of(service, instance.id, registering_instance);
   if (instance.type == ServiceType::dynamic_sequential) node = service / sequential_name(instance.id);
-  std::string data = written(instance, node, registering);
+  std::string data = written_instance(instance, node, registering_instance);
   return {std::move(instance), std::move(node), std::move(data)};
 }
 
-std::shared_ptr<KeptNode> start_kept(const detail::DirectorySpec& spec, const Prepared& wanted) {
+std::shared_ptr<KeptNode> start_kept(const detail::DirectorySpec& spec, const PlannedRegistration& wanted) {
   const auto& core = spec.client.impl();
   detail::KeptNodeSpec kept;
   kept.client = core;
@@ -115,11 +115,11 @@ std::shared_ptr<KeptNode> start_kept(const detail::DirectorySpec& spec, const Pr
   kept.witnesses = core->full(Path(spec.base.str() + "-presence"));
   kept.acl = spec.options.acl;
   kept.conflict = spec.options.conflict;
-  kept.operation = registering;
+  kept.operation = registering_instance;
   return KeptNode::start(std::move(kept), wanted.data);
 }
 
-std::shared_ptr<StandingNode> make_standing(const detail::DirectorySpec& spec, const Prepared& wanted) {
+std::shared_ptr<StandingNode> make_standing(const detail::DirectorySpec& spec, const PlannedRegistration& wanted) {
   const auto& core = spec.client.impl();
   detail::StandingNodeSpec standing;
   standing.client = core;
@@ -130,35 +130,35 @@ std::shared_ptr<StandingNode> make_standing(const detail::DirectorySpec& spec, c
   return StandingNode::make(std::move(standing));
 }
 
-Registration begin(const DirectorySpecPtr& spec, Prepared wanted) {
+Registration begin_registration(const DirectorySpecPtr& spec, PlannedRegistration wanted) {
   const bool dynamic = is_dynamic(wanted.instance.type);
   auto kept = dynamic ? start_kept(*spec, wanted) : nullptr;
   auto standing = dynamic ? nullptr : make_standing(*spec, wanted);
   return {spec, std::move(wanted.instance), std::move(wanted.node), std::move(kept), std::move(standing)};
 }
 
-auto present_work(std::shared_ptr<KeptNode> node) {
+auto registered_work(std::shared_ptr<KeptNode> node) {
   return [node = std::move(node)](Call call) { return KeptNode::wait_present(node, std::move(call)); };
 }
-auto put_work(std::shared_ptr<KeptNode> node, std::string data) {
+auto write_work(std::shared_ptr<KeptNode> node, std::string data) {
   return [node = std::move(node), data = std::move(data)](Call call) {
     return KeptNode::update(node, data, std::move(call));
   };
 }
-auto put_work(std::shared_ptr<StandingNode> node, std::string data) {
+auto write_work(std::shared_ptr<StandingNode> node, std::string data) {
   return [node = std::move(node), data = std::move(data)](Call call) {
     return StandingNode::put(node, data, std::move(call));
   };
 }
-auto leave_work(std::shared_ptr<KeptNode> node) {
+auto unregister_work(std::shared_ptr<KeptNode> node) {
   return [node = std::move(node)](Call call) { return KeptNode::leave(node, std::move(call)); };
 }
-auto leave_work(std::shared_ptr<StandingNode> node) {
+auto unregister_work(std::shared_ptr<StandingNode> node) {
   return [node = std::move(node)](Call call) { return StandingNode::remove(node, std::move(call)); };
 }
 
 template <typename Node>
-CallForm form(const std::shared_ptr<Node>& node, const char* operation, std::size_t payload = 0) {
+CallForm registration_form(const std::shared_ptr<Node>& node, const char* operation, std::size_t payload = 0) {
   return CallForm(node->spec().client, operation, node->spec().path).payload(payload);
 }
 
@@ -175,7 +175,7 @@ Awaitable<Result<std::vector<std::string>>> services_on_loop(DirectorySpecPtr sp
 }
 
 // A node that may not be read is skipped; one that has vanished never was there.
-void take(ServiceListing& listing, const Path& node, const Reply& read) {
+void take_instance(ServiceListing& listing, const Path& node, const Reply& read) {
   if (read.failed(Errc::no_node)) return;
   if (!read.ok()) {
     listing.skipped.push_back(zk::to_error(read, listing_instances, node.str()));
@@ -204,7 +204,7 @@ Awaitable<Result<ServiceListing>> instances_on_loop(DirectorySpecPtr spec, Path 
     // An answer of the server is about this node; anything else is about all.
     const bool answered = read.ok() || read.failed(Errc::no_node) || read.failed(Errc::no_auth);
     if (!answered) co_return zk::to_error(read, listing_instances, service.str());
-    take(listing, service / name, read);
+    take_instance(listing, service / name, read);
   }
   co_return listing;
 }
@@ -274,36 +274,40 @@ std::string Registration::updated(ServiceInstance& instance) const {
   if (instance.registered == ServiceInstance::Milliseconds()) instance.registered = instance_.registered;
   const bool same = instance.name == instance_.name && instance.id == instance_.id && instance.type == instance_.type;
   if (!same) {
-    throw Error(Errc::invalid_argument, updating, node_.str(), "name, id and type are those that were registered");
+    throw Error(Errc::invalid_argument, updating_instance, node_.str(),
+                "name, id and type are those that were registered");
   }
-  return written(instance, node_, updating);
+  return written_instance(instance, node_, updating_instance);
 }
 
 void Registration::update(ServiceInstance instance, const CallOptions& call) {
   std::string data = updated(instance);
   const std::size_t size = data.size();
-  if (kept_ != nullptr) return form(kept_, updating, size).wait(call, put_work(kept_, std::move(data)));
-  form(standing_, updating, size).wait(call, put_work(standing_, std::move(data)));
+  if (kept_ != nullptr)
+    return registration_form(kept_, updating_instance, size).wait(call, write_work(kept_, std::move(data)));
+  registration_form(standing_, updating_instance, size).wait(call, write_work(standing_, std::move(data)));
 }
 void Registration::async_update(ServiceInstance instance, zkclient::Handler<void> handler, const CallOptions& call) {
   std::string data = updated(instance);
   const std::size_t size = data.size();
   if (kept_ != nullptr) {
-    form(kept_, updating, size).start(call, put_work(kept_, std::move(data)), std::move(handler));
+    registration_form(kept_, updating_instance, size)
+        .start(call, write_work(kept_, std::move(data)), std::move(handler));
   } else {
-    form(standing_, updating, size).start(call, put_work(standing_, std::move(data)), std::move(handler));
+    registration_form(standing_, updating_instance, size)
+        .start(call, write_work(standing_, std::move(data)), std::move(handler));
   }
 }
 
 void Registration::unregister(const CallOptions& call) {
-  if (kept_ != nullptr) return form(kept_, unregistering).wait(call, leave_work(kept_));
-  form(standing_, unregistering).wait(call, leave_work(standing_));
+  if (kept_ != nullptr) return registration_form(kept_, unregistering_instance).wait(call, unregister_work(kept_));
+  registration_form(standing_, unregistering_instance).wait(call, unregister_work(standing_));
 }
 void Registration::async_unregister(zkclient::Handler<void> handler, const CallOptions& call) {
   if (kept_ != nullptr) {
-    form(kept_, unregistering).start(call, leave_work(kept_), std::move(handler));
+    registration_form(kept_, unregistering_instance).start(call, unregister_work(kept_), std::move(handler));
   } else {
-    form(standing_, unregistering).start(call, leave_work(standing_), std::move(handler));
+    registration_form(standing_, unregistering_instance).start(call, unregister_work(standing_), std::move(handler));
   }
 }
 
@@ -318,34 +322,38 @@ ServiceDirectory& ServiceDirectory::operator=(ServiceDirectory&&) noexcept = def
 const Path& ServiceDirectory::path() const noexcept { return spec_->base; }
 
 Registration ServiceDirectory::register_instance(ServiceInstance instance, const CallOptions& call) {
-  Prepared wanted = prepare(*spec_, std::move(instance));
+  PlannedRegistration wanted = plan_registration(*spec_, std::move(instance));
   std::string data = wanted.data;
   const std::size_t size = data.size();
-  Registration registration = begin(spec_, std::move(wanted));
+  Registration registration = begin_registration(spec_, std::move(wanted));
   if (registration.kept_ != nullptr) {
-    form(registration.kept_, registering, size).endless().wait(call, present_work(registration.kept_));
+    registration_form(registration.kept_, registering_instance, size)
+        .endless()
+        .wait(call, registered_work(registration.kept_));
   } else {
-    form(registration.standing_, registering, size).wait(call, put_work(registration.standing_, std::move(data)));
+    registration_form(registration.standing_, registering_instance, size)
+        .wait(call, write_work(registration.standing_, std::move(data)));
   }
   return registration;
 }
 
 void ServiceDirectory::async_register_instance(ServiceInstance instance, zkclient::Handler<Registration> handler,
                                                const CallOptions& call) {
-  zk::require_handler(handler, registering, spec_->base.str());
-  Prepared wanted = prepare(*spec_, std::move(instance));
+  zk::require_handler(handler, registering_instance, spec_->base.str());
+  PlannedRegistration wanted = plan_registration(*spec_, std::move(instance));
   std::string data = wanted.data;
   const std::size_t size = data.size();
-  auto registration = std::make_shared<Registration>(begin(spec_, std::move(wanted)));
+  auto registration = std::make_shared<Registration>(begin_registration(spec_, std::move(wanted)));
   const auto kept = registration->kept_;
   const auto standing = registration->standing_;
   auto told = [registration = std::move(registration), handler = std::move(handler)](Result<void> present) mutable {
     present ? handler(std::move(*registration)) : handler(present.error());
   };
   if (kept != nullptr) {
-    form(kept, registering, size).endless().start(call, present_work(kept), std::move(told));
+    registration_form(kept, registering_instance, size).endless().start(call, registered_work(kept), std::move(told));
   } else {
-    form(standing, registering, size).start(call, put_work(standing, std::move(data)), std::move(told));
+    registration_form(standing, registering_instance, size)
+        .start(call, write_work(standing, std::move(data)), std::move(told));
   }
 }
 
@@ -359,18 +367,18 @@ void ServiceDirectory::async_services(zkclient::Handler<std::vector<std::string>
 }
 
 ServiceListing ServiceDirectory::instances(std::string_view service, const CallOptions& call) const {
-  const Path path = component(spec_->base, service, listing_instances);
+  const Path path = component_of(spec_->base, service, listing_instances);
   return CallForm(spec_->client.impl(), listing_instances, path.str()).wait(call, instances_work(spec_, path));
 }
 void ServiceDirectory::async_instances(std::string_view service, zkclient::Handler<ServiceListing> handler,
                                        const CallOptions& call) const {
-  const Path path = component(spec_->base, service, listing_instances);
+  const Path path = component_of(spec_->base, service, listing_instances);
   CallForm(spec_->client.impl(), listing_instances, path.str())
       .start(call, instances_work(spec_, path), std::move(handler));
 }
 
 ServiceProvider ServiceDirectory::provider(std::string_view service, ProviderOptions options) const {
-  const Path path = component(spec_->base, service, "service provider");
+  const Path path = component_of(spec_->base, service, "service provider");
   check_provider(options, path);
   return ServiceProvider(detail::ProviderCore::start(spec_->client, path, std::move(options)));
 }

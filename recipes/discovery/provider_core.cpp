@@ -14,7 +14,7 @@ using zkclient::Path;
 
 namespace {
 
-constexpr const char* reading = "read instance";
+constexpr const char* reading_instance = "read instance";
 
 // So that not all processes begin with the same instance.
 std::uint64_t random_seed() {
@@ -22,7 +22,7 @@ std::uint64_t random_seed() {
   return (std::uint64_t{device()} << 32U) | device();
 }
 
-Errc code_of(const std::error_code& code) {
+Errc code_of_unreadable(const std::error_code& code) {
   return code.category() == zkclient::error_category() ? static_cast<Errc>(code.value()) : Errc::system_error;
 }
 
@@ -55,7 +55,7 @@ ReadNode read_node(const std::string& path, const std::string& name, std::string
   ReadNode read;
   ReadInstance found = read_instance(data);
   if (!found.instance) {
-    read.defect.emplace(Errc::foreign_node, reading, path, found.defect);
+    read.defect.emplace(Errc::foreign_node, reading_instance, path, found.defect);
     return read;
   }
   ListedInstance listed;
@@ -88,8 +88,8 @@ ProviderCore::Known ProviderCore::read(const CachedNodePtr& node) const {
   if (node->has_data) {
     known.read = read_node(path, node->name, node->data, node->stat);
   } else {
-    const Errc code = node->unreadable ? code_of(node->unreadable) : Errc::too_large;
-    known.read.defect.emplace(code, reading, path);
+    const Errc code = node->unreadable ? code_of_unreadable(node->unreadable) : Errc::too_large;
+    known.read.defect.emplace(code, reading_instance, path);
   }
   return known;
 }

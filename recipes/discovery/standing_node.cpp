@@ -23,8 +23,8 @@ using zkclient::Transaction;
 
 namespace {
 
-constexpr const char* registering = "register instance";
-constexpr const char* unregistering = "unregister instance";
+constexpr const char* registering_standing = "register instance";
+constexpr const char* unregistering_standing = "unregister instance";
 
 /// What was read is not what is there any more: look again.
 bool has_changed(Errc cause) {
@@ -110,7 +110,7 @@ void StandingNode::gone() {
 // --- Writing ---------------------------------------------------------------------------------------------------------
 
 Awaitable<Result<void>> StandingNode::put(std::shared_ptr<StandingNode> self, std::string data, Call call) {
-  if (self->leaving_) co_return Error(Errc::closed, registering, self->spec_.path, "it was unregistered");
+  if (self->leaving_) co_return Error(Errc::closed, registering_standing, self->spec_.path, "it was unregistered");
   const bool first = self->czxid_ == 0;
   Result<void> result = co_await self->write(std::move(data), std::move(call));
   // What may have been created must not stay.
@@ -126,10 +126,11 @@ Result<Request> StandingNode::request_for(const Reply& seen, const std::string& 
   }
   if (seen.ok()) {
     if (seen.stat.ephemeral_owner != 0 && spec_.conflict == Conflict::wait) {
-      return Error(Errc::node_exists, registering, spec_.path,
+      return Error(Errc::node_exists, registering_standing, spec_.path,
                    fmt::format("session {:#x} has it", seen.stat.ephemeral_owner));
     }
-    if (!replacing) return Error(Errc::foreign_node, registering, spec_.path, "another registrar has replaced it");
+    if (!replacing)
+      return Error(Errc::foreign_node, registering_standing, spec_.path, "another registrar has replaced it");
     // Another node, not other data: readers shall see that this registrar is not the former one.
     request.operations.emplace_back(Transaction::Remove{Path(spec_.node), seen.stat.version});
   }
@@ -144,8 +145,8 @@ Awaitable<Result<void>> StandingNode::write(std::string data, Call call) {
   bool looked_again = false;
   Reply seen = co_await look(call);
   for (;;) {
-    if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, registering);
-    if (leaving_) co_return Error(Errc::closed, registering, spec_.path, "it was unregistered");
+    if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, registering_standing);
+    if (leaving_) co_return Error(Errc::closed, registering_standing, spec_.path, "it was unregistered");
     // Other data may have been asked for meanwhile, and is in force: that came later.
     const bool done = seen.ok() && sent && is_ours(seen) && (seen.data == data || data_ != data);
     if (done || looked_again) {
@@ -174,9 +175,9 @@ Awaitable<Result<void>> StandingNode::write(std::string data, Call call) {
       if (lacks_directory(*request, reply)) {
         const Reply made =
             co_await zk::ensure(spec_.client, zk::parent_of(spec_.node), CreateMode::container, spec_.acl, call);
-        if (!made.ok()) co_return error(made, registering);
+        if (!made.ok()) co_return error(made, registering_standing);
       } else if (!has_changed(reply.cause())) {
-        co_return error(reply, registering);
+        co_return error(reply, registering_standing);
       }
     }
     seen = co_await look(call);
@@ -191,7 +192,7 @@ Awaitable<Result<void>> StandingNode::take_away(Call call) {
     if (state_ == PresenceState::left) co_return Result<void>();
     if (!known_ || stale_) {
       const Reply seen = co_await look(call);
-      if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, unregistering);
+      if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, unregistering_standing);
       if (!seen.ok() || !is_ours(seen)) {
         gone();
         co_return Result<void>();
@@ -206,7 +207,7 @@ Awaitable<Result<void>> StandingNode::take_away(Call call) {
       co_return Result<void>();
     }
     stale_ = true;
-    if (!reply.unanswered() && !has_changed(reply.cause())) co_return error(reply, unregistering);
+    if (!reply.unanswered() && !has_changed(reply.cause())) co_return error(reply, unregistering_standing);
   }
 }
 

@@ -168,10 +168,14 @@ TEST_F(DiscoveryTest, AFixedInstanceIsRegisteredAnew) {
   EXPECT_EQ(error_of([&] { former.update(of_type("a", ServiceType::fixed), patient()); }), Errc::foreign_node);
   former.unregister(patient());
   EXPECT_TRUE(client().exists("/services/web/a"));
-  next.update(of_type("a", ServiceType::fixed), patient());
+  // This one has not looked since: the watch has told it.
+  Registration last = directory.register_instance(of_type("a", ServiceType::fixed), patient());
+  next.unregister(patient());
+  EXPECT_EQ(client().get("/services/web/a").stat.czxid, last.token().value);
+  last.update(of_type("a", ServiceType::fixed), patient());
   // What an operator writes into it does not make it another one's.
   client().set("/services/web/a", "{}");
-  next.unregister(patient());
+  last.unregister(patient());
   EXPECT_FALSE(client().exists("/services/web/a"));
 }
 
