@@ -83,16 +83,13 @@ class RecipeFaultTest : public FaultTest {
   bool remain(std::size_t count) {
     return eventually([&] { return names().size() == count; });
   }
-  /// Meanwhile the client cannot come back: a client that does so in the very instant is left connected without a
-  /// session, and without an answer.
+  /// Meanwhile no client can come: one that comes back in the very instant of the end is left connected without a
+  /// session, and without an answer. One thread at a time.
   void expire(const zkclient::Client& client) {
     const auto session = client.connect({.deadline = soon()});
-    const bool refused = proxy.refuses();
-    proxy.refuse(true);
-    gate_.refuse(true);
+    const Shut proxy_shut(proxy);
+    const Shut gate_shut(gate_);
     zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
-    gate_.refuse(false);
-    proxy.refuse(refused);
   }
   bool watches(const zkclient::Client& client, const zkclient::Path& path) {
     return watch_appears(server, client.connect({.deadline = soon()}).id(), path);
@@ -112,6 +109,19 @@ class RecipeFaultTest : public FaultTest {
   }
 
  private:
+  /// Refuses new connections, and afterwards does as before.
+  class Shut {
+   public:
+    explicit Shut(zktesting::Proxy& proxy) : proxy_(proxy), before_(proxy.refuses()) { proxy_.refuse(true); }
+    ~Shut() { proxy_.refuse(before_); }
+    Shut(const Shut&) = delete;
+    Shut& operator=(const Shut&) = delete;
+
+   private:
+    zktesting::Proxy& proxy_;
+    const bool before_;
+  };
+
   const zkclient::Path path_;
   zktesting::Proxy gate_{server.connect_string()};  // For those that go straight to the server, so to speak.
   zkclient::Client operator_ = calm_direct();
