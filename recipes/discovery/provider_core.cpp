@@ -9,7 +9,6 @@
 namespace zkrecipes::detail {
 
 using zkclient::Errc;
-using zkclient::Error;
 using zkclient::Path;
 
 namespace {
