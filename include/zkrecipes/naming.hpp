@@ -121,8 +121,9 @@ class ZKRECIPES_API Naming {
   /// The name that a lease of bind() or make_unique() stands for; "" for an empty one. No I/O.
   static std::string name_of(const Lease& lease);
 
-  /// Binds `name` to `data` until unbind(). Blocks for two round trips (the first such write of a session: up to five).
-  /// Errors: node_exists (it is bound), invalid_argument (the name), and those common to all operations of Client.
+  /// Binds `name` to `data` until unbind(). Blocks for three round trips (the first such write of a session: up to six).
+  /// Errors: node_exists (it is bound), in_doubt (see the table; also if it was bound, and was gone again before this
+  /// returned), invalid_argument (the name), and those common to all operations of Client.
   void bind_permanent(std::string_view name, std::string_view data, const zkclient::CallOptions& call = {});
   void async_bind_permanent(std::string_view name, std::string_view data, zkclient::Handler<void> handler,
                             const zkclient::CallOptions& call = {});

@@ -69,6 +69,7 @@ class ListenerSet : public std::enable_shared_from_this<ListenerSet<Backlog>> {
     {
       const std::lock_guard lock(mutex_);
       if (!stopped_) {
+        std::erase_if(members_, [](const auto& one) { return one->is_over(); });
         members_.push_back(added);
         told = newest_ && added->note(*newest_);
       }
@@ -116,9 +117,11 @@ class ListenerSet : public std::enable_shared_from_this<ListenerSet<Backlog>> {
   using Members = std::vector<std::shared_ptr<Member>>;
 
   void remove(const std::shared_ptr<Member>& member) {
-    if (process_.forked()) return;  // A thread of the parent may have had the lock.
+    if (process_.forked()) return;             // A thread of the parent may have had the lock.
+    const bool running = member->runs_here();  // It ends its own subscription: wait() has to know of it still.
+    if (running) member->stop();
     const std::lock_guard lock(mutex_);
-    std::erase(members_, member);
+    std::erase_if(members_, [&](const auto& one) { return one == member ? !running : one->is_over(); });
   }
   Members members() const {
     const std::lock_guard lock(mutex_);
@@ -160,6 +163,11 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
   bool runs_here() const {
     const std::lock_guard lock(mutex_);
     return runner_ == std::this_thread::get_id();
+  }
+  /// It was stopped, and does not run.
+  bool is_over() const {
+    const std::lock_guard lock(mutex_);
+    return stopped_ && runner_ == std::thread::id();
   }
   void wait() { queue_->close(); }
 

@@ -32,8 +32,6 @@ class WaitingCalls {
       return late ? std::optional(zkclient::Errc::deadline_exceeded) : std::nullopt;
     }
     zk::Awaitable<void> wait() { return signal_.wait(call_.deadline); }
-    /// Also past the deadline.
-    zk::Awaitable<void> wait_for_news() { return signal_.wait(std::nullopt); }
 
    private:
     friend class Waiting;

@@ -39,20 +39,16 @@ auto refresh_work(std::shared_ptr<Mirror> mirror, ReadBarrier barrier) {
   return [mirror = std::move(mirror), barrier](Call call) { return Mirror::refresh(mirror, barrier, std::move(call)); };
 }
 
-auto until_work(std::shared_ptr<Mirror> mirror, Cache::Predicate predicate, const zkclient::Path& path) {
+using GuardedPredicatePtr = std::shared_ptr<detail::GuardedPredicate>;
+
+GuardedPredicatePtr guard(Cache::Predicate predicate, const zkclient::Path& path) {
   if (!predicate) throw Error(Errc::invalid_argument, "wait_until", path.str(), "no predicate");
-  // What it holds may own the cache: not to be destroyed by the loop.
-  const auto retire = [client = mirror->client()](const Cache::Predicate* done) {
-    if (!client->loop()->on_loop()) {
-      delete done;
-      return;
-    }
-    client->callbacks()->post([owned = std::unique_ptr<const Cache::Predicate>(done)] {});
-  };
-  auto owned = std::make_unique<const Cache::Predicate>(std::move(predicate));
-  std::shared_ptr<const Cache::Predicate> shared(owned.release(), retire);
-  return [mirror = std::move(mirror), shared = std::move(shared)](Call call) {
-    return Mirror::wait_until(mirror, shared, std::move(call));
+  return std::make_shared<detail::GuardedPredicate>(std::move(predicate));
+}
+
+auto until_work(std::shared_ptr<Mirror> mirror, GuardedPredicatePtr predicate) {
+  return [mirror = std::move(mirror), predicate = std::move(predicate)](Call call) {
+    return Mirror::wait_until(mirror, predicate, std::move(call));
   };
 }
 
@@ -97,14 +93,22 @@ void Cache::async_refresh(ReadBarrier barrier, zkclient::Handler<Snapshot> handl
 }
 
 Snapshot Cache::wait_until(Predicate predicate, const CallOptions& call) const {
-  return form(*mirror_, "wait for change", path_)
-      .endless()
-      .wait(call, until_work(mirror_, std::move(predicate), path_));
+  const GuardedPredicatePtr guarded = guard(std::move(predicate), path_);
+  const struct End {
+    detail::GuardedPredicate& predicate;
+    ~End() { predicate.end(); }
+  } end{*guarded};
+  return form(*mirror_, "wait for change", path_).endless().wait(call, until_work(mirror_, guarded));
 }
 void Cache::async_wait_until(Predicate predicate, zkclient::Handler<Snapshot> handler, const CallOptions& call) const {
-  form(*mirror_, "wait for change", path_)
-      .endless()
-      .start(call, until_work(mirror_, std::move(predicate), path_), std::move(handler));
+  zk::require_handler(handler, "wait for change", path_.str());
+  const GuardedPredicatePtr guarded = guard(std::move(predicate), path_);
+  auto told = [guarded, loop = mirror_->client()->loop(),
+               handler = std::move(handler)](zkclient::Result<Snapshot> result) mutable {
+    if (!loop->on_loop()) guarded->end();  // The loop never waits: then the executor has ended.
+    handler(std::move(result));
+  };
+  form(*mirror_, "wait for change", path_).endless().start(call, until_work(mirror_, guarded), std::move(told));
 }
 
 zkclient::Subscription Cache::on_change(Listener listener) const { return mirror_->on_change(std::move(listener)); }

@@ -1,6 +1,5 @@
 #include "recipes/views/mirror.hpp"
 
-#include <atomic>
 #include <exception>
 #include <utility>
 
@@ -324,62 +323,72 @@ Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBa
   }
 }
 
-/// One call of a predicate. Loop thread, but for what runs on the executor.
-class Mirror::Question : public std::enable_shared_from_this<Question> {
- public:
-  void ask(const std::shared_ptr<zk::ClientCore>& client, const PredicatePtr& predicate, const Snapshot& snapshot,
-           const std::shared_ptr<Waiter>& waiter) {
-    client->callbacks()->post([self = shared_from_this(), client, predicate, snapshot, waiter] {
-      if (self->taken_.exchange(true)) return;
-      Answer answer;
-      try {
-        answer.holds = (*predicate)(snapshot);
-      } catch (...) {
-        answer.error = std::current_exception();
-      }
-      client->loop()->post([self, waiter, answer] {
-        self->answer_ = answer;
-        waiter->wake();
-      });
-    });
+bool GuardedPredicate::holds(const Snapshot& snapshot) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return false;
+    runner_ = std::this_thread::get_id();
   }
-  bool answered() const { return answer_.has_value(); }
-  bool holds() const {
-    if (answer_->error) std::rethrow_exception(answer_->error);
-    return answer_->holds;
+  struct Done {
+    GuardedPredicate& predicate;
+    ~Done() {
+      const std::lock_guard lock(predicate.mutex_);
+      predicate.runner_ = {};
+      predicate.idle_.notify_all();
+    }
+  } done{*this};
+  return predicate_(snapshot);
+}
+
+void GuardedPredicate::end() {
+  {
+    std::unique_lock lock(mutex_);
+    ended_ = true;
+    if (runner_ == std::this_thread::get_id()) return;
+    if (runner_ != std::thread::id()) {
+      lock.unlock();
+      zk::CallbackPool::about_to_wait();
+      lock.lock();
+      idle_.wait(lock, [this] { return runner_ == std::thread::id(); });
+    }
   }
-  /// The predicate is not called any more; false: it is running right now.
-  bool withdraw() { return !taken_.exchange(true); }
+  predicate_ = nullptr;
+}
 
- private:
-  struct Answer {
-    bool holds = false;
-    std::exception_ptr error = nullptr;
-  };
-
-  std::atomic<bool> taken_{false};
-  std::optional<Answer> answer_;
+struct Mirror::Answer {
+  bool arrived = false;
+  bool holds = false;
+  std::exception_ptr error = nullptr;
 };
 
 Awaitable<Result<Snapshot>> Mirror::wait_until(std::shared_ptr<Mirror> self,
-                                               std::shared_ptr<const Cache::Predicate> predicate, Call call) {
+                                               std::shared_ptr<GuardedPredicate> predicate, Call call) {
   const Waiting waiter(self->waiting_, self->client_->events(), call);
-  std::shared_ptr<Question> asked;  // About `seen`.
+  std::shared_ptr<Answer> answer;  // About `seen`.
   Snapshot seen;
   for (;;) {
     waiter->clear();
-    const bool open = asked != nullptr && !asked->answered();
-    if (asked != nullptr && !open && asked->holds()) co_return seen;
-    if (const auto failure = waiter->failure(self->finished_ || self->over())) {
-      if (!open || asked->withdraw()) co_return self->error(*failure, "wait for change");
-      co_await waiter->wait_for_news();  // It runs, with what the caller may destroy afterwards.
-      continue;
-    }
+    const bool open = answer != nullptr && !answer->arrived;
+    if (answer != nullptr && answer->error) std::rethrow_exception(answer->error);
+    if (answer != nullptr && answer->holds) co_return seen;
+    if (const auto failure = waiter->failure(self->finished_ || self->over()))
+      co_return self->error(*failure, "wait for change");
     const Snapshot now = self->snapshot();
     if (!open && now.revision() != seen.revision()) {
       seen = now;
-      asked = std::make_shared<Question>();
-      asked->ask(self->client_, predicate, seen, waiter.get());
+      answer = std::make_shared<Answer>();
+      self->client_->callbacks()->post([client = self->client_, predicate, seen, answer, waiting = waiter.get()] {
+        Answer found{true};
+        try {
+          found.holds = predicate->holds(seen);
+        } catch (...) {
+          found.error = std::current_exception();
+        }
+        client->loop()->post([answer, waiting, found] {
+          *answer = found;
+          waiting->wake();
+        });
+      });
     }
     co_await waiter->wait();
   }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include <zkclient/client.hpp>
@@ -36,6 +38,25 @@ class ChangeBacklog {
   std::optional<Snapshot> newest_;
 };
 
+/// A predicate, which is the caller's until its call is over. Any thread.
+class GuardedPredicate {
+ public:
+  explicit GuardedPredicate(Cache::Predicate predicate) : predicate_(std::move(predicate)) {}
+
+  /// Calls it, unless end() was called. One call at a time.
+  bool holds(const Snapshot& snapshot);
+  /// It is not called from now on, is not running any more (unless this thread runs it), and is destroyed.
+  void end();
+
+ private:
+  Cache::Predicate predicate_;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  // Guarded by mutex_.
+  bool ended_ = false;
+  std::thread::id runner_;
+};
+
 /// A MirrorModel at work: follows the client's sessions, sends the model's reads, passes events and replies on to it,
 /// and hands out its snapshots. Lives on the loop thread, but for the members that say otherwise; kept alive by its
 /// coroutine, until close() or the client's end.
@@ -60,17 +81,15 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   static zk::Awaitable<zkclient::Result<Snapshot>> wait_ready(std::shared_ptr<Mirror> self, zk::Call call);
   static zk::Awaitable<zkclient::Result<Snapshot>> refresh(std::shared_ptr<Mirror> self, ReadBarrier barrier,
                                                            zk::Call call);
-  /// The predicate is called, and destroyed, on the callback executor. It does not run any more when this has ended.
   static zk::Awaitable<zkclient::Result<Snapshot>> wait_until(std::shared_ptr<Mirror> self,
-                                                              std::shared_ptr<const Cache::Predicate> predicate,
+                                                              std::shared_ptr<GuardedPredicate> predicate,
                                                               zk::Call call);
 
  private:
   using Waiter = WaitingCalls::Waiter;
   using Waiting = WaitingCalls::Waiting;
-  using PredicatePtr = std::shared_ptr<const Cache::Predicate>;
   class SessionWatch;
-  class Question;
+  struct Answer;
 
   static zk::Awaitable<void> run(std::shared_ptr<Mirror> self);
   static zk::Awaitable<void> read(std::shared_ptr<Mirror> self, MirrorRead read,

@@ -181,14 +181,15 @@ Awaitable<Reply> list_fresh(NamesPtr names, Call call) {
 }
 
 // The name was just bound for good. A holder that came and was robbed after the first list has left something, too. No
-// other one can follow while the name is bound, so what this leaves stays. no_node: the holder took the binding along.
+// other one can follow while the name is bound, so what this leaves stays. no_node: it is not bound any more.
 Awaitable<Reply> settle_behind_robbed(NamesPtr names, std::string name, Call call) {
   for (;;) {
     Reply listed = co_await list_fresh(names, call);
-    if (listed.failed(Errc::no_node)) co_return Reply{};  // Unbound since, and the directory removed.
     if (!listed.ok()) co_return listed;
+    const bool bound = std::find(listed.names.begin(), listed.names.end(), name) != listed.names.end();
+    if (!bound) listed.error = Errc::no_node;
     Operations operations = removal_of_leftovers(*names, listed.names, name);
-    if (operations.empty()) co_return listed;
+    if (!bound || operations.empty()) co_return listed;
     // Not if the name was unbound meanwhile, and it is a new holder's.
     Operations checked = permanence_check(*names, name);
     const std::size_t checks = checked.size();
@@ -218,8 +219,9 @@ Awaitable<Result<void>> bind_permanent_on_loop(NamesPtr names, std::string name,
     if (written.outcome == Written::Outcome::done) {
       Reply settled = co_await settle_behind_robbed(names, name, call);
       if (settled.ok()) co_return Result<void>();
-      if (settled.failed(Errc::no_node)) continue;
-      settled.error = Errc::in_doubt;  // It is bound, but maybe not for long.
+      // It was bound, and is not any more, or maybe not for long. Not again: that may have been an unbind.
+      if (settled.failed(Errc::no_node)) settled.detail = "it was bound, but is not any more";
+      settled.error = Errc::in_doubt;
       co_return zk::to_error(settled, binding_for_good, names->shown(name));
     }
     // A leftover went by itself, or the directory was removed: look again.

@@ -421,21 +421,25 @@ TEST_F(Caches, PredicateThatOwnsItsCache) {
   create("/cache", "x");
   testkit::Box<zkclient::Result<Snapshot>> results;
   auto cache = std::make_shared<NodeCache>(client(), "/cache");
+  std::promise<void> entered;
   std::promise<void> wake;
   const auto subscription =
       cache->on_change([&, future = wake.get_future().share()](const std::vector<Change>&, const Snapshot&) {
+        entered.set_value();
         future.wait();
         client().sync("/");
       });
   cache->wait_ready({.deadline = soon()});
+  entered.get_future().wait();
   std::stop_source stop;
   const NodeCache& raw = *cache;
   raw.async_wait_until([owner = std::move(cache)](const Snapshot&) { return false; },
                        [&](zkclient::Result<Snapshot> result) { results.put(std::move(result)); },
                        {.stop = stop.get_token()});
   stop.request_stop();
-  EXPECT_EQ(results.take().error().errc(), Errc::cancelled);
+  client().sync("/", {.deadline = soon()});  // The loop lives on, though the cache's end waits.
   wake.set_value();
+  EXPECT_EQ(results.take().error().errc(), Errc::cancelled);
 }
 
 // The executor is gone, so the listener is called at once: nothing that it does may meet a lock of the cache.
@@ -470,12 +474,87 @@ TEST_F(Caches, ClosedByTwoListenersAtOnce) {
     if (std::exchange(first, false)) close();
   });
   both.wait();
+  std::promise<void> begun;
   auto third = in_thread([&] {
+    begun.set_value();
     cache.close();
     return running.load();
   });
+  begun.get_future().wait();
+  EXPECT_EQ(third.wait_for(50ms), std::future_status::timeout) << "they run still";
   wake.set_value();
   EXPECT_EQ(result_of(third), 0);
+}
+
+// The cache still knows of a call whose subscription has ended in it.
+TEST_F(Caches, ClosedWhileAListenerRunsThatEndedItsSubscription) {
+  create("/cache", "x");
+  NodeCache cache(client(), "/cache");
+  std::promise<void> entered;
+  std::promise<void> wake;
+  std::promise<zkclient::Subscription> handed;
+  std::atomic<bool> running{true};
+  auto subscription = cache.on_change([&, own = handed.get_future().share()](const auto&...) {
+    { const auto ended = std::move(const_cast<zkclient::Subscription&>(own.get())); }
+    entered.set_value();
+    wake.get_future().wait();
+    running = false;
+  });
+  handed.set_value(std::move(subscription));
+  entered.get_future().wait();
+  auto closing = in_thread([&] {
+    cache.close();
+    return running.load();
+  });
+  EXPECT_EQ(closing.wait_for(50ms), std::future_status::timeout);
+  wake.set_value();
+  EXPECT_FALSE(result_of(closing));
+}
+
+// No handler after that, although a predicate was still running when it began.
+TEST_F(Caches, ClientClosedWhileAPredicateRuns) {
+  create("/cache", "x");
+  zkclient::Client own = make_client();
+  NodeCache cache(own, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  std::promise<void> entered;
+  std::promise<void> wake;
+  std::atomic<bool> running{true};
+  std::atomic<bool> ran_still{true};
+  testkit::Box<zkclient::Result<Snapshot>> results;
+  cache.async_wait_until(
+      [&](const Snapshot&) {
+        entered.set_value();
+        wake.get_future().wait();
+        running = false;
+        return false;
+      },
+      [&](zkclient::Result<Snapshot> result) {
+        ran_still = running.load();
+        results.put(std::move(result));
+      });
+  entered.get_future().wait();
+  auto closing = in_thread([&] {
+    own.close();
+    return results.size();
+  });
+  EXPECT_EQ(closing.wait_for(50ms), std::future_status::timeout);
+  wake.set_value();
+  EXPECT_EQ(result_of(closing), 1U);
+  EXPECT_FALSE(ran_still);
+  EXPECT_EQ(results.take().error().errc(), Errc::closed);
+}
+
+// The blocked caller hears of it, although the predicate's word comes too late for the loop.
+TEST_F(Caches, RuntimeEndedByAPredicate) {
+  create("/cache", "x");
+  auto runtime = std::make_unique<zkclient::Runtime>();
+  NodeCache cache(zkclient::Client(*runtime, hosts(), {.prefix = prefix()}), "/cache");
+  const auto end = [&](const Snapshot&) {
+    runtime.reset();
+    return false;
+  };
+  EXPECT_EQ(error_of([&] { cache.wait_until(end); }), Errc::closed);
 }
 
 TEST_F(Caches, DelaysForEver) {

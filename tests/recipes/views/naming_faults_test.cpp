@@ -31,6 +31,7 @@ using zkclient::ConnectionState;
 using zkclient::Errc;
 using zkclient::Error;
 using zkclient::Path;
+using zkclient::Transaction;
 using zktesting::Direction;
 using zktesting::RequestType;
 
@@ -102,7 +103,8 @@ TEST_F(NamingFaults, BindPermanentLost) {
   }
 }
 
-// The name was another client's by the time the answer was missed: that is no failure of the one before it.
+// The name was another client's by the time the answer was missed: that is no failure of the one before it. If it is
+// nobody's, it is not bound again.
 TEST_F(NamingFaults, BindPermanentLostAndUnbound) {
   Client client = calm_proxied();
   Naming naming(client, "/names");
@@ -115,7 +117,11 @@ TEST_F(NamingFaults, BindPermanentLostAndUnbound) {
     if (bound_again) other.bind_permanent("one", "theirs", patient());
     proxy.cut();
     held.release();
-    result_of(binding);
+    if (bound_again) {
+      result_of(binding);
+    } else {
+      EXPECT_EQ(failure_of(binding), Errc::in_doubt);
+    }
     EXPECT_EQ(data("one"), bound_again ? "theirs" : "(not bound)");
   }
 }
@@ -346,6 +352,33 @@ TEST_F(NamingFaults, HolderIsRobbedBetweenTheListAndTheWrite) {
   const Path leftover(robbed.node());
   EXPECT_TRUE(eventually([&] { return !the_operator().exists(leftover); }));
   EXPECT_EQ(data("one"), "mine");
+}
+
+// The same, but the holder learns of it at once. What it gives up is the new binding as well.
+TEST_F(NamingFaults, RobbedHolderTakesThePermanentBindingAlong) {
+  zktesting::Proxy slow(server.connect_string());
+  const Client holder(slow.connect_string(), {.session_timeout = 30s});
+  Client client = calm_proxied();
+  Naming naming(client, "/names");
+  client.connect(patient());
+  naming.bind_permanent("another", "", patient());
+  auto held = proxy.hold_next_reply(RequestType::get_children2);
+  auto binding = in_thread([&] { return error_of([&] { naming.bind_permanent("one", "mine", patient()); }); });
+  ASSERT_TRUE(held.wait(patience));
+  const Lease robbed = Naming(holder, "/names").bind("one", "theirs", patient());
+  const Path leftover(robbed.node());
+  slow.stall(Direction::to_server);
+  the_operator().remove("/names/one");
+  EXPECT_TRUE(stopped(robbed.lost()));
+  auto written = proxy.hold_next_reply(RequestType::multi);
+  held.release();
+  ASSERT_TRUE(written.wait(patience));
+  EXPECT_EQ(data("one"), "mine");
+  slow.unstall(Direction::to_server);
+  EXPECT_TRUE(eventually([&] { return !the_operator().exists(leftover); }));
+  written.release();
+  EXPECT_EQ(result_of(binding), Errc::in_doubt);
+  EXPECT_EQ(data("one"), "(not bound)");
 }
 
 // The server refuses the second one because of the first, in a transaction that changes nothing. Then the first is given
