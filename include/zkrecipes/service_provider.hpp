@@ -27,6 +27,7 @@ enum class PickStrategy {
 };
 
 /// Which instances are out for a while, because calls to them fail: see ServiceProvider::note_error().
+/// Times of more than a year count as a year.
 struct HealthOptions {
   int errors = 2;  ///< So many within `window` put an instance out. At least 1.
   std::chrono::milliseconds window{30'000};
@@ -42,6 +43,7 @@ struct ProviderOptions {
   HealthOptions health = {};
   /// When the last instance of the service is gone, those that vanished so recently can still be picked, with
   /// `confirmed` false: if ZooKeeper lost all sessions at once, the services may well be there. Zero: never.
+  /// More than a year counts as a year.
   std::chrono::milliseconds last_resort{30'000};
 };
 
@@ -55,8 +57,8 @@ struct InstanceChange {
 /// The instances of one service, kept up to date by watches, and a choice among them. Made by
 /// ServiceDirectory::provider(); see ServiceDirectory for what goes wrong.
 ///
-/// Cost: as a ChildrenCache. pick() asks no server, and waits for no other thread that is doing work: it takes about
-/// 100 ns while no instance is out.
+/// Cost: as a ChildrenCache. pick() asks no server, and takes about 100 ns while no instance is out. Threads wait for
+/// each other only while one of them copies a pointer.
 ///
 /// Thread safety: all members, also from listeners. The object keeps its client open. A moved-from object may only be
 /// destroyed or assigned to. In a forked child state() is closed, nothing is listed or picked, and calls end with

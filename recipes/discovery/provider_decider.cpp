@@ -11,6 +11,14 @@ constexpr Rep long_ago = std::numeric_limits<Rep>::min();
 
 Rep ticks(ProviderDecider::TimePoint time) { return time.time_since_epoch().count(); }
 
+// Much longer times would leave the range of the clock; no process lives to tell the difference.
+ProviderOptions within_a_year(ProviderOptions options) {
+  constexpr std::chrono::milliseconds year = std::chrono::hours(24 * 365);
+  for (auto* time : {&options.health.window, &options.health.pause, &options.health.max_pause, &options.last_resort})
+    *time = std::min(*time, year);
+  return options;
+}
+
 /// The step of SplitMix64.
 constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15U;
 
@@ -62,20 +70,25 @@ struct ProviderDecider::List {
   std::vector<Candidate> candidates;         // Those that may be picked; of an empty list, those that have vanished.
   std::vector<ListedInstancePtr> instances;  // Of the candidates.
   std::vector<std::pair<std::uint64_t, std::size_t>> by_serial;  // Indices of candidates.
+  std::vector<Candidate> disabled;                               // Listed, never picked; they keep their health.
   std::vector<Candidate> vanished;                               // Not long ago.
   bool confirmed = true;
 
-  const Candidate* find(const ListedInstance& instance) const {
+  static const Candidate* find_in(const std::vector<Candidate>& ordered, const ListedInstance& instance) {
     const auto found = std::lower_bound(
-        candidates.begin(), candidates.end(), instance.node,
+        ordered.begin(), ordered.end(), instance.node,
         [](const Candidate& candidate, const std::string& node) { return candidate.instance->node < node; });
-    const bool same = found != candidates.end() && same_incarnation(*found->instance, instance);
+    const bool same = found != ordered.end() && same_incarnation(*found->instance, instance);
     return same ? &*found : nullptr;
+  }
+  const Candidate* find(const ListedInstance& instance) const {
+    const Candidate* found = find_in(candidates, instance);
+    return found != nullptr ? found : find_in(disabled, instance);
   }
 };
 
 ProviderDecider::ProviderDecider(ProviderOptions options, std::uint64_t seed)
-    : options_(std::move(options)), turn_(seed), all_up_from_(long_ago) {
+    : options_(within_a_year(std::move(options))), turn_(seed), all_up_from_(long_ago) {
   list_.exchange(std::make_shared<const List>());
 }
 
@@ -115,11 +128,10 @@ void ProviderDecider::update(const std::vector<ListedInstancePtr>& listed, TimeP
   auto next = std::make_shared<List>();
   next->vanished = former(*last, listed, now);
   for (const ListedInstancePtr& instance : listed) {
-    if (!instance->instance.enabled) continue;
     const Candidate* known = last->find(*instance);
     Candidate candidate{instance, known != nullptr ? known->health : nullptr, mixed(key_hash(instance->node))};
     if (candidate.health == nullptr) candidate.health = std::make_shared<Health>(++next_serial_);
-    next->candidates.push_back(std::move(candidate));
+    (instance->instance.enabled ? next->candidates : next->disabled).push_back(std::move(candidate));
   }
   if (listed.empty()) {
     next->candidates = next->vanished;
@@ -215,12 +227,23 @@ const ProviderDecider::Candidate* ProviderDecider::turn(const List& list, std::u
   return up.empty() ? least_bad(list, now) : up[number % up.size()];
 }
 
-const ProviderDecider::Candidate* ProviderDecider::stuck_to(const List& list, TimePoint now) const {
-  const std::uint64_t serial = stuck_.load(std::memory_order_relaxed);
+const ProviderDecider::Candidate* ProviderDecider::stuck_to(const List& list, std::uint64_t serial, TimePoint now) {
   const auto found = std::lower_bound(list.by_serial.begin(), list.by_serial.end(), std::pair(serial, std::size_t{0}));
   if (found == list.by_serial.end() || found->first != serial) return nullptr;
   const Candidate& candidate = list.candidates[found->second];
   return candidate.is_up(now) ? &candidate : nullptr;
+}
+
+// Of several threads that find nothing to stick to, one decides for all.
+const ProviderDecider::Candidate* ProviderDecider::sticky(const List& list, TimePoint now) {
+  std::uint64_t serial = stuck_.load(std::memory_order_relaxed);
+  if (const Candidate* stuck = stuck_to(list, serial, now)) return stuck;
+  const Candidate* own = turn(list, turn_.fetch_add(1, std::memory_order_relaxed), now);
+  if (own == nullptr || !own->is_up(now)) return own;
+  if (stuck_.compare_exchange_strong(serial, own->health->serial, std::memory_order_relaxed)) return own;
+  // The other thread may have had another list.
+  const Candidate* winner = stuck_to(list, serial, now);
+  return winner != nullptr ? winner : own;
 }
 
 ListedInstancePtr ProviderDecider::chosen(const List& list, TimePoint now) const {
@@ -245,12 +268,7 @@ ListedInstancePtr ProviderDecider::pick(TimePoint now) {
   switch (options_.strategy) {
     case PickStrategy::round_robin: found = turn(*list, next(), now); break;
     case PickStrategy::random: found = turn(*list, mixed(next() * golden_ratio), now); break;
-    case PickStrategy::sticky:
-      found = stuck_to(*list, now);
-      if (found != nullptr) break;
-      found = turn(*list, next(), now);
-      if (found != nullptr && found->is_up(now)) stuck_.store(found->health->serial, std::memory_order_relaxed);
-      break;
+    case PickStrategy::sticky: found = sticky(*list, now); break;
   }
   return found == nullptr ? nullptr : found->instance;
 }

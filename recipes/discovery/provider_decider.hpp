@@ -81,7 +81,8 @@ class ZKRECIPES_INTERNAL_API ProviderDecider {
   static const Candidate* least_bad(const List& list, TimePoint now);
   static std::vector<const Candidate*> usable(const List& list, TimePoint now);
   bool all_up(const List& list, TimePoint now) const noexcept;
-  const Candidate* stuck_to(const List& list, TimePoint now) const;
+  static const Candidate* stuck_to(const List& list, std::uint64_t serial, TimePoint now);
+  const Candidate* sticky(const List& list, TimePoint now);
   const Candidate* turn(const List& list, std::uint64_t number, TimePoint now) const;
   ListedInstancePtr chosen(const List& list, TimePoint now) const;
 

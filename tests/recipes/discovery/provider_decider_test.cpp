@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <barrier>
 #include <limits>
 #include <map>
 #include <set>
@@ -154,6 +156,35 @@ TEST(ProviderDecider, NeverNothingWhileThereAreSome) {
     pickers.clear();
     EXPECT_EQ(empty, 0);
   }
+}
+
+// Several threads find nothing to stick to at once.
+TEST(ProviderDecider, StickyIsTheSameForAllThreads) {
+  constexpr int rounds = 2'000;
+  ProviderDecider decider({.strategy = PickStrategy::sticky});
+  std::array<ListedInstancePtr, 2> picked;
+  std::int64_t incarnation = 0;
+  int different = 0;
+  const auto next_round = [&]() noexcept {
+    if (picked[0] != picked[1]) ++different;
+    ++incarnation;
+    decider.update({instance("a", incarnation), instance("b", incarnation)}, start);
+  };
+  next_round();
+  std::barrier round(2, next_round);
+  std::vector<std::jthread> pickers;
+  for (ListedInstancePtr& mine : picked) {
+    pickers.emplace_back([&] {
+      for (int i = 0; i < rounds; ++i) {
+        round.arrive_and_wait();
+        (void)decider.pick(start);
+        mine = decider.pick(start);
+      }
+      round.arrive_and_wait();
+    });
+  }
+  pickers.clear();
+  EXPECT_EQ(different, 0);
 }
 
 TEST(ProviderDecider, AKeyMovesOnlyWithItsInstance) {
@@ -326,6 +357,33 @@ TEST(ProviderDecider, HealthBelongsToAnIncarnation) {
   EXPECT_FALSE(decider.out(*reborn, start));
   fail(decider, abc[0], 5);
   EXPECT_FALSE(decider.out(*reborn, start)) << "late errors of the former one do not count";
+}
+
+// Disabled for a while, as for a new start of what is behind it: what was known of it stays known.
+TEST(ProviderDecider, HealthOutlivesADisabledTime) {
+  ProviderDecider decider({.health = {.pause = 5s}});
+  decider.update(abc, start);
+  fail(decider, abc[1], 2);
+  decider.update({abc[0], instance("b", 1, false), abc[2]}, start);
+  EXPECT_TRUE(decider.out(*abc[1], start));
+  decider.update(abc, start);
+  EXPECT_EQ(counted(decider, 10), (Counts{{"a", 5}, {"c", 5}}));
+  EXPECT_EQ(counted(decider, 9, start + 5s), (Counts{{"a", 3}, {"b", 3}, {"c", 3}}));
+}
+
+// "For ever", as the caller may put it.
+TEST(ProviderDecider, TheLongestTimesAreNoOverflow) {
+  constexpr auto ever = std::chrono::milliseconds::max();
+  ProviderDecider decider(
+      {.health = {.errors = 2, .window = ever, .pause = ever, .max_pause = ever}, .last_resort = ever});
+  decider.update(abc, start);
+  fail(decider, abc[0], 1);
+  fail(decider, abc[0], 1, start + 24h);
+  EXPECT_TRUE(decider.out(*abc[0], start + 48h));
+  fail(decider, abc[0], 2, start + 24h * 366 * 2);
+  EXPECT_TRUE(decider.out(*abc[0], start + 24h * 366 * 2 + 48h)) << "the pause does not double beyond the bound";
+  decider.update({}, start + 48h);
+  EXPECT_NE(decider.pick(start + 96h), nullptr);
 }
 
 // --- The last resort -------------------------------------------------------------------------------------------------
