@@ -38,7 +38,8 @@ struct UriPart {
 struct ZKRECIPES_API UriSpec {
   std::vector<UriPart> parts = {};
 
-  /// Text in braces is a variable. Braces without a partner are plain text.
+  /// Text in braces is a variable, without the blanks around it; "{[}" and "{]}" stand for braces. Braces without a
+  /// partner are plain text.
   static UriSpec parse(std::string_view pattern);
 
   friend bool operator==(const UriSpec&, const UriSpec&) = default;
@@ -65,8 +66,8 @@ struct ZKRECIPES_API ServiceInstance {
   std::string unknown = {};
 
   /// The uri_spec with its variables replaced: scheme ("https" with an ssl_port, else "http"), address, port (the
-  /// ssl_port if there is no port), ssl-port, name, id, registration-time-utc (ms), service-type. Others are left out.
-  /// "" without a uri_spec.
+  /// ssl_port if there is no port), ssl-port, name, id, registration-time-utc (ms), service-type (in small letters), "["
+  /// and "]" (an open and a closing brace). Others are left out. "" without a uri_spec.
   std::string uri() const;
 
   friend bool operator==(const ServiceInstance&, const ServiceInstance&) = default;

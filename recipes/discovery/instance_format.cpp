@@ -50,7 +50,12 @@ bool is_known(std::string_view key) {
 Json parse_bounded(std::string_view text, std::string_view what) {
   if (text.size() > max_instance_bytes) throw Defect{fmt::format("{} has {} bytes", what, text.size()), true};
   // Thrown through the parser, so that the rest costs nothing.
+  int parts = 0;
   const auto look = [&](int depth, Json::parse_event_t event, Json&) {
+    const bool ends = event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end;
+    if (!ends && ++parts > max_instance_parts) {
+      throw Defect{fmt::format("{} has more than {} keys and values", what, max_instance_parts), true};
+    }
     const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
     if (opens && depth >= max_instance_depth) {
       throw Defect{fmt::format("{} is nested deeper than {}", what, max_instance_depth)};

@@ -14,6 +14,8 @@ namespace zkrecipes::detail {
 inline constexpr std::size_t max_instance_bytes = std::size_t{1} << 20U;
 /// Of objects and arrays within each other. What is deeper is no instance, and no payload.
 inline constexpr int max_instance_depth = 32;
+/// Of objects, arrays, keys and other values together: an object takes time with the square of its keys.
+inline constexpr int max_instance_parts = 4096;
 
 /// An instance, or what is wrong with it.
 struct ReadInstance {

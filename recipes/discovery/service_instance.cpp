@@ -4,6 +4,22 @@ namespace zkrecipes {
 
 namespace {
 
+std::string lower_case(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = [](char byte) { return static_cast<unsigned char>(byte) <= ' '; };  // As Java has it.
+  while (!text.empty() && blank(text.front()))
+    text.remove_prefix(1);
+  while (!text.empty() && blank(text.back()))
+    text.remove_suffix(1);
+  return text;
+}
+
 std::string uri_variable(const ServiceInstance& instance, std::string_view name) {
   const auto number = [](const std::optional<std::int32_t>& port) { return port ? std::to_string(*port) : ""; };
   if (name == "scheme") return instance.ssl_port ? "https" : "http";
@@ -13,7 +29,9 @@ std::string uri_variable(const ServiceInstance& instance, std::string_view name)
   if (name == "name") return instance.name;
   if (name == "id") return instance.id;
   if (name == "registration-time-utc") return std::to_string(instance.registered.time_since_epoch().count());
-  if (name == "service-type") return to_string(instance.type);
+  if (name == "service-type") return lower_case(to_string(instance.type));
+  if (name == "[") return "{";
+  if (name == "]") return "}";
   return "";
 }
 
@@ -45,7 +63,7 @@ UriSpec UriSpec::parse(std::string_view pattern) {
     } else {
       add(text, false);
     }
-    add(pattern.substr(open + 1, close - open - 1), true);
+    add(trimmed(pattern.substr(open + 1, close - open - 1)), true);
     pattern.remove_prefix(close + 1);
   }
   return uri;

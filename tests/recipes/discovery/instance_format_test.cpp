@@ -153,6 +153,35 @@ TEST(InstanceFormat, DepthAndSizeAreBounded) {
   }
 }
 
+// The time that an object takes grows with the square of its keys, and the bytes are foreign.
+TEST(InstanceFormat, WidthIsBounded) {
+  std::string keys = "{";
+  std::string objects = "[";
+  for (int i = 0; i < 60'000; ++i) {
+    keys += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":0";
+    objects += i == 0 ? "{}" : ",{}";
+  }
+  keys += "}";
+  objects += "]";
+  const std::string top = keys.substr(1, keys.size() - 2);
+  for (const std::string& text : {with("\"payload\":" + keys), with("\"payload\":" + objects), with(top)}) {
+    ASSERT_LT(text.size(), detail::max_instance_bytes);
+    const detail::ReadInstance found = read_instance(text);
+    EXPECT_FALSE(found.instance);
+    EXPECT_EQ(found.defect, "it has more than 4096 keys and values");
+  }
+  ServiceInstance instance{.name = "n", .id = "i"};
+  for (const std::string& payload : {keys, objects}) {
+    instance.payload = payload;
+    EXPECT_TRUE(write_instance(instance).too_large);
+  }
+  std::string many = "[0";
+  for (int i = 0; i < 4'000; ++i)
+    many += ",0";
+  instance.payload = many + "]";
+  EXPECT_EQ(read(written(instance)).payload, instance.payload);
+}
+
 TEST(InstanceFormat, WhatCannotBeWrittenIsRefused) {
   ServiceInstance instance{.name = "n", .id = "i"};
   for (const char* payload : {"text", "{", "[1,]", "\"\xff\"", "1 2"}) {
@@ -206,11 +235,16 @@ TEST(UriSpec, IsParsedAndBuilt) {
   ServiceInstance instance{.name = "n", .id = "i", .address = "host", .port = 80};
   EXPECT_EQ(instance.uri(), "");
   instance.uri_spec = UriSpec::parse("{scheme}://{address}:{port}/{name}/{id}/{ssl-port}{service-type}{none}");
-  EXPECT_EQ(instance.uri(), "http://host:80/n/i/DYNAMIC");
+  EXPECT_EQ(instance.uri(), "http://host:80/n/i/dynamic");
   instance.port.reset();
   instance.ssl_port = 443;
   instance.type = ServiceType::fixed;
-  EXPECT_EQ(instance.uri(), "https://host:443/n/i/443STATIC");
+  EXPECT_EQ(instance.uri(), "https://host:443/n/i/443static");
+  // Curator's escapes, and its blanks.
+  EXPECT_EQ(UriSpec::parse("{ id\t}{[}{ ] } x ").parts,
+            (Parts{{"id", true}, {"[", true}, {"]", true}, {" x ", false}}));
+  instance.uri_spec = UriSpec::parse("{[}{ id }{]}");
+  EXPECT_EQ(instance.uri(), "{i}");
 }
 
 }  // namespace
