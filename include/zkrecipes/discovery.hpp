@@ -65,9 +65,9 @@ class ZKRECIPES_API Registration {
   void update(ServiceInstance instance, const zkclient::CallOptions& call = {});
   void async_update(ServiceInstance instance, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Takes the instance away, whatever its type, and waits until it is gone, whatever became of connections and
-  /// sessions meanwhile. The node of another registrar stays. Idempotent. When the call fails, it goes on in the
-  /// background. Errors: deadline_exceeded, cancelled; of a fixed or permanent instance also closed (the client: it
-  /// stays registered) and no_auth.
+  /// sessions meanwhile. The node of another registrar stays (but for the gap that ServiceDirectory names). Idempotent.
+  /// When the call fails, it goes on in the background. Errors: deadline_exceeded, cancelled; of a fixed or permanent
+  /// instance also closed (the client: it stays registered) and no_auth (it stays registered; call it again).
   void unregister(const zkclient::CallOptions& call = {});
   void async_unregister(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
@@ -97,7 +97,9 @@ class ZKRECIPES_API Registration {
 ///
 /// Invariant: a dynamic instance that is listed has a registrar whose session has not ended. A registrar deletes no
 /// node but its own and those that it was told to replace: the dynamic one of another session only with
-/// Conflict::replace, the persistent one of a registrar before it (which may have crashed) always.
+/// Conflict::replace, the persistent one of a registrar before it (which may have crashed) always. One gap: the former
+/// registrar of a fixed or permanent instance that unregisters after its node was replaced and before the event of that
+/// has arrived deletes the new node, if neither was ever updated.
 ///
 /// What goes wrong                              What the caller sees
 /// -------------------------------------------  ------------------------------------------------------------------
@@ -144,8 +146,8 @@ class ZKRECIPES_API ServiceDirectory {
   std::vector<std::string> services(const zkclient::CallOptions& call = {}) const;
   void async_services(zkclient::Handler<std::vector<std::string>> handler,
                       const zkclient::CallOptions& call = {}) const;
-  /// The instances of a service; none if there is no such service. Two round trips. For more than a look now and then a
-  /// provider is better. Errors: invalid_path (the name makes no name of a node), and those of reads.
+  /// The instances of a service; none if there is no such service. Two round trips for up to 128 nodes. For more than a
+  /// look now and then a provider is better. Errors: invalid_path (the name makes no name of a node), and those of reads.
   ServiceListing instances(std::string_view service, const zkclient::CallOptions& call = {}) const;
   void async_instances(std::string_view service, zkclient::Handler<ServiceListing> handler,
                        const zkclient::CallOptions& call = {}) const;

@@ -66,8 +66,8 @@ struct ZKRECIPES_API ServiceInstance {
   std::string unknown = {};
 
   /// The uri_spec with its variables replaced: scheme ("https" with an ssl_port, else "http"), address, port (the
-  /// ssl_port if there is no port), ssl-port, name, id, registration-time-utc (ms), service-type (in small letters), "["
-  /// and "]" (an open and a closing brace). Others are left out. "" without a uri_spec.
+  /// ssl_port if there is no port), ssl-port, name, id, registration-time-utc (ms), service-type (in small letters),
+  /// "[" and "]" (an open and a closing brace). Others are left out. "" without a uri_spec.
   std::string uri() const;
 
   friend bool operator==(const ServiceInstance&, const ServiceInstance&) = default;

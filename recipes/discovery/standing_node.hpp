@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/presence.hpp>
@@ -28,7 +30,8 @@ struct StandingNodeSpec {
 ///
 /// ZooKeeper has no condition on a czxid, only on a version, which begins anew with each node. So the node is watched:
 /// only if nothing was heard of it since it was read, on a connection that held, is its version believed without another
-/// look.
+/// look. One gap is left: another registrar has replaced the node, and the event has not arrived yet. The new node's
+/// version is 0, so a removal that expects 0 deletes it.
 class StandingNode : public std::enable_shared_from_this<StandingNode> {
  public:
   /// Any thread. It is destroyed on the loop, wherever the last call that needs it ends.
@@ -41,7 +44,7 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   PresenceState state() const noexcept {
     return process_.forked() ? PresenceState::left : state_.load(std::memory_order_relaxed);
   }
-  FencingToken token() const noexcept { return FencingToken{czxid_.load(std::memory_order_relaxed)}; }
+  FencingToken token() const noexcept { return FencingToken{token_.load(std::memory_order_relaxed)}; }
   /// Takes it away, without waiting for it; goes on while the client is open.
   static void drop(const std::shared_ptr<StandingNode>& self) noexcept;
 
@@ -52,44 +55,64 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   static zk::Awaitable<zkclient::Result<void>> remove(std::shared_ptr<StandingNode> self, zk::Call call);
 
  private:
-  /// Forgets what is known at each change of the session's state.
-  class Doubt {
-   public:
-    Doubt(std::shared_ptr<zk::SessionState> session, StandingNode& node)
-        : session_(std::move(session)), id_(session_->observe([&node] { node.known_ = false; })) {}
-    ~Doubt() { session_->forget(id_); }
-    Doubt(const Doubt&) = delete;
-    Doubt& operator=(const Doubt&) = delete;
+  /// What one look has found, and whether anything was heard of the node since. Each look has a watch of its own, so
+  /// that calls that overlap do not believe what another one has asked and not yet been told.
+  struct Sight {
+    /// Spoils the sight at each change of the session's state.
+    class Doubt {
+     public:
+      Doubt(std::shared_ptr<zk::SessionState> session, Sight& sight)
+          : session_(std::move(session)), id_(session_->observe([&sight] { sight.heard = true; })) {}
+      ~Doubt() { session_->forget(id_); }
+      Doubt(const Doubt&) = delete;
+      Doubt& operator=(const Doubt&) = delete;
 
-   private:
-    const std::shared_ptr<zk::SessionState> session_;
-    const zk::SessionState::ObserverId id_;
+      bool is_of(const std::shared_ptr<zk::SessionState>& session) const noexcept { return session_ == session; }
+
+     private:
+      const std::shared_ptr<zk::SessionState> session_;
+      const zk::SessionState::ObserverId id_;
+    };
+
+    bool ours = false;           // It was answered, and the node was ours.
+    bool heard = false;          // Something has happened since it was sent.
+    std::uint64_t removals = 0;  // That had been sent before it.
+    std::int32_t version = 0;
+    std::shared_ptr<zk::LoopWatch> watch;
+    std::unique_ptr<Doubt> doubt;
   };
+  using SightPtr = std::shared_ptr<Sight>;
 
   static zk::Awaitable<void> remove_in_background(std::shared_ptr<StandingNode> self);
   zk::Awaitable<zkclient::Result<void>> write(std::string data, zk::Call call);
   zk::Awaitable<zkclient::Result<void>> take_away(zk::Call call);
-  zk::PendingReply launch_look(zk::Call call);
-  zk::Awaitable<zk::Reply> look(zk::Call call);
-  zkclient::Result<zk::Request> request_for(const zk::Reply& seen, const std::string& data, bool replacing) const;
+  zk::PendingReply launch_look(const zk::Call& call, SightPtr& sight);
+  zk::Awaitable<zk::Reply> look(zk::Call call, SightPtr& sight);
+  zk::Awaitable<void> rest(zk::Call call);
+  zkclient::Result<zk::Request> request_for(const zk::Reply& seen, const std::string& data) const;
   bool is_ours(const zk::Reply& seen) const;
-  void judge(const zk::Reply& seen);
+  bool is_sure(const SightPtr& sight) const;
+  void judge(Sight& sight, const zk::Reply& seen) const;
   void know(const zk::Reply& seen);
+  void begin_create(const zk::Reply& seen, const std::string& data);
+  void end_create(const zk::Reply& reply, const std::string& data);
   void gone();
   zkclient::Error error(const zk::Reply& reply, const char* operation) const;
 
   const StandingNodeSpec spec_;
   const zk::ProcessGeneration process_;
   std::atomic<PresenceState> state_{PresenceState::joining};
-  std::atomic<std::int64_t> czxid_{0};  // 0: not known. Written on the loop only.
-  std::string data_;                    // As it was written last.
-  bool written_ = false;                // It may be there.
+  std::atomic<std::int64_t> token_{0};  // Of the node that was ours last. Written on the loop only.
+  std::int64_t czxid_ = 0;              // Of our node; 0: not known.
+  std::int64_t former_ = 0;             // Of the last node that a create of ours was to replace.
+  std::map<std::string, int> creates_;  // Data of creates that may have been applied since our node was known.
+  std::string data_;                    // As it was wanted last.
+  bool registered_ = false;             // Our node was seen once: others are not to be replaced any more.
   bool leaving_ = false;
-  bool stale_ = false;  // The server may lag behind what was refused, or lost.
-  std::int32_t version_ = 0;
-  bool known_ = false;  // Nothing was heard of our node since it was read.
-  std::shared_ptr<zk::LoopWatch> watch_;
-  std::unique_ptr<Doubt> doubt_;
+  std::uint64_t doubts_ = 0;    // How often the server turned out to lag behind, perhaps.
+  std::uint64_t settled_ = 0;   // The last one of them that a sync has settled.
+  std::uint64_t removals_ = 0;  // Sent so far.
+  SightPtr sight_;              // Of the look that was sent last.
 };
 
 }  // namespace zkrecipes::detail

@@ -346,6 +346,154 @@ TEST_F(DiscoveryFaults, UnregisterLeavesTheNodeOfAnother) {
   theirs.unregister(patient());
 }
 
+// Removals that overlap: the call that was given up goes on, and the destructor begins another one. Neither believes
+// what the other one has asked and not been told yet.
+TEST_F(DiscoveryFaults, RemovalsThatOverlapLeaveTheNodeOfAnother) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  ServiceDirectory others(the_operator(), "/services");
+  for (const bool by_update : {false, true}) {
+    std::optional<Registration> a(directory.register_instance(instance("a", ServiceType::fixed), patient()));
+    proxy.refuse(true);
+    proxy.cut();
+    ASSERT_TRUE(reaches(client, ConnectionState::suspended));
+    Registration theirs = others.register_instance(instance("a", ServiceType::fixed, "1"), patient());
+    EXPECT_EQ(node().stat.version, 0) << "as the first one's";
+    const CallOptions hasty = {.deadline = testkit::SteadyClock::now() + 20ms};
+    if (by_update) {
+      EXPECT_TRUE(error_of([&] { a->update(instance("a", ServiceType::fixed), hasty); }));
+    } else {
+      EXPECT_EQ(error_of([&] { a->unregister(hasty); }), Errc::deadline_exceeded);
+    }
+    a.reset();
+    proxy.refuse(false);
+    client.sync("/", patient());
+    client.sync("/", patient());  // Behind what the answers to the first looks have led to.
+    EXPECT_EQ(payload(), "1");
+    theirs.unregister(patient());
+  }
+}
+
+// The server refuses for good: the instance is there, and it can be tried again.
+TEST_F(DiscoveryFaults, UnregisterRefused) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  Registration a = directory.register_instance(instance("a", ServiceType::fixed), patient());
+  constexpr auto no_remove = zkclient::Acl::all & ~zkclient::Acl::remove;
+  the_operator().set_acl("/services/web", {{no_remove, "world", "anyone"}});
+  const std::size_t before = proxy.request_count(RequestType::remove);
+  EXPECT_EQ(error_of([&] { a.unregister(patient()); }), Errc::no_auth);
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::remove, before + 2, testkit::patience)) << "once in the background";
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(error_of([&] { a.unregister(patient()); }), Errc::no_auth);
+  EXPECT_NE(a.state(), PresenceState::left);
+  the_operator().set_acl("/services/web", zkclient::open_acl());
+  a.unregister(patient());
+  EXPECT_EQ(a.state(), PresenceState::left);
+  EXPECT_TRUE(names().empty());
+}
+
+// A budget of attempts that is spent is no reason to give up before the deadline.
+TEST_F(DiscoveryFaults, LooksThatAreLostAreRepeated) {
+  const Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
+  (void)client.connect(patient());
+  ServiceDirectory directory(client, "/services");
+  const Fault at_first = proxy.drop_next_reply(RequestType::get_data);
+  Registration a = directory.register_instance(instance("a", ServiceType::fixed), patient());
+  EXPECT_TRUE(at_first.happened());
+  proxy.cut();  // So that it looks again.
+  client.connect(patient());
+  const Fault at_last = proxy.drop_next_reply(RequestType::get_data);
+  std::error_code error;
+  ASSERT_TRUE(eventually([&] {
+    client.sync("/", patient(), error);
+    return !error;
+  }));
+  a.unregister(patient());
+  EXPECT_TRUE(at_last.happened());
+  EXPECT_TRUE(names().empty());
+}
+
+// The node was deleted by hand, and the update that makes it again is given up: it is no first registration for that.
+TEST_F(DiscoveryFaults, UpdatesGivenUpAfterADeletionByHand) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  ServiceDirectory others(the_operator(), "/services");
+  Registration a = directory.register_instance(instance("a", ServiceType::fixed, "1"), patient());
+  const auto give_up = [&](zktesting::HeldReply& held) {
+    std::stop_source stop;
+    Box<bool> ended;
+    a.async_update(instance("a", ServiceType::fixed, "2"),
+                   [&](zkclient::Result<void> result) { ended.put(result.has_value()); }, {.stop = stop.get_token()});
+    EXPECT_TRUE(held.wait(testkit::patience));
+    stop.request_stop();
+    EXPECT_FALSE(ended.take());
+  };
+  the_operator().remove(a.node());
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  give_up(held);
+  const CallOptions hasty = {.deadline = testkit::SteadyClock::now() + 20ms};
+  EXPECT_TRUE(error_of([&] { a.update(instance("a", ServiceType::fixed, "3"), hasty); }));
+  held.release();
+  a.update(instance("a", ServiceType::fixed, "4"), patient());
+  EXPECT_EQ(payload(), "4");
+  EXPECT_EQ(a.token().value, node().stat.czxid);
+
+  the_operator().remove(a.node());
+  auto again = proxy.hold_next_reply(RequestType::multi);
+  give_up(again);
+  EXPECT_NE(a.token().value, 0);
+  the_operator().remove(a.node());
+  Registration theirs = others.register_instance(instance("a", ServiceType::fixed, "5"), patient());
+  again.release();
+  EXPECT_EQ(error_of([&] { a.update(instance("a", ServiceType::fixed, "6"), patient()); }), Errc::foreign_node);
+  a.unregister(patient());
+  EXPECT_EQ(payload(), "5");
+  theirs.unregister(patient());
+}
+
+// Both find no node, and both make it; the second one's create fails because of the first one's.
+TEST_F(DiscoveryFaults, UpdatesThatOverlapAfterADeletionByHand) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  Registration a = directory.register_instance(instance("a", ServiceType::fixed, "1"), patient());
+  the_operator().remove(a.node());
+  auto held = proxy.hold_next_reply(RequestType::get_data);
+  const std::size_t before = proxy.request_count(RequestType::get_data);
+  Box<std::optional<Errc>> ended;
+  for (const char* data : {"2", "3"}) {
+    a.async_update(
+        instance("a", ServiceType::fixed, data),
+        [&](zkclient::Result<void> result) { ended.put(result ? std::nullopt : std::optional(result.error().errc())); },
+        patient());
+  }
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::get_data, before + 2, testkit::patience));
+  held.release();
+  EXPECT_EQ(ended.take(), std::nullopt);
+  EXPECT_EQ(ended.take(), std::nullopt);
+  EXPECT_EQ(payload(), "3");
+  EXPECT_EQ(a.token().value, node().stat.czxid);
+  a.unregister(patient());
+}
+
+// A registrar writes what it has read, so its bytes are those of the former node; that one is not its own all the same.
+TEST_F(DiscoveryFaults, TheSameBytesAreNoProof) {
+  const Client client = calm_proxied();
+  (void)client.connect(patient());
+  ServiceDirectory directory(client, "/services");
+  ServiceDirectory others(the_operator(), "/services");
+  Registration theirs = others.register_instance(instance("a", ServiceType::fixed), patient());
+  const ServiceInstance read = others.instances("web", patient()).instances.front()->instance;
+  const Fault lost = proxy.drop_next_request(RequestType::multi);
+  Registration a = directory.register_instance(read, patient());
+  EXPECT_TRUE(lost.happened());
+  EXPECT_GT(a.token(), theirs.token());
+  EXPECT_EQ(a.token().value, node().stat.czxid);
+  theirs.unregister(patient());
+  EXPECT_EQ(names().size(), 1u);
+  a.unregister(patient());
+}
+
 // V43, V44: while there is no connection, and with a session that is lost meanwhile. It is gone when the call returns,
 // and does not come back.
 TEST_F(DiscoveryFaults, UnregisterWhileTheSessionIsLost) {
@@ -392,7 +540,7 @@ TEST_F(DiscoveryFaults, AllSessionsEndAtOnce) {
   for (const char* id : {"a", "b", "c"})
     all.push_back(directory.register_instance(instance(id), patient()));
   const ServiceDirectory others(the_operator(), "/services");
-  const ServiceProvider provider = others.provider("web");
+  const ServiceProvider provider = others.provider("web", {.last_resort = 1h});
   EXPECT_EQ(provider.wait_ready(patient()).instances.size(), 3u);
   proxy.refuse(true);
   expire(client);

@@ -346,7 +346,7 @@ TEST_F(DiscoveryTest, UnknownKeysSurviveAnUpdate) {
 TEST_F(DiscoveryTest, LastInstanceLeaves) {
   ServiceDirectory directory = make();
   std::optional<Registration> a(directory.register_instance(instance("a"), patient()));
-  const ServiceProvider provider = directory.provider("web");
+  const ServiceProvider provider = directory.provider("web", {.last_resort = 1h});
   const ServiceProvider strict = directory.provider("web", {.last_resort = 0ms});
   EXPECT_TRUE(provider.wait_ready(patient()).instances.front()->confirmed);
   (void)strict.wait_ready(patient());
