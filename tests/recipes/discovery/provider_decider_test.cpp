@@ -4,9 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
-#include <barrier>
 #include <limits>
 #include <map>
 #include <set>
@@ -158,32 +156,40 @@ TEST(ProviderDecider, NeverNothingWhileThereAreSome) {
   }
 }
 
-// Several threads find nothing to stick to at once.
+// Two threads find at once that the instance is out. Among many others, each of them takes long to find another one.
 TEST(ProviderDecider, StickyIsTheSameForAllThreads) {
-  constexpr int rounds = 2'000;
+  constexpr int rounds = 300;
   ProviderDecider decider({.strategy = PickStrategy::sticky});
-  std::array<ListedInstancePtr, 2> picked;
-  std::int64_t incarnation = 0;
-  int different = 0;
-  const auto next_round = [&]() noexcept {
-    if (picked[0] != picked[1]) ++different;
-    ++incarnation;
-    decider.update({instance("a", incarnation), instance("b", incarnation)}, start);
+  Instances many;
+  for (int i = 1000; i < 4000; ++i)
+    many.push_back(instance(std::to_string(i)));
+  decider.update(many, start);
+  fail(decider, many[0], 2);
+  std::atomic<int> begun{0};
+  std::atomic<int> ended{0};
+  // Without giving the processor away at first, so that both begin within less time than a pick takes.
+  const auto await = [](const std::atomic<int>& reached, int round) {
+    for (int tries = 0; reached < round; ++tries) {
+      if (tries > 20'000) std::this_thread::yield();
+    }
   };
-  next_round();
-  std::barrier round(2, next_round);
-  std::vector<std::jthread> pickers;
-  for (ListedInstancePtr& mine : picked) {
-    pickers.emplace_back([&] {
-      for (int i = 0; i < rounds; ++i) {
-        round.arrive_and_wait();
-        (void)decider.pick(start);
-        mine = decider.pick(start);
-      }
-      round.arrive_and_wait();
-    });
+  ListedInstancePtr other;
+  std::jthread picker([&] {
+    for (int round = 1; round <= rounds; ++round) {
+      await(begun, round);
+      other = decider.pick(start);
+      ended = round;
+    }
+  });
+  int different = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    begun = round;
+    const ListedInstancePtr own = decider.pick(start);
+    await(ended, round);
+    const ListedInstancePtr later = decider.pick(start);
+    if (own != later || other != later) ++different;
+    fail(decider, later, 2);
   }
-  pickers.clear();
   EXPECT_EQ(different, 0);
 }
 
