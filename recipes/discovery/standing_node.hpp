@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/presence.hpp>
