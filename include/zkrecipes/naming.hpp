@@ -60,7 +60,8 @@ struct Binding {
 /// unbind: request or reply lost            nothing: it is unbound once, and no false no_node
 /// session lost during such a write         in_doubt if an attempt was sent and not answered; else nothing: it goes on
 ///                                          with the next session
-/// deadline, stop request during one        in_doubt likewise; else deadline_exceeded, cancelled, and nothing was done
+/// deadline, stop request during one        in_doubt likewise, and when bind_permanent has bound the name and looks once
+///                                          more; else deadline_exceeded, cancelled, and nothing was done
 /// directory missing or removed             nothing: created again; rebind, unbind: no_node; resolve, list: empty
 /// name held by another                     bind waits, the timed forms for that long; bind_permanent: node_exists;
 ///                                          rebind, unbind: foreign_node
