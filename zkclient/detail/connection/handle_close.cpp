@@ -57,7 +57,8 @@ void Handle::close_session() {
     return;
   }
   const std::array<std::uint32_t, 3> frame = {htonl(8), htonl(0x7fffff00U), htonl(static_cast<std::uint32_t>(-11))};
-  if (::send(fd, frame.data(), sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof frame)) {
+  const ssize_t sent = ::send(descriptor_.get(), frame.data(), sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent != static_cast<ssize_t>(sizeof frame)) {
     finish_close();
     return;
   }
