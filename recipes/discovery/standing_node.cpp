@@ -41,12 +41,6 @@ bool is_passing(const Reply& reply) {
 
 bool creates(const Request& request) { return std::holds_alternative<Transaction::Create>(request.operations.back()); }
 
-bool lacks_directory(const Request& request, const Reply& reply) {
-  const auto refusal = reply.refusal();
-  return refusal && refusal->code == zk::rc::no_node &&
-         std::holds_alternative<Transaction::Create>(request.operations[refusal->index]);
-}
-
 }  // namespace
 
 Error StandingNode::error(const Reply& reply, const char* operation) const {
@@ -222,7 +216,7 @@ Awaitable<Result<void>> StandingNode::write(std::string data, Call call) {
     ++doubts_;
     bool busy = is_passing(reply);
     if (!reply.unanswered() && !busy) {
-      if (lacks_directory(*request, reply)) {
+      if (reply.lacks_parent(*request)) {
         const Reply made =
             co_await zk::ensure(spec_.client, zk::parent_of(spec_.node), CreateMode::container, spec_.acl, call);
         busy = is_passing(made);

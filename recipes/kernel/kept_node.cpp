@@ -1,7 +1,6 @@
 #include "recipes/kernel/kept_node.hpp"
 
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 
@@ -29,13 +28,6 @@ namespace {
 constexpr auto short_rest = std::chrono::milliseconds(500);
 /// Before what the server refused is tried again: no event tells of a right that was granted.
 constexpr auto long_rest = std::chrono::seconds(30);
-
-/// A create was refused because there is no directory for it.
-bool lacks_parent(const Request& request, const Reply& reply) {
-  const auto refusal = reply.refusal();
-  return refusal && refusal->code == zk::rc::no_node &&
-         std::holds_alternative<Transaction::Create>(request.operations[refusal->index]);
-}
 
 bool is_transient(const Reply& reply) {
   return reply.failed(Errc::connection_loss) || reply.failed(Errc::session_lost) || reply.failed(Errc::in_doubt) ||
@@ -374,7 +366,7 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, R
   }
   const Errc cause = reply.cause();
   const bool changed = cause == Errc::bad_version || cause == Errc::node_exists || cause == Errc::no_node;
-  if (changed && !lacks_parent(request, reply)) co_return;  // It is not what it was.
+  if (changed && !reply.lacks_parent(request)) co_return;  // It is not what it was.
   if (changed) {
     for (const std::string& directory : {zk::parent_of(spec_.node), spec_.witnesses}) {
       Reply made = co_await zk::ensure(spec_.client, directory, spec_.parent_mode, spec_.acl, call_on(session));

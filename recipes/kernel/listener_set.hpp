@@ -150,6 +150,7 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
   /// True: then schedule().
   bool note(const News& news) {
     const std::lock_guard lock(mutex_);
+    if (stopped_) return false;
     backlog_.note(news);
     return !std::exchange(scheduled_, true);
   }

@@ -68,6 +68,12 @@ std::optional<Refusal> Reply::refusal() const noexcept {
   return std::nullopt;
 }
 
+bool Reply::lacks_parent(const Request& request) const {
+  const std::optional<Refusal> refused = refusal();
+  return refused && refused->code == rc::no_node &&
+         std::holds_alternative<Transaction::Create>(request.operations[refused->index]);
+}
+
 Errc Reply::cause() const noexcept {
   const std::optional<Refusal> refused = refusal();
   return refused ? rc::to_errc(refused->code) : error.value_or(Errc::server_error);

@@ -177,6 +177,8 @@ struct ZKRECIPES_INTERNAL_API Reply {
   std::optional<Refusal> refusal() const noexcept;
   /// True if the operation at `index` was refused with `code`.
   bool refused(std::size_t index, int code) const noexcept { return refusal() == Refusal{index, code}; }
+  /// True if a create of the transaction `request` was refused because its parent does not exist.
+  bool lacks_parent(const Request& request) const;
   /// Why it failed: of a transaction, what is wrong with the operation that was refused. Call it for a failure only.
   Errc cause() const noexcept;
   /// Its size in memory, roughly.
