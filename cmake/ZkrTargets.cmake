@@ -64,15 +64,17 @@ function(zkr_precompile target)
   endif()
 endfunction()
 
-# Sanitizers' builds, and those that begin from nothing (ZKRECIPES_JOIN_SOURCES), compile ten sources at once: they share
-# what they include and instantiate, so a library takes a third of the time. Not those in ARGN, whose names clash with
+# Sanitizers' builds, and those that begin from nothing (ZKRECIPES_JOIN_SOURCES), compile ten sources of a target at
+# once: they share what they include and instantiate, so a library takes a third of the time, a test program half. Not those in ARGN, whose names clash with
 # other sources' names; this holds for users' builds as well, who may set CMAKE_UNITY_BUILD.
 function(zkr_join_sources target)
   if(ZKRECIPES_SANITIZE OR ZKRECIPES_JOIN_SOURCES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 10)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  if(ARGN)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
 endfunction()
 
 # zkr_add_library(<name> SOURCES <file>... [ALONE <file>...] [PUBLIC <lib>...] [PRIVATE <lib>...]
