@@ -65,8 +65,9 @@ function(zkr_precompile target)
 endfunction()
 
 # Sanitizers' builds, and those that begin from nothing (ZKRECIPES_JOIN_SOURCES), compile ten sources of a target at
-# once: they share what they include and instantiate, so a library takes a third of the time, a test program half. Not those in ARGN, whose names clash with
-# other sources' names; this holds for users' builds as well, who may set CMAKE_UNITY_BUILD.
+# once: they share what they include and instantiate, so a library takes a third of the time, a test program half. Not
+# those in ARGN, whose names clash with other sources' names; this holds for users' builds as well, who may set
+# CMAKE_UNITY_BUILD.
 function(zkr_join_sources target)
   if(ZKRECIPES_SANITIZE OR ZKRECIPES_JOIN_SOURCES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON)

@@ -75,7 +75,7 @@ if ((tidy)); then
   database=build/lint/compile_commands.json
   if [[ $joined == ON ]]; then
     mapfile -t sources < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$database" |
-      grep -E "^$root/((zkclient|recipes|zktesting|tools)/|build/lint/.*/Unity/)" | sort -u)
+      grep -E "^$root/(build/lint/)?(zkclient|recipes|zktesting|tools)/" | sort -u)
   else
     sources=()
     for file in "${files[@]}"; do
