@@ -318,7 +318,7 @@ TEST_F(LateErrors, SayWhoHolds) {
 TEST_F(LateErrors, SayThatAPersistentNodeIsInTheWay) {
   Client client = calm_proxied();
   zkrecipes::Mutex mutex(client, "/m");
-  mutex.acquire().release();
+  client.create("/m", "");  // Not a container, which the server may take away in between.
   client.create("/m/_c_00000000-0000-0000-0000-000000000000-lock-0000000000", "left");
   const std::string why = detail_of([&](const auto& call) { (void)mutex.acquire(call); }, "held by left, since ");
   EXPECT_NE(
