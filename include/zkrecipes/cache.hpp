@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkclient/clock.hpp>
 #include <zkclient/export.hpp>
 
 /// What all caches have in common: their snapshots, their states, their options. The caches themselves: node_cache.hpp
@@ -73,6 +74,12 @@ struct CacheOptions {
   std::size_t max_bytes = std::size_t{64} << 20U;
   /// After a change for so long without an exact snapshot, one that is not exact is published.
   std::chrono::milliseconds max_delay{100};
+  /// A change is published when nothing has changed for so long, so that a burst of changes makes one difference; after
+  /// the longer one of this and max_delay in any case. 0: at once.
+  std::chrono::milliseconds quiet{0};
+  /// Cache::as_of() is kept younger than this, as long as servers answer quickly, by a transaction of a check after
+  /// each half of it in which this client has written nothing. 0: no transactions.
+  std::chrono::milliseconds max_age{0};
 };
 
 /// What a snapshot has to contain, for a refresh.
@@ -176,6 +183,11 @@ class ZKRECIPES_API Cache {
   /// Why the snapshot is not complete(): overloaded (more watched paths than a session may have), no_auth and the like
   /// (the path names a node), too_large (more data than max_bytes). nullopt: nothing is missing. Does not block.
   std::optional<zkclient::Error> problem() const;
+  /// How old snapshot() may be: unless it is not complete(), it contains all that any client had committed before this
+  /// time. Not a server's word alone, which may be cut off: it moves on with each write of this client that is
+  /// acknowledged while the cache is current. Those are heartbeats of leases, refresh(ReadBarrier::quorum), the
+  /// transactions of CacheOptions::max_age, and all others. nullopt: not known yet. Does not block.
+  std::optional<zkclient::BootClock::time_point> as_of() const;
 
   /// Waits for the first snapshot, for ever unless `call` has a deadline or a stop token, and returns the newest.
   /// Errors: deadline_exceeded, cancelled, closed (the cache or the client).

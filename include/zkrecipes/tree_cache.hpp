@@ -16,6 +16,8 @@ struct TreeCacheOptions {
   bool data = CacheOptions().data;
   std::size_t max_bytes = CacheOptions().max_bytes;
   std::chrono::milliseconds max_delay = CacheOptions().max_delay;
+  std::chrono::milliseconds quiet = CacheOptions().quiet;
+  std::chrono::milliseconds max_age = CacheOptions().max_age;
   /// Nodes that are deeper below the path than this are not looked at: 1 is the children. Without a limit: nullopt.
   std::optional<int> max_depth = {};
 };

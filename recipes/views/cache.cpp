@@ -17,7 +17,13 @@ using zkclient::Error;
 namespace {
 
 void check(const CacheOptions& options, const zkclient::Path& path) {
-  if (options.max_delay.count() < 0) throw Error(Errc::invalid_argument, "cache", path.str(), "max_delay is negative");
+  const auto at_least_zero = [&path](std::chrono::milliseconds value, const char* option) {
+    if (value.count() < 0)
+      throw Error(Errc::invalid_argument, "cache", path.str(), std::string(option) + " is negative");
+  };
+  at_least_zero(options.max_delay, "max_delay");
+  at_least_zero(options.quiet, "quiet");
+  at_least_zero(options.max_age, "max_age");
 }
 
 detail::MirrorScope at(detail::MirrorScope scope, const zkclient::Client& client, const zkclient::Path& path) {
@@ -77,6 +83,7 @@ Cache& Cache::operator=(Cache&& other) noexcept {
 Snapshot Cache::snapshot() const noexcept { return mirror_->snapshot(); }
 CacheState Cache::state() const noexcept { return mirror_->state(); }
 std::optional<Error> Cache::problem() const { return mirror_->problem(); }
+std::optional<zkclient::BootClock::time_point> Cache::as_of() const { return mirror_->as_of(); }
 
 Snapshot Cache::wait_ready(const CallOptions& call) const {
   return form(*mirror_, "wait for cache", path_).endless().wait(call, ready_work(mirror_));

@@ -1,5 +1,6 @@
 #include "recipes/views/mirror.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -21,6 +22,8 @@ namespace {
 
 /// Before a read is sent again that the server had no time for.
 constexpr auto pause = std::chrono::milliseconds(500);
+/// Between the transactions that keep a cache young.
+constexpr auto shortest_interval = std::chrono::milliseconds(10);
 
 OpType type_of(MirrorRead::Kind kind) {
   switch (kind) {
@@ -64,7 +67,10 @@ class Mirror::SessionWatch {
 
 std::shared_ptr<Mirror> Mirror::start(std::shared_ptr<zk::ClientCore> client, MirrorScope scope) {
   auto mirror = std::make_shared<Mirror>(client, std::move(scope));
-  const bool accepted = client->loop()->post([mirror] { zk::spawn(run(mirror)); });
+  const bool accepted = client->loop()->post([mirror] {
+    zk::spawn(run(mirror));
+    if (mirror->max_age_.count() > 0) zk::spawn(keep_young(mirror));
+  });
   if (!accepted) throw Error(client->loop()->refusal(), "cache", mirror->path_);
   return mirror;
 }
@@ -73,6 +79,7 @@ Mirror::Mirror(std::shared_ptr<zk::ClientCore> client, MirrorScope scope)
     : client_(std::move(client)),
       path_(scope.path),
       full_path_(scope.full_path),
+      max_age_(std::min<std::chrono::milliseconds>(scope.options.max_age, std::chrono::hours(24))),
       model_(std::move(scope)),
       timer_(client_->events()),
       session_over_(client_->events()) {}
@@ -98,7 +105,25 @@ Awaitable<void> Mirror::run(std::shared_ptr<Mirror> self) {
   self->finish();
 }
 
+// A write of any kind that this client sends meanwhile, a lease's heartbeat say, does the same and costs nothing.
+Awaitable<void> Mirror::keep_young(std::shared_ptr<Mirror> self) {
+  const std::chrono::nanoseconds interval = std::max<std::chrono::nanoseconds>(self->max_age_ / 2, shortest_interval);
+  Call call;
+  call.cancel = self->ended_;
+  zk::Signal over(self->client_->events());
+  const zk::CancelScope::Guard ended(self->ended_, [&over] { over.set(); });
+  while (!self->over()) {
+    const auto& session = self->client_->current();
+    const auto told = session == nullptr ? zkclient::BootClock::time_point() : session->told_up_to();
+    const auto age = zkclient::BootClock::now() - told;
+    if (age >= interval) co_await self->pass(ReadBarrier::quorum, call);
+    if (self->over()) break;
+    co_await over.wait(std::chrono::steady_clock::now() + (age < interval ? interval - age : interval));
+  }
+}
+
 void Mirror::follow(const std::shared_ptr<zk::SessionState>& session) {
+  note_settled(false);
   session_ = session;
   model_.session_opened();
   connected_ = true;
@@ -109,6 +134,7 @@ void Mirror::follow(const std::shared_ptr<zk::SessionState>& session) {
 void Mirror::on_session_state() {
   const bool connected = session_->raw_state() == ConnectionState::connected;
   if (connected != connected_) {
+    note_settled(false);
     connected_ = connected;
     connected ? model_.reconnected() : model_.disconnected();
     schedule();
@@ -120,6 +146,7 @@ void Mirror::on_session_state() {
 void Mirror::finish() {
   finished_ = true;
   timer_.cancel();
+  note_settled(false);
   model_.closed();
   tell_state();
   waiting_.wake_all();
@@ -143,6 +170,7 @@ void Mirror::work() {
     zk::spawn(Mirror::read(shared_from_this(), std::move(read), session_));
   if (SnapshotPtr published = model_.publish(now)) publish(std::move(published));
   tell_state();
+  note_settled(model_.state() == CacheState::current && model_.covers(model_.mark()));
   waiting_.wake_all();  // A refresh also waits for what has been read again and was the same.
   if (const auto due = model_.due()) {
     timer_.set(*due, [this] { schedule(); });
@@ -162,6 +190,7 @@ std::shared_ptr<zk::LoopWatch> Mirror::watch_of(const MirrorRead& read) {
         const bool of_node = type == WatchEventType::created || type == WatchEventType::deleted ||
                              type == WatchEventType::data_changed || type == WatchEventType::children_changed;
         if (!of_node || finished_) return;
+        note_settled(false);
         model_.event(node, side, type == WatchEventType::deleted);
         schedule();
       });
@@ -216,6 +245,25 @@ void Mirror::tell_state() {
     state_ = state;
   }
   state_listeners_->tell(state);
+}
+
+// Told by the session, in the order of its answers: so what is settled now contains what was told up to now.
+void Mirror::note_settled(bool settled) {
+  const std::lock_guard lock(mutex_);
+  take_age();
+  settled_on_ = settled ? session_ : nullptr;
+}
+
+void Mirror::take_age() const {
+  if (settled_on_ != nullptr) as_of_ = std::max(as_of_, settled_on_->told_up_to());
+}
+
+std::optional<zkclient::BootClock::time_point> Mirror::as_of() const {
+  if (forked()) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  take_age();
+  if (as_of_ == zkclient::BootClock::time_point()) return std::nullopt;
+  return as_of_;
 }
 
 Snapshot Mirror::snapshot() const {

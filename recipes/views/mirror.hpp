@@ -72,6 +72,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   Snapshot snapshot() const;
   CacheState state() const;
   std::optional<zkclient::Error> problem() const;
+  std::optional<zkclient::BootClock::time_point> as_of() const;
   zkclient::Subscription on_change(Cache::Listener listener);
   zkclient::Subscription on_state(Cache::StateListener listener);
   void close();
@@ -92,6 +93,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   struct Answer;
 
   static zk::Awaitable<void> run(std::shared_ptr<Mirror> self);
+  static zk::Awaitable<void> keep_young(std::shared_ptr<Mirror> self);
   static zk::Awaitable<void> read(std::shared_ptr<Mirror> self, MirrorRead read,
                                   std::shared_ptr<zk::SessionState> session);
   zk::Request request_of(const MirrorRead& read) const;
@@ -108,12 +110,15 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   void work();
   void publish(SnapshotPtr published);
   void tell_state();
+  void note_settled(bool settled);
+  void take_age() const;
   zkclient::Error error(zkclient::Errc code, const char* operation) const;
   zk::Awaitable<zk::Reply> pass(ReadBarrier barrier, zk::Call call);
 
   const std::shared_ptr<zk::ClientCore> client_;
   const std::string path_;
   const std::string full_path_;
+  const std::chrono::milliseconds max_age_;
   const std::shared_ptr<zk::CancelScope> ended_ = std::make_shared<zk::CancelScope>();
 
   MirrorModel model_;
@@ -134,6 +139,9 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   CacheState state_ = CacheState::loading;
   std::optional<MirrorProblem> problem_;
   bool closed_ = false;  // By its user.
+  // All that this session has been told of is in the snapshot. Null: not now.
+  std::shared_ptr<const zk::SessionState> settled_on_;
+  mutable zkclient::BootClock::time_point as_of_{};
 };
 
 }  // namespace zkrecipes::detail

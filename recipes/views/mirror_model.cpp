@@ -23,6 +23,7 @@ bool same_data(const Stat& one, const Stat& other) {
 MirrorScope bounded(MirrorScope scope) {
   constexpr std::chrono::milliseconds for_ever = std::chrono::hours(24 * 365);
   scope.options.max_delay = std::min(scope.options.max_delay, for_ever);
+  scope.options.quiet = std::min(scope.options.quiet, for_ever);
   return scope;
 }
 
@@ -579,7 +580,16 @@ void MirrorModel::drop(Node& node) {
 
 void MirrorModel::touch() {
   if (!changed_) changed_ = now_;
+  last_change_ = now_;
 }
+
+// When what has changed has rested for long enough to be published, or has waited for long enough.
+MirrorModel::TimePoint MirrorModel::quiet_at() const {
+  const CacheOptions& options = scope_.options;
+  return std::min(last_change_ + options.quiet, *changed_ + std::max(options.quiet, options.max_delay));
+}
+
+bool MirrorModel::is_quiet(TimePoint now) const { return !changed_ || revision_ == 0 || now >= quiet_at(); }
 
 Directory& MirrorModel::writable(Node& node) {
   if (node.directory != nullptr && node.directory->edition == edition_) return *node.directory;
@@ -635,7 +645,7 @@ SnapshotPtr MirrorModel::publish(TimePoint now) {
   const bool news = changed_ || revision_ == 0 || (exact && !published_exact_);
   const bool overdue = caught_up() && changed_ && now >= *changed_ + scope_.options.max_delay;
   SnapshotPtr published;
-  if (news && (exact || overdue)) {
+  if (news && (exact || overdue) && is_quiet(now)) {
     const bool exists = root_->shown != nullptr;
     SnapshotData data;
     data.path = scope_.path;
@@ -664,7 +674,10 @@ std::optional<MirrorModel::TimePoint> MirrorModel::due() const {
   if (!connected_ || closed_) return first;
   if (!late_lists_.empty()) consider(late_lists_.begin()->first);
   if (retry_at_) consider(*retry_at_);
-  if (changed_ && caught_up()) consider(*changed_ + scope_.options.max_delay);
+  if (changed_ && caught_up()) {
+    const TimePoint earliest = unsettled_.empty() ? TimePoint::min() : *changed_ + scope_.options.max_delay;
+    consider(std::max(earliest, quiet_at()));
+  }
   return first;
 }
 

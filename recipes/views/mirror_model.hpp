@@ -205,6 +205,8 @@ class MirrorModel {
   void set_incomplete(Node& node, bool incomplete);
   Directory& writable(Node& node);
   void touch();
+  bool is_quiet(TimePoint now) const;
+  TimePoint quiet_at() const;
 
   const MirrorScope scope_;
   std::unordered_map<NodeId, std::unique_ptr<Node>> nodes_;
@@ -242,6 +244,7 @@ class MirrorModel {
   std::uint64_t published_up_to_ = 0;
   bool published_exact_ = false;
   std::optional<TimePoint> changed_;  // Since when there is something to be published.
+  TimePoint last_change_ = {};        // Of that.
 };
 
 }  // namespace zkrecipes::detail

@@ -16,7 +16,11 @@ detail::MirrorScope scope_of(const TreeCacheOptions& options, const zkclient::Pa
   scope.depth = options.max_depth.value_or(std::numeric_limits<int>::max());
   // A root that is listed needs no other watch for names alone.
   scope.root_data = options.data || scope.depth == 0;
-  scope.options = {.data = options.data, .max_bytes = options.max_bytes, .max_delay = options.max_delay};
+  scope.options = {.data = options.data,
+                   .max_bytes = options.max_bytes,
+                   .max_delay = options.max_delay,
+                   .quiet = options.quiet,
+                   .max_age = options.max_age};
   return scope;
 }
 

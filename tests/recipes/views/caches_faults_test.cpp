@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/node_cache.hpp>
@@ -27,6 +32,7 @@ using testkit::result_of;
 using testkit::soon;
 using testkit::States;
 using testkit::Told;
+using zkclient::BootClock;
 using zkclient::Client;
 using zkclient::ConnectionState;
 using zkclient::CreateMode;
@@ -496,6 +502,50 @@ TEST_F(CacheFaults, ClosedWhileARefreshWaits) {
   cache.close();
   EXPECT_EQ(failure_of(waiting), Errc::closed);
   sync.release();
+}
+
+// V37: what was committed before as_of() is in the snapshot, whatever happens to the connection.
+TEST_F(CacheFaults, AsOfWhileTheConnectionBreaks) {
+  create("/cache/n", "0");
+  const Client client = calm_proxied();
+  NodeCache cache(client, "/cache/n", {.max_age = 4ms});
+  cache.wait_ready({.deadline = soon()});
+  std::mutex mutex;
+  std::vector<BootClock::time_point> acknowledged;  // The write of 1, of 2, ...
+  std::atomic<bool> stop{false};
+  std::thread writing([&] {
+    for (int i = 1; !stop; ++i) {
+      the_operator().set("/cache/n", std::to_string(i));
+      const std::lock_guard lock(mutex);
+      acknowledged.push_back(BootClock::now());
+    }
+  });
+  std::optional<BootClock::time_point> last;
+  const auto check = [&] {
+    const auto as_of = cache.as_of();
+    const int seen = std::stoi(cache.snapshot().root()->data);
+    if (as_of == last) return false;
+    EXPECT_GT(as_of, last);
+    last = as_of;
+    const std::lock_guard lock(mutex);
+    const auto committed = std::lower_bound(acknowledged.begin(), acknowledged.end(), *as_of) - acknowledged.begin();
+    EXPECT_GE(seen, committed);
+    return true;
+  };
+  const auto deadline = soon();
+  for (int round = 0; round < 3; ++round) {
+    for (int seen = 0; seen < 100 && testkit::SteadyClock::now() < deadline;)
+      seen += check() ? 1 : 0;
+    cut(client, [&] {
+      check();
+      const auto as_of = cache.as_of();
+      EXPECT_TRUE(reaches(client, ConnectionState::suspended));
+      EXPECT_EQ(cache.as_of(), as_of) << "without a connection it ages";
+    });
+  }
+  EXPECT_LT(testkit::SteadyClock::now(), deadline);
+  stop = true;
+  writing.join();
 }
 
 }  // namespace

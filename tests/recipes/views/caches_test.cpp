@@ -27,6 +27,8 @@ using testkit::result_of;
 using testkit::soon;
 using testkit::States;
 using testkit::Told;
+using zkclient::BootClock;
+using zkclient::Client;
 using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Path;
@@ -370,7 +372,8 @@ TEST_F(Caches, ClosedByItsListener) {
   EXPECT_EQ(cache.state(), CacheState::closed);
 }
 
-// A call whose predicate is running when its time is over returns when the predicate has; one that is queued never runs.
+// A call whose predicate is running when its time is over returns when the predicate has; one that is queued never
+// runs.
 TEST_F(Caches, NoPredicateRunsAfterItsCall) {
   create("/cache", "x");
   zkclient::Runtime runtime({.max_callback_threads = 1});
@@ -446,7 +449,7 @@ TEST_F(Caches, PredicateThatOwnsItsCache) {
 TEST_F(Caches, ListenerAfterTheEndOfTheRuntime) {
   create("/cache", "x");
   auto runtime = std::make_unique<zkclient::Runtime>();
-  NodeCache cache(zkclient::Client(*runtime, hosts(), {.prefix = prefix()}), "/cache");
+  NodeCache cache(Client(*runtime, hosts(), {.prefix = prefix()}), "/cache");
   cache.wait_ready({.deadline = soon()});
   runtime.reset();
   std::string seen;
@@ -549,7 +552,7 @@ TEST_F(Caches, ClientClosedWhileAPredicateRuns) {
 TEST_F(Caches, RuntimeEndedByAPredicate) {
   create("/cache", "x");
   auto runtime = std::make_unique<zkclient::Runtime>();
-  NodeCache cache(zkclient::Client(*runtime, hosts(), {.prefix = prefix()}), "/cache");
+  NodeCache cache(Client(*runtime, hosts(), {.prefix = prefix()}), "/cache");
   const auto end = [&](const Snapshot&) {
     runtime.reset();
     return false;
@@ -557,9 +560,46 @@ TEST_F(Caches, RuntimeEndedByAPredicate) {
   EXPECT_EQ(error_of([&] { cache.wait_until(end); }), Errc::closed);
 }
 
+// V37: how old the snapshot may be.
+TEST_F(Caches, AsOfMovesOnWithTheClientsOwnWrites) {
+  create("/cache", "x");
+  const Client own(hosts(), {.prefix = prefix()});
+  NodeCache cache(own, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  EXPECT_FALSE(cache.as_of()) << "nothing was written";
+  const auto before = BootClock::now();
+  own.set("/cache", "y");
+  cache.wait_until(data_is("", "y"), {.deadline = soon()});
+  EXPECT_TRUE(eventually([&] { return cache.as_of() >= before; }));
+  const auto last = cache.as_of();
+  client().set("/cache", "z");
+  cache.wait_until(data_is("", "z"), {.deadline = soon()});
+  EXPECT_EQ(cache.as_of(), last) << "an event says nothing of what comes behind it";
+  const auto again = BootClock::now();
+  cache.refresh(ReadBarrier::quorum, {.deadline = soon()});
+  EXPECT_TRUE(eventually([&] { return cache.as_of() >= again; }));
+  EXPECT_LE(cache.as_of(), BootClock::now());
+  cache.close();
+  own.set("/cache", "last");
+  EXPECT_LT(cache.as_of(), BootClock::now());
+}
+
+TEST_F(Caches, MaxAge) {
+  create("/cache", "x");
+  const Client own(hosts(), {.prefix = prefix()});
+  NodeCache cache(own, "/cache", {.max_age = 100ms});
+  for (int i = 0; i < 3; ++i) {
+    const auto now = BootClock::now();
+    EXPECT_TRUE(eventually([&] { return cache.as_of() >= now; }));
+  }
+}
+
 TEST_F(Caches, DelaysForEver) {
   create("/cache", "x");
-  NodeCache cache(client(), "/cache", {.max_delay = std::chrono::milliseconds::max()});
+  constexpr auto for_ever = std::chrono::milliseconds::max();
+  NodeCache patient(client(), "/cache", {.quiet = for_ever, .max_age = for_ever});
+  patient.wait_ready({.deadline = soon()});
+  NodeCache cache(client(), "/cache", {.max_delay = for_ever});
   cache.wait_ready({.deadline = soon()});
   client().set("/cache", "y");
   cache.wait_until(data_is("", "y"), {.deadline = soon()});
@@ -567,6 +607,8 @@ TEST_F(Caches, DelaysForEver) {
 
 TEST_F(Caches, WrongArguments) {
   EXPECT_EQ(error_of([&] { NodeCache(client(), "/cache", {.max_delay = -1ms}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { NodeCache(client(), "/cache", {.quiet = -1ms}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { NodeCache(client(), "/cache", {.max_age = -1ms}); }), Errc::invalid_argument);
   EXPECT_EQ(error_of([&] { TreeCache(client(), "/cache", {.max_depth = -1}); }), Errc::invalid_argument);
   NodeCache cache(client(), "/cache");
   EXPECT_EQ(error_of([&] { (void)cache.on_change({}); }), Errc::invalid_argument);

@@ -386,6 +386,7 @@ TEST(MirrorModel, RandomHistories) {
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
     MirrorScope scope = scopes[seed % scopes.size()];
     if (seed % 3 == 0) scope.options.max_delay = 20ms;
+    if (seed % 5 == 0) scope.options.quiet = std::chrono::milliseconds(seed % 7 * 10);
     RandomHistory history(scope, seed);
     history.run();
     exact += history.world().exact_;
@@ -695,6 +696,45 @@ TEST(MirrorModel, NotExactAfterMaxDelay) {
   EXPECT_FALSE(world.snapshot.exact());
   EXPECT_GE(world.now - begin, 100ms);
   EXPECT_LE(world.now - begin, 110ms);
+  world.settle();
+  world.expect_truth();
+}
+
+// A burst of changes makes one snapshot, when it is over; after the longer one of quiet and max_delay in any case.
+TEST(MirrorModel, Quiet) {
+  MirrorScope scope = children_scope();
+  scope.options.quiet = 50ms;
+  Opened world(scope);
+  world.create("/r");
+  world.open();
+  const auto change = [&](int i) {
+    world.create("/r/" + std::to_string(i));
+    while (world.link.lags() || world.link.can_answer() || world.link.can_receive() || world.link.can_hand_over()) {
+      if (world.link.lags()) world.link.apply();
+      if (world.link.can_answer()) world.link.answer();
+      if (world.link.can_receive()) world.link.receive();
+      if (world.link.can_hand_over()) world.link.hand_over(world.now);
+      world.link.send(world.now);
+      world.publish();
+    }
+  };
+  const std::uint64_t revision = world.snapshot.revision();
+  auto begin = world.now;
+  for (int i = 0; i < 3; ++i) {
+    change(i);
+    world.now += 20ms;
+  }
+  EXPECT_EQ(world.snapshot.revision(), revision) << "it goes on";
+  world.settle();
+  EXPECT_EQ(world.snapshot.revision(), revision + 1);
+  EXPECT_EQ(world.snapshot.size(), 3U);
+  EXPECT_EQ(world.now - begin, 90ms) << "50 ms after the last one, which came at 40";
+  begin = world.now;
+  for (int i = 3; world.snapshot.revision() == revision + 1 && i < 20; ++i) {
+    change(i);
+    world.now += 30ms;
+  }
+  EXPECT_EQ(world.now - begin, 150ms) << "at 120, the first one at which it had waited for 100";
   world.settle();
   world.expect_truth();
 }

@@ -33,6 +33,10 @@ class SessionState {
     if (state == ConnectionState::lost || state == ConnectionState::closed) return {};
     return BootClock::time_point(std::chrono::nanoseconds(valid_until_ns_.load(std::memory_order_acquire)));
   }
+  /// See set_told_up_to(); the epoch before the first write. Any thread.
+  BootClock::time_point told_up_to() const noexcept {
+    return BootClock::time_point(std::chrono::nanoseconds(told_up_to_ns_.load(std::memory_order_acquire)));
+  }
   /// For a forked child it is over: the session is its parent's.
   ConnectionState state() const noexcept {
     return process_.forked() ? ConnectionState::closed : state_.load(std::memory_order_acquire);
@@ -58,6 +62,14 @@ class SessionState {
     password_ = std::move(password);
     timeout_ms_.store(timeout.count());
     id_.store(id, std::memory_order_release);
+  }
+  /// A quorum-committed write that was sent at `sent` was acknowledged. What had been committed before `sent` has been
+  /// told by now, by events of the session's watches.
+  void set_told_up_to(BootClock::time_point sent) noexcept {
+    const std::int64_t sent_ns = sent.time_since_epoch().count();
+    if (sent_ns > told_up_to_ns_.load(std::memory_order_relaxed)) {
+      told_up_to_ns_.store(sent_ns, std::memory_order_release);
+    }
   }
   void set_valid_until(BootClock::time_point until) noexcept {
     valid_until_ns_.store(until.time_since_epoch().count(), std::memory_order_release);
@@ -87,6 +99,7 @@ class SessionState {
   const void* const owner_;
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::int64_t> valid_until_ns_{0};
+  std::atomic<std::int64_t> told_up_to_ns_{0};
   std::atomic<ConnectionState> state_{ConnectionState::connecting};
   std::stop_source lost_;
   mutable std::mutex mutex_;

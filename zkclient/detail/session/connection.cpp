@@ -49,7 +49,10 @@ void Connection::on_reply(const std::shared_ptr<Op>& op) {
   if (op->answered) leases_->heard(op->reply.sent);
   note(*op);
   auto mine = own_.extract(op.get());
-  if (!mine.empty()) mine.mapped()(*op);
+  if (!mine.empty()) {
+    if (op->request.watch) --arming_again_;
+    mine.mapped()(*op);
+  }
   owner_.on_reply(*this, op, leaves_ || session_->over());
   // Also when the caller has given up: the C client has the watch all the same.
   if (op->request.watch) watches_.settle(op->request.path, watch_kind(op->request.type), arms);
@@ -62,6 +65,10 @@ void Connection::note(const Op& op) {
       if (result.stat) armed_.saw(*result.stat);
     }
   }
+  // Events come before the answers to what was sent later. Of what happened before a watch was armed again, nothing
+  // does.
+  const bool committed = op.code == rc::ok && op.request.is_write() && op.request.type != OpType::remove_watches;
+  if (committed && arming_again_ == 0) session_->set_told_up_to(op.reply.sent);
   if (!op.request.watch) return;
   const auto kind = watch_kind(op.request.type);
   if (op.code == rc::ok) armed_.armed(op.request.path, kind, true);
@@ -157,8 +164,10 @@ void Connection::submit_own(Request request, UniqueFunction<void(const Op&)> don
   const auto op = std::make_shared<Op>();
   op->request = std::move(request);
   own_.emplace(op.get(), std::move(done));
+  if (op->request.watch) ++arming_again_;
   if (handle_->submit(op)) return;
   own_.erase(op.get());
+  if (op->request.watch) --arming_again_;
   if (op->request.watch) watches_.settle(op->request.path, watch_kind(op->request.type), false);
 }
 
