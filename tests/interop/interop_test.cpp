@@ -1,7 +1,7 @@
 // Programs that use Apache Curator (Java) and kazoo (Python) contend with this library on the same paths.
 //
-// In every critical section the following is done in a folder that goes with the path; whoever finds what must not be
-// there counts an overlap:
+// In every critical section the following is done in a folder that goes with the path; the holder that finds what must
+// not be there counts an overlap:
 //   exclusive   creates the file "writer", looks for "reader-*", counts the file "counter" up
 //   shared      creates a file "reader-<library>-<id>", looks for "writer", counts "reader-*", stays for 2 to 5 ms
 //   semaphore   creates a file "holder-<id>", counts "holder-*", stays for 2 to 5 ms
@@ -346,7 +346,8 @@ TEST_F(Interop, CuratorsDowngradeBesideUs) {
   EXPECT_TRUE(result_of(writing).valid());
 }
 
-// The limit is in a node, Curator's SharedCount: whoever sets it, both keep to it, and both wake up when it is raised.
+// The limit is in a node, Curator's SharedCount: if either side sets it, both keep to it, and both wake up when it is
+// raised.
 TEST_F(Interop, SemaphoreWithItsLimitInANode) {
   if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
   const Client client = make_client();

@@ -18,7 +18,7 @@
 
 #include "tests/support/testkit.hpp"
 
-/// Who judges a lease: its holder, and somebody who sees when its node goes.
+/// Who judges a lease: its holder, and an observer that sees when its node goes.
 namespace testkit {
 
 /// In milliseconds.

@@ -693,7 +693,7 @@ TEST_F(ResolvingSetTest, SeveralLossesInARowAreResolved) {
 
 TEST_F(ResolvingSetTest, AnotherWriterIsNeverTakenForOurs) {
   const Fault fault = proxy.drop_next_request(RequestType::set_data);
-  auto held = proxy.hold_next_reply(RequestType::connect);  // Not before somebody else has written.
+  auto held = proxy.hold_next_reply(RequestType::connect);  // Not before another client has written.
   Box<Result<Stat>> results;
   client.async_set_resolving(
       "/n", "ours 4711", before, [&](Result<Stat> result) { results.put(std::move(result)); }, patient());

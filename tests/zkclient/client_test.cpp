@@ -518,7 +518,7 @@ TEST_F(ClientTest, AReadThatFailsLeavesNoWatch) {
   EXPECT_TRUE(events.empty());
 }
 
-// No change between the value and the watch is missed: whoever re-reads on every event sees the last value.
+// No change between the value and the watch is missed: a client that re-reads on every event sees the last value.
 TEST_F(ClientTest, ValueAndWatchAreOfOneInstant) {
   constexpr int changes = 500;
   c().create("/n", "0");

@@ -31,7 +31,7 @@ struct Write {
   /// the same as doing it once.
   bool resolves;
   std::function<void(const Client&, const CallOptions&)> run;
-  /// How often it happened, as read by somebody else.
+  /// How often it happened, as read by another client.
   std::function<int(const Client&)> effects;
 };
 

@@ -327,7 +327,7 @@ void isolate(Ensemble& ensemble, std::size_t follower, Isolation how) { ensemble
 class EnsembleLeaseTest : public ::testing::TestWithParam<EnsembleFault> {};
 
 // A follower that is cut off from its leader goes on answering reads and pings. Whoever trusted those would hold on to
-// what the leader has long given to somebody else.
+// what the leader has long given to another client.
 TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
   constexpr std::size_t holders = 8;
   const EnsembleFault& fault = GetParam();
@@ -493,7 +493,7 @@ TEST(EnsembleLease, TheNextHolderComesAfterThePreviousOneWasTold) {
   EXPECT_LT(*holder.lost_at(), taken);
   EXPECT_FALSE(holder.lease().valid());
   EXPECT_GT(next.token(), holder.lease().token());
-  // The isolated follower still shows the first holder's node to whoever asks it, and it must not be believed.
+  // The isolated follower still shows the first holder's node to those that ask it, and it must not be believed.
   EXPECT_EQ(holder.lease().state(), LeaseState::lost);
   ensemble.heal(follower);
 }

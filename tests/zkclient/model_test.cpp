@@ -1,6 +1,6 @@
 // Random operations with requests and replies lost at random, beside a model of the tree. What a client reports must be
-// what the model says; of a write that is in doubt the model keeps both outcomes until somebody else has read the tree,
-// which must be one of them, and must stay that one.
+// what the model says; of a write that is in doubt the model keeps both outcomes until another client has read the
+// tree, which must be one of them, and must stay that one.
 //
 // ZKRECIPES_SEED=number repeats a run, ZKRECIPES_SOAK=seconds makes it long.
 

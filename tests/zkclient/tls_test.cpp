@@ -397,7 +397,7 @@ TEST_F(SaslTest, ARefusedLoginEndsTheSessionThatConnectsOrIsSuspended) {
     return client.on_state_change([&](const StateChange& change) { states.put(change); });
   };
   {
-    server().pause();  // Until somebody listens.
+    server().pause();  // Until a server listens.
     const Client bob(server().connect_string(), options("guesswork"));
     const auto listener = listen(bob);
     const StateChange first = states.take();

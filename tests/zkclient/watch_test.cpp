@@ -146,7 +146,7 @@ TEST_F(WatchTest, OneOfSeveralOnAPathIsRemovedAlone) {
   const auto second = client.get_and_watch("/n", record());
   const auto children = client.children_and_watch("/n", record());
   first.watch() = Watch();
-  // Longer than the server is left alone: somebody still waits for the data.
+  // Longer than the server is left alone: another call still waits for the data.
   auto idle = client.exists_and_watch("/witness", ignore);
   idle.watch() = Watch();
   EXPECT_TRUE(eventually([&] { return proxy.request_count(RequestType::remove_watches) == 1; }));

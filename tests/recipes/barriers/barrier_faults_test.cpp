@@ -71,8 +71,8 @@ TEST_F(BarrierFaults, RaiseLost) {
   }
 }
 
-// What was lost was lowered by somebody else, who saw it: here it is raised a second time, and the table says that it
-// may.
+// What was lost was lowered by another client, which saw it: here it is raised a second time, and the table says that
+// it may.
 TEST_F(BarrierFaults, RaiseLostAndLowered) {
   Client client = calm_proxied();
   Barrier barrier(client, "/gates/barrier");
@@ -92,7 +92,7 @@ TEST_F(BarrierFaults, RaiseLostAndLowered) {
   }
 }
 
-// What somebody else raised since is not taken for our own.
+// What another client raised since is not taken for our own.
 TEST_F(BarrierFaults, RaiseLostAndRaisedByAnother) {
   Client client = calm_proxied();
   Barrier barrier(client, "/gates/barrier");
@@ -210,7 +210,7 @@ TEST_F(BarrierFaults, LowerLost) {
   }
 }
 
-// A barrier that somebody else raised since is not taken for the one that was to be lowered.
+// A barrier that another client raised since is not taken for the one that was to be lowered.
 TEST_F(BarrierFaults, LowerLostAndRaisedAgain) {
   Client client = calm_proxied();
   Barrier barrier(client, "/gates/barrier");

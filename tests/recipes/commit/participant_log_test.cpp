@@ -189,7 +189,7 @@ TEST_F(ParticipantLogTest, LastFrameTornAtEveryByte) {
   }
 }
 
-// But what is damaged in the middle was promised to somebody.
+// But what is damaged in the middle was promised to a coordinator.
 TEST_F(ParticipantLogTest, DamageBeforeAGoodFrameIsRefused) {
   const Written written = write_frames(file);
   const std::string bytes = read(file);

@@ -133,7 +133,7 @@ class AllToAllFaults : public TwoPhaseCommitFaults {};
 INSTANTIATE_TEST_SUITE_P(Variants, AllToAllFaults, ::testing::Values(CommitVariant::all_to_all));
 
 // The participants are not blocked: at the deadline at the latest they abort (mediated), or have committed on their own
-// (all to all). What is left is removed by their own sweep, or by whoever recovers it.
+// (all to all). What is left is removed by their own sweep, or by the coordinator that recovers it.
 TEST_P(TwoPhaseCommitFaults, CoordinatorDiesBeforeDecision) {
   for (const bool by_sweep : {true, false}) {
     participants.clear();

@@ -489,7 +489,7 @@ TEST_P(TwoPhaseCommit, ForeignNodeInATransaction) {
   }
 }
 
-// Nobody acts on a decision that cannot be read; the transaction waits until somebody has put it right.
+// Nobody acts on a decision that cannot be read; the transaction waits until an operator has put it right.
 TEST_P(TwoPhaseCommit, ForeignDecision) {
   add_all(2);
   testkit::Box<std::string> preparing;
@@ -528,7 +528,7 @@ TEST_P(TwoPhaseCommit, ForeignDecision) {
   expect_nothing_left();
 }
 
-// A vote that somebody has written to is none.
+// A vote that an operator has written to is none.
 TEST_P(TwoPhaseCommit, VoteChangedByHand) {
   add_all(2);
   testkit::Box<std::string> preparing;

@@ -150,8 +150,8 @@ TEST_F(DiscoveryTest, OnlyAPermanentInstanceStaysWhenItsRegistrarGoes) {
   EXPECT_TRUE(nothing_left());
 }
 
-// A registrar that crashed leaves its fixed instance. The next one puts its own in that place; the former one, should it
-// still live, takes nothing away.
+// A registrar that crashed leaves its fixed instance. The next one puts its own in that place; the former one, should
+// it still live, takes nothing away.
 TEST_F(DiscoveryTest, AFixedInstanceIsRegisteredAnew) {
   ServiceDirectory directory = make();
   Registration former = directory.register_instance(of_type("a", ServiceType::fixed), patient());
@@ -326,7 +326,7 @@ TEST_F(DiscoveryTest, DisabledInstancesAreListedAndNotPicked) {
   EXPECT_TRUE(eventually([&] { return provider.pick()->node == "a"; }));
 }
 
-// V58: whoever reads an instance and writes it again loses nothing of it.
+// V58: a client that reads an instance and writes it again loses nothing of it.
 TEST_F(DiscoveryTest, UnknownKeysSurviveAnUpdate) {
   ServiceDirectory directory = make();
   const std::string foreign = R"({"name":"web","id":"a","serviceType":"PERMANENT","zone":"eu"})";

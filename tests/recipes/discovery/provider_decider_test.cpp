@@ -454,7 +454,7 @@ TEST(ProviderDecider, NoLastResortUnlessWanted) {
   EXPECT_EQ(decider.pick(start), nullptr);
 }
 
-// Those that are there but disabled were disabled by somebody who meant it.
+// Those that are there but disabled were disabled on purpose.
 TEST(ProviderDecider, DisabledOnesAloneAreNoEmptyList) {
   ProviderDecider decider({});
   decider.update(abc, start);

@@ -218,6 +218,31 @@ TEST_F(GroupFaults, FormerSessionsNodeIsReplaced) {
   a.leave({.deadline = soon()});
 }
 
+// V67: the create was decided on a session that is lost before it arrives. The next session decides anew.
+TEST_F(GroupFaults, SessionLostWhileCreating) {
+  const Client client = calm_proxied();
+  Group group(client, "/group");
+  Membership a = group.join("a", "x", {.deadline = soon()});
+  const FencingToken token = a.token();
+  const std::stop_token over = client.session().lost();
+  const Fault lost = proxy.drop_next_request(RequestType::multi);
+  const Fault forged = proxy.forge_next_session();
+  the_operator().remove("/group/a");
+  EXPECT_TRUE(stopped(over));
+  EXPECT_TRUE(lost.happened());
+  EXPECT_TRUE(forged.happened());
+  EXPECT_TRUE(eventually([&] { return a.state() == PresenceState::present && a.token() > token; }));
+  EXPECT_EQ(owner(), client.session().id());
+  EXPECT_EQ(names("/group").size(), 1u);
+  // The server keeps the former session, and its witness, for half a minute.
+  for (const std::string& witness : names("/group-presence")) {
+    const Path path = Path("/group-presence") / witness;
+    if (owner(path) != client.session().id()) the_operator().remove(path);
+  }
+  a.leave({.deadline = soon()});
+}
+
+// V68: the node keeps its name, however often it is made again.
 TEST_F(GroupFaults, DeletedByHand) {
   const Client client = calm_direct();
   Group group(client, "/group");
@@ -236,6 +261,7 @@ TEST_F(GroupFaults, DeletedByHand) {
     EXPECT_EQ(data(), "x");
     token = a.token();
   }
+  EXPECT_EQ(names("/group"), Strings{"a"});
   EXPECT_TRUE(eventually([&] { return names("/group-presence").size() == 1; })) << "no witness stays behind";
   // The witness alone is no loss.
   the_operator().remove(Path("/group-presence") / names("/group-presence").front());
@@ -445,7 +471,8 @@ TEST_F(GroupFaults, LeaveWhileTheSessionIsLost) {
   EXPECT_FALSE(the_operator().exists("/group/a"));
 }
 
-// V65: before the server can be reached; and one that leaves before that is not waited for.
+// V61, V65: before the server can be reached, what is wanted then included; and one that leaves before that is not
+// waited for.
 TEST_F(GroupFaults, JoinBeforeTheServerIsUp) {
   proxy.refuse(true);
   const Client client = calm_proxied();

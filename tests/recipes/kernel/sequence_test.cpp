@@ -35,7 +35,7 @@ TEST(SequenceOf, ReadsWhatTheServerPrints) {
   }
 }
 
-// A counter that has wrapped is negative; whoever does not see those has two holders.
+// A counter that has wrapped is negative; a recipe that does not see those has two holders.
 TEST(SequenceOf, ReadsNegativeNumbersOfBothLengths) {
   EXPECT_EQ(sequence_of("_c_x-lock--000000005", infixes), -5);
   EXPECT_EQ(sequence_of("_c_x-lock--2147483648", infixes), lowest);
@@ -131,7 +131,7 @@ TEST(InOrder, LeavesForeignNamesOut) {
   EXPECT_TRUE(in_order({"ready"}, infixes).empty());
 }
 
-// Names that somebody made by hand may lie so far apart that "created before" goes round in a circle. Which order
+// Names that an operator made by hand may lie so far apart that "created before" goes round in a circle. Which order
 // they get does not matter, but all of them must come out.
 TEST(InOrder, SurvivesNumbersThatNoServerCouldHaveGivenOut) {
   std::minstd_rand random(1);
@@ -155,7 +155,7 @@ TEST(InOrder, SurvivesNumbersThatNoServerCouldHaveGivenOut) {
   }
 }
 
-// For operators, who want to see whoever queues at a path.
+// For operators, who want to see all that queue at a path.
 TEST(ForeignContenders, OfEveryLibrary) {
   const std::vector<std::string> names = {"x-1234567890abcdef-0000000003",
                                           "x-72057594037927936--1000000004",

@@ -69,7 +69,7 @@ const std::vector<Creation>& creations() {
 
 struct Reading {
   Reply reply;
-  FlightStep step;  ///< If somebody has it.
+  FlightStep step;  ///< If another client has it.
 };
 
 const std::vector<Reading>& readings() {

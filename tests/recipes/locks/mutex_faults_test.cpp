@@ -286,7 +286,7 @@ TEST_F(MutexFaults, PredecessorVanishesBeforeItIsWatched) {
   expect_nothing_left();
 }
 
-// With somebody left before us: the list is read again, and the next one is watched.
+// With a waiter left before us: the list is read again, and the next one is watched.
 TEST_F(MutexFaults, NearestOfTwoVanishesBeforeItIsWatched) {
   Client client = calm_proxied();
   Mutex mutex(client, "/lock");
@@ -385,7 +385,7 @@ TEST_F(MutexFaults, OneOfManyNodesDeletedWhileHolding) {
     EXPECT_EQ(leases[i].valid(), i != 3) << i;
 }
 
-// What somebody writes into the holder's node is no loss.
+// What an operator writes into the holder's node is no loss.
 TEST_F(MutexFaults, OwnNodeChangedWhileHolding) {
   Client client = calm_direct();
   Mutex mutex(client, "/lock");
@@ -636,7 +636,7 @@ TEST_F(MutexFaults, ClientClosedWhileDisconnected) {
 
 // --- foreign child in the directory -------------------------------------------------------------------------------
 
-// Listing, and then reading one by one: whoever has gone in between is left out.
+// Listing, and then reading one by one: a contender that has gone in between is left out.
 TEST_F(MutexFaults, AContenderVanishesWhileTheyAreListed) {
   Client client = calm_proxied();
   Mutex mutex(client, "/lock");

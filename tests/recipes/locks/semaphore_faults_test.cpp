@@ -291,7 +291,7 @@ TEST_F(RevokeFaults, EndedWhileTheRequestIsInFlight) {
   EXPECT_TRUE(lease.valid());
 }
 
-// The holder has gone when the request is written, and somebody else has the node that all want.
+// The holder has gone when the request is written, and another client has the node that all want.
 TEST_F(RevokeFaults, TheSuccessorIsNotAsked) {
   Client client = calm_proxied();
   UnfairMutex mutex(the_operator(), "/semaphore/lock");

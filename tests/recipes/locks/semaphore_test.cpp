@@ -41,7 +41,7 @@ TEST(PoolDecider, EveryChildCounts) {
   EXPECT_EQ(decide_permits({"a", "b"}, own, 0), PermitStep::wait);
 }
 
-// In plain words: whoever still has all its nodes holds when there are no more children than the limit allows.
+// In plain words: a client that still has all its nodes holds when there are no more children than the limit allows.
 TEST(PoolDecider, EverySmallPool) {
   using detail::decide_permits;
   using detail::PermitStep;
@@ -321,7 +321,7 @@ TEST_F(SemaphoreTest, WhoAcquiresFirstCreatesTheNodeWithTheInitialLimit) {
   EXPECT_EQ(semaphore.limit(), 2);
   const Lease second = semaphore.acquire();
   EXPECT_FALSE(semaphore.try_acquire());
-  // What is there counts, not what somebody else would have written.
+  // What is there counts, not what another client would have written.
   Semaphore other(client(), "/semaphore", Path("/limits/one"), {.initial_limit = 7});
   EXPECT_FALSE(other.try_acquire());
   EXPECT_EQ(other.limit(), 2);

@@ -171,7 +171,7 @@ TEST_F(SharedMutexTest, WaitingWriterGivesUp) {
   EXPECT_TRUE(result_of(reading).valid());
 }
 
-// Readers of one session watch one writer: whoever leaves takes only its own watch along.
+// Readers of one session watch one writer: a reader that leaves takes only its own watch along.
 TEST_F(SharedMutexTest, StopRequestEndsOneWaitAndNoOther) {
   SharedMutex mutex = make_mutex();
   Lease writer = mutex.acquire();

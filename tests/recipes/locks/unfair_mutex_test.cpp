@@ -168,7 +168,7 @@ TEST_F(UnfairMutexTest, TheHoldersNodeIsNotALeftOver) {
   EXPECT_EQ(mutex.holder()->node, "lock") << "it has no second node";
 }
 
-// Both watch one node, for one session: whoever leaves takes only its own watch along.
+// Both watch one node, for one session: a waiter that leaves takes only its own watch along.
 TEST_F(UnfairMutexTest, StopRequestEndsOneWaitAndNoOther) {
   UnfairMutex mutex(client(), "/lock");
   Lease held = mutex.acquire();

@@ -90,7 +90,7 @@ TEST_F(PriorityQueueTest, NoInversionBesideManyCallers) {
   stop = true;
 }
 
-// What comes back keeps its priority and its place, whoever has listed before.
+// What comes back keeps its priority and its place, no matter which consumer has listed before.
 TEST_F(PriorityQueueTest, GivenBackKeepsPriorityAndPlace) {
   PriorityQueue queue(client(), "/queue");
   Client other = make_client();

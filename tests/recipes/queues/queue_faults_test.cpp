@@ -72,7 +72,7 @@ class QueueFaults : public testkit::RecipeFaultTest {
     constexpr auto all_but_remove = Acl::all & ~Acl::remove;
     the_operator().set_acl("/queue/items", {{.permissions = forbidden ? all_but_remove : Acl::all}});
   }
-  /// Waits until somebody has seen, through the proxy, that there is no room, and waits for some.
+  /// Waits until a producer has seen, through the proxy, that there is no room, and waits for some.
   bool waits_for_room(Queue& queue, std::size_t lists) {
     if (!proxy.wait_for_requests(RequestType::get_children2, lists, patience)) return false;
     (void)queue.size(patient());  // Answered after the list.
@@ -411,7 +411,7 @@ TEST_F(QueueFaults, SessionLostWhilePushWaitsForRoom) {
   EXPECT_EQ(queue.pop(patient()), "b");
 }
 
-// A claimed item takes its room up until it is committed, whoever claims it.
+// A claimed item takes its room up until it is committed, no matter which consumer claims it.
 TEST_F(QueueFaults, SessionLostWhileClaimedFromAFullQueue) {
   Client client = calm_direct();
   Queue queue(client, "/queue");
