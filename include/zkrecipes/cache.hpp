@@ -75,10 +75,12 @@ struct CacheOptions {
   /// After a change for so long without an exact snapshot, one that is not exact is published.
   std::chrono::milliseconds max_delay{100};
   /// A change is published when nothing has changed for so long, so that a burst of changes makes one difference; after
-  /// the longer one of this and max_delay in any case. 0: at once.
+  /// the longer one of this and max_delay in any case. Until then refresh() waits, and after a reconnection the state is
+  /// stale. 0: at once.
   std::chrono::milliseconds quiet{0};
-  /// Cache::as_of() is kept younger than this, as long as servers answer quickly, by a transaction of a check after
-  /// each half of it in which this client has written nothing. 0: no transactions.
+  /// Cache::as_of() is kept younger than this, as long as servers answer quickly and changes are read, by a transaction
+  /// that checks "/" (which takes the right to read it) after each half of it in which this client has written nothing.
+  /// Each cache sends its own, not more often than every 10 ms. 0: no transactions.
   std::chrono::milliseconds max_age{0};
 };
 
@@ -187,6 +189,9 @@ class ZKRECIPES_API Cache {
   /// time. Not a server's word alone, which may be cut off: it moves on with each write of this client that is
   /// acknowledged while the cache is current. Those are heartbeats of leases, refresh(ReadBarrier::quorum), the
   /// transactions of CacheOptions::max_age, and all others. nullopt: not known yet. Does not block.
+  ///
+  /// Ask for it first, then for snapshot(): it says nothing of a Snapshot that was taken before. It stands still while a
+  /// change is read or rests (CacheOptions::quiet), so also as long as changes come faster than they can be read.
   std::optional<zkclient::BootClock::time_point> as_of() const;
 
   /// Waits for the first snapshot, for ever unless `call` has a deadline or a stop token, and returns the newest.

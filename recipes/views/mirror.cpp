@@ -115,7 +115,8 @@ Awaitable<void> Mirror::keep_young(std::shared_ptr<Mirror> self) {
   while (!self->over()) {
     const auto& session = self->client_->current();
     const auto told = session == nullptr ? zkclient::BootClock::time_point() : session->told_up_to();
-    const auto age = zkclient::BootClock::now() - told;
+    const bool never = told == zkclient::BootClock::time_point();
+    const auto age = never ? interval : zkclient::BootClock::now() - told;
     if (age >= interval) co_await self->pass(ReadBarrier::quorum, call);
     if (self->over()) break;
     co_await over.wait(std::chrono::steady_clock::now() + (age < interval ? interval - age : interval));
@@ -146,6 +147,7 @@ void Mirror::on_session_state() {
 void Mirror::finish() {
   finished_ = true;
   timer_.cancel();
+  ended_->request();  // The loop ends only when no timer of keep_young() is left.
   note_settled(false);
   model_.closed();
   tell_state();

@@ -671,12 +671,14 @@ SnapshotPtr MirrorModel::publish(TimePoint now) {
 std::optional<MirrorModel::TimePoint> MirrorModel::due() const {
   std::optional<TimePoint> first;
   const auto consider = [&first](TimePoint when) { first = first ? std::min(*first, when) : when; };
-  if (!connected_ || closed_) return first;
+  if (closed_) return first;
+  if (changed_ && unsettled_.empty()) consider(quiet_at());  // Also without a connection.
+  if (!connected_) return first;
   if (!late_lists_.empty()) consider(late_lists_.begin()->first);
   if (retry_at_) consider(*retry_at_);
-  if (changed_ && caught_up()) {
-    const TimePoint earliest = unsettled_.empty() ? TimePoint::min() : *changed_ + scope_.options.max_delay;
-    consider(std::max(earliest, quiet_at()));
+  if (changed_ && !unsettled_.empty() && caught_up()) {
+    const TimePoint overdue = *changed_ + scope_.options.max_delay;
+    consider(revision_ == 0 ? overdue : std::max(overdue, quiet_at()));
   }
   return first;
 }

@@ -594,6 +594,16 @@ TEST_F(Caches, MaxAge) {
   }
 }
 
+// Nothing that waits to send the next transaction holds up the end of the client and its threads.
+TEST_F(Caches, ClientClosedWithALongMaxAge) {
+  create("/cache", "x");
+  Client own(hosts(), {.prefix = prefix()});
+  NodeCache cache(own, "/cache", {.max_age = std::chrono::hours(2)});
+  EXPECT_TRUE(eventually([&] { return cache.as_of().has_value(); })) << "the first one goes at once";
+  own.close();
+  EXPECT_EQ(cache.state(), CacheState::closed);
+}
+
 TEST_F(Caches, DelaysForEver) {
   create("/cache", "x");
   constexpr auto for_ever = std::chrono::milliseconds::max();
