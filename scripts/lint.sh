@@ -69,6 +69,7 @@ if ((tidy)); then
     joined=ON
     extra=(--header-filter='/(include|zkclient|recipes|zktesting|tools)/.*\.[ch]pp$' --checks=-bugprone-suspicious-include)
   fi
+  rm -f build/lint/compile_commands.json  # It may be of the other kind, and CMake leaves it then.
   cmake --preset dev -B build/lint -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON -D CMAKE_CXX_FLAGS= \
     -D ZKRECIPES_JOIN_SOURCES=$joined >build/lint-configure.log 2>&1 ||
     { cat build/lint-configure.log >&2; echo "lint: FAILED: configuring" >&2; exit 1; }
