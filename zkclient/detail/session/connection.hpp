@@ -113,7 +113,7 @@ class Connection final : public HandleOwner, public std::enable_shared_from_this
   std::string addresses_;
   ArmedWatches armed_;
   std::unordered_map<const Op*, UniqueFunction<void(const Op&)>> own_;  // Requests of the connection itself.
-  std::size_t arming_again_ = 0;  // Of those: that arm the session's watches on a new handle.
+  std::size_t arming_again_ = 0;  // How many of those arm watches again on a new handle.
   bool barrier_due_ = false;      // See send_barrier().
   bool taking_over_ = false;      // Only what is urgent may go first.
   bool draining_ = false;
