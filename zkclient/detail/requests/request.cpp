@@ -2,6 +2,20 @@
 
 namespace zkclient::detail {
 
+Request::Request() = default;
+Request::Request(const Request&) = default;
+Request::Request(Request&&) noexcept = default;
+Request& Request::operator=(const Request&) = default;
+Request& Request::operator=(Request&&) noexcept = default;
+Request::~Request() = default;
+
+Reply::Reply() = default;
+Reply::Reply(const Reply&) = default;
+Reply::Reply(Reply&&) noexcept = default;
+Reply& Reply::operator=(const Reply&) = default;
+Reply& Reply::operator=(Reply&&) noexcept = default;
+Reply::~Reply() = default;
+
 Request make_request(OpType type, std::string path) {
   Request request;
   request.type = type;

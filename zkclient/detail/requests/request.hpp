@@ -76,6 +76,14 @@ class Payload {
 
 /// One request to the server. Paths are full: the client's prefix is already in front.
 struct ZKRECIPES_INTERNAL_API Request {
+  // Compiled once: every coroutine moves requests and replies about.
+  Request();
+  Request(const Request&);
+  Request(Request&&) noexcept;
+  Request& operator=(const Request&);
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+
   OpType type = OpType::get;
   std::string path;
   Payload data = {};
@@ -153,6 +161,13 @@ struct Refusal {
 /// The answer to a request. `error` is set when the operation failed, for whatever reason; the rest depends on the
 /// type.
 struct ZKRECIPES_INTERNAL_API Reply {
+  Reply();
+  Reply(const Reply&);
+  Reply(Reply&&) noexcept;
+  Reply& operator=(const Reply&);
+  Reply& operator=(Reply&&) noexcept;
+  ~Reply();
+
   std::optional<Errc> error = {};
   std::string detail = {};
   /// Set when the caller or the deadline ended it, and not an answer or a lost connection: cancelled, or
