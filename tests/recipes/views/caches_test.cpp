@@ -2,11 +2,17 @@
 // caches_faults_test.cpp.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <latch>
+#include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/node_cache.hpp>
@@ -36,6 +42,19 @@ using zkclient::Transaction;
 using Kind = Change::Kind;
 
 static_assert(std::is_move_constructible_v<TreeCache> && !std::is_copy_constructible_v<TreeCache>);
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
 
 class Caches : public testkit::RecipeTest {
  protected:
@@ -215,6 +234,29 @@ TEST_F(Caches, OpenedAndClosedManyTimes) {
   EXPECT_TRUE(eventually([&] { return server().watch_count() == 0; })) << server().four_letter_word("wchp");
 }
 
+// Nor does its client keep anything of it in memory.
+TEST_F(Caches, ClosedCachesTakeNoMemory) {
+  if (sanitized) GTEST_SKIP() << "a sanitizer keeps what is freed";
+  create("/cache");
+  for (const char* name : {"a", "b", "c"})
+    create(std::string("/cache/") + name, name);
+  const auto token = std::make_shared<int>();
+  const auto open_and_close = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      TreeCache cache(client(), "/cache");
+      const auto changes = cache.on_change([token](const auto&...) {});
+      const auto states = cache.on_state([token](CacheState) {});
+      cache.async_wait_until([token](const Snapshot&) { return false; }, [token](const auto&) {});
+      if (i % 4 == 0) cache.wait_ready({.deadline = soon()});
+    }
+    EXPECT_TRUE(eventually([&] { return token.use_count() == 1; })) << "listeners and predicates have gone";
+  };
+  open_and_close(1'000);
+  const std::size_t before = resident_bytes();
+  open_and_close(4'000);
+  EXPECT_LT(resident_bytes(), before + 4'000'000);
+}
+
 // V23: created empty and filled at once; the difference is net.
 TEST_F(Caches, OneAddedWithTheLastData) {
   create("/cache");
@@ -271,6 +313,41 @@ TEST_F(Caches, SlowListener) {
   EXPECT_EQ(changes.front().before->data, "0");
   EXPECT_EQ(changes.front().after->data, "100");
   EXPECT_TRUE(slow.empty());
+}
+
+// All others have gone, whatever the listener has missed.
+TEST_F(Caches, SlowListenerKeepsTwoSnapshots) {
+  create("/cache", "0");
+  NodeCache cache(client(), "/cache");
+  cache.wait_ready({.deadline = soon()});
+  std::promise<void> wake;
+  testkit::Box<bool> called;
+  const auto slow =
+      cache.on_change([&, woken = wake.get_future().share()](const std::vector<Change>&, const Snapshot&) {
+        called.put(true);
+        woken.wait();
+      });
+  called.take();
+  constexpr int updates = 1000;
+  std::mutex mutex;
+  std::vector<std::weak_ptr<const void>> published;
+  testkit::Box<bool> last;
+  const auto quick = cache.on_change([&](const std::vector<Change>&, const Snapshot& now) {
+    const std::lock_guard lock(mutex);
+    published.emplace_back(now.impl());
+    if (now.root()->data == std::to_string(updates)) last.put(true);
+  });
+  for (int i = 1; i <= updates; ++i)
+    client().set("/cache", std::to_string(i));
+  last.take();
+  const auto kept = [&] {
+    const std::lock_guard lock(mutex);
+    return std::count_if(published.begin(), published.end(), [](const auto& one) { return !one.expired(); });
+  };
+  EXPECT_TRUE(eventually([&] { return kept() <= 2; })) << kept() << " of " << published.size();
+  EXPECT_GT(published.size(), 2U);
+  wake.set_value();
+  called.take();
 }
 
 // V33: no call, nothing removed.
