@@ -197,7 +197,7 @@ class World {
   }
   /// Lets everything happen that is under way.
   void settle() {
-    for (int i = 0; i < 100'000; ++i) {
+    for (int i = 0; i < 1'000'000; ++i) {
       link.send(now);
       publish();
       if (link.can_hand_over()) {
@@ -480,6 +480,96 @@ TEST(MirrorModel, ReconnectionReadsNothingThatDidNotChange) {
   EXPECT_EQ(world.snapshot.revision(), revision);
 }
 
+// The barrier is answered before the read that follows an event: that alone makes nothing current.
+TEST(MirrorModel, StaleUntilWhatChangedMeanwhileIsRead) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create("/r/a", "1");
+  world.open();
+  const std::size_t barriers = world.link.requests(Kind::sync);
+  world.link.cut();
+  world.set("/r/a", "2");
+  world.link.reconnect(0);
+  world.link.send(world.now);
+  world.link.answer();
+  while (world.link.can_receive())
+    world.link.receive();
+  while (world.link.can_hand_over())
+    world.link.hand_over(world.now);
+  world.publish();
+  EXPECT_EQ(world.link.requests(Kind::sync), barriers + 1);
+  EXPECT_EQ(world.model.state(), CacheState::stale);
+  EXPECT_EQ(world.snapshot.find("a")->data, "1");
+  world.settle();
+  world.expect_truth();
+}
+
+// One transaction changes two nodes: the event of one of them arrives, that of the other one gets lost with the
+// connection.
+TEST(MirrorModel, ConnectionBreaksBetweenTheEventsOfOneTransaction) {
+  for (const bool is_read : {false, true}) {
+    Opened world(tree_scope());
+    world.create("/r");
+    world.create_all({"/r/a", "/r/b"}, "1");
+    world.open();
+    world.commit([](History::Multi& multi) {
+      multi.set("/r/a", "2");
+      multi.set("/r/b", "2");
+    });
+    world.link.apply();
+    world.link.receive();
+    if (is_read) world.link.send(world.now);
+    world.link.cut();
+    world.publish();
+    EXPECT_EQ(world.snapshot.find("a")->data, "1");
+    world.link.reconnect(0);
+    world.settle();
+    world.expect_truth();
+  }
+}
+
+// A server's mistake, and no reply since that could hide it: the next connection shows the change.
+TEST(MirrorModel, EventThatGotLostIsMadeUpForAtTheReconnection) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create_all({"/r/a", "/r/b"}, "1");
+  world.open();
+  world.set("/r/a", "2");
+  world.link.apply();
+  world.link.lose_message();
+  world.settle();
+  EXPECT_EQ(world.snapshot.find("a")->data, "1");
+  world.link.cut();
+  world.link.reconnect(0);
+  world.settle();
+  world.expect_truth();
+  EXPECT_EQ(world.snapshot.find("a")->data, "2");
+}
+
+// It is waited for without a request, however long that takes.
+TEST(MirrorModel, MissingRootCostsOneWatch) {
+  for (const MirrorScope& scope : {node_scope(), node_scope(false), children_scope(), children_scope(false),
+                                   tree_scope(), tree_scope(100, false)}) {
+    Opened world(scope);
+    world.open();
+    world.expect_truth();
+    EXPECT_EQ(world.link.server_watches(), 1U);
+    EXPECT_FALSE(world.model.due()) << "nothing is to be done at any later time";
+    const std::size_t before = world.link.requests();
+    EXPECT_LE(before, 4U) << "the sync, and the look that arms the watch, after the reads that did not";
+    for (int i = 0; i < 60; ++i) {
+      world.now += 1s;
+      world.settle();
+    }
+    EXPECT_EQ(world.link.requests(), before);
+    EXPECT_EQ(world.model.nodes(), 1U);
+    world.create("/r", "at last");
+    world.settle();
+    world.expect_truth();
+    EXPECT_TRUE(world.snapshot.exists("/r"));
+  }
+}
+
 TEST(MirrorModel, LargeDataIsComparedFirst) {
   Opened world(tree_scope());
   world.create("/r", std::string(2000, 'x'), 0);
@@ -612,6 +702,29 @@ TEST(MirrorModel, UnreadableDirectory) {
   world.settle();
   world.expect_truth();
   EXPECT_TRUE(world.snapshot.complete());
+}
+
+// More than 16 bits count. All of them are read, with a watch each; when they no longer fit, that is said.
+TEST(MirrorModel, SeventyThousandChildren) {
+  constexpr int children = 70'000;
+  constexpr int more = 5'000;
+  Opened world(children_scope());
+  world.create("/r");
+  world.create_all(numbered("/r/", children), "x", 7);
+  world.open();
+  world.expect_truth();
+  EXPECT_EQ(world.snapshot.size(), std::size_t{children});
+  EXPECT_TRUE(world.snapshot.complete());
+  EXPECT_FALSE(world.model.problem());
+  EXPECT_EQ(world.link.requests(Kind::get), std::size_t{children});
+  world.set("/r/69999", "y");
+  world.settle();
+  EXPECT_EQ(world.snapshot.find("69999")->data, "y");
+  world.create_all(numbered("/r/more", more), "x", 7);
+  world.settle();
+  EXPECT_EQ(world.snapshot.size(), std::size_t{children + more}) << "all names are there";
+  EXPECT_FALSE(world.snapshot.complete());
+  EXPECT_EQ(world.model.problem()->code, zkclient::Errc::overloaded);
 }
 
 // More than the client could arm again in one request: said, not hidden.

@@ -229,6 +229,8 @@ class Link {
     }
     received_.push_back(std::move(message));
   }
+  /// The next message is never received.
+  void lose_message() { to_client_.pop_front(); }
   bool can_hand_over() const { return !received_.empty(); }
   void hand_over(std::chrono::steady_clock::time_point now) {
     if (received_.empty()) return;
