@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include <zkclient/log.hpp>
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/node_cache.hpp>
 #include <zkrecipes/tree_cache.hpp>
@@ -31,6 +33,7 @@ using testkit::patience;
 using testkit::result_of;
 using testkit::soon;
 using testkit::States;
+using testkit::stopped;
 using testkit::Told;
 using zkclient::BootClock;
 using zkclient::Client;
@@ -66,9 +69,28 @@ class CacheFaults : public testkit::RecipeFaultTest {
     meanwhile();
     proxy.refuse(false);
   }
+  /// Many children at once.
+  void create_children(const std::string& directory, int count, const std::string& data = "") {
+    in_transactions(
+        count, [&](Transaction& transaction, int i) { transaction.create(directory + "/" + std::to_string(i), data); });
+  }
+  void set_children(const std::string& directory, int count, const std::string& data) {
+    in_transactions(
+        count, [&](Transaction& transaction, int i) { transaction.set(directory + "/" + std::to_string(i), data); });
+  }
   static void expect_states(States& states, std::initializer_list<CacheState> wanted) {
     for (const CacheState state : wanted)
       EXPECT_EQ(states.next(), state);
+  }
+
+ private:
+  void in_transactions(int count, const std::function<void(Transaction& transaction, int i)>& add) {
+    for (int i = 0; i < count;) {
+      Transaction transaction;
+      for (const int end = std::min(i + 1000, count); i < end; ++i)
+        add(transaction, i);
+      the_operator().commit(transaction, {.deadline = soon()});
+    }
   }
 };
 
@@ -151,6 +173,33 @@ TEST_F(CacheFaults, ManySessions) {
   EXPECT_EQ(reads() - before, 1U);
 }
 
+// What a session has not read when it ends is not read on behalf of it any more: the next one reads everything anyway.
+TEST_F(CacheFaults, ManySessionsThatEndWhileTheyRead) {
+  create("/cache/a", "0");
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  constexpr int sessions = 60;
+  const std::size_t at_first = reads();
+  for (int i = 1; i <= sessions; ++i) {
+    const std::stop_token lost = client.session().lost();
+    auto read = proxy.hold_next_reply(RequestType::get_data);
+    the_operator().set("/cache/a", std::to_string(i));
+    ASSERT_TRUE(read.wait(patience));
+    const zktesting::Fault forged = proxy.forge_next_session();
+    proxy.cut();
+    ASSERT_TRUE(stopped(lost));
+    cache.wait_until(data_is("a", std::to_string(i)), {.deadline = soon()});
+    EXPECT_TRUE(eventually([&] { return cache.state() == CacheState::current; }));
+  }
+  EXPECT_LE(reads() - at_first, sessions * 5U) << "the read that was lost, then data and list of each node";
+  const std::size_t before = reads();
+  the_operator().set("/cache/a", "last");
+  cache.wait_until(data_is("a", "last"), {.deadline = soon()});
+  EXPECT_EQ(reads() - before, 1U);
+  EXPECT_EQ(server.watch_count(), 4U) << "of the last session, for data and list of each node";
+}
+
 // V10, V17: a path that is not there costs nothing but a watch.
 TEST_F(CacheFaults, RootMissingOrRemoved) {
   const Client client = calm_proxied();
@@ -189,6 +238,43 @@ TEST_F(CacheFaults, ContainerReaped) {
   create("/cache/box", "", CreateMode::container);
   create("/cache/box/b", "found");
   cache.wait_until(data_is("b", "found"), {.deadline = soon()});
+}
+
+// A view creates nothing, neither what it watches nor a parent of that.
+TEST_F(CacheFaults, ParentRemoved) {
+  create("/cache/parent");
+  create("/cache/parent/dir");
+  create("/cache/parent/dir/a", "1");
+  const Client client = brief_proxied();
+  NodeCache node(client, "/cache/parent/dir/a");
+  ChildrenCache children(client, "/cache/parent/dir");
+  TreeCache tree(client, "/cache/parent/dir");
+  const std::vector<const Cache*> all = {&node, &children, &tree};
+  const auto all_current = [&all] {
+    return std::all_of(all.begin(), all.end(),
+                       [](const Cache* cache) { return cache->state() == CacheState::current; });
+  };
+  for (const Cache* cache : all)
+    EXPECT_TRUE(cache->wait_ready({.deadline = soon()}).exists());
+  the_operator().remove_tree("/cache/parent");
+  for (const Cache* cache : all)
+    cache->wait_until(is_gone(""), {.deadline = soon()});
+  cut(client, [] {});
+  EXPECT_TRUE(eventually(all_current));
+  expire(client);
+  for (const Cache* cache : all)
+    EXPECT_FALSE(cache->refresh(ReadBarrier::sync, {.deadline = soon()}).exists());
+  EXPECT_TRUE(eventually(all_current));
+  for (const RequestType type : {RequestType::create, RequestType::create2, RequestType::create_container,
+                                 RequestType::create_ttl, RequestType::multi})
+    EXPECT_EQ(proxy.request_count(type), 0U);
+  EXPECT_TRUE(names().empty());
+  create("/cache/parent");
+  create("/cache/parent/dir");
+  create("/cache/parent/dir/a", "2");
+  node.wait_until(data_is("", "2"), {.deadline = soon()});
+  children.wait_until(data_is("a", "2"), {.deadline = soon()});
+  tree.wait_until(data_is("a", "2"), {.deadline = soon()});
 }
 
 // The read that follows an event is lost: it is read again.
@@ -276,6 +362,31 @@ TEST_F(CacheFaults, MoreWatchedPathsThanASessionMayHave) {
   EXPECT_TRUE(eventually([&] { return cache.state() == CacheState::current; }));
 }
 
+// More than 16 bits count, in a list of more than half a megabyte. What cannot be watched is said.
+TEST_F(CacheFaults, SeventyThousandChildren) {
+  constexpr int children = 70'000;
+  const std::string directory = "/cache/" + std::string(200, 'd');
+  create(directory);
+  create_children(directory, children);
+  {
+    const Client client = calm_proxied();
+    ChildrenCache names(client, directory, {.data = false});
+    const Snapshot all = names.wait_ready({.deadline = soon()});
+    EXPECT_EQ(all.size(), std::size_t{children});
+    EXPECT_TRUE(all.complete());
+    EXPECT_TRUE(all.exists("69999"));
+    ChildrenCache nodes(client, directory);
+    const Snapshot some = nodes.wait_ready({.deadline = soon()});
+    EXPECT_EQ(some.size(), std::size_t{children});
+    EXPECT_FALSE(some.complete());
+    EXPECT_EQ(nodes.problem()->errc(), Errc::overloaded);
+    create(directory + "/more");
+    for (const ChildrenCache* cache : {&names, &nodes})
+      cache->wait_until([](const Snapshot& now) { return now.exists("more"); }, {.deadline = soon()});
+  }
+  server.restart_wiped();  // To remove so many takes longer.
+}
+
 TEST_F(CacheFaults, MoreDataThanMaxBytes) {
   for (const char* name : {"a", "b", "c"})
     create(std::string("/cache/") + name, std::string(1000, 'x'));
@@ -332,6 +443,31 @@ TEST_F(CacheFaults, ClientClosed) {
   list.release();
 }
 
+// Nothing goes on behind the client's back, and its end is no reason to fill the log.
+TEST_F(CacheFaults, ClientClosedWhileItCatchesUp) {
+  constexpr int children = 1000;
+  create_children("/cache", children, "1");
+  std::atomic<int> messages{0};
+  Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  auto read = proxy.hold_next_reply(RequestType::get_data);
+  cut(client, [&] { set_children("/cache", children, "2"); });
+  ASSERT_TRUE(read.wait(patience));
+  auto waiting = in_thread([&] { return cache.wait_until(data_is("7", "2")); });
+  zkclient::set_log_handler([&messages](zkclient::LogLevel, std::string_view) { ++messages; });
+  zkclient::set_log_level(zkclient::LogLevel::debug);
+  client.close();
+  zkclient::set_log_level(zkclient::LogLevel::error);
+  zkclient::set_log_handler({});
+  EXPECT_EQ(failure_of(waiting), Errc::closed);
+  EXPECT_EQ(cache.state(), CacheState::closed);
+  EXPECT_EQ(cache.snapshot().size(), std::size_t{children});
+  EXPECT_LT(messages, 20);
+  read.release();
+  EXPECT_TRUE(eventually([&] { return proxy.connections() == 0; }));
+}
+
 // --- What others had trouble with ------------------------------------------------------------------------------------
 
 // V1, V2: another node of that name is `replaced`, though its version is the same, and has its own children.
@@ -375,6 +511,34 @@ TEST_F(CacheFaults, UpdateFollowedByRemoval) {
   EXPECT_EQ(std::count(all.begin(), all.end(), "added /cache/a"), 0);
   cache.refresh(ReadBarrier::sync, {.deadline = soon()});
   EXPECT_EQ(told.calls(), 0U) << "nothing comes after that";
+}
+
+// Each call tells of newer data than the one before, and begins where that ended.
+TEST_F(CacheFaults, ManyUpdatesWhileTheConnectionBreaks) {
+  create("/cache/a", "0");
+  const Client client = calm_proxied();
+  NodeCache cache(client, "/cache/a");
+  Told told(cache);
+  CachedNodePtr last = told.next().changes.front().after;
+  auto writing = in_thread([&] {
+    for (int i = 1; i <= 10'000; ++i)
+      the_operator().async_set("/cache/a", std::to_string(i), zkclient::any_version, [](const auto&) {},
+                               {.deadline = soon()});
+    the_operator().set("/cache/a", "last", zkclient::any_version, {.deadline = soon()});
+  });
+  for (int calls = 1; last->data != "last"; ++calls) {
+    const testkit::Call call = told.next();
+    ASSERT_EQ(call.changes.size(), 1U);
+    const Change& change = call.changes.front();
+    ASSERT_EQ(change.kind, Change::Kind::changed);
+    EXPECT_EQ(*change.before, *last);
+    EXPECT_GT(change.after->stat.mzxid, last->stat.mzxid);
+    last = change.after;
+    if (calls % 20 == 0) proxy.cut();
+  }
+  writing.get();
+  cache.refresh(ReadBarrier::sync, {.deadline = soon()});
+  EXPECT_EQ(told.calls(), 0U) << "nothing is told twice";
 }
 
 // V20: two nodes changed; the connection breaks when the first was to be read.
@@ -461,6 +625,35 @@ TEST_F(CacheFaults, ListenerThatBlocksDuringAReconnection) {
   EXPECT_EQ(read.take(), "1");
   cut(client, [&] { the_operator().set("/cache/a", "2"); });
   EXPECT_EQ(read.take(), "2");
+}
+
+// Longer than the session's timeout, while a large tree has changed: heartbeats go on, and so does the cache.
+TEST_F(CacheFaults, ListenerThatBlocksForLongerThanTheSessionsTimeout) {
+  constexpr int children = 2000;
+  create_children("/cache", children, "1");
+  const Client client = brief_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  const std::int64_t session = client.session().id();
+  std::promise<void> wake;
+  testkit::Box<std::size_t> told;
+  const auto subscription =
+      cache.on_change([&, woken = wake.get_future().share()](const std::vector<Change>& changes, const Snapshot&) {
+        client.get("/cache/0", {.deadline = soon()});
+        told.put(changes.size());
+        woken.wait();
+      });
+  EXPECT_EQ(told.take(), children + 1U);
+  cut(client, [&] { set_children("/cache", children, "2"); });
+  cache.wait_until([](const Snapshot& now) { return has_data(now, "0", "2") && has_data(now, "1999", "2"); },
+                   {.deadline = soon()});
+  // One goes out after each third of the timeout.
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::ping, proxy.request_count(RequestType::ping) + 4, patience));
+  EXPECT_EQ(client.connect({.deadline = soon()}).id(), session);
+  EXPECT_EQ(cache.state(), CacheState::current);
+  EXPECT_EQ(told.size(), 0U);
+  wake.set_value();
+  EXPECT_EQ(told.take(), std::size_t{children}) << "one net difference";
 }
 
 // The next session reads all of it again, and nothing of that is published: the call has to hear of it all the same.
