@@ -517,6 +517,32 @@ TEST_F(DiscoveryFaults, UnregisterWhileTheSessionIsLost) {
   }
 }
 
+// The next session has made the node again, and does not know it yet. It is gone when the call returns.
+TEST_F(DiscoveryFaults, UnregisterWhileItIsRegisteredAgain) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  for (const bool by_hand : {false, true}) {
+    Registration a = directory.register_instance(instance("a"), patient());
+    const std::int64_t token = a.token().value;
+    auto held = proxy.hold_next_reply(RequestType::multi);
+    if (by_hand) {
+      the_operator().remove(a.node());
+    } else {
+      lose_session(client);
+    }
+    ASSERT_TRUE(held.wait(testkit::patience));
+    EXPECT_GT(node().stat.czxid, token) << "it was made again";
+    Box<bool> done;
+    a.async_unregister([&](zkclient::Result<void> result) { done.put(result.has_value()); }, patient());
+    held.release();
+    EXPECT_TRUE(done.take());
+    EXPECT_EQ(a.state(), PresenceState::left);
+    EXPECT_TRUE(names().empty());
+    client.sync("/", patient());  // Behind whatever has been sent since.
+    EXPECT_TRUE(names().empty());
+  }
+}
+
 TEST_F(DiscoveryFaults, RegistrarsProcessDies) {
   const Client client = brief_proxied();
   ServiceDirectory directory(client, "/services");

@@ -201,6 +201,24 @@ TEST_F(GroupFaults, SessionLost) {
   }
 }
 
+// The member hears that it is absent, and that it is back.
+TEST_F(GroupFaults, LossOfTheSessionIsToldToTheStateListener) {
+  const Client client = brief_direct();
+  Group group(client, "/group");
+  Membership a = group.join("a", "x", {.deadline = soon()});
+  const FencingToken token = a.token();
+  Box<PresenceState> states;
+  const auto subscription = a.on_state([&](PresenceState state) { states.put(state); });
+  EXPECT_EQ(states.take(), PresenceState::present);
+  expire(client);
+  EXPECT_EQ(states.take(), PresenceState::absent);
+  EXPECT_EQ(states.take(), PresenceState::present);
+  EXPECT_GT(a.token(), token);
+  EXPECT_EQ(owner(), client.session().id());
+  a.leave({.deadline = soon()});
+  EXPECT_EQ(states.take(), PresenceState::left);
+}
+
 // V47: one transaction puts the new node in the place of the one that the former session still has. A cache sees it
 // replaced.
 TEST_F(GroupFaults, FormerSessionsNodeIsReplaced) {
