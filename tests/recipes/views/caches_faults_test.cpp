@@ -364,6 +364,9 @@ TEST_F(CacheFaults, MoreWatchedPathsThanASessionMayHave) {
 
 // More than 16 bits count, in a list of more than half a megabyte. What cannot be watched is said.
 TEST_F(CacheFaults, SeventyThousandChildren) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "it is about a number, and slow";
+#endif
   constexpr int children = 70'000;
   const std::string directory = "/cache/" + std::string(200, 'd');
   create(directory);
