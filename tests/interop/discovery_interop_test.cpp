@@ -5,101 +5,53 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <zkrecipes/discovery.hpp>
-#include <zktesting/server.hpp>
 
-#include "tests/interop/process.hpp"
+#include "tests/interop/peer.hpp"
 #include "tests/support/testkit.hpp"
 
 namespace zkrecipes {
 namespace {
 
 using namespace std::chrono_literals;
+using testkit::CuratorProgram;
 using testkit::eventually;
+using testkit::Peer;
 using testkit::soon;
 using zkclient::Client;
 using Strings = std::vector<std::string>;
 
-std::string jars() {
-  const char* given = std::getenv("ZKRECIPES_JARS");
-  return given != nullptr ? given : "/usr/share/java";
-}
-
-/// The Java program, compiled, and running.
-class CuratorsDiscovery {
- public:
-  explicit CuratorsDiscovery(const std::string& hosts)
-      : process_(compiled(hosts), [this](const std::string& line) { said_.put(line); }) {}
-  ~CuratorsDiscovery() { std::filesystem::remove_all(classes()); }
-  CuratorsDiscovery(const CuratorsDiscovery&) = delete;
-  CuratorsDiscovery& operator=(const CuratorsDiscovery&) = delete;
-
-  static bool installed() { return std::filesystem::exists(jars() + "/curator-x-discovery.jar"); }
-
-  /// What it answers.
-  Strings tell(const std::string& command) {
-    process_.tell(command);
-    Strings answer;
-    for (std::string line = said_.take(); line != "done"; line = said_.take())
-      answer.push_back(line);
-    return answer;
-  }
-
- private:
-  static std::string classes() {
-    return std::filesystem::temp_directory_path() / ("zkrecipes-discovery-" + std::to_string(::getpid()));
-  }
-  static Strings compiled(const std::string& hosts) {
-    std::string path = classes();
-    for (const char* jar : {"curator-x-discovery", "curator-recipes", "curator-framework", "curator-client", "guava",
-                            "failureaccess", "zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java",
-                            "jackson-core", "jackson-databind", "jackson-annotations"}) {
-      path += ":" + jars() + "/" + jar + ".jar";
-    }
-    std::filesystem::create_directories(classes());
-    const std::string compile = "javac -d '" + classes() + "' -cp '" + path + "' '" CURATOR_DISCOVERY "'";
-    EXPECT_EQ(std::system(compile.c_str()), 0) << compile;
-    return {"java",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
-            "-Xshare:auto",
-            "-Xmx128m",
-            "-cp",
-            path,
-            "CuratorDiscovery",
-            hosts};
-  }
-
-  testkit::Box<std::string> said_;
-  const testkit::Process process_;
-};
-
 class DiscoveryInterop : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    if (!CuratorsDiscovery::installed()) return;
-    server_ = std::make_unique<zktesting::Server>();
-    curator_ = std::make_unique<CuratorsDiscovery>(server_->connect_string());
+    if (!CuratorProgram::installed("curator-x-discovery")) return;
+    const Client client(server());
+    client.ensure(root(), zkclient::CreateMode::persistent, {.deadline = soon()});
+    program_ = std::make_unique<CuratorProgram>(ZKR_INTEROP_SOURCES "/CuratorDiscovery.java");
+    curator_ = std::make_unique<Peer>(program_->command({server() + root().str()}));
   }
   static void TearDownTestSuite() {
+    if (curator_ == nullptr) return;
     curator_.reset();
-    server_.reset();
+    program_.reset();
+    const Client client(server());
+    client.remove_tree(root(), {.deadline = soon()});
   }
   void SetUp() override {
     if (curator_ == nullptr) GTEST_SKIP() << "Apache Curator's discovery is not installed";
-    client_.emplace(server_->connect_string(), zkclient::ClientOptions{.session_timeout = 20s});
+    client_.emplace(server(), zkclient::ClientOptions{.session_timeout = 20s, .prefix = root()});
     directory_.emplace(*client_, "/services");
   }
   void TearDown() override {
     if (client_) client_->remove_tree("/services", {.deadline = soon()});
   }
 
-  static CuratorsDiscovery& curator() { return *curator_; }
+  static Peer& curator() { return *curator_; }
   ServiceDirectory& directory() { return *directory_; }
   Client& client() { return *client_; }
   ServiceInstance found(const std::string& id) {
@@ -111,13 +63,15 @@ class DiscoveryInterop : public ::testing::Test {
   }
 
  private:
-  static std::unique_ptr<zktesting::Server> server_;
-  static std::unique_ptr<CuratorsDiscovery> curator_;
+  static const std::string& server() { return zktesting::SharedServer::instance().connect_string(); }
+  /// Below it is everything.
+  static zkclient::Path root() { return zkclient::Path("/zkrecipes-discovery-" + std::to_string(::getpid())); }
+
+  static inline std::unique_ptr<CuratorProgram> program_;
+  static inline std::unique_ptr<Peer> curator_;
   std::optional<Client> client_;
   std::optional<ServiceDirectory> directory_;
 };
-std::unique_ptr<zktesting::Server> DiscoveryInterop::server_;
-std::unique_ptr<CuratorsDiscovery> DiscoveryInterop::curator_;
 
 // Of each type one, one of them disabled, with payloads of each kind.
 TEST_F(DiscoveryInterop, CuratorSeesOurs) {

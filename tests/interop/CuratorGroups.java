@@ -1,0 +1,89 @@
+// Apache Curator's side of group_interop_test.cpp. Arguments: the servers, and the session timeout in ms. Ends with its
+// input, of which each line is a command; each is answered by lines of which the last one is "done". No payload: empty.
+//
+//   join <path> <id> [<payload>]     makes a GroupMember
+//   update <path> <id> <payload>     of a GroupMember that it made
+//   close <path> <id>
+//   see <path> <id> <member>...      waits until the GroupMember sees these and nobody else, and prints whom it sees, one
+//                                    line each: "<id>=<payload>"
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.retry.RetryOneTime;
+
+public final class CuratorGroups {
+  private static final Map<String, GroupMember> members = new HashMap<>();
+  private static final PrintStream output = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+
+  private static byte[] payload(String[] words) {
+    return (words.length > 3 ? words[3] : "").getBytes(StandardCharsets.UTF_8);
+  }
+
+  private static List<String> seen(GroupMember member) {
+    List<String> lines = new ArrayList<>();
+    for (Map.Entry<String, byte[]> entry : member.getCurrentMembers().entrySet())
+      lines.add(entry.getKey() + "=" + new String(entry.getValue(), StandardCharsets.UTF_8));
+    lines.sort(null);
+    return lines;
+  }
+
+  // A GroupMember tells nobody of a change, so it is asked again and again.
+  private static List<String> see(GroupMember member, List<String> wanted) throws InterruptedException {
+    long end = System.nanoTime() + 30_000_000_000L;
+    List<String> seen = seen(member);
+    while (!seen.equals(wanted) && System.nanoTime() < end) {
+      Thread.sleep(5);
+      seen = seen(member);
+    }
+    return seen;
+  }
+
+  private static void obey(CuratorFramework client, String[] words) throws Exception {
+    String key = words[1] + " " + words[2];
+    switch (words[0]) {
+      case "join": {
+        GroupMember member = new GroupMember(client, words[1], words[2], payload(words));
+        member.start();
+        members.put(key, member);
+        break;
+      }
+      case "update":
+        members.get(key).setThisData(payload(words));
+        break;
+      case "close":
+        members.remove(key).close();
+        break;
+      case "see":
+        for (String line : see(members.get(key), Arrays.asList(words).subList(3, words.length))) output.println(line);
+        break;
+      default:
+        throw new IllegalArgumentException(words[0]);
+    }
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    CuratorFramework client = CuratorFrameworkFactory.newClient(
+        arguments[0], Integer.parseInt(arguments[1]), 10_000, new RetryOneTime(100));
+    client.start();
+    BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = input.readLine(); line != null; line = input.readLine()) {
+      try {
+        obey(client, line.split(" "));
+      } catch (Exception problem) {
+        output.println("failed " + problem);
+      }
+      output.println("done");
+    }
+    client.close();
+  }
+}
