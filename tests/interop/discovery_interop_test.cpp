@@ -143,6 +143,7 @@ TEST_F(DiscoveryInterop, WeSeeCurators) {
 // Byte for byte: what Curator makes of an instance of ours is what we wrote, but for the key that it adds. (Of a
 // character outside of the basic plane Jackson writes the escapes, which mean the same.)
 TEST_F(DiscoveryInterop, TheFormatIsTheSame) {
+  client().ensure("/services/web", zkclient::CreateMode::persistent);  // The server removes containers that are empty.
   for (int bits = 0; bits < 16; ++bits) {
     ServiceInstance instance{.name = "web", .id = "a"};
     if (bits != 3) instance.address = "::1";
