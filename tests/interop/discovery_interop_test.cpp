@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <zkrecipes/discovery.hpp>
+#include <zktesting/environment.hpp>
 
 #include "tests/interop/peer.hpp"
 #include "tests/support/testkit.hpp"

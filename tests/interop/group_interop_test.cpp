@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include <zktesting/environment.hpp>
+
 #include "tests/interop/peer.hpp"
 #include "tests/support/recipe_test.hpp"
 
@@ -27,7 +29,7 @@ using testkit::soon;
 using zkclient::Errc;
 using Strings = std::vector<std::string>;
 
-/// As the peers print them.
+/// As the peers print them: without payloads where nobody has one.
 Strings listed(const GroupSnapshot& group) {
   const bool any = std::any_of(group.members.begin(), group.members.end(),
                                [](const Member& member) { return !member.payload.empty(); });
@@ -120,7 +122,7 @@ TEST_F(GroupBesideCurator, EachSeesTheOther) {
   wait_for(group, {});
 }
 
-// To a GroupMember data that is missing is an error, data that is empty is none.
+// A GroupMember cannot list its group while a node there has no data; it can while the data is empty.
 TEST_F(GroupBesideCurator, PayloadsMayBeEmpty) {
   Group group = make();
   const Membership ours = group.join("a", {}, {.deadline = soon()});

@@ -1,6 +1,5 @@
 #include <atomic>
 #include <cstdio>
-#include <fstream>
 #include <future>
 #include <map>
 #include <mutex>
@@ -8,10 +7,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include <unistd.h>
-
 #include <zkrecipes/mutex.hpp>
 
+#include "tests/support/memory.hpp"
 #include "tests/support/testkit.hpp"
 
 namespace {
@@ -20,6 +18,8 @@ using namespace std::chrono_literals;
 using testkit::Box;
 using testkit::error_of;
 using testkit::eventually;
+using testkit::resident_bytes;
+using testkit::sanitized;
 using zkclient::any_version;
 using zkclient::Client;
 using zkclient::Errc;
@@ -99,25 +99,12 @@ TEST_F(LimitsTest, TenThousandWatchesAreRenewedAndFireOnce) {
   EXPECT_EQ(server.watch_count(), 0u);
 }
 
-// A sanitizer makes each call many times as slow, and its notes take several times the memory.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
 // Hundreds of megabytes take ThreadSanitizer minutes on a busy machine, and say nothing of threads.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool memory_takes_minutes = true;
 #else
 constexpr bool memory_takes_minutes = false;
 #endif
-
-std::size_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t pages = 0;
-  file >> pages >> pages;
-  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
 
 TEST_F(LimitsTest, AHundredThousandPipelinedOperations) {
   constexpr int count = sanitized ? 10'000 : 100'000;

@@ -39,6 +39,7 @@
 #include <zkrecipes/two_phase_commit.hpp>
 #include <zktesting/server.hpp>
 
+#include "tests/support/memory.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/testkit.hpp"
 #include "zkclient/detail/log.hpp"
@@ -472,13 +473,6 @@ bool limit_to(__rlimit_resource resource, rlim_t limit) {
   return ::setrlimit(resource, &now) == 0;
 }
 
-constexpr bool sanitized =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    true;
-#else
-    false;
-#endif
-
 TEST_F(Citizen, WithoutDescriptorsItIsOurError) {
   const std::string where = hosts();
   for (rlim_t more = 0; more < 6; ++more) {
@@ -550,7 +544,7 @@ rlim_t used_address_space() {
 }
 
 TEST_F(Citizen, WithoutMemoryItIsOurError) {
-  if (sanitized) GTEST_SKIP() << "the sanitizer has the memory";
+  if (testkit::sanitized) GTEST_SKIP() << "the sanitizer has the memory";
   const std::string where = hosts();
   int refused = 0;
   for (rlim_t more = 0; more <= 64; more += 4) {

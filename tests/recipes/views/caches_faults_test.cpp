@@ -18,6 +18,7 @@
 #include <zkrecipes/tree_cache.hpp>
 
 #include "tests/recipes/views/cache_support.hpp"
+#include "tests/support/memory.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -31,6 +32,7 @@ using testkit::in_thread;
 using testkit::is_gone;
 using testkit::patience;
 using testkit::result_of;
+using testkit::sanitized;
 using testkit::soon;
 using testkit::States;
 using testkit::stopped;
@@ -364,9 +366,7 @@ TEST_F(CacheFaults, MoreWatchedPathsThanASessionMayHave) {
 
 // More than 16 bits count, in a list of more than half a megabyte. What cannot be watched is said.
 TEST_F(CacheFaults, SeventyThousandChildren) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "it is about a number, and slow";
-#endif
+  if (sanitized) GTEST_SKIP() << "it is about a number, and slow";
   constexpr int children = 70'000;
   const std::string directory = "/cache/" + std::string(200, 'd');
   create(directory);

@@ -2,11 +2,9 @@
 // caches_faults_test.cpp.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <future>
 #include <latch>
 #include <memory>
@@ -19,6 +17,7 @@
 #include <zkrecipes/tree_cache.hpp>
 
 #include "tests/recipes/views/cache_support.hpp"
+#include "tests/support/memory.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -29,7 +28,9 @@ using testkit::error_of;
 using testkit::eventually;
 using testkit::in_thread;
 using testkit::is_gone;
+using testkit::resident_bytes;
 using testkit::result_of;
+using testkit::sanitized;
 using testkit::soon;
 using testkit::States;
 using testkit::Told;
@@ -42,19 +43,6 @@ using zkclient::Transaction;
 using Kind = Change::Kind;
 
 static_assert(std::is_move_constructible_v<TreeCache> && !std::is_copy_constructible_v<TreeCache>);
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-
-std::size_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t pages = 0;
-  file >> pages >> pages;
-  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
 
 class Caches : public testkit::RecipeTest {
  protected:
