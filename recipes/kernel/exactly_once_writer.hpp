@@ -44,6 +44,7 @@ struct Written {
 /// sent in their order, apart from such others. The slots go with the object. Loop thread only.
 class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter> {
  public:
+  /// `directory`: of the slots. It is made when it is missing, and what is missing above it, as containers.
   ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory, zkclient::AclList acl);
   ~ExactlyOnceWriter();
   ExactlyOnceWriter(const ExactlyOnceWriter&) = delete;
