@@ -159,18 +159,23 @@ TEST_F(LeaseClockFaultsTest, NothingRevivesALeaseThatTheClockGaveUp) {
   EXPECT_EQ(holder->lease().state(), LeaseState::lost);
 }
 
-// Pings that are answered prove that the follower has heard of the session all the time.
+// Pings that are answered prove that the follower has heard of the session all the time. A machine that stalls may cost
+// one of them, and with it the proof.
 TEST_F(LeaseClockFaultsTest, ASessionThatWasIdleNeedsNoFurtherProof) {
-  const Client client = lasting();
-  client.connect();
-  Mutex mutex(client, "/lock");
-  const auto one_write = [&] {
-    await_pings(4);  // Of the connection itself nothing is left by then.
+  constexpr std::size_t sessions = 8;
+  std::vector<Client> clients;
+  for (std::size_t i = 0; i < sessions; ++i) {
+    clients.push_back(lasting());
+    clients.back().connect();
+  }
+  await_pings(5 * sessions);  // Of the connections themselves nothing is left by then.
+  int further_proofs = 0;
+  for (const Client& client : clients) {
     const std::size_t before = proxy.request_count(zktesting::RequestType::multi);
-    const Lease lease = mutex.acquire();
-    return proxy.request_count(zktesting::RequestType::multi) == before;
-  };
-  EXPECT_TRUE(eventually(one_write, 3 * testkit::patience));
+    const Lease lease = Mutex(client, "/lock").acquire();
+    if (proxy.request_count(zktesting::RequestType::multi) > before) ++further_proofs;
+  }
+  EXPECT_LE(further_proofs, 2);
 }
 
 // What the server sends of its own accord does not.

@@ -89,6 +89,8 @@ struct Callbacks {
     op.answered = !rc::is_loss(code);
     Handle& handle = *op.handle;
     --handle.in_flight_;
+    // No ping is sent while a request waits for its reply, so that answers all those before. (Credentials wait for none.)
+    if (op.answered && op.request.type != OpType::authenticate) handle.pinged_.clear();
     handle.ready_.push_back({std::move(op.in_library)});
   }
   static Op& from(const void* data) { return *static_cast<Op*>(const_cast<void*>(data)); }
@@ -217,6 +219,7 @@ bool Handle::submit(const std::shared_ptr<Op>& op) {
   op->answered = false;
   op->in_library = op;
   ++in_flight_;
+  next_date_.reset();
   if (op->request.wire_size() > big_request) unsent_ = true;  // Perhaps; drive() will know.
   note_socket_order();
   const int code = send(*op);
@@ -266,7 +269,8 @@ int Handle::send(Op& op) {
     case OpType::authenticate: {
       const int code = authenticate(request.credential);
       if (code == ZOK) Callbacks::done(ZOK, &op);
-      op.answered = false;  // No caller waits for the server's answer.
+      op.answered = false;                                // No caller waits for the server's answer.
+      if (code == ZOK) pinged_.push_back(op.reply.sent);  // It is answered like a ping.
       return code;
     }
     case OpType::connect: break;
@@ -282,7 +286,9 @@ void Handle::authenticate_first(const std::vector<std::shared_ptr<Credential>>& 
                                   static_cast<int>(credential->secret.size()), nullptr, nullptr);
     if (code != ZOK) return;  // The connection is broken already: at the next one.
     authenticated_.push_back(credential);
+    pinged_.push_back(BootClock::now());  // It is answered like a ping.
   }
+  next_date_.reset();
   fresh_ = false;
   schedule_drive();
 }

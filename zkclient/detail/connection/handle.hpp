@@ -124,6 +124,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::chrono::microseconds give_up_on_silence();
   bool answers_as_a_server();
   int ask_interest(int& fd, int& interest, std::chrono::microseconds& wait);
+  void note_ping(BootClock::time_point asked, std::chrono::microseconds wait);
+  void tell_answered_pings(int answers);
   int let_process(int events);
   void take_lines();
   void check_connection();
@@ -174,7 +176,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::chrono::steady_clock::time_point attempt_begun_;
   BootClock::time_point connect_begun_;            // The same instant.
   std::chrono::milliseconds attempt_patience_{0};  // Zero: not yet known.
-  BootClock::time_point pinged_;                   // When the C client may have sent its last ping.
+  std::deque<BootClock::time_point> pinged_;       // When it sent the pings that are not answered yet, at the earliest.
+  std::optional<BootClock::time_point> next_date_;  // Of the C client; nothing was sent or received since it was named.
   Timer timer_;
   Timer close_timer_;
   std::chrono::milliseconds close_patience_{0};

@@ -170,8 +170,7 @@ void Handle::drive() {
   std::chrono::microseconds wait{};
   const auto asked = BootClock::now();
   const int code = ask_interest(fd, interest, wait);
-  // It pings when it has sent nothing for a third of the timeout, and then waits for as long again.
-  if (wait >= timeout() / 3) pinged_ = asked;
+  if (code == ZOK) note_ping(asked, wait);
   if (code != ZOK) {
     check_login();
     finish_broken_connection();
@@ -244,6 +243,8 @@ std::chrono::microseconds Handle::give_up_on_silence() {
 
 void Handle::drop_descriptor() {
   descriptor_.close();
+  pinged_.clear();
+  next_date_.reset();
   more_to_read_ = false;
 }
 
@@ -282,6 +283,7 @@ void Handle::process(int events) {
   }
   if ((events & ZOOKEEPER_READ) != 0 && !answers_as_a_server()) return;
   const bool idle = in_flight_ == 0 && ready_.empty() && connected_;
+  next_date_.reset();
   // One call takes one reply. The bound keeps one busy session from starving the others.
   int turn = 0;
   for (; turn < 64; ++turn) {
@@ -289,8 +291,7 @@ void Handle::process(int events) {
     if (code != ZOK) break;
     if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
   }
-  // Neither a reply nor an event.
-  if (idle && turn > 0 && ready_.empty() && owner_ != nullptr) owner_->on_ping_answered(pinged_);
+  if (idle && ready_.empty()) tell_answered_pings(turn);  // Neither replies nor events.
   check_login();
   forget_closed_socket();
   if (tls_ && turn == 64) read_on();
@@ -323,6 +324,27 @@ int Handle::ask_interest(int& fd, int& interest, std::chrono::microseconds& wait
   wait = std::chrono::seconds(native.tv_sec) + std::chrono::microseconds(native.tv_usec);
   take_lines();
   return code;
+}
+
+// The C client pings in zookeeper_interest() when it has sent nothing for a third of the timeout and waits for no reply,
+// and does not tell. But the date that it names, of the next ping or of giving up the connection, stays where it is for
+// as long as nothing is sent or received: if it has moved on, a ping was sent. (Not how far it moved: a loop that woke a
+// millisecond late finds the date of giving up to be the nearer one.)
+void Handle::note_ping(BootClock::time_point asked, std::chrono::microseconds wait) {
+  constexpr auto rounding = std::chrono::milliseconds(3);
+  const bool waits = connected_ && in_flight_ == 0;
+  if (waits && next_date_ && asked + wait > *next_date_ + rounding) pinged_.push_back(asked);
+  next_date_.reset();
+  if (waits) next_date_ = BootClock::now() + wait;
+}
+
+// They are answered one after another. Of one that was not noted nothing is told.
+void Handle::tell_answered_pings(int answers) {
+  for (; answers > 0 && !pinged_.empty(); --answers) {
+    const BootClock::time_point sent = pinged_.front();
+    pinged_.pop_front();
+    if (owner_ != nullptr) owner_->on_ping_answered(sent);
+  }
 }
 
 int Handle::let_process(int events) {
