@@ -73,8 +73,8 @@ class ZKRECIPES_API [[nodiscard]] MultiLease {
 /// a lock fails while others are held       its error; the others are given back
 /// create lost while others are held        nothing: the node is found by its id, or created again
 /// one is lost while others are waited for  not_held; the others are given back
-/// session lost while others are waited for session_lost, or not_held if the loss of one of those held ends the wait
-///                                          (always if it is of another client); no node stays
+/// session lost while others are waited for session_lost, or not_held if the lock that is waited for is of another
+///                                          client; no node stays
 /// one is lost while all are held           MultiLease::lost() fires, valid() is false
 /// session lost while all are held          MultiLease::lost() fires, once for all; valid() is false
 /// connection breaks while all are held     valid() stays true, but not beyond valid_until(): MultiLease::lost() fires

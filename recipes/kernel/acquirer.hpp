@@ -56,6 +56,7 @@ class Acquirer {
   /// With the client's prefix: the same for all clients.
   std::string full_path() const { return client()->full(this_.path); }
   bool connected() const { return is_connected(client()); }
+  bool is_of(const std::shared_ptr<zk::ClientCore>& core) const noexcept { return client() == core; }
 
  private:
   const std::shared_ptr<zk::ClientCore>& client() const noexcept { return this_.client.impl(); }

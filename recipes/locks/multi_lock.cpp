@@ -7,6 +7,7 @@
 
 #include <zkclient/error.hpp>
 
+#include "recipes/kernel/lease_core.hpp"
 #include "recipes/locks/lock_state.hpp"
 
 namespace zkrecipes {
@@ -14,6 +15,7 @@ namespace zkrecipes {
 using detail::Acquirer;
 using detail::Patience;
 using zkclient::CallOptions;
+using zkclient::ConnectionState;
 using zkclient::Errc;
 using zkclient::Error;
 using zkclient::Result;
@@ -97,8 +99,19 @@ class MultiLock::Run : public std::enable_shared_from_this<Run> {
 
   void fail(const Error& error) {
     if (error.errc() != Errc::cancelled || !lost_.stop_requested()) return give_up(error);
-    give_up(Error(Errc::not_held, operation, current().path().str(),
+    give_up(Error(loss_at(current()), operation, current().path().str(),
                   "another lock was lost while this one was waited for"));
+  }
+
+  // A lease that goes with its session ends the wait, maybe before the wait hears that this is its own session as well.
+  Errc loss_at(const Acquirer& waited_for) const {
+    for (const Lease& lease : leases_) {
+      if (lease.impl() == nullptr || !waited_for.is_of(lease.impl()->client())) continue;
+      const ConnectionState state = lease.impl()->session()->state();
+      if (state == ConnectionState::lost) return Errc::session_lost;
+      if (state == ConnectionState::closed) return Errc::closed;
+    }
+    return Errc::not_held;
   }
 
   void finish() {
