@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the project and runs its tests. Works alone, from any directory, on a fresh Debian 12.
 #
-#   scripts/test.sh                    preset dev, all tests
-#     --preset NAME                    dev, release, asan, tsan, clang, clang-asan; tls, tls-asan, tls-tsan (build_tls_client.sh)
+#   scripts/test.sh                    all tests; preset dev if that was built before, else once, which is quicker from nothing
+#     --preset NAME                    dev, once, release, asan, tsan, clang, clang-asan; tls, tls-asan, tls-tsan (build_tls_client.sh)
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
@@ -12,7 +12,8 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-preset=dev labels='' tests='' repeat='' jobs=$((3 * $(nproc))) setup=1
+preset=once labels='' tests='' repeat='' jobs=$((3 * $(nproc))) setup=1
+[[ ! -d $root/build/dev ]] || preset=dev
 usage() { sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
 while (($#)); do
   case $1 in
