@@ -1,7 +1,9 @@
 #include "recipes/views/snapshot.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -38,30 +40,82 @@ const char* to_string(Change::Kind kind) noexcept {
 namespace detail {
 namespace {
 
-std::size_t position(const Block& block, std::string_view name) noexcept {
-  const auto found = std::partition_point(block.entries.begin(), block.entries.end(),
-                                          [name](const Entry& entry) { return entry.name < name; });
-  return static_cast<std::size_t>(found - block.entries.begin());
+bool is_before(const Entry& entry, const Key& key) noexcept {
+  return entry.hash < key.hash || (entry.hash == key.hash && entry.name() < key.name);
 }
 
-bool is_at(const Block& block, std::size_t index, std::string_view name) noexcept {
-  return index < block.entries.size() && block.entries[index].name == name;
+// How many of `size` ordered elements are before what is looked for. Hashes are spread evenly, so a guess from where one
+// lies among them is a few elements off at most: that costs less than the jumps of a binary search.
+template <typename Before>
+std::size_t count_before(std::size_t size, std::size_t guess, Before before) noexcept {
+  constexpr int near = 16;
+  std::size_t count = std::min(guess, size);
+  for (int steps = 0; steps < near; ++steps) {
+    if (count < size && before(count)) {
+      ++count;
+    } else if (count > 0 && !before(count - 1)) {
+      --count;
+    } else {
+      return count;
+    }
+  }
+  std::size_t least = 0;
+  std::size_t most = size;
+  while (least < most) {
+    const std::size_t middle = least + (most - least) / 2;
+    before(middle) ? least = middle + 1 : most = middle;
+  }
+  return least;
 }
+
+std::size_t share_of(std::size_t size, std::size_t part, std::size_t whole) noexcept {
+  return static_cast<std::size_t>(static_cast<double>(size) * (static_cast<double>(part) / static_cast<double>(whole)));
+}
+
+std::size_t position(const Block& block, const Key& key) noexcept {
+  const std::vector<Entry>& entries = block.entries;
+  if (entries.empty()) return 0;
+  const std::size_t first = entries.front().hash;
+  const std::size_t last = entries.back().hash;
+  std::size_t guess = 0;
+  if (key.hash > first)
+    guess = key.hash > last ? entries.size() : share_of(entries.size(), key.hash - first, last - first);
+  return count_before(entries.size(), guess, [&](std::size_t index) { return is_before(entries[index], key); });
+}
+
+bool is_at(const Block& block, std::size_t index, const Key& key) noexcept {
+  return index < block.entries.size() && block.entries[index].hash == key.hash &&
+         block.entries[index].name() == key.name;
+}
+
+bool is_named_before(const Entry* one, const Entry* other) noexcept { return one->name() < other->name(); }
 
 }  // namespace
 
-// The last block that does not begin after `name`, or the first one.
-std::size_t Directory::block_of(std::string_view name) const noexcept {
-  const auto after =
-      std::partition_point(blocks.begin(), blocks.end(), [name](const BlockRef& block) { return block.first <= name; });
-  return after == blocks.begin() ? 0 : static_cast<std::size_t>(after - blocks.begin()) - 1;
+// The last block that does not begin after `hash`, or the first one.
+std::size_t Directory::block_of(std::size_t hash) const noexcept {
+  const std::size_t guess = share_of(blocks.size(), hash, std::numeric_limits<std::size_t>::max());
+  const std::size_t after =
+      count_before(blocks.size(), guess, [&](std::size_t index) { return blocks[index].first <= hash; });
+  return after == 0 ? 0 : after - 1;
 }
 
 const Entry* Directory::find(std::string_view name) const noexcept {
   if (blocks.empty()) return nullptr;
-  const Block& block = *blocks[block_of(name)].block;
-  const std::size_t index = position(block, name);
-  return is_at(block, index, name) ? &block.entries[index] : nullptr;
+  const Key key(name);
+  const Block& block = *blocks[block_of(key.hash)].block;
+  const std::size_t index = position(block, key);
+  return is_at(block, index, key) ? &block.entries[index] : nullptr;
+}
+
+std::vector<const Entry*> Directory::sorted() const {
+  std::vector<const Entry*> entries;
+  for (const BlockRef& reference : blocks) {
+    for (const Entry& entry : reference.block->entries)
+      entries.push_back(&entry);
+  }
+  std::sort(entries.begin(), entries.end(), is_named_before);
+  return entries;
 }
 
 Block& Directory::writable(std::uint64_t writer, std::size_t index) {
@@ -77,54 +131,61 @@ void Directory::put(std::uint64_t writer, CachedNodePtr node) {
   if (blocks.empty()) {
     auto block = std::make_shared<Block>();
     block->edition = writer;
-    blocks.push_back({{}, std::move(block)});
+    blocks.push_back({0, std::move(block)});
   }
-  const std::string_view name = node->name;
-  const std::size_t number = block_of(name);
+  const Key key(node->name);
+  const std::size_t number = block_of(key.hash);
   Block& block = writable(writer, number);
-  const std::size_t index = position(block, name);
-  if (is_at(block, index, name)) {
-    block.entries[index].name = name;
+  const std::size_t index = position(block, key);
+  if (is_at(block, index, key)) {
     block.entries[index].node = std::move(node);
-  } else {
-    Entry entry{name, std::move(node), nullptr};
-    block.entries.insert(block.entries.begin() + static_cast<std::ptrdiff_t>(index), std::move(entry));
+    return;
   }
-  blocks[number].first = block.entries.front().name;
+  Entry entry{key.hash, std::move(node), nullptr};
+  block.entries.insert(block.entries.begin() + static_cast<std::ptrdiff_t>(index), std::move(entry));
+  blocks[number].first = block.entries.front().hash;
   if (block.entries.size() > max_block) divide(writer, number);
 }
 
+// Entries with one hash stay together: a search looks into one block.
 void Directory::divide(std::uint64_t writer, std::size_t index) {
   std::vector<Entry>& entries = blocks[index].block->entries;
+  const std::size_t hash = entries[entries.size() / 2].hash;
+  auto middle = std::find_if(entries.begin(), entries.end(), [hash](const Entry& entry) { return entry.hash >= hash; });
+  if (middle == entries.begin()) {
+    middle = std::find_if(entries.begin(), entries.end(), [hash](const Entry& entry) { return entry.hash > hash; });
+  }
+  if (middle == entries.end()) return;
   auto second = std::make_shared<Block>();
   second->edition = writer;
-  const auto middle = entries.begin() + static_cast<std::ptrdiff_t>(entries.size() / 2);
   second->entries.assign(std::make_move_iterator(middle), std::make_move_iterator(entries.end()));
   entries.erase(middle, entries.end());
-  const std::string_view first = second->entries.front().name;
+  const std::size_t first = second->entries.front().hash;
   BlockRef reference{first, std::move(second)};
   blocks.insert(blocks.begin() + static_cast<std::ptrdiff_t>(index) + 1, std::move(reference));
 }
 
 void Directory::put_children(std::uint64_t writer, std::string_view name, std::shared_ptr<const Directory> children) {
   if (blocks.empty()) return;
-  const std::size_t number = block_of(name);
-  if (!is_at(*blocks[number].block, position(*blocks[number].block, name), name)) return;
+  const Key key(name);
+  const std::size_t number = block_of(key.hash);
+  if (!is_at(*blocks[number].block, position(*blocks[number].block, key), key)) return;
   Block& block = writable(writer, number);
-  block.entries[position(block, name)].children = std::move(children);
+  block.entries[position(block, key)].children = std::move(children);
 }
 
 void Directory::erase(std::uint64_t writer, std::string_view name) {
   if (blocks.empty()) return;
-  const std::size_t number = block_of(name);
-  if (!is_at(*blocks[number].block, position(*blocks[number].block, name), name)) return;
+  const Key key(name);
+  const std::size_t number = block_of(key.hash);
+  if (!is_at(*blocks[number].block, position(*blocks[number].block, key), key)) return;
   Block& block = writable(writer, number);
-  block.entries.erase(block.entries.begin() + static_cast<std::ptrdiff_t>(position(block, name)));
+  block.entries.erase(block.entries.begin() + static_cast<std::ptrdiff_t>(position(block, key)));
   if (block.entries.empty()) {
     blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(number));
     return;
   }
-  blocks[number].first = block.entries.front().name;
+  blocks[number].first = block.entries.front().hash;
   merge(writer, number);
 }
 
@@ -196,10 +257,8 @@ using Visit = std::function<void(const std::string& path, const CachedNode& node
 void visit_all(const std::string& path, const CachedNode& node, const Directory* children, const Visit& visit) {
   visit(path, node);
   if (children == nullptr) return;
-  for (const BlockRef& reference : children->blocks) {
-    for (const Entry& entry : reference.block->entries)
-      visit_all(join(path, entry.name), *entry.node, entry.children.get(), visit);
-  }
+  for (const Entry* entry : children->sorted())
+    visit_all(join(path, entry->name()), *entry->node, entry->children.get(), visit);
 }
 
 }  // namespace
@@ -215,10 +274,8 @@ std::vector<CachedNodePtr> Snapshot::children(std::string_view path) const {
   const Place place = locate(data_.get(), path);
   std::vector<CachedNodePtr> nodes;
   if (place.children == nullptr) return nodes;
-  for (const BlockRef& reference : place.children->blocks) {
-    for (const Entry& entry : reference.block->entries)
-      nodes.push_back(entry.node);
-  }
+  for (const Entry* entry : place.children->sorted())
+    nodes.push_back(entry->node);
   return nodes;
 }
 
@@ -236,7 +293,7 @@ std::uint64_t Snapshot::revision() const noexcept { return data_ == nullptr ? 0 
 
 namespace {
 
-// Walks the entries of a directory in order. A null directory has none.
+// Walks the entries of a directory in their order there. A null directory has none.
 class Cursor {
  public:
   explicit Cursor(const Directory* directory) : directory_(directory) {}
@@ -272,39 +329,55 @@ class Comparison {
   std::vector<Change> take() { return std::move(changes_); }
 
  private:
+  // An entry before and after; null: none.
+  struct Pair {
+    const Entry* before;
+    const Entry* after;
+    const std::string& name() const noexcept { return before == nullptr ? after->name() : before->name(); }
+  };
+
   void compare_children(const std::string& path, const Directory* before, const Directory* after) {
-    Cursor old_one(before);
-    Cursor new_one(after);
-    while (!old_one.at_end() || !new_one.at_end()) {
-      if (old_one.at_end()) {
-        take(path, nullptr, &new_one.entry());
-        new_one.next();
-      } else if (new_one.at_end()) {
-        take(path, &old_one.entry(), nullptr);
-        old_one.next();
-      } else if (old_one.at_start_of_block() && new_one.at_start_of_block() && &old_one.block() == &new_one.block()) {
-        old_one.skip_block();
-        new_one.skip_block();
-      } else {
-        step(path, old_one, new_one);
-      }
+    std::vector<Pair> pairs = different(before, after);
+    std::sort(pairs.begin(), pairs.end(), [](const Pair& one, const Pair& other) { return one.name() < other.name(); });
+    static const Entry none{};
+    for (const Pair& pair : pairs) {
+      const Entry& one = pair.before == nullptr ? none : *pair.before;
+      const Entry& other = pair.after == nullptr ? none : *pair.after;
+      compare(join(path, pair.name()), one.node, other.node, one.children.get(), other.children.get());
     }
   }
 
-  void step(const std::string& path, Cursor& old_one, Cursor& new_one) {
-    const int order = old_one.entry().name.compare(new_one.entry().name);
-    take(path, order <= 0 ? &old_one.entry() : nullptr, order >= 0 ? &new_one.entry() : nullptr);
-    if (order <= 0) old_one.next();
-    if (order >= 0) new_one.next();
+  static std::vector<Pair> different(const Directory* before, const Directory* after) {
+    std::vector<Pair> pairs;
+    Cursor old_one(before);
+    Cursor new_one(after);
+    while (!old_one.at_end() || !new_one.at_end()) {
+      if (!old_one.at_end() && !new_one.at_end() && old_one.at_start_of_block() && new_one.at_start_of_block() &&
+          &old_one.block() == &new_one.block()) {
+        old_one.skip_block();
+        new_one.skip_block();
+        continue;
+      }
+      const auto order = order_of(old_one, new_one);
+      const Pair pair{order <= 0 ? &old_one.entry() : nullptr, order >= 0 ? &new_one.entry() : nullptr};
+      if (!is_same(pair)) pairs.push_back(pair);
+      if (order <= 0) old_one.next();
+      if (order >= 0) new_one.next();
+    }
+    return pairs;
   }
 
-  void take(const std::string& path, const Entry* before, const Entry* after) {
-    static const Entry none{};
-    const Entry& one = before == nullptr ? none : *before;
-    const Entry& other = after == nullptr ? none : *after;
-    if (one.node == other.node && one.children == other.children) return;
-    compare(join(path, before == nullptr ? other.name : one.name), one.node, other.node, one.children.get(),
-            other.children.get());
+  // Which of them comes first; one that is at its end comes last.
+  static std::strong_ordering order_of(const Cursor& old_one, const Cursor& new_one) {
+    if (old_one.at_end()) return std::strong_ordering::greater;
+    if (new_one.at_end()) return std::strong_ordering::less;
+    const std::strong_ordering order = old_one.entry().hash <=> new_one.entry().hash;
+    return order != 0 ? order : old_one.entry().name() <=> new_one.entry().name();
+  }
+
+  static bool is_same(const Pair& pair) {
+    return pair.before != nullptr && pair.after != nullptr && pair.before->node == pair.after->node &&
+           pair.before->children == pair.after->children;
   }
 
   void note(const std::string& path, const CachedNodePtr& before, const CachedNodePtr& after) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,27 +10,40 @@
 
 #include <zkrecipes/cache.hpp>
 
-/// What a Snapshot is made of. Directories are ordered blocks of at most 128 names, shared between snapshots: a change
-/// copies its block and the lists of blocks up to the root. An `edition` says whose copy it is: what is of the writer's
-/// present edition has not been published, and may be changed in place.
+/// What a Snapshot is made of. A directory is a list of blocks of at most 128 children, shared between snapshots: a
+/// change copies its block and the lists of blocks up to the root. An `edition` says whose copy it is: what is of the
+/// writer's present edition has not been published, and may be changed in place.
+///
+/// Children are ordered by the hash of their names: a search compares numbers that lie side by side, and reads one name.
+/// By names, each comparison would read the memory of another node.
 namespace zkrecipes::detail {
 
 struct Directory;
 using DirectoryPtr = std::shared_ptr<Directory>;
 
 struct Entry {
-  std::string_view name;  // node->name.
+  std::size_t hash = 0;  // Of the name.
   CachedNodePtr node;
   std::shared_ptr<const Directory> children;  // Null: none.
+
+  const std::string& name() const noexcept { return node->name; }
+};
+
+/// A name, and what it is looked for by.
+struct Key {
+  explicit Key(std::string_view wanted) noexcept : hash(std::hash<std::string_view>()(wanted)), name(wanted) {}
+
+  std::size_t hash;
+  std::string_view name;
 };
 
 struct Block {
   std::uint64_t edition = 0;
-  std::vector<Entry> entries;  // By name; never empty.
+  std::vector<Entry> entries;  // By hash, then by name; never empty.
 };
 
 struct BlockRef {
-  std::string_view first;  // The name of its first entry.
+  std::size_t first;  // The hash of its first entry. No other block begins with the same one.
   std::shared_ptr<Block> block;
 };
 
@@ -43,9 +58,11 @@ struct Directory {
   void put(std::uint64_t writer, CachedNodePtr node);
   void put_children(std::uint64_t writer, std::string_view name, std::shared_ptr<const Directory> children);
   void erase(std::uint64_t writer, std::string_view name);
+  /// All of them, by name.
+  std::vector<const Entry*> sorted() const;
 
  private:
-  std::size_t block_of(std::string_view name) const noexcept;
+  std::size_t block_of(std::size_t hash) const noexcept;
   Block& writable(std::uint64_t writer, std::size_t index);
   void divide(std::uint64_t writer, std::size_t index);
   void merge(std::uint64_t writer, std::size_t index);
