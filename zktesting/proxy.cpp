@@ -70,6 +70,14 @@ HeldReply Proxy::hold_next_reply(RequestType type) {
   return HeldReply(relay_->arm(detail::FaultKind::hold_reply, type));
 }
 
+Fault Proxy::drop_next_event(std::size_t passed) {
+  return Fault(relay_->arm(detail::FaultKind::drop_event, RequestType::any, passed));
+}
+
+void Proxy::stamp_events(std::optional<std::int64_t> zxid) { relay_->stamp_events(zxid); }
+
+std::int64_t Proxy::last_seen_zxid() const { return relay_->last_seen_zxid(); }
+
 std::size_t Proxy::request_count(RequestType type) const { return relay_->request_count(type); }
 
 bool Proxy::wait_for_requests(RequestType type, std::size_t count, std::chrono::milliseconds timeout) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -136,11 +137,19 @@ class ZKRECIPES_API Proxy {
   Fault forge_next_session();
   /// The next reply to a request of this kind is held until released.
   HeldReply hold_next_reply(RequestType type);
+  /// Of the watch events from now on, on whichever connection, `passed` are delivered, and the next one is thrown away;
+  /// then both sides of its connection are closed. So the connection breaks between two events of one transaction.
+  Fault drop_next_event(std::size_t passed = 0);
+  /// From now on watch events name this transaction, as those of servers from 3.9 on name the one that they tell of;
+  /// those of older servers say -1. nullopt: they pass as they come.
+  void stamp_events(std::optional<std::int64_t> zxid);
 
   /// Requests that clients have sent, dropped ones and those on closed connections included.
   [[nodiscard]] std::size_t request_count(RequestType type) const;
   /// Waits until `request_count(type)` is at least `count`. False: not within `timeout`.
   [[nodiscard]] bool wait_for_requests(RequestType type, std::size_t count, std::chrono::milliseconds timeout) const;
+  /// The newest transaction that the client has seen, by the latest handshake; 0 in that of a new session, and before any.
+  [[nodiscard]] std::int64_t last_seen_zxid() const;
   /// Bytes handed to the other side so far. Dropped ones are not counted; `both` is the sum.
   [[nodiscard]] std::size_t byte_count(Direction direction) const;
   [[nodiscard]] std::size_t dropped_replies() const;

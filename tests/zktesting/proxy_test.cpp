@@ -193,6 +193,61 @@ TEST_F(ProxyTest, AHeldReplyIsReleasedByTheDestructorAndOutlivesItsProxy) {
   held.release();
 }
 
+TEST_F(ProxyTest, DropsExactlyOneEventAndBreaksItsConnection) {
+  WireClient client = connect();
+  for (const char* path : {"/p/1", "/p/2", "/p/3"}) {
+    EXPECT_EQ(client.exists(path, true), WireClient::no_node);
+  }
+  const Fault reply = proxy_.drop_next_reply(RequestType::create);
+  Fault never = proxy_.drop_next_event();
+  never.cancel();
+  const Fault fault = proxy_.drop_next_event(1);
+  constexpr std::int32_t event = -1;
+  std::string body;
+  EXPECT_EQ(direct_.create("/p/1", "", WireClient::persistent), 0);
+  EXPECT_EQ(client.receive(event, &body), 0);
+  EXPECT_NE(body.find("/p/1"), std::string::npos);
+  EXPECT_FALSE(fault.happened());
+  EXPECT_EQ(direct_.create("/p/2", "", WireClient::persistent), 0);
+  EXPECT_EQ(direct_.create("/p/3", "", WireClient::persistent), 0);
+  EXPECT_THROW(client.receive(event), detail::ConnectionClosed);
+  EXPECT_TRUE(fault.wait(long_time));
+  EXPECT_FALSE(never.happened());
+  EXPECT_FALSE(reply.happened()) << "an event is no reply";
+  EXPECT_EQ(proxy_.dropped_replies(), 0u);
+  EXPECT_TRUE(connect_to(proxy_.connect_string(), 20s, client.session()).connected());
+}
+
+TEST_F(ProxyTest, StampsEventsAndReadsHandshakes) {
+  constexpr std::int64_t stamp = 0x1122334455667788;
+  const auto deadline = Clock::now() + long_time;
+  Socket socket(detail::parse_endpoint(proxy_.connect_string()), deadline);
+  std::string handshake = WireClient::connect_frame(20s, {});
+  handshake[15] = 1;  // The last byte of the zxid.
+  EXPECT_EQ(proxy_.last_seen_zxid(), 0);
+  socket.write(handshake, deadline);
+  EXPECT_NE(detail::read_connect_reply(socket, deadline).session.id, 0);
+  EXPECT_EQ(proxy_.last_seen_zxid(), 1);
+  const auto event_of = [&](const char* path) {
+    socket.write(WireClient::request_frame(1, 3, WireClient::path_body(path, true)), deadline);
+    EXPECT_EQ(detail::get_int32(detail::read_frame(socket, deadline), 0), 1);
+    EXPECT_EQ(direct_.create(path, "", WireClient::persistent), 0);
+    std::string frame = detail::read_frame(socket, deadline);
+    EXPECT_EQ(detail::get_int32(frame, 0), -1);
+    EXPECT_NE(frame.find(path), std::string::npos);
+    return frame;
+  };
+  proxy_.stamp_events(stamp);
+  const std::string stamped = event_of("/p/1");
+  EXPECT_EQ(detail::get_int64(stamped, 4), stamp);
+  proxy_.stamp_events(std::nullopt);
+  const std::string plain = event_of("/p/2");
+  EXPECT_NE(detail::get_int64(plain, 4), stamp);
+  EXPECT_EQ(stamped.substr(12, 12), plain.substr(12, 12)) << "nothing else is touched";
+  connect();
+  EXPECT_EQ(proxy_.last_seen_zxid(), 0) << "a new session has seen nothing";
+}
+
 TEST_F(ProxyTest, CutResetsEveryConnection) {
   WireClient one = connect();
   WireClient two = connect();
@@ -366,6 +421,8 @@ TEST(Proxy, PassesAnyBytesWhenNotParsing) {
   Proxy proxy(detail::local_endpoint(listener.get()).text(), options);
   EXPECT_TRUE(proxy.connect_string().starts_with("127.88.7.7:"));
   EXPECT_NE(error_of([&] { proxy.drop_next_reply(RequestType::any); }).find("parse"), std::string::npos);
+  EXPECT_NE(error_of([&] { proxy.drop_next_event(); }).find("parse"), std::string::npos);
+  EXPECT_NE(error_of([&] { proxy.stamp_events(1); }).find("parse"), std::string::npos);
   Socket socket(detail::parse_endpoint(proxy.connect_string()), Clock::now() + 10s);
   socket.write(std::string(3, '\xff'), Clock::now() + 10s);
   EXPECT_TRUE(eventually([&] { return proxy.byte_count(Direction::to_server) == 3; }));

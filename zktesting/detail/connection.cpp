@@ -19,6 +19,8 @@ constexpr std::chrono::milliseconds doom_patience{1000};
 constexpr std::chrono::milliseconds between_connects{20};
 constexpr std::int32_t notification_xid = -1;
 constexpr std::size_t session_id_end = 20;  // In the reply to a handshake.
+constexpr std::size_t zxid_begin = 8;       // In the head of a reply, and in the request of a handshake.
+constexpr std::size_t zxid_end = 16;
 
 bool given_up(const UniqueFd& socket) {
   pollfd poll{socket.get(), POLLRDHUP, 0};
@@ -173,7 +175,7 @@ void Connection::scan(Half& half) {
     if (step == FrameScanner::Step::need) {
       break;
     }
-    const Verdict verdict = half.way == Way::to_server ? judge_request(half) : judge_reply(half, position);
+    const Verdict verdict = half.way == Way::to_server ? judge_request(half, position) : judge_reply(half, position);
     if (verdict != Verdict::pass) {
       break;
     }
@@ -270,9 +272,12 @@ bool Connection::rewrite_announcement(std::string& input) {
   return true;
 }
 
-Connection::Verdict Connection::judge_request(Half& half) {
+Connection::Verdict Connection::judge_request(Half& half, std::size_t position) {
   const FrameScanner::Head& head = half.scanner.head();
   const auto type = head.first ? RequestType::connect : static_cast<RequestType>(head.type.value_or(0));
+  if (head.first && half.input.size() >= position + zxid_end) {  // No client sends less.
+    relay_.note_handshake(get_int64(half.input, position + zxid_begin));
+  }
   relay_.count_request(type);
   if (auto fault = relay_.strike(false, type)) {
     doom(fault);
@@ -292,7 +297,7 @@ Connection::Verdict Connection::judge_reply(Half& half, std::size_t position) {
   if (!head.first) {
     const auto found = pending_.find(head.xid.value_or(notification_xid));
     if (found == pending_.end()) {
-      return Verdict::pass;  // a watch event
+      return head.xid == notification_xid ? judge_event(half, position) : Verdict::pass;
     }
     type = found->second;
   }
@@ -317,6 +322,20 @@ Connection::Verdict Connection::judge_reply(Half& half, std::size_t position) {
     connect_pending_ = false;
   } else {
     pending_.erase(*head.xid);
+  }
+  return Verdict::pass;
+}
+
+Connection::Verdict Connection::judge_event(Half& half, std::size_t position) {
+  if (auto fault = relay_.strike_event()) {
+    doom(fault);
+    return Verdict::drop;
+  }
+  const std::optional<std::int64_t>& zxid = relay_.event_stamp();
+  if (zxid && half.input.size() >= position + zxid_end) {  // No server sends less.
+    for (std::size_t i = 0; i < zxid_end - zxid_begin; ++i) {
+      half.input[position + zxid_end - 1 - i] = static_cast<char>(static_cast<std::uint64_t>(*zxid) >> (8 * i));
+    }
   }
   return Verdict::pass;
 }
@@ -351,7 +370,7 @@ void Connection::release_held() {
 void Connection::doom(const std::shared_ptr<FaultState>& fault) {
   doom_ = fault;
   to_server_.discarding = true;
-  if (fault->kind == FaultKind::drop_reply) {
+  if (fault->kind != FaultKind::drop_request) {
     to_client_.discarding = true;
     to_server_.output.clear();
     to_server_.output_size = 0;
@@ -366,7 +385,7 @@ void Connection::check_doom() {
     return;
   }
   const bool replies_missing = !pending_.empty() || connect_pending_;
-  if (doom_->kind == FaultKind::drop_reply || to_client_.ended || (to_server_.output.empty() && !replies_missing)) {
+  if (doom_->kind != FaultKind::drop_request || to_client_.ended || (to_server_.output.empty() && !replies_missing)) {
     close();
   }
 }

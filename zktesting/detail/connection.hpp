@@ -68,8 +68,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void propagate_end(Half& half);
   bool rewrite_announcement(std::string& input);
 
-  Verdict judge_request(Half& half);
+  Verdict judge_request(Half& half, std::size_t position);
   Verdict judge_reply(Half& half, std::size_t position);
+  Verdict judge_event(Half& half, std::size_t position);
   void hold(Half& half, const std::shared_ptr<FaultState>& fault);
   void release_held();
   void doom(const std::shared_ptr<FaultState>& fault);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <mutex>
 
@@ -9,7 +10,7 @@
 
 namespace zktesting::detail {
 
-enum class FaultKind { drop_reply, drop_request, hold_reply, forge_session };
+enum class FaultKind { drop_reply, drop_request, hold_reply, forge_session, drop_event };
 
 /// The state that a test's handle and the relay share.
 struct FaultState {
@@ -17,6 +18,7 @@ struct FaultState {
 
   const FaultKind kind;
   const RequestType type;
+  std::size_t passed = 0;  ///< Events that are to be delivered first. On the loop's thread.
 
   std::mutex mutex;
   std::condition_variable changed;

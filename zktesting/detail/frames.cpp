@@ -6,7 +6,8 @@ namespace zktesting::detail {
 namespace {
 
 constexpr std::size_t length_size = 4;
-constexpr std::size_t head_size = 8;             // xid and type
+constexpr std::size_t type_end = 8;              // xid and type
+constexpr std::size_t head_size = 12;            // in a reply: xid and zxid
 constexpr std::size_t handshake_head_size = 16;  // in a reply: version, timeout, session id
 // A four-letter word, read as a length, is greater than any real one.
 constexpr std::uint32_t largest_frame = 0x2000'0000;
@@ -42,7 +43,7 @@ FrameScanner::Step FrameScanner::next(std::string_view bytes, std::size_t& posit
   if (!first_ && wanted >= 4) {
     head_.xid = static_cast<std::int32_t>(number_at(bytes, position + length_size));
   }
-  if (!first_ && wanted >= head_size) {
+  if (!first_ && wanted >= type_end) {
     head_.type = static_cast<std::int32_t>(number_at(bytes, position + length_size + 4));
   }
   return Step::head;

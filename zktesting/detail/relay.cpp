@@ -113,11 +113,12 @@ void Relay::delay(Direction direction, std::chrono::milliseconds by) {
   loop_->run([this, direction, by] { for_each_way(direction, [&](std::size_t way) { delay_[way] = by; }); });
 }
 
-std::shared_ptr<FaultState> Relay::arm(FaultKind kind, RequestType type) {
+std::shared_ptr<FaultState> Relay::arm(FaultKind kind, RequestType type, std::size_t passed) {
   if (!options_.parse) {
     throw Error("this proxy does not look at the bytes (ProxyOptions::parse): no faults");
   }
   auto fault = std::make_shared<FaultState>(kind, type);
+  fault->passed = passed;
   loop_->run([this, fault] { armed_.push_back(fault); });
   return fault;
 }
@@ -129,6 +130,7 @@ void Relay::announce_as(Endpoint endpoint) {
 std::shared_ptr<FaultState> Relay::strike(bool reply, RequestType type) {
   std::erase_if(armed_, [](const auto& fault) { return fault->is_finished(); });
   const auto found = std::find_if(armed_.begin(), armed_.end(), [&](const auto& fault) {
+    if (fault->kind == FaultKind::drop_event) return false;
     return reply == (fault->kind != FaultKind::drop_request) && matches(fault->type, type);
   });
   if (found == armed_.end()) {
@@ -141,6 +143,27 @@ std::shared_ptr<FaultState> Relay::strike(bool reply, RequestType type) {
     ++dropped_[fault->kind];
   }
   return fault;
+}
+
+std::shared_ptr<FaultState> Relay::strike_event() {
+  std::erase_if(armed_, [](const auto& fault) { return fault->is_finished(); });
+  const auto found = std::find_if(armed_.begin(), armed_.end(),
+                                  [](const auto& fault) { return fault->kind == FaultKind::drop_event; });
+  if (found == armed_.end()) return nullptr;
+  auto fault = *found;
+  if (fault->passed > 0) {
+    --fault->passed;
+    return nullptr;
+  }
+  armed_.erase(found);
+  return fault;
+}
+
+void Relay::stamp_events(std::optional<std::int64_t> zxid) {
+  if (!options_.parse) {
+    throw Error("this proxy does not look at the bytes (ProxyOptions::parse): events pass as they come");
+  }
+  loop_->run([this, zxid] { event_stamp_ = zxid; });
 }
 
 void Relay::count_request(RequestType type) {

@@ -3,10 +3,12 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "zktesting/detail/endpoint.hpp"
@@ -50,7 +52,9 @@ class Relay {
   [[nodiscard]] bool refuses() const;
   void stall(Direction direction, bool on);
   void delay(Direction direction, std::chrono::milliseconds by);
-  std::shared_ptr<FaultState> arm(FaultKind kind, RequestType type);
+  std::shared_ptr<FaultState> arm(FaultKind kind, RequestType type, std::size_t passed = 0);
+  void stamp_events(std::optional<std::int64_t> zxid);
+  [[nodiscard]] std::int64_t last_seen_zxid() const { return last_seen_zxid_; }
 
   /// A server that opens an election connection tells the other one at which address it can be
   /// called back, and one with a higher id does call back there. This puts another address in its
@@ -74,6 +78,10 @@ class Relay {
   void count_bytes(Way way, std::size_t bytes) { bytes_[static_cast<std::size_t>(way)] += bytes; }
   /// The first armed fault that a message of this type meets; it is armed no more. Or none.
   std::shared_ptr<FaultState> strike(bool reply, RequestType type);
+  /// The same for a watch event.
+  std::shared_ptr<FaultState> strike_event();
+  [[nodiscard]] const std::optional<std::int64_t>& event_stamp() const { return event_stamp_; }
+  void note_handshake(std::int64_t last_seen_zxid) { last_seen_zxid_ = last_seen_zxid; }
   void forget(const std::shared_ptr<Connection>& connection) { connections_.erase(connection); }
   /// Where bytes are read to, before they are known to be worth keeping.
   std::array<char, 65536>& scratch() { return scratch_; }
@@ -96,10 +104,12 @@ class Relay {
   std::array<std::chrono::milliseconds, 2> delay_{};
   std::array<std::size_t, 2> bytes_{};
   Endpoint announcement_;
+  std::optional<std::int64_t> event_stamp_;
   std::array<char, 65536> scratch_{};
 
   // Read from any thread.
   std::atomic<std::size_t> accepted_ = 0;
+  std::atomic<std::int64_t> last_seen_zxid_ = 0;
   mutable std::mutex counts_mutex_;
   mutable std::condition_variable counts_changed_;
   std::map<RequestType, std::size_t> requests_;
