@@ -92,7 +92,9 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Registration::asyn
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Membership::async_update, &Registration::async_update>
     async_update;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present> async_wait_present;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present,
+                                     &Registration::async_wait_present>
+    async_wait_present;
 // Looking.
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_candidates,
                                      &LeaderSelector::async_candidates>

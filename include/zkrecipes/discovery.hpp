@@ -38,6 +38,8 @@ struct DirectoryOptions {
 /// to. In a forked child state() is left, the destructor does nothing, and calls end with Errc::forked.
 class ZKRECIPES_API Registration {
  public:
+  using StateListener = zkclient::UniqueFunction<void(PresenceState state)>;
+
   Registration(Registration&&) noexcept;
   Registration& operator=(Registration&&) noexcept;
   ~Registration();
@@ -46,8 +48,8 @@ class ZKRECIPES_API Registration {
   const zkclient::Path& node() const noexcept;
   /// As it was registered: with its id and its time. The last update that was asked for is not in it.
   const ServiceInstance& instance() const noexcept;
-  /// Of a fixed or permanent instance: present until it is unregistered; nobody looks whether it still is there. Does
-  /// not block.
+  /// Of a fixed or permanent instance, once it is registered: present until it is unregistered; nobody looks whether it
+  /// still is there. Does not block.
   PresenceState state() const noexcept;
   /// Why state() is not present: node_exists (another session has the name), no_auth, ... nullopt: nothing is wrong.
   /// Does not block.
@@ -56,12 +58,23 @@ class ZKRECIPES_API Registration {
   /// others it is the node's that was registered. Does not block.
   FencingToken token() const noexcept;
 
+  /// Calls `listener` with the present state, then with each change of it, on the callback executor, one call at a
+  /// time. A slow one may miss a pair of changes that leads back to the state before. None is called after the
+  /// destructor. Errors: invalid_argument (no listener), forked.
+  zkclient::Subscription on_state(StateListener listener) const;
+  /// Waits until it is present, for ever unless `call` has a deadline or a stop token. Errors: deadline_exceeded,
+  /// cancelled, closed (also: unregistered), and what the server refuses for good (no_auth, ...): it is tried again
+  /// every 30 s all the same.
+  void wait_present(const zkclient::CallOptions& call = {}) const;
+  void async_wait_present(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {}) const;
+
   /// Writes the instance anew, and waits until that is in force. The node stays, so readers see `changed`. `instance`
-  /// must have the same name, id (or none) and type; without a time it keeps the present one. Of a dynamic instance it
-  /// stays wanted when the call fails. By default not for longer than the client's operation_timeout. Errors:
-  /// invalid_argument (another name, id or type; what cannot be written), foreign_node (another registrar has put its
-  /// own node in the place of a fixed or permanent one), closed (unregistered), deadline_exceeded, cancelled, in_doubt
-  /// (a fixed or permanent one: the call was given up), too_large, and what the server refuses (no_auth, ...).
+  /// must have the same name, id (or none) and type; without a time it keeps the present one. Of a dynamic instance,
+  /// and of one whose begin_register_instance() goes on, it stays wanted when the call fails. By default not for longer
+  /// than the client's operation_timeout. Errors: invalid_argument (another name, id or type; what cannot be written),
+  /// foreign_node (another registrar has put its own node in the place of a fixed or permanent one), closed
+  /// (unregistered), deadline_exceeded, cancelled, in_doubt (a fixed or permanent one: the call was given up),
+  /// too_large, and what the server refuses (no_auth, ...).
   void update(ServiceInstance instance, const zkclient::CallOptions& call = {});
   void async_update(ServiceInstance instance, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Takes the instance away, whatever its type, and waits until it is gone, whatever became of connections and
@@ -104,6 +117,7 @@ class ZKRECIPES_API Registration {
 /// What goes wrong                              What the caller sees
 /// -------------------------------------------  ------------------------------------------------------------------
 /// register: request or reply lost              nothing: it is looked for, or created again
+/// registration begins without a server         joining; registered when there is one, as it was updated last
 /// parents missing or removed                   nothing: created (again)
 /// connection breaks while registered           nothing: the node is not touched; there is no second one
 /// session lost while registered                absent; every dynamic one is back with the next session, as it was
@@ -140,6 +154,12 @@ class ZKRECIPES_API ServiceDirectory {
   [[nodiscard]] Registration register_instance(ServiceInstance instance, const zkclient::CallOptions& call = {});
   void async_register_instance(ServiceInstance instance, zkclient::Handler<Registration> handler,
                                const zkclient::CallOptions& call = {});
+  /// The same without waiting, for a service that starts before its ensemble does: Registration::state(), on_state() and
+  /// wait_present() tell what becomes of it. It goes on for as long as the Registration lives, for each type of
+  /// instance; what the server refuses (no_auth, ...), and a fixed or permanent instance whose node a dynamic one has
+  /// (node_exists), is in problem(), and is tried again every 30 s. A permanent one whose Registration goes before it
+  /// is present does not stay. Errors: invalid_path, invalid_argument, too_large (as above), closed, forked.
+  [[nodiscard]] Registration begin_register_instance(ServiceInstance instance);
 
   /// The names of the services, ordered; also of those that have no instance now, as long as their nodes are there.
   /// One round trip.

@@ -140,6 +140,9 @@ Registration begin_registration(const DirectorySpecPtr& spec, PlannedRegistratio
 auto registered_work(std::shared_ptr<KeptNode> node) {
   return [node = std::move(node)](Call call) { return KeptNode::wait_present(node, std::move(call)); };
 }
+auto registered_work(std::shared_ptr<StandingNode> node) {
+  return [node = std::move(node)](Call call) { return StandingNode::wait_present(node, std::move(call)); };
+}
 auto write_work(std::shared_ptr<KeptNode> node, std::string data) {
   return [node = std::move(node), data = std::move(data)](Call call) {
     return KeptNode::update(node, data, std::move(call));
@@ -257,8 +260,15 @@ Registration& Registration::operator=(Registration&& other) noexcept {
 Registration::~Registration() { end(); }
 
 void Registration::end() noexcept {
-  if (kept_ != nullptr) kept_->drop();
-  if (standing_ != nullptr && instance_.type == ServiceType::fixed) StandingNode::drop(standing_);
+  if (kept_ != nullptr) {
+    kept_->end_listeners();
+    kept_->drop();
+  }
+  if (standing_ != nullptr) {
+    standing_->end_listeners();
+    const bool stays = instance_.type == ServiceType::permanent && standing_->state() == PresenceState::present;
+    if (!stays) StandingNode::drop(standing_);
+  }
   kept_ = nullptr;
   standing_ = nullptr;
 }
@@ -266,8 +276,30 @@ void Registration::end() noexcept {
 const Path& Registration::node() const noexcept { return node_; }
 const ServiceInstance& Registration::instance() const noexcept { return instance_; }
 PresenceState Registration::state() const noexcept { return kept_ != nullptr ? kept_->state() : standing_->state(); }
-std::optional<Error> Registration::problem() const { return kept_ != nullptr ? kept_->problem() : std::nullopt; }
+std::optional<Error> Registration::problem() const {
+  return kept_ != nullptr ? kept_->problem() : standing_->problem();
+}
 FencingToken Registration::token() const noexcept { return kept_ != nullptr ? kept_->token() : standing_->token(); }
+
+zkclient::Subscription Registration::on_state(StateListener listener) const {
+  return kept_ != nullptr ? kept_->on_state(std::move(listener)) : standing_->on_state(std::move(listener));
+}
+
+void Registration::wait_present(const CallOptions& call) const {
+  if (kept_ != nullptr) {
+    return registration_form(kept_, registering_instance).endless().wait(call, registered_work(kept_));
+  }
+  registration_form(standing_, registering_instance).endless().wait(call, registered_work(standing_));
+}
+void Registration::async_wait_present(zkclient::Handler<void> handler, const CallOptions& call) const {
+  if (kept_ != nullptr) {
+    registration_form(kept_, registering_instance).endless().start(call, registered_work(kept_), std::move(handler));
+  } else {
+    registration_form(standing_, registering_instance)
+        .endless()
+        .start(call, registered_work(standing_), std::move(handler));
+  }
+}
 
 std::string Registration::updated(ServiceInstance& instance) const {
   if (instance.id.empty()) instance.id = instance_.id;
@@ -355,6 +387,14 @@ void ServiceDirectory::async_register_instance(ServiceInstance instance, zkclien
     registration_form(standing, registering_instance, size)
         .start(call, write_work(standing, std::move(data)), std::move(told));
   }
+}
+
+Registration ServiceDirectory::begin_register_instance(ServiceInstance instance) {
+  PlannedRegistration wanted = plan_registration(*spec_, std::move(instance));
+  std::string data = wanted.data;
+  Registration registration = begin_registration(spec_, std::move(wanted));
+  if (registration.standing_ != nullptr) StandingNode::begin(registration.standing_, std::move(data));
+  return registration;
 }
 
 std::vector<std::string> ServiceDirectory::services(const CallOptions& call) const {

@@ -28,6 +28,8 @@ namespace {
 constexpr const char* registering_standing = "register instance";
 constexpr const char* unregistering_standing = "unregister instance";
 constexpr auto short_rest = std::chrono::milliseconds(500);
+/// Before what the server refused is tried again: no event tells of a right that was granted.
+constexpr auto long_rest = std::chrono::seconds(30);
 
 /// What was read is not what is there any more: look again.
 bool has_changed(Errc cause) {
@@ -83,14 +85,15 @@ Awaitable<Reply> StandingNode::look(Call call, SightPtr& sight) {
 }
 
 // Not longer than the call lasts, nor than the session.
-Awaitable<void> StandingNode::rest(Call call) {
+Awaitable<void> StandingNode::rest(Call call, std::chrono::milliseconds time) {
   zk::Signal over(spec_.client->events());
   const zk::CancelScope::Guard cancelled(call.cancel, [&over] { over.set(); });
   if (call.cancel != nullptr && call.cancel->requested()) co_return;
   std::optional<zk::SessionEnd> end;
   const auto session = spec_.client->current();
   if (session != nullptr && !session->over()) end.emplace(session, over);
-  auto until = std::chrono::steady_clock::now() + short_rest;
+  // Without a session nothing tells that the client is closed, which waits for this.
+  auto until = std::chrono::steady_clock::now() + (end ? time : std::min(time, std::chrono::milliseconds(short_rest)));
   if (call.deadline) until = std::min(until, *call.deadline);
   co_await over.wait(until);
 }
@@ -119,25 +122,116 @@ void StandingNode::know(const Reply& seen) {
   token_ = czxid_;
   creates_.clear();
   registered_ = true;
-  if (!leaving_) state_ = PresenceState::present;
+  if (leaving_) return;
+  shown_.clear_problem();
+  show(PresenceState::present);
 }
 
 void StandingNode::gone() {
   sight_ = nullptr;
   creates_.clear();
-  state_ = PresenceState::left;
+  show(PresenceState::left);
+}
+
+// --- What others are told --------------------------------------------------------------------------------------------
+
+void StandingNode::show(PresenceState state) {
+  if (shown_.show(state)) waiting_.wake_all();
+}
+
+std::optional<Error> StandingNode::problem() const {
+  const auto problem = shown_.problem();
+  if (!problem) return std::nullopt;
+  return Error(problem->code, registering_standing, spec_.path, problem->detail);
+}
+
+zkclient::Subscription StandingNode::on_state(ShownPresence::StateListener listener) {
+  if (!listener) throw Error(Errc::invalid_argument, "on_state", spec_.path, "no listener");
+  if (shown_.forked()) throw Error(Errc::forked, "on_state", spec_.path);
+  return shown_.on_state(spec_.client->callbacks(), std::move(listener));
 }
 
 // --- Writing ---------------------------------------------------------------------------------------------------------
 
 Awaitable<Result<void>> StandingNode::put(std::shared_ptr<StandingNode> self, std::string data, Call call) {
   if (self->leaving_) co_return Error(Errc::closed, registering_standing, self->spec_.path, "it was unregistered");
+  if (self->begun_) {
+    Result<void> begun = co_await until_put(self, std::move(data), std::move(call));
+    co_return begun;
+  }
   const bool first = !self->registered_;
   Result<void> result = co_await self->write(std::move(data), std::move(call));
   // What may have been created must not stay.
   const bool may_be_there = self->czxid_ != 0 || !self->creates_.empty();
   if (!result && first && may_be_there) drop(self);
   co_return result;
+}
+
+void StandingNode::begin(const std::shared_ptr<StandingNode>& self, std::string data) {
+  self->wanted_ = std::move(data);
+  self->begun_ = true;
+  const auto& loop = self->spec_.client->loop();
+  if (loop->post([self] { zk::spawn(put_in_background(self)); })) return;
+  throw Error(loop->refusal(), registering_standing, self->spec_.path);
+}
+
+// The only one that writes while it goes on: what update() asks for meanwhile is handed to it.
+Awaitable<void> StandingNode::put_in_background(std::shared_ptr<StandingNode> self) {
+  Call call;
+  call.cancel = self->beginning_;
+  const auto ends = [raw = self.get()] { return raw->leaving_ || raw->spec_.client->closing(); };
+  while (!ends()) {
+    const std::string data = self->wanted_;
+    const Result<void> result = co_await self->write(data, call);
+    if (ends() || (result && data == self->wanted_)) break;
+    if (result || data != self->wanted_) continue;
+    // Without a session it is no word of the server's.
+    const auto& session = self->spec_.client->current();
+    const bool definite = session != nullptr && !session->over();
+    self->shown_.show_problem({result.error().errc(), result.error().detail(), definite || self->registered_});
+    if (self->registered_) break;  // It was there, so this is about an update.
+    self->show(PresenceState::absent);
+    self->waiting_.wake_all();
+    self->resting_ = std::make_shared<zk::CancelScope>();
+    Call pause;
+    pause.cancel = self->resting_;
+    co_await self->rest(std::move(pause), long_rest);
+    self->resting_ = nullptr;
+  }
+  self->begun_ = false;
+  if (!self->leaving_ && !self->registered_) self->show(PresenceState::left);
+  self->waiting_.wake_all();
+}
+
+Awaitable<Result<void>> StandingNode::until_put(std::shared_ptr<StandingNode> self, std::string data, Call call) {
+  self->wanted_ = std::move(data);
+  self->shown_.clear_problem();
+  if (self->resting_ != nullptr) self->resting_->request();
+  const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
+  for (;;) {
+    waiter->clear();
+    const bool closed = self->leaving_ || self->spec_.client->closing();
+    const auto problem = self->shown_.problem();
+    if (problem && problem->definite && !closed)
+      co_return Error(problem->code, registering_standing, self->spec_.path, problem->detail);
+    if (!self->begun_ && self->registered_ && !closed) co_return Result<void>();
+    if (const auto failure = waiter->failure(closed)) co_return Error(*failure, registering_standing, self->spec_.path);
+    co_await waiter->wait();
+  }
+}
+
+Awaitable<Result<void>> StandingNode::wait_present(std::shared_ptr<StandingNode> self, Call call) {
+  const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
+  for (;;) {
+    waiter->clear();
+    const bool closed = self->leaving_ || self->spec_.client->closing();
+    if (self->state() == PresenceState::present && !closed) co_return Result<void>();
+    const auto problem = self->shown_.problem();
+    if (problem && problem->definite && !closed)
+      co_return Error(problem->code, registering_standing, self->spec_.path, problem->detail);
+    if (const auto failure = waiter->failure(closed)) co_return Error(*failure, registering_standing, self->spec_.path);
+    co_await waiter->wait();
+  }
 }
 
 Result<Request> StandingNode::request_for(const Reply& seen, const std::string& data) const {
@@ -183,7 +277,7 @@ Awaitable<Result<void>> StandingNode::write(std::string data, Call call) {
   for (;;) {
     if (is_passing(seen)) {
       ++doubts_;
-      co_await rest(call);
+      co_await rest(call, short_rest);
       seen = co_await look(call, sight);
       continue;
     }
@@ -225,7 +319,7 @@ Awaitable<Result<void>> StandingNode::write(std::string data, Call call) {
         co_return error(reply, registering_standing);
       }
     }
-    if (busy) co_await rest(call);
+    if (busy) co_await rest(call, short_rest);
     seen = co_await look(call, sight);
   }
 }
@@ -235,14 +329,20 @@ Awaitable<Result<void>> StandingNode::write(std::string data, Call call) {
 // Only a look that does not find our node, or the server's word that it was deleted, ends the registration.
 Awaitable<Result<void>> StandingNode::take_away(Call call) {
   leaving_ = true;
+  waiting_.wake_all();
+  if (begun_) {
+    const std::optional<Errc> failure = co_await end_beginning(call);
+    if (failure) co_return Error(*failure, unregistering_standing, spec_.path);
+    if (!registered_ && creates_.empty()) gone();  // Nothing was sent, so this needs no connection.
+  }
   SightPtr sight = sight_;
   for (;;) {
-    if (state_ == PresenceState::left) co_return Result<void>();
+    if (shown_.state() == PresenceState::left) co_return Result<void>();
     if (!is_sure(sight) || doubts_ != settled_) {
       const Reply seen = co_await look(call, sight);
       if (is_passing(seen) || seen.failed(Errc::overloaded)) {
         ++doubts_;
-        co_await rest(call);
+        co_await rest(call, short_rest);
         continue;
       }
       if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, unregistering_standing);
@@ -263,14 +363,27 @@ Awaitable<Result<void>> StandingNode::take_away(Call call) {
     }
     ++doubts_;
     const bool busy = is_passing(reply) || reply.failed(Errc::overloaded);
-    if (busy) co_await rest(call);
+    if (busy) co_await rest(call, short_rest);
     if (!busy && !reply.unanswered() && !has_changed(reply.cause())) co_return error(reply, unregistering_standing);
+  }
+}
+
+// What it has sent, and not been told about, is in doubt then.
+Awaitable<std::optional<Errc>> StandingNode::end_beginning(Call call) {
+  beginning_->request();
+  if (resting_ != nullptr) resting_->request();
+  const Waiting waiter(waiting_, spec_.client->events(), call);
+  for (;;) {
+    waiter->clear();
+    if (!begun_) co_return std::nullopt;
+    if (const auto failure = waiter->failure(false)) co_return failure;
+    co_await waiter->wait();
   }
 }
 
 Awaitable<Result<void>> StandingNode::remove(std::shared_ptr<StandingNode> self, Call call) {
   Result<void> result = co_await self->take_away(std::move(call));
-  if (!result && self->state_ != PresenceState::left) drop(self);
+  if (!result && self->state() != PresenceState::left) drop(self);
   co_return result;
 }
 

@@ -1,14 +1,18 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/presence.hpp>
 
+#include "recipes/kernel/shown_presence.hpp"
+#include "recipes/kernel/waiting_calls.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
@@ -40,10 +44,16 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   // --- Any thread ---
 
   const StandingNodeSpec& spec() const noexcept { return spec_; }
-  PresenceState state() const noexcept {
-    return process_.forked() ? PresenceState::left : state_.load(std::memory_order_relaxed);
-  }
+  PresenceState state() const { return shown_.state(); }
   FencingToken token() const noexcept { return FencingToken{token_.load(std::memory_order_relaxed)}; }
+  /// Why begin() has not put it there yet; nullopt: nothing is wrong.
+  std::optional<zkclient::Error> problem() const;
+  zkclient::Subscription on_state(ShownPresence::StateListener listener);
+  /// No listener is called afterwards, and those that run have returned, unless one of them calls this.
+  void end_listeners() { shown_.end_listeners(); }
+  /// In place of the first put(): goes on until it is there, is taken away, or the client is closed. Errors: as the loop
+  /// refuses work (closed, forked).
+  static void begin(const std::shared_ptr<StandingNode>& self, std::string data);
   /// Takes it away, without waiting for it; goes on while the client is open.
   static void drop(const std::shared_ptr<StandingNode>& self) noexcept;
 
@@ -51,9 +61,12 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
 
   /// The first one puts a new node there, in the place of a former registrar's; later ones write into that.
   static zk::Awaitable<zkclient::Result<void>> put(std::shared_ptr<StandingNode> self, std::string data, zk::Call call);
+  static zk::Awaitable<zkclient::Result<void>> wait_present(std::shared_ptr<StandingNode> self, zk::Call call);
   static zk::Awaitable<zkclient::Result<void>> remove(std::shared_ptr<StandingNode> self, zk::Call call);
 
  private:
+  using Waiting = WaitingCalls::Waiting;
+
   /// What one look has found, and whether anything was heard of the node since. Each look has a watch of its own, so
   /// that calls that overlap do not believe what another one has asked and not yet been told.
   struct Sight {
@@ -82,12 +95,17 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   };
   using SightPtr = std::shared_ptr<Sight>;
 
+  static zk::Awaitable<void> put_in_background(std::shared_ptr<StandingNode> self);
+  static zk::Awaitable<zkclient::Result<void>> until_put(std::shared_ptr<StandingNode> self, std::string data,
+                                                         zk::Call call);
   static zk::Awaitable<void> remove_in_background(std::shared_ptr<StandingNode> self);
   zk::Awaitable<zkclient::Result<void>> write(std::string data, zk::Call call);
   zk::Awaitable<zkclient::Result<void>> take_away(zk::Call call);
+  zk::Awaitable<std::optional<zkclient::Errc>> end_beginning(zk::Call call);
   zk::PendingReply launch_look(const zk::Call& call, SightPtr& sight);
   zk::Awaitable<zk::Reply> look(zk::Call call, SightPtr& sight);
-  zk::Awaitable<void> rest(zk::Call call);
+  zk::Awaitable<void> rest(zk::Call call, std::chrono::milliseconds time);
+  void show(PresenceState state);
   zkclient::Result<zk::Request> request_for(const zk::Reply& seen, const std::string& data) const;
   bool is_ours(const zk::Reply& seen) const;
   bool is_sure(const SightPtr& sight) const;
@@ -99,8 +117,7 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   zkclient::Error error(const zk::Reply& reply, const char* operation) const;
 
   const StandingNodeSpec spec_;
-  const zk::ProcessGeneration process_;
-  std::atomic<PresenceState> state_{PresenceState::joining};
+  ShownPresence shown_{false};
   std::atomic<std::int64_t> token_{0};  // Of the node that was ours last. Written on the loop only.
   std::int64_t czxid_ = 0;              // Of our node; 0: not known.
   std::int64_t former_ = 0;             // Of the last node that a create of ours was to replace.
@@ -108,6 +125,11 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   std::string data_;                    // As it was wanted last.
   bool registered_ = false;             // Our node was seen once: others are not to be replaced any more.
   bool leaving_ = false;
+  bool begun_ = false;  // put_in_background() goes on,
+  std::string wanted_;  // with this,
+  const std::shared_ptr<zk::CancelScope> beginning_ = std::make_shared<zk::CancelScope>();  // until this is requested.
+  std::shared_ptr<zk::CancelScope> resting_;  // Before it tries again; requested when there is a reason to.
+  WaitingCalls waiting_;
   std::uint64_t doubts_ = 0;    // How often the server turned out to lag behind, perhaps.
   std::uint64_t settled_ = 0;   // The last one of them that a sync has settled.
   std::uint64_t removals_ = 0;  // Sent so far.

@@ -165,6 +165,159 @@ TEST_F(DiscoveryFaults, RegisterGivenUp) {
   }
 }
 
+// V65: of each type; what is updated meanwhile is registered, and what is unregistered, or let go, is not waited for.
+TEST_F(DiscoveryFaults, RegistrationBeginsWithoutAServer) {
+  proxy.refuse(true);
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : types) {
+    proxy.refuse(true);
+    proxy.cut();
+    Registration a = directory.begin_register_instance(instance("a", type, "1"));
+    Registration b = directory.begin_register_instance(instance("b", type, "1"));
+    { const Registration c = directory.begin_register_instance(instance("c", type, "1")); }
+    EXPECT_EQ(a.state(), PresenceState::joining);
+    Box<PresenceState> states;
+    const auto subscription = a.on_state([&](PresenceState state) { states.put(state); });
+    EXPECT_EQ(states.take(), PresenceState::joining);
+    EXPECT_EQ(error_of([&] { a.wait_present({.deadline = testkit::SteadyClock::now() + 20ms}); }),
+              Errc::deadline_exceeded);
+    Box<bool> done;
+    const auto note = [&](zkclient::Result<void> result) { done.put(result.has_value()); };
+    a.async_update(instance("a", type, "2"), note, patient());
+    b.unregister(patient());
+    EXPECT_EQ(b.state(), PresenceState::left);
+    EXPECT_EQ(error_of([&] { b.wait_present(patient()); }), Errc::closed);
+    proxy.refuse(false);
+    a.wait_present(patient());
+    EXPECT_EQ(states.take(), PresenceState::present);
+    EXPECT_TRUE(done.take());
+    EXPECT_EQ(payload(a.node()), "2");
+    EXPECT_EQ(a.token().value, node(a.node()).stat.czxid);
+    EXPECT_EQ(names().size(), 1u) << to_string(type);
+    a.unregister(patient());
+    EXPECT_EQ(states.take(), PresenceState::left);
+    EXPECT_TRUE(names().empty());
+  }
+}
+
+// The create's reply is lost, or late, and the registrar does not want it any more.
+TEST_F(DiscoveryFaults, UnregisteredWhileItBegins) {
+  const Client client = calm_proxied();
+  (void)client.connect(patient());
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : types) {
+    for (const bool waits : {false, true}) {
+      auto held = proxy.hold_next_reply(RequestType::multi);
+      std::optional<Registration> a(directory.begin_register_instance(instance("a", type)));
+      EXPECT_TRUE(held.wait(testkit::patience));  // Perhaps the one that has removed the instance before.
+      EXPECT_TRUE(remain(1));
+      Box<bool> done;
+      if (waits) a->async_unregister([&](zkclient::Result<void> result) { done.put(result.has_value()); }, patient());
+      if (!waits) a.reset();
+      proxy.cut();
+      held.release();
+      if (waits) {
+        EXPECT_TRUE(done.take());
+        EXPECT_TRUE(names().empty()) << to_string(type);
+      }
+      EXPECT_TRUE(remain(0)) << to_string(type);
+    }
+  }
+}
+
+// What the server refuses is told, and tried again: at once when something else is wanted, or the session is lost.
+TEST_F(DiscoveryFaults, RegistrationThatBeginsIsRefused) {
+  constexpr auto no_create = zkclient::Acl::all & ~zkclient::Acl::create;
+  const Client client = brief_direct();
+  ServiceDirectory directory(client, "/services");
+  for (const ServiceType type : {ServiceType::fixed, ServiceType::permanent, ServiceType::dynamic}) {
+    for (const bool by_update : {true, false}) {
+      the_operator().set_acl("/services/web", {{no_create, "world", "anyone"}});
+      Registration a = directory.begin_register_instance(instance("a", type, "1"));
+      EXPECT_EQ(error_of([&] { a.wait_present(patient()); }), Errc::no_auth);
+      EXPECT_TRUE(is(a, PresenceState::absent));
+      EXPECT_EQ(a.problem()->errc(), Errc::no_auth);
+      EXPECT_NE(std::string(a.problem()->what()).find("/services/web/a"), std::string::npos);
+      EXPECT_EQ(error_of([&] { a.update(instance("a", type, "2"), patient()); }), Errc::no_auth);
+      EXPECT_TRUE(is(a, PresenceState::absent));
+      the_operator().set_acl("/services/web", zkclient::open_acl());
+      by_update ? a.update(instance("a", type, "3"), patient()) : expire(client);
+      EXPECT_TRUE(is(a, PresenceState::present));
+      EXPECT_FALSE(a.problem());
+      EXPECT_EQ(payload(), by_update ? "3" : "2");
+      a.unregister(patient());
+    }
+  }
+  // One that is refused can be unregistered, or end with its client.
+  the_operator().set_acl("/services/web", {{no_create, "world", "anyone"}});
+  Client other = calm_direct();
+  ServiceDirectory others(other, "/services");
+  Registration a = others.begin_register_instance(instance("a", ServiceType::fixed));
+  Registration b = others.begin_register_instance(instance("b", ServiceType::fixed));
+  EXPECT_TRUE(is(a, PresenceState::absent));
+  EXPECT_TRUE(is(b, PresenceState::absent));
+  a.unregister(patient());
+  EXPECT_EQ(a.state(), PresenceState::left);
+  Box<Errc> ended;
+  b.async_update(instance("b", ServiceType::fixed, "2"),
+                 [&](zkclient::Result<void> result) { ended.put(result.error().errc()); });
+  EXPECT_EQ(ended.take(), Errc::no_auth);
+  other.close();
+  EXPECT_TRUE(is(b, PresenceState::left));
+  EXPECT_EQ(error_of([&] { b.wait_present(patient()); }), Errc::closed);
+  EXPECT_EQ(error_of([&] { (void)others.begin_register_instance(instance("c", ServiceType::fixed)); }), Errc::closed);
+  the_operator().set_acl("/services/web", zkclient::open_acl());
+}
+
+// Nothing of a registration or a provider stays at the server while their client lives on.
+TEST_F(DiscoveryFaults, NoWatchIsLeftOfWhoHasGone) {
+  const Client client = brief_proxied();
+  (void)client.connect(patient());
+  ServiceDirectory directory(client, "/services");
+  const auto expect_none = [&](const char* when) {
+    client.sync("/", patient());
+    EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << when << "\n"
+                                                                       << server.four_letter_word("wchp");
+  };
+  for (const ServiceType type : types) {
+    SCOPED_TRACE(to_string(type));
+    {
+      Registration a = directory.register_instance(instance("a", type), patient());
+      a.update(instance("a", type, "1"), patient());
+      a.unregister(patient());
+      expect_none("unregistered");
+    }
+    {
+      const Registration a = directory.register_instance(instance("a", type), patient());
+      const ServiceProvider provider = directory.provider("web");
+      EXPECT_EQ(provider.wait_ready(patient()).instances.size(), 1u);
+    }
+    if (type == ServiceType::permanent) the_operator().remove("/services/web/a");
+    EXPECT_TRUE(remain(0));
+    expect_none("let go");
+    {
+      const Fault lost = proxy.drop_next_reply(RequestType::multi);
+      std::optional<Registration> a(directory.begin_register_instance(instance("a", type)));
+      EXPECT_TRUE(lost.wait(testkit::patience));
+      a.reset();
+    }
+    EXPECT_TRUE(remain(0));
+    expect_none("let go while it began");
+    {
+      std::optional<Registration> a(directory.register_instance(instance("a", type), patient()));
+      std::optional<ServiceProvider> provider(directory.provider("web"));
+      (void)provider->wait_ready(patient());
+      const std::stop_token lost = client.session().lost();
+      expire(client);
+      EXPECT_TRUE(stopped(lost));
+      provider.reset();
+      a->unregister(patient());
+    }
+    expect_none("with another session");
+  }
+}
+
 TEST_F(DiscoveryFaults, ParentsMissingOrRemoved) {
   the_operator().remove("/services/web");
   the_operator().remove("/services");

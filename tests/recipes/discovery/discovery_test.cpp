@@ -425,6 +425,53 @@ TEST_F(DiscoveryTest, ManyInstances) {
   EXPECT_EQ(listing.instances.back()->instance.id, "1299");
 }
 
+// Each type, without waiting; listeners are told of each change, and of nothing once the registration has gone.
+TEST_F(DiscoveryTest, BeginsToRegister) {
+  ServiceDirectory directory = make();
+  for (const ServiceType type :
+       {ServiceType::dynamic, ServiceType::dynamic_sequential, ServiceType::fixed, ServiceType::permanent}) {
+    SCOPED_TRACE(to_string(type));
+    Box<PresenceState> states;
+    const auto note = [&](PresenceState state) { states.put(state); };
+    std::optional<Registration> a(directory.begin_register_instance(of_type("a", type)));
+    const auto subscription = a->on_state(note);
+    a->wait_present(patient());
+    states.take_until([](const PresenceState& state) { return state == PresenceState::present; });
+    EXPECT_EQ(a->state(), PresenceState::present);
+    EXPECT_EQ(a->token().value, client().get(a->node()).stat.czxid);
+    a->update(of_type("a", type), patient());
+    Box<bool> present;
+    a->async_wait_present([&](zkclient::Result<void> result) { present.put(result.has_value()); });
+    EXPECT_TRUE(present.take());
+    EXPECT_EQ(error_of([&] { (void)a->on_state({}); }), Errc::invalid_argument);
+    const zkclient::Path node = a->node();
+    a.reset();
+    EXPECT_TRUE(states.empty());
+    if (type == ServiceType::permanent) {
+      EXPECT_TRUE(client().exists(node)) << "it was there";
+      client().remove(node);
+    }
+    EXPECT_TRUE(nothing_left());
+  }
+  // A permanent instance that was let go before anybody knew that it is there.
+  for (int i = 0; i < 20; ++i) {
+    bool stays = false;
+    {
+      const Registration a = directory.begin_register_instance(of_type("a", ServiceType::permanent));
+      stays = a.state() == PresenceState::present;
+    }
+    if (stays) client().remove("/services/web/a");
+    EXPECT_TRUE(nothing_left());
+  }
+  const Registration theirs = directory.register_instance(instance("a"), patient());
+  const zkclient::Client other = make_client();
+  Registration refused = ServiceDirectory(other, "/services").begin_register_instance(of_type("a", ServiceType::fixed));
+  EXPECT_EQ(error_of([&] { refused.wait_present(patient()); }), Errc::node_exists);
+  EXPECT_EQ(client().get("/services/web/a").stat.czxid, theirs.token().value);
+  refused.unregister(patient());
+  EXPECT_EQ(client().get("/services/web/a").stat.czxid, theirs.token().value);
+}
+
 TEST_F(DiscoveryTest, BadInput) {
   EXPECT_EQ(error_of([&] { ServiceDirectory(client(), "/"); }), Errc::invalid_argument);
   EXPECT_EQ(error_of([&] { ServiceDirectory(client(), "/services", {.acl = {}}); }), Errc::invalid_acl);
@@ -435,6 +482,7 @@ TEST_F(DiscoveryTest, BadInput) {
     ServiceInstance bad = instance("a");
     bad.name = name;
     EXPECT_EQ(error_of([&] { (void)directory.register_instance(bad); }), Errc::invalid_path) << name;
+    EXPECT_EQ(error_of([&] { (void)directory.begin_register_instance(bad); }), Errc::invalid_path) << name;
     if (*name == '\0') continue;
     EXPECT_EQ(error_of([&] { (void)directory.register_instance(instance(name)); }), Errc::invalid_path) << name;
   }
