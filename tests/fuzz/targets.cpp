@@ -23,6 +23,7 @@
 
 #include "recipes/barriers/round_decider.hpp"
 #include "recipes/commit/commit_record.hpp"
+#include "recipes/discovery/instance_format.hpp"
 #include "recipes/elections/leader_record.hpp"
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/locks/permit_decider.hpp"
@@ -302,6 +303,47 @@ void check_ensemble_config(std::string_view input) {
   require(zkclient::parse_ensemble_config(members).members == config.members, "its members are read the same again");
 }
 
+// The instance comes back as it was; what cannot be written is refused with a reason.
+void check_written_instance(const zkrecipes::ServiceInstance& instance, bool always) {
+  const zkrecipes::detail::WrittenInstance written = zkrecipes::detail::write_instance(instance);
+  require(written.bytes.has_value() == written.defect.empty(), "it is written, or refused with a reason");
+  require(!(written.bytes && written.too_large), "what is written is small enough");
+  require(written.bytes || written.too_large || !always, "what was read can be written, unless it is too large");
+  if (!written.bytes) return;
+  const zkrecipes::detail::ReadInstance again = zkrecipes::detail::read_instance(*written.bytes);
+  require(again.instance.has_value(), "what was written can be read");
+  require(zkrecipes::detail::write_instance(*again.instance).bytes == written.bytes, "written again, it is the same");
+  if (always) require(again.instance == instance, "written and read, it is the same instance");
+}
+
+// The data of an instance's node; and each text of an instance.
+void check_instance_format(std::string_view input) {
+  const zkrecipes::detail::ReadInstance read = zkrecipes::detail::read_instance(input);
+  require(read.instance.has_value() == read.defect.empty(), "an instance, or what is wrong with it");
+  if (read.instance) {
+    require(!read.instance->id.empty(), "an instance has an id");
+    (void)read.instance->uri();
+    check_written_instance(*read.instance, true);
+  }
+  const std::string text(input);
+  const zkrecipes::ServiceInstance plain{.name = "web", .id = "a"};
+  zkrecipes::ServiceInstance any = plain;
+  any.payload = text;
+  check_written_instance(any, false);
+  any = plain;
+  any.unknown = text;
+  check_written_instance(any, false);
+  any = plain;
+  any.address = text;
+  any.uri_spec = zkrecipes::UriSpec::parse(input);
+  for (const zkrecipes::UriPart& part : any.uri_spec->parts)
+    require(!part.value.empty(), "no part is empty");
+  check_written_instance(any, false);
+  const zkrecipes::detail::WrittenInstance written = zkrecipes::detail::write_instance(any);
+  if (written.bytes)
+    require(zkrecipes::detail::read_instance(*written.bytes).instance == any, "a text comes back as it was");
+}
+
 // As participant_log.hpp describes the file of a FileLog.
 using zkrecipes::LogEntry;
 
@@ -493,6 +535,16 @@ std::vector<Target> make_targets() {
         "queue-0FFFFFFFF0000000001\nqueue-10000000a0000000002", "entry-100-0000000001\nentry-007-0000000001",
         "\0\1\0\1\1\0\0\0\2ab\2"s, "\0\1\0\1\1\0\0\0\1a\1\0\0\0\0\2"s, "\0\1\0\1\1\x7f\xff\xff\xffx"s,
         "\0zkrecipes:rejected\n\0\0\0\2noitem"s, "\0zkrecipes:rejected\n\0\0\0\0x"s, "\0zkrecipes:rejected\n\xff"s}},
+      {"instance_format",
+       &check_instance_format,
+       {R"({"name":"n","id":"i","address":"h","port":80,"sslPort":443,"payload":{"@class":"P","a":[1,-2.5,"x",null]},)"
+        R"("registrationTimeUTC":12345,"serviceType":"DYNAMIC","uriSpec":{"parts":[{"value":"scheme","variable":true},)"
+        R"({"value":"://","variable":false}]}})",
+        R"({"name":"n","id":"i","address":null,"port":null,"payload":null,"serviceType":"PERMANENT","uriSpec":null})",
+        R"({"id":7,"port":"80","enabled":false,"zone":{"a":true},"serviceType":"STATIC"})",
+        R"({"id":"i","serviceType":"DYNAMIC_SEQUENTIAL","registrationTimeUTC":1e3,"sslPort":-0.5})",
+        R"({"id":"\u00e4\ud83d\ude00","payload":"\u0000"})", R"({"id":"i","uriSpec":{"parts":[]},"id":"j"})",
+        "{scheme}://{address}:{port}/{[}{ ] }{}", "[[[{}]]]", "1e999", "18446744073709551616", "\xff", "\xc3\xa4"}},
       {"limit", &check_limit, {"\0\0\0\0"s, "\0\0\0\7"s, "\x7f\xff\xff\xff", "\x80\0\0\0"s, "7", "\0\0\0\0\7"s}},
       {"log_file",
        &check_log_file,
