@@ -39,6 +39,15 @@ class RecipeTest : public ServerTest {
     return eventually([&] { return names(path).size() == count; });
   }
 
+  /// What the test has closed left no watch at the server, though the clients that it used live on: the library removes
+  /// a watch that nobody needs any more, about a second later.
+  void expect_no_watch_left() {
+    if (!has_control()) return;
+    std::error_code closed_by_the_test;
+    client().sync("/", {.deadline = soon()}, closed_by_the_test);  // Behind reads that are on their way.
+    EXPECT_TRUE(eventually([] { return server().watch_count() == 0; })) << server().four_letter_word("wchp");
+  }
+
   static bool has_control() { return zktesting::SharedServer::instance().has_control(); }
   static zktesting::Server& server() { return zktesting::SharedServer::instance().server(); }
 
@@ -105,6 +114,13 @@ class RecipeFaultTest : public FaultTest {
   void expect_nothing_left() {
     EXPECT_TRUE(remain(0));
     EXPECT_TRUE(eventually([&] { return server.ephemeral_count() == 0; })) << server.four_letter_word("dump");
+    expect_no_watch_left();
+  }
+  /// Neither of the operator's, who is still connected, nor of clients that the test has closed.
+  void expect_no_watch_left() {
+    std::error_code cut_off;
+    const bool connected = operator_.session().state() == zkclient::ConnectionState::connected;
+    if (connected) operator_.sync("/", {.deadline = soon()}, cut_off);  // Behind reads that are on their way.
     EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << server.four_letter_word("wchp");
   }
 

@@ -40,6 +40,10 @@ Strings nodes(const ServiceListing& listing) {
 class DiscoveryTest : public testkit::RecipeTest {
  protected:
   DiscoveryTest() : RecipeTest("/services/web") {}
+  void TearDown() override {
+    expect_no_watch_left();
+    RecipeTest::TearDown();
+  }
 
   static CallOptions patient() { return {.deadline = soon()}; }
   ServiceDirectory make(DirectoryOptions options = {}) {

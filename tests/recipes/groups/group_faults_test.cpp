@@ -509,6 +509,63 @@ TEST_F(GroupFaults, JoinBeforeTheServerIsUp) {
   a.leave({.deadline = soon()});
 }
 
+// Nothing of a member or of one who looks stays at the server while their client lives on, whatever they were doing.
+TEST_F(GroupFaults, NoWatchIsLeftOfWhoHasGone) {
+  const Client client = brief_proxied();
+  (void)client.connect({.deadline = soon()});
+  const auto expect_none = [&](const char* when) {
+    client.sync("/", {.deadline = soon()});
+    EXPECT_TRUE(remain(0));
+    EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << when << "\n"
+                                                                       << server.four_letter_word("wchp");
+  };
+  for (const bool lease : {false, true}) {
+    Group group(client, "/group", {.lease = lease});
+    (void)group.members({.deadline = soon()});
+    Membership a = group.join("a", "1", {.deadline = soon()});
+    const Membership b = group.join("b", "1", {.deadline = soon()});
+    a.update("2", {.deadline = soon()});
+    a.leave({.deadline = soon()});
+  }
+  expect_none("at rest");
+  {
+    the_operator().create("/group/a", "theirs", {.mode = zkclient::CreateMode::ephemeral});
+    Group group(client, "/group");
+    const Membership a = group.begin_join("a", "ours");
+    EXPECT_TRUE(is(a, PresenceState::absent));
+    EXPECT_TRUE(watches(client, "/group/a"));
+  }
+  EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << "it has waited for another one's node";
+  the_operator().remove("/group/a");
+  {
+    auto held = proxy.hold_next_reply(RequestType::multi);
+    Group group(client, "/group");
+    { const Membership a = group.begin_join("a", "x"); }
+    EXPECT_TRUE(held.wait(patience));
+    held.release();
+    expect_none("while the create is on its way");
+  }
+  {
+    Group group(client, "/group");
+    std::optional<Membership> a(group.join("a", "x", {.deadline = soon()}));
+    proxy.refuse(true);
+    proxy.cut();
+    EXPECT_TRUE(reaches(client, ConnectionState::suspended));
+    a.reset();
+    proxy.refuse(false);
+    expect_none("without a connection");
+  }
+  {
+    Group group(client, "/group");
+    std::optional<Membership> a(group.join("a", "x", {.deadline = soon()}));
+    const std::stop_token lost = a->lost();
+    expire(client);
+    EXPECT_TRUE(stopped(lost));
+    a.reset();
+    expect_none("with its session");
+  }
+}
+
 TEST_F(GroupFaults, MembersProcessDies) {
   const Client client = brief_proxied();
   Group group(client, "/group");

@@ -30,6 +30,10 @@ Strings ids(const GroupSnapshot& group) {
 class GroupTest : public testkit::RecipeTest {
  protected:
   GroupTest() : RecipeTest("/group") {}
+  void TearDown() override {
+    expect_no_watch_left();
+    RecipeTest::TearDown();
+  }
   Group make(GroupOptions options = {}) { return Group(client(), path(), std::move(options)); }
   bool nobody_left() {
     return eventually([&] { return names().empty() && names(Path("/group-presence")).empty(); });

@@ -51,7 +51,7 @@ class CacheFaults : public testkit::RecipeFaultTest {
  protected:
   CacheFaults() : RecipeFaultTest("/cache") {}
   void TearDown() override {
-    EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << server.four_letter_word("wchp");
+    expect_no_watch_left();
     RecipeFaultTest::TearDown();
   }
 
@@ -563,6 +563,31 @@ TEST_F(CacheFaults, ConnectionBreaksBeforeTheSecondIsRead) {
   }
 }
 
+// V21: the connection breaks between the events of one transaction. Both changes show, and together. The events name
+// the transaction, as those of newer servers do, or do not.
+TEST_F(CacheFaults, ConnectionBreaksBetweenTwoEvents) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const Client client = calm_proxied();
+  TreeCache cache(client, "/cache");
+  cache.wait_ready({.deadline = soon()});
+  Told told(cache);
+  told.next();
+  for (int i = 2; i < 6; ++i) {
+    proxy.stall(zktesting::Direction::to_client);
+    Transaction transaction;
+    transaction.set("/cache/a", std::to_string(i)).set("/cache/b", std::to_string(i));
+    const std::int64_t zxid = the_operator().commit(transaction).front().stat->mzxid;
+    proxy.stamp_events(i % 2 == 0 ? std::optional(zxid) : std::nullopt);
+    const zktesting::Fault lost = proxy.drop_next_event(1);
+    proxy.unstall(zktesting::Direction::to_client);
+    const Snapshot now = cache.wait_until(data_is("b", std::to_string(i)), {.deadline = soon()});
+    EXPECT_TRUE(has_data(now, "a", std::to_string(i)));
+    EXPECT_TRUE(lost.happened());
+    EXPECT_EQ(told.next().changes.size(), 2U);
+  }
+}
+
 // V21, V22: events get lost with the connection.
 TEST_F(CacheFaults, EventsLostWithTheConnection) {
   create("/cache/a", "1");
@@ -685,6 +710,79 @@ TEST_F(CacheFaults, RefreshWhileTheSessionIsLost) {
   sync.release();
   EXPECT_TRUE(result_of(waiting).exact());
   cache.wait_until(data_is("a", "2"), {.deadline = soon()});
+}
+
+// Nothing of a closed cache stays at the server while its client lives on, whatever it was doing.
+TEST_F(CacheFaults, NoWatchIsLeftOfAClosedCache) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const Client client = brief_proxied();
+  (void)client.connect({.deadline = soon()});
+  const auto expect_none = [&](const char* when) {
+    client.sync("/", {.deadline = soon()});  // Behind all that the cache has sent.
+    EXPECT_TRUE(eventually([&] { return server.watch_count() == 0; })) << when << "\n"
+                                                                       << server.four_letter_word("wchp");
+  };
+  const auto ready = [&] {
+    TreeCache cache(client, "/cache");
+    cache.wait_ready({.deadline = soon()});
+    return cache;
+  };
+  { const TreeCache cache = ready(); }
+  expect_none("at rest");
+  {
+    const NodeCache node(client, "/cache/absent");
+    const ChildrenCache children(client, "/cache/absent");
+    node.wait_ready({.deadline = soon()});
+    children.wait_ready({.deadline = soon()});
+  }
+  expect_none("of absent nodes");
+  for (const RequestType type : {RequestType::sync, RequestType::get_children2, RequestType::get_data}) {
+    auto held = proxy.hold_next_reply(type);
+    {
+      const TreeCache cache(client, "/cache");
+      const TreeCache other(client, "/cache/a");
+      EXPECT_TRUE(held.wait(patience));
+    }
+    held.release();
+    expect_none("while it reads for the first time");
+  }
+  {
+    TreeCache cache = ready();
+    auto held = proxy.hold_next_reply(RequestType::get_data);
+    the_operator().set("/cache/a", "2");
+    EXPECT_TRUE(held.wait(patience));
+    cache.close();
+    held.release();
+    expect_none("while it reads what has changed");
+  }
+  {
+    TreeCache cache = ready();
+    cut(client, [&] {
+      the_operator().set("/cache/a", "3");
+      cache.close();
+    });
+    expect_none("without a connection");
+  }
+  {
+    TreeCache cache = ready();
+    auto held = proxy.hold_next_reply(RequestType::get_data);
+    expire(client);
+    EXPECT_TRUE(held.wait(patience));
+    cache.close();
+    held.release();
+    expect_none("while the next session reads");
+  }
+  {
+    TreeCache cache = ready();
+    create("/cache/c", "1");
+    cache.wait_until(data_is("c", "1"), {.deadline = soon()});
+    the_operator().remove("/cache/c");
+    cache.wait_until(is_gone("c"), {.deadline = soon()});
+    const std::size_t watched = server.watch_count();
+    EXPECT_LE(watched, 6U) << "data and list of three nodes; of the one that is gone nothing";
+  }
+  expect_none("when a node has gone");
 }
 
 TEST_F(CacheFaults, ClosedWhileARefreshWaits) {

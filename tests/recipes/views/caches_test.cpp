@@ -47,6 +47,10 @@ static_assert(std::is_move_constructible_v<TreeCache> && !std::is_copy_construct
 class Caches : public testkit::RecipeTest {
  protected:
   Caches() : RecipeTest("/cache") {}
+  void TearDown() override {
+    expect_no_watch_left();
+    RecipeTest::TearDown();
+  }
   void create(const std::string& path, const std::string& data = "", CreateMode mode = CreateMode::persistent) {
     client().create(path, data, {.mode = mode});
   }

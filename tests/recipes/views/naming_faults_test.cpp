@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 
@@ -38,6 +39,10 @@ using zktesting::RequestType;
 class NamingFaults : public testkit::RecipeFaultTest {
  protected:
   NamingFaults() : RecipeFaultTest("/names") {}
+  void TearDown() override {
+    expect_no_watch_left();
+    RecipeFaultTest::TearDown();
+  }
   static CallOptions patient() { return {.deadline = soon()}; }
   zktesting::Fault lose(bool request, RequestType type = RequestType::multi) {
     return request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
@@ -450,6 +455,47 @@ TEST_F(NamingFaults, SessionLostWhileWaiting) {
   EXPECT_TRUE(held.valid());
   held.release(patient());
   expect_nothing_left();
+}
+
+// Nothing of a waiter or a former holder stays at the server while their client lives on.
+TEST_F(NamingFaults, NoWatchIsLeftOfWhoHasGone) {
+  const Client client = calm_proxied();
+  Naming naming(client, "/names");
+  const std::int64_t session = client.connect(patient()).id();
+  const auto expect_none = [&](const char* when) {
+    client.sync("/", patient());
+    EXPECT_TRUE(eventually([&] {
+      const auto all = testkit::watches_at(server);
+      return std::none_of(all.begin(), all.end(), [&](const auto& watch) { return watch.session_id == session; });
+    })) << when
+        << "\n"
+        << server.four_letter_word("wchp");
+  };
+  (void)naming.list(patient());
+  (void)naming.resolve("one", patient());
+  for (const bool unique : {false, true}) {
+    Lease lease = unique ? naming.make_unique("w-", "data", patient()) : naming.bind("one", "data", patient());
+    lease.release(patient());
+  }
+  { const Lease dropped = naming.bind("one", "data", patient()); }
+  EXPECT_TRUE(remain(0));
+  expect_none("held no more");
+  Lease theirs = Naming(the_operator(), "/names").bind("one", "theirs", patient());
+  for (const bool cut : {false, true}) {
+    std::stop_source stop;
+    auto waiting = in_thread([&] { return naming.bind("one", "ours", {.stop = stop.get_token()}); });
+    EXPECT_TRUE(waits(client));
+    if (cut) {
+      refuse_and_cut();
+      EXPECT_TRUE(reaches(client, ConnectionState::suspended));
+    }
+    stop.request_stop();
+    EXPECT_EQ(failure_of(waiting), Errc::cancelled);
+    proxy.refuse(false);
+    expect_none("given up");
+  }
+  theirs.release(patient());
+  EXPECT_TRUE(remain(0));
 }
 
 // --- While bound ----------------------------------------------------------------------------------------------------

@@ -33,6 +33,10 @@ using Names = std::vector<std::string>;
 class NamingTest : public testkit::RecipeTest {
  protected:
   NamingTest() : RecipeTest("/names") {}
+  void TearDown() override {
+    expect_no_watch_left();
+    RecipeTest::TearDown();
+  }
   static CallOptions patient() { return {.deadline = soon()}; }
   std::string data(const std::string& name) { return client().get(path() / name, patient()).data; }
   /// Deletes the node of a bound name; what its holder has besides stays until it knows.
