@@ -82,6 +82,17 @@ struct CacheOptions {
   /// that checks "/" (which takes the right to read it) after each half of it in which this client has written nothing.
   /// Each cache sends its own, not more often than every 10 ms. 0: no transactions.
   std::chrono::milliseconds max_age{0};
+  /// Which children belong to the view; empty: all. It is called with the path (absolute, without the client's prefix)
+  /// of each name that a directory lists, before that is read. What it excludes is neither read nor watched, nor is what
+  /// is below it. Once per name for as long as the name is listed, also across sessions, so what it says should depend
+  /// on the path alone; a node that was removed and made again between two lists may be the same name to it. A node
+  /// cache has no names to ask for.
+  ///
+  /// It runs on the callback executor, one call at a time, and may block, but not wait for its own cache. A name that it
+  /// has not judged yet is not in the snapshot; meanwhile wait_ready() and refresh() wait, as_of() stands still, a
+  /// snapshot that max_delay brings is not exact(), and after a reconnection the state is stale. If it throws, the name
+  /// belongs to the view, and the log says so.
+  std::function<bool(const std::string& path)> include = {};
 };
 
 /// What a snapshot has to contain, for a refresh.
@@ -116,10 +127,10 @@ class ZKRECIPES_API Snapshot {
   std::size_t size() const noexcept;
 
   /// All of it was there at one instant: names, data, czxid, mzxid and version are those of one zxid, so what a
-  /// transaction changed shows together. False only when changes come faster than they can be read, for longer than
-  /// CacheOptions::max_delay.
+  /// transaction changed shows together. False only when changes come faster than they can be read, or
+  /// CacheOptions::include has not judged a name, for longer than CacheOptions::max_delay.
   bool exact() const noexcept;
-  /// Nothing is missing: every node could be read, its data fit.
+  /// Nothing is missing: every node could be read, its data fit. What CacheOptions::include excludes is not missed.
   bool complete() const noexcept;
   /// The highest czxid, mzxid and pzxid seen up to this snapshot; starts anew when a node shows that the ensemble lost
   /// its data. An exact snapshot of a node that exists is the state at this zxid.
@@ -163,6 +174,9 @@ ZKRECIPES_API std::vector<Change> difference(const Snapshot& before, const Snaps
 ///                                                false, problem() is overloaded: split the view, or ask for names
 ///                                                only. (Of the root not even whether it exists.)
 /// more data than max_bytes                     the rest without data, complete() is false, problem() is too_large
+/// include blocks                               names that it has not judged are not there yet; all others are kept
+///                                                up, in snapshots that are not exact()
+/// include throws                               the name belongs to the view; a warning in the log
 /// ensemble lost its data                       what is there now; revision() grows
 /// client closed                                state() is closed, calls end with Errc::closed; the snapshot stays
 ///
@@ -221,9 +235,9 @@ class ZKRECIPES_API Cache {
   /// leads back to the state before. Otherwise as on_change().
   zkclient::Subscription on_state(StateListener listener) const;
 
-  /// No listener is called afterwards, and those that run have returned, unless this is called by one of them. What
-  /// waits ends with Errc::closed. The last snapshot stays. The watches are removed at the server within a few seconds.
-  /// Idempotent. Otherwise does not block.
+  /// No listener is called afterwards, nor CacheOptions::include, and those that run have returned, unless this is
+  /// called by one of them. What waits ends with Errc::closed. The last snapshot stays. The watches are removed at the
+  /// server within a few seconds. Idempotent. Otherwise does not block.
   void close();
 
   const zkclient::Path& path() const noexcept { return path_; }

@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include <zkclient/client.hpp>
 #include <zkclient/export.hpp>
@@ -18,6 +20,7 @@ struct TreeCacheOptions {
   std::chrono::milliseconds max_delay = CacheOptions().max_delay;
   std::chrono::milliseconds quiet = CacheOptions().quiet;
   std::chrono::milliseconds max_age = CacheOptions().max_age;
+  std::function<bool(const std::string& path)> include = {};
   /// Nodes that are deeper below the path than this are not looked at: 1 is the children. Without a limit: nullopt.
   std::optional<int> max_depth = {};
 };

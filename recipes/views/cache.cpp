@@ -45,11 +45,11 @@ auto refresh_work(std::shared_ptr<Mirror> mirror, ReadBarrier barrier) {
   return [mirror = std::move(mirror), barrier](Call call) { return Mirror::refresh(mirror, barrier, std::move(call)); };
 }
 
-using GuardedPredicatePtr = std::shared_ptr<detail::GuardedPredicate>;
+using GuardedPredicatePtr = std::shared_ptr<detail::SnapshotPredicate>;
 
 GuardedPredicatePtr guard(Cache::Predicate predicate, const zkclient::Path& path) {
   if (!predicate) throw Error(Errc::invalid_argument, "wait_until", path.str(), "no predicate");
-  return std::make_shared<detail::GuardedPredicate>(std::move(predicate));
+  return std::make_shared<detail::SnapshotPredicate>(std::move(predicate));
 }
 
 auto until_work(std::shared_ptr<Mirror> mirror, GuardedPredicatePtr predicate) {
@@ -102,7 +102,7 @@ void Cache::async_refresh(ReadBarrier barrier, zkclient::Handler<Snapshot> handl
 Snapshot Cache::wait_until(Predicate predicate, const CallOptions& call) const {
   const GuardedPredicatePtr guarded = guard(std::move(predicate), path_);
   const struct End {
-    detail::GuardedPredicate& predicate;
+    detail::SnapshotPredicate& predicate;
     ~End() { predicate.end(); }
   } end{*guarded};
   return form(*mirror_, "wait for change", path_).endless().wait(call, until_work(mirror_, guarded));

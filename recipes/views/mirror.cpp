@@ -35,6 +35,12 @@ OpType type_of(MirrorRead::Kind kind) {
   return OpType::exists;
 }
 
+// The model only knows that there is one.
+std::shared_ptr<NamePredicate> take_include(MirrorScope& scope) {
+  scope.filtered = scope.options.include != nullptr;
+  return std::make_shared<NamePredicate>(std::exchange(scope.options.include, nullptr));
+}
+
 bool is_lost(const Reply& reply) {
   return reply.failed(Errc::connection_loss) || reply.failed(Errc::deadline_exceeded) || reply.failed(Errc::throttled);
 }
@@ -80,6 +86,7 @@ Mirror::Mirror(std::shared_ptr<zk::ClientCore> client, MirrorScope scope)
       path_(scope.path),
       full_path_(scope.full_path),
       max_age_(std::min<std::chrono::milliseconds>(scope.options.max_age, std::chrono::hours(24))),
+      include_(take_include(scope)),
       model_(std::move(scope)),
       timer_(client_->events()),
       session_over_(client_->events()) {}
@@ -150,6 +157,7 @@ void Mirror::finish() {
   ended_->request();  // The loop ends only when no timer of keep_young() is left.
   note_settled(false);
   model_.closed();
+  include_->stop();
   tell_state();
   waiting_.wake_all();
 }
@@ -170,6 +178,7 @@ void Mirror::work() {
   const auto now = std::chrono::steady_clock::now();
   for (MirrorRead& read : model_.take_reads(now))
     zk::spawn(Mirror::read(shared_from_this(), std::move(read), session_));
+  ask_filter();
   if (SnapshotPtr published = model_.publish(now)) publish(std::move(published));
   tell_state();
   note_settled(model_.state() == CacheState::current && model_.covers(model_.mark()));
@@ -179,6 +188,22 @@ void Mirror::work() {
   } else {
     timer_.cancel();
   }
+}
+
+// One batch at a time, so the calls of the filter do not overlap.
+void Mirror::ask_filter() {
+  std::vector<std::string> paths = model_.take_names();
+  if (paths.empty()) return;
+  client_->callbacks()->post([weak = weak_from_this(), client = client_, include = include_, paths = std::move(paths)] {
+    auto included = judge(*include, paths);
+    if (!included) return;
+    client->loop()->post([weak, included = std::move(*included)] {
+      const auto self = weak.lock();
+      if (self == nullptr || self->finished_) return;
+      self->model_.judged(included, std::chrono::steady_clock::now());
+      self->schedule();
+    });
+  });
 }
 
 Request Mirror::request_of(const MirrorRead& read) const { return zk::make_request(type_of(read.kind), read.path); }
@@ -308,10 +333,12 @@ void Mirror::close() {
   client_->loop()->post([ended = ended_] { ended->request(); });
   change_listeners_->stop();
   state_listeners_->stop();
+  include_->stop();
   // Listeners that close the cache do not wait for each other.
-  if (change_listeners_->runs_here() || state_listeners_->runs_here()) return;
+  if (change_listeners_->runs_here() || state_listeners_->runs_here() || include_->runs_here()) return;
   change_listeners_->wait();
   state_listeners_->wait();
+  include_->end();
 }
 
 // --- Calls -----------------------------------------------------------------------------------------------------------
@@ -373,38 +400,6 @@ Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBa
   }
 }
 
-bool GuardedPredicate::holds(const Snapshot& snapshot) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (ended_) return false;
-    runner_ = std::this_thread::get_id();
-  }
-  struct Done {
-    GuardedPredicate& predicate;
-    ~Done() {
-      const std::lock_guard lock(predicate.mutex_);
-      predicate.runner_ = {};
-      predicate.idle_.notify_all();
-    }
-  } done{*this};
-  return predicate_(snapshot);
-}
-
-void GuardedPredicate::end() {
-  {
-    std::unique_lock lock(mutex_);
-    ended_ = true;
-    if (runner_ == std::this_thread::get_id()) return;
-    if (runner_ != std::thread::id()) {
-      lock.unlock();
-      zk::CallbackPool::about_to_wait();
-      lock.lock();
-      idle_.wait(lock, [this] { return runner_ == std::thread::id(); });
-    }
-  }
-  predicate_ = nullptr;
-}
-
 struct Mirror::Answer {
   bool arrived = false;
   bool holds = false;
@@ -412,7 +407,7 @@ struct Mirror::Answer {
 };
 
 Awaitable<Result<Snapshot>> Mirror::wait_until(std::shared_ptr<Mirror> self,
-                                               std::shared_ptr<GuardedPredicate> predicate, Call call) {
+                                               std::shared_ptr<SnapshotPredicate> predicate, Call call) {
   const Waiting waiter(self->waiting_, self->client_->events(), call);
   std::shared_ptr<Answer> answer;  // About `seen`.
   Snapshot seen;

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include <zkclient/client.hpp>
@@ -12,12 +10,17 @@
 
 #include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
+#include "recipes/views/guarded_predicate.hpp"
 #include "recipes/views/mirror_model.hpp"
+#include "recipes/views/name_judge.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
 
 namespace zk = zkclient::detail;
+
+/// What wait_until() waits for; its caller's until the call is over.
+using SnapshotPredicate = GuardedPredicate<Snapshot>;
 
 /// What a listener has still to be told of snapshots: the net difference between the one it saw last and the newest. At
 /// most two snapshots are kept for it.
@@ -36,25 +39,6 @@ class ChangeBacklog {
   Snapshot seen_;      // By call().
   bool told_ = false;  // The same.
   std::optional<Snapshot> newest_;
-};
-
-/// A predicate, which is the caller's until its call is over. Any thread.
-class GuardedPredicate {
- public:
-  explicit GuardedPredicate(Cache::Predicate predicate) : predicate_(std::move(predicate)) {}
-
-  /// Calls it, unless end() was called. One call at a time.
-  bool holds(const Snapshot& snapshot);
-  /// It is not called from now on, is not running any more (unless this thread runs it), and is destroyed.
-  void end();
-
- private:
-  Cache::Predicate predicate_;
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  // Guarded by mutex_.
-  bool ended_ = false;
-  std::thread::id runner_;
 };
 
 /// A MirrorModel at work: follows the client's sessions, sends the model's reads, passes events and replies on to it,
@@ -83,7 +67,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   static zk::Awaitable<zkclient::Result<Snapshot>> refresh(std::shared_ptr<Mirror> self, ReadBarrier barrier,
                                                            zk::Call call);
   static zk::Awaitable<zkclient::Result<Snapshot>> wait_until(std::shared_ptr<Mirror> self,
-                                                              std::shared_ptr<GuardedPredicate> predicate,
+                                                              std::shared_ptr<SnapshotPredicate> predicate,
                                                               zk::Call call);
 
  private:
@@ -108,6 +92,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
 
   void schedule();
   void work();
+  void ask_filter();
   void publish(SnapshotPtr published);
   void tell_state();
   void note_settled(bool settled);
@@ -121,6 +106,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   const std::chrono::milliseconds max_age_;
   const std::shared_ptr<zk::CancelScope> ended_ = std::make_shared<zk::CancelScope>();
 
+  const std::shared_ptr<NamePredicate> include_;  // Called for names that the model wants to be judged.
   MirrorModel model_;
   std::shared_ptr<zk::SessionState> session_;  // That the model knows.
   bool connected_ = false;                     // As the model knows it.

@@ -27,6 +27,11 @@ MirrorScope bounded(MirrorScope scope) {
   return scope;
 }
 
+std::string path_below(std::string directory, const std::string& name) {
+  if (directory == "/") directory.clear();
+  return std::move(directory.append(1, '/').append(name));
+}
+
 std::string last_component(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
@@ -42,11 +47,13 @@ MirrorModel::MirrorModel(MirrorScope scope) : scope_(bounded(std::move(scope))) 
 
 // --- Numbers ---------------------------------------------------------------------------------------------------------
 
-std::uint64_t MirrorModel::settled_up_to() const {
-  return unsettled_.empty() ? last_number_ : unsettled_.begin()->first - 1;
-}
+std::uint64_t MirrorModel::settled_up_to() const { return std::min(before(unsettled_), before(unjudged_)); }
 
-bool MirrorModel::caught_up() const { return connected_ && barrier_answered_ && settled_up_to() >= target_; }
+// The first snapshot waits for all names that were there; later ones do not wait for a filter that takes long.
+bool MirrorModel::caught_up() const {
+  const std::uint64_t up_to = revision_ == 0 ? settled_up_to() : before(unsettled_);
+  return connected_ && barrier_answered_ && up_to >= target_;
+}
 
 bool MirrorModel::covers(std::uint64_t number) const {
   if (revision_ == 0) return false;
@@ -71,14 +78,19 @@ void MirrorModel::unsettle(Node& node, MirrorSide which, std::uint64_t number) {
   }
 }
 
-void MirrorModel::end_number(std::uint64_t number) {
-  const auto sides = unsettled_.find(number);
-  if (--sides->second == 0) unsettled_.erase(sides);
+void MirrorModel::end_number(Numbers& numbers, std::uint64_t number) {
+  const auto found = numbers.find(number);
+  if (--found->second == 0) numbers.erase(found);
+}
+
+void MirrorModel::end_numbers(const NameFilter::Numbers& numbers) {
+  for (const std::uint64_t number : numbers)
+    end_number(unjudged_, number);
 }
 
 void MirrorModel::settle(Side& side) {
   if (side.progress == Progress::clean) return;
-  end_number(side.number);
+  end_number(unsettled_, side.number);
   side.progress = Progress::clean;
   side.read = 0;
 }
@@ -93,7 +105,7 @@ void MirrorModel::answered(Node& node, MirrorSide which, bool done) {
   }
   side.progress = Progress::due;
   if (done) {
-    end_number(side.number);
+    end_number(unsettled_, side.number);
     side.number = side.again;
     ++unsettled_[side.number];
   }
@@ -226,6 +238,14 @@ void MirrorModel::reply(ReadId id, MirrorReply reply, TimePoint now) {
   }
 }
 
+void MirrorModel::judged(const std::vector<bool>& included, TimePoint now) {
+  now_ = now;
+  for (auto& [about, belongs] : filter_.answer(included)) {
+    if (belongs) make_child(*find(about.directory), std::move(about.name), about.number);
+    end_number(unjudged_, about.number);
+  }
+}
+
 // --- Replies ---------------------------------------------------------------------------------------------------------
 
 void MirrorModel::answer_sync(const Sent& sent, const MirrorReply& reply) {
@@ -291,12 +311,13 @@ void MirrorModel::answer_list(Node& node, MirrorReply reply, const Sent& sent) {
 // What was told to be deleted, and is named, is read.
 void MirrorModel::adopt_names(Node& node, std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
+  end_numbers(filter_.keep(node.id, names));
   auto known = node.children.begin();
   for (std::string& name : names) {
     while (known != node.children.end() && known->first < name)
       forget(*(known++)->second);
     if (known == node.children.end() || known->first != name) {
-      make_child(node, std::move(name), node.list.number);
+      discover(node, std::move(name), node.list.number);
       continue;
     }
     Node& child = *(known++)->second;
@@ -489,6 +510,13 @@ std::vector<MirrorRead> MirrorModel::take_reads(TimePoint now) {
   return reads;
 }
 
+std::vector<std::string> MirrorModel::take_names() {
+  std::vector<std::string> paths;
+  for (const NameFilter::Name& name : filter_.take())
+    paths.push_back(path_below(path_of(*find(name.directory), scope_.path), name.name));
+  return paths;
+}
+
 bool MirrorModel::send(Node& node, MirrorSide which, TimePoint now, MirrorRead& read) {
   Side& side = side_of(node, which);
   side.queued = false;
@@ -513,9 +541,7 @@ bool MirrorModel::send(Node& node, MirrorSide which, TimePoint now, MirrorRead& 
 
 std::string MirrorModel::path_of(const Node& node, const std::string& root) const {
   if (node.parent == nullptr) return root;
-  std::string path = path_of(*node.parent, root);
-  if (path == "/") path.clear();
-  return path.append(1, '/').append(node.name);
+  return path_below(path_of(*node.parent, root), node.name);
 }
 
 // --- Nodes -----------------------------------------------------------------------------------------------------------
@@ -525,7 +551,15 @@ MirrorModel::Node* MirrorModel::find(NodeId id) const {
   return found == nodes_.end() ? nullptr : found->second.get();
 }
 
-MirrorModel::Node& MirrorModel::make_child(Node& parent, std::string name, std::uint64_t number) {
+void MirrorModel::discover(Node& parent, std::string name, std::uint64_t number) {
+  if (!scope_.filtered) {
+    make_child(parent, std::move(name), number);
+  } else if (filter_.add(parent.id, name, number)) {
+    ++unjudged_[number];
+  }
+}
+
+void MirrorModel::make_child(Node& parent, std::string name, std::uint64_t number) {
   auto made = std::make_unique<Node>();
   Node& node = *made;
   node.id = ++last_node_;
@@ -540,7 +574,6 @@ MirrorModel::Node& MirrorModel::make_child(Node& parent, std::string name, std::
     if (wants_list(node)) unsettle(node, MirrorSide::list, number);
     show(node, {.name = node.name});
   }
-  return node;
 }
 
 void MirrorModel::forget(Node& node) {
@@ -551,6 +584,7 @@ void MirrorModel::forget(Node& node) {
 }
 
 void MirrorModel::forget_children(Node& node) {
+  end_numbers(filter_.forget(node.id));
   if (node.children.empty()) return;
   for (const auto& [name, child] : std::exchange(node.children, {})) {
     forget_children(*child);
@@ -641,7 +675,7 @@ void MirrorModel::set_incomplete(Node& node, bool incomplete) {
 
 SnapshotPtr MirrorModel::publish(TimePoint now) {
   now_ = now;
-  const bool exact = unsettled_.empty();
+  const bool exact = settled();
   const bool news = changed_ || revision_ == 0 || (exact && !published_exact_);
   const bool overdue = caught_up() && changed_ && now >= *changed_ + scope_.options.max_delay;
   SnapshotPtr published;
@@ -672,11 +706,11 @@ std::optional<MirrorModel::TimePoint> MirrorModel::due() const {
   std::optional<TimePoint> first;
   const auto consider = [&first](TimePoint when) { first = first ? std::min(*first, when) : when; };
   if (closed_) return first;
-  if (changed_ && unsettled_.empty()) consider(quiet_at());  // Also without a connection.
+  if (changed_ && settled()) consider(quiet_at());  // Also without a connection.
   if (!connected_) return first;
   if (!late_lists_.empty()) consider(late_lists_.begin()->first);
   if (retry_at_) consider(*retry_at_);
-  if (changed_ && !unsettled_.empty() && caught_up()) {
+  if (changed_ && !settled() && caught_up()) {
     const TimePoint overdue = *changed_ + scope_.options.max_delay;
     consider(revision_ == 0 ? overdue : std::max(overdue, quiet_at()));
   }

@@ -16,6 +16,7 @@
 #include <zkclient/types.hpp>
 #include <zkrecipes/cache.hpp>
 
+#include "recipes/views/name_filter.hpp"
 #include "recipes/views/snapshot.hpp"
 
 namespace zkrecipes::detail {
@@ -30,6 +31,7 @@ struct MirrorScope {
   bool root_data = true;  ///< Read the root's data, or its Stat if there is no data in `options`.
   int depth = 0;          ///< Nodes at less than this depth below the root are listed.
   CacheOptions options = {};
+  bool filtered = false;  ///< Names that are discovered are asked for: take_names().
 };
 
 /// One side of a node: its data, with the watch for it, or its list of children, with that watch.
@@ -68,6 +70,10 @@ struct MirrorProblem {
 /// an exact snapshot. What is not settled has a number that grows with time; a child that is discovered gets the number
 /// of the list that named it, so "all up to number n is settled" means that all is known that was there when n was
 /// given.
+///
+/// A list is adopted when it comes, also if the user's filter has to judge its names: a name without a verdict is not
+/// settled, as if it were a child whose read is late. So is it read or left out later, and both are sound: whatever
+/// happens to the name meanwhile, the watch of the list tells.
 class MirrorModel {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -93,10 +99,14 @@ class MirrorModel {
   void closed();
   void event(NodeId node, MirrorSide side, bool deleted);
   void reply(ReadId read, MirrorReply reply, TimePoint now);
+  /// Of the names that were taken, in that order: those that are true belong to the view.
+  void judged(const std::vector<bool>& included, TimePoint now);
 
   // --- What to do ---
 
   std::vector<MirrorRead> take_reads(TimePoint now);
+  /// The paths of names to be judged, as the user writes them; none until those that were taken before are judged.
+  std::vector<std::string> take_names();
   /// The new snapshot, if it is time for one.
   SnapshotPtr publish(TimePoint now);
   /// When take_reads() or publish() will have something though nothing happens.
@@ -154,12 +164,17 @@ class MirrorModel {
 
   // Numbers.
   std::uint64_t next_number() { return ++last_number_; }
+  using Numbers = std::map<std::uint64_t, std::size_t>;  // How many there are of each.
+  std::uint64_t before(const Numbers& numbers) const {
+    return numbers.empty() ? last_number_ : numbers.begin()->first - 1;
+  }
+  bool settled() const { return unsettled_.empty() && unjudged_.empty(); }
   std::uint64_t settled_up_to() const;
   bool caught_up() const;
   void unsettle(Node& node, MirrorSide side, std::uint64_t number);
   void unsettle(Node& node, MirrorSide side) { unsettle(node, side, next_number()); }
   void settle(Side& side);
-  void end_number(std::uint64_t number);
+  static void end_number(Numbers& numbers, std::uint64_t number);
   /// The read of this side was answered; `done`: nothing more is to be read because of what it was read for.
   void answered(Node& node, MirrorSide side, bool done);
 
@@ -190,7 +205,9 @@ class MirrorModel {
   // Nodes.
   static Side& side_of(Node& node, MirrorSide side) { return side == MirrorSide::data ? node.data : node.list; }
   Node* find(NodeId id) const;
-  Node& make_child(Node& parent, std::string name, std::uint64_t number);
+  void discover(Node& parent, std::string name, std::uint64_t number);
+  void make_child(Node& parent, std::string name, std::uint64_t number);
+  void end_numbers(const NameFilter::Numbers& numbers);
   void forget(Node& node);
   void forget_children(Node& node);
   void drop(Node& node);
@@ -214,7 +231,8 @@ class MirrorModel {
   NodeId last_node_ = 0;
   ReadId last_read_ = 0;
   std::uint64_t last_number_ = 0;
-  std::map<std::uint64_t, std::size_t> unsettled_;  // Number to sides.
+  Numbers unsettled_;  // To sides.
+  Numbers unjudged_;   // To names without a verdict.
 
   bool connected_ = false;
   bool synced_ = false;        // In this session.
@@ -229,6 +247,7 @@ class MirrorModel {
   std::size_t in_flight_ = 0;
   std::deque<std::pair<NodeId, MirrorSide>> queue_;
   std::multimap<TimePoint, NodeId> late_lists_;  // Those that have to wait.
+  NameFilter filter_;
   std::set<NodeId> troubled_;
   std::optional<TimePoint> retry_at_;
   std::size_t watched_bytes_ = 0;

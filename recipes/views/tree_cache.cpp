@@ -20,7 +20,8 @@ detail::MirrorScope scope_of(const TreeCacheOptions& options, const zkclient::Pa
                    .max_bytes = options.max_bytes,
                    .max_delay = options.max_delay,
                    .quiet = options.quiet,
-                   .max_age = options.max_age};
+                   .max_age = options.max_age,
+                   .include = options.include};
   return scope;
 }
 

@@ -59,12 +59,19 @@ View view_of(const MirrorScope& scope, const Snapshot& snapshot) {
   return view;
 }
 
+/// What the user's filter says in these tests.
+bool include(const std::string& path) { return !path.ends_with("/b") && !path.ends_with("/a/c"); }
+
+bool belongs(const MirrorScope& scope, const std::string& path) {
+  if (path == scope.path) return true;
+  if (!path.starts_with(scope.path + "/") || depth_below(scope.path, path) > scope.depth) return false;
+  return !scope.filtered || (include(path) && belongs(scope, simulation::parent_of(path)));
+}
+
 View view_of(const MirrorScope& scope, const State& state) {
   View view;
-  const std::string& root = scope.path;
   for (const auto& [path, node] : state) {
-    if (path != root && !path.starts_with(root + "/")) continue;
-    if (depth_below(root, path) > scope.depth) continue;
+    if (!belongs(scope, path)) continue;
     view[path] = facts_of(scope, path, node.data, node.stat);
   }
   return view;
@@ -83,6 +90,11 @@ MirrorScope children_scope(bool data = true) {
 MirrorScope tree_scope(int depth = 100, bool data = true) {
   MirrorScope scope{.path = "/r", .full_path = "/r", .root_data = data, .depth = depth};
   scope.options.data = data;
+  return scope;
+}
+
+MirrorScope filtered(MirrorScope scope) {
+  scope.filtered = true;
   return scope;
 }
 
@@ -195,10 +207,30 @@ class World {
     });
     EXPECT_EQ(seen, wanted) << "compared with the server at " << when;
   }
-  /// Lets everything happen that is under way.
-  void settle() {
+  /// The filter's task begins, unless it runs, or ends.
+  void ask_filter() {
+    if (!names_.empty()) return;
+    names_ = model.take_names();
+    for (const std::string& path : names_)
+      ++asked_[path];
+  }
+  void answer_filter() {
+    std::vector<bool> included;
+    for (const std::string& path : std::exchange(names_, {}))
+      included.push_back(include(path));
+    model.judged(included, now);
+  }
+  /// How often the filter was called for a name.
+  int asked(const std::string& path) const {
+    const auto found = asked_.find(path);
+    return found == asked_.end() ? 0 : found->second;
+  }
+
+  /// Lets everything happen that is under way; the filter's answer comes when there is nothing else.
+  void settle(bool filter_answers = true) {
     for (int i = 0; i < 1'000'000; ++i) {
       link.send(now);
+      ask_filter();
       publish();
       if (link.can_hand_over()) {
         link.hand_over(now);
@@ -210,6 +242,8 @@ class World {
         link.answer();
       } else if (link.lags()) {
         link.apply();
+      } else if (filter_answers && !names_.empty()) {
+        answer_filter();
       } else if (const auto due = model.due(); due && *due < now + 10s) {
         now = std::max(now, *due);
       } else {
@@ -222,6 +256,8 @@ class World {
     EXPECT_EQ(model.state(), CacheState::current);
     EXPECT_TRUE(snapshot.exact());
     expect_same(snapshot, history.at(history.newest()), "rest");
+    for (const std::string& path : link.asked_paths())
+      EXPECT_TRUE(belongs(scope_, path)) << path << " was read";
   }
 
   std::mt19937_64 random;
@@ -240,6 +276,8 @@ class World {
 
  private:
   std::pair<int, std::int64_t> last_instant_;
+  std::vector<std::string> names_;  // That the filter is judging.
+  std::map<std::string, int> asked_;
   int times_back_ = 0;  // Each time the ensemble had lost its data.
   Replay replay_;
 };
@@ -282,6 +320,8 @@ class RandomHistory {
       return;
     }
     if (world_.chance(writes_)) write();
+    if (world_.chance(10)) world_.ask_filter();
+    if (world_.chance(10)) world_.answer_filter();
     switch (world_.random() % 10) {
       case 0:
       case 1: link().apply(); break;
@@ -385,6 +425,7 @@ TEST(MirrorModel, RandomHistories) {
   std::size_t published = 0;
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
     MirrorScope scope = scopes[seed % scopes.size()];
+    scope.filtered = seed / scopes.size() % 2 == 0;
     if (seed % 3 == 0) scope.options.max_delay = 20ms;
     if (seed % 5 == 0) scope.options.quiet = std::chrono::milliseconds(seed % 7 * 10);
     RandomHistory history(scope, seed);
@@ -880,6 +921,183 @@ TEST(MirrorModel, DirectoryOfManyBlocks) {
   EXPECT_EQ(world.snapshot.find("/r/501")->name, "501");
   EXPECT_EQ(world.snapshot.find("/r/500"), nullptr);
   EXPECT_EQ(world.snapshot.find("/rr"), nullptr);
+}
+
+// --- The user's filter -----------------------------------------------------------------------------------------------
+
+TEST(MirrorModel, ExcludedNamesAreNeitherReadNorWatched) {
+  for (const bool data : {true, false}) {
+    Opened world(filtered(tree_scope(100, data)));
+    world.create("/r");
+    world.create_all({"/r/a", "/r/b", "/r/c"}, "x");
+    world.create_all({"/r/a/a", "/r/a/c", "/r/b/a", "/r/c/c"}, "x");
+    world.open();
+    world.expect_truth();
+    EXPECT_EQ(world.snapshot.size(), 4U) << "a, a/a, c, c/c";
+    EXPECT_TRUE(world.snapshot.complete());
+    EXPECT_EQ(world.link.server_watches(), data ? 10U : 5U);
+    EXPECT_EQ(world.asked("/r/b"), 1);
+    EXPECT_EQ(world.asked("/r/b/a"), 0) << "nobody asks for what is below";
+    const std::size_t before = world.link.requests();
+    world.commit([](History::Multi& multi) {
+      multi.set("/r/b", "y");
+      multi.create("/r/b/more", "");
+    });
+    world.settle();
+    world.expect_truth();
+    EXPECT_EQ(world.link.requests(), before);
+  }
+}
+
+// Each name once, though the list is read again and again, in this session and in the next.
+TEST(MirrorModel, ANameIsJudgedOnceForAsLongAsItIsListed) {
+  Opened world(filtered(children_scope()));
+  world.create("/r");
+  world.create_all({"/r/a", "/r/b"});
+  world.open();
+  for (int i = 0; i < 3; ++i) {
+    world.create("/r/" + std::to_string(i));
+    world.settle();
+    world.link.cut();
+    world.link.reconnect(0);
+    world.settle();
+    world.link.lose_session();
+    world.open();
+  }
+  EXPECT_EQ(world.asked("/r/a"), 1);
+  EXPECT_EQ(world.asked("/r/b"), 1);
+  EXPECT_EQ(world.asked("/r/0"), 1);
+  world.remove("/r/b");
+  world.remove("/r/a");
+  world.settle();
+  world.create_all({"/r/a", "/r/b"});
+  world.settle();
+  EXPECT_EQ(world.asked("/r/a"), 2);
+  EXPECT_EQ(world.asked("/r/b"), 2);
+  world.expect_truth();
+}
+
+// The first snapshot waits for all names that were there; later ones come without the names that are not judged, and
+// say that they are not exact.
+TEST(MirrorModel, SlowFilter) {
+  Opened world(filtered(tree_scope()));
+  world.create("/r");
+  world.create_all({"/r/a", "/r/b"}, "1");
+  world.link.open(0);
+  world.settle(false);
+  world.now += 1h;
+  world.settle(false);
+  EXPECT_EQ(world.model.state(), CacheState::loading);
+  EXPECT_FALSE(world.link.asked_paths().contains("/r/a"));
+  world.settle();
+  world.expect_truth();
+  world.create("/r/c");
+  world.settle(false);
+  const std::uint64_t mark = world.model.mark();
+  EXPECT_FALSE(world.model.covers(mark));
+  world.set("/r/a", "2");
+  const auto begin = world.now;
+  world.settle(false);
+  EXPECT_EQ(world.now - begin, 100ms) << "max_delay";
+  EXPECT_EQ(world.snapshot.find("a")->data, "2") << "what was judged before is kept up";
+  EXPECT_FALSE(world.snapshot.exact());
+  EXPECT_FALSE(world.snapshot.exists("c"));
+  EXPECT_FALSE(world.model.due()) << "nothing is to be done until the answer comes";
+  EXPECT_EQ(world.model.state(), CacheState::current);
+  EXPECT_FALSE(world.model.covers(mark));
+  // What it waited for is less than what is known, so a new connection makes it stale.
+  world.link.cut();
+  world.link.reconnect(0);
+  world.settle(false);
+  EXPECT_EQ(world.model.state(), CacheState::stale);
+  // Which holds up no change of what was judged, in this session or the next.
+  for (const char* data : {"3", "4"}) {
+    world.set("/r/a", data);
+    world.settle(false);
+    EXPECT_EQ(world.snapshot.find("a")->data, data);
+    EXPECT_FALSE(world.snapshot.exact());
+    world.link.lose_session();
+    world.link.open(0);
+    world.settle(false);
+  }
+  world.settle();
+  EXPECT_TRUE(world.model.covers(mark));
+  world.expect_truth();
+}
+
+// An answer that excludes changes nothing that is shown; the snapshot is exact from then on.
+TEST(MirrorModel, NameThatIsExcludedLate) {
+  Opened world(filtered(children_scope()));
+  world.create("/r");
+  world.create("/r/a", "1");
+  world.open();
+  world.create("/r/b");
+  world.settle(false);
+  world.set("/r/a", "2");
+  world.settle(false);
+  EXPECT_FALSE(world.snapshot.exact());
+  const std::uint64_t revision = world.snapshot.revision();
+  world.settle();
+  EXPECT_EQ(world.snapshot.revision(), revision + 1);
+  world.expect_truth();
+}
+
+// What goes before it is judged is not missed, and its verdict comes too late.
+TEST(MirrorModel, NameGoesBeforeItIsJudged) {
+  for (const bool comes_again : {false, true}) {
+    Opened world(filtered(children_scope()));
+    world.create("/r");
+    world.open();
+    world.create("/r/a");
+    world.settle(false);
+    world.remove("/r/a");
+    world.settle(false);
+    EXPECT_TRUE(world.snapshot.exact());
+    EXPECT_TRUE(world.model.covers(world.model.mark()));
+    if (comes_again) world.create("/r/a", "another");
+    world.settle();
+    EXPECT_EQ(world.asked("/r/a"), comes_again ? 2 : 1);
+    EXPECT_FALSE(world.link.asked_paths().contains("/r/a") && !comes_again);
+    world.expect_truth();
+  }
+}
+
+TEST(MirrorModel, DirectoryGoesBeforeItsNamesAreJudged) {
+  for (const bool comes_again : {false, true}) {
+    Opened world(filtered(tree_scope()));
+    world.create("/r");
+    world.create("/r/a");
+    world.open();
+    world.create("/r/a/a");
+    world.settle(false);
+    world.commit([&](History::Multi& multi) {
+      multi.remove("/r/a/a");
+      multi.remove("/r/a");
+      if (comes_again) multi.create("/r/a", "another");
+      if (comes_again) multi.create("/r/a/a", "another");
+    });
+    world.settle();
+    world.expect_truth();
+    EXPECT_TRUE(world.model.covers(world.model.mark()));
+  }
+}
+
+// One batch after another; the reads of the first go on meanwhile.
+TEST(MirrorModel, NamesAreJudgedInBatches) {
+  constexpr int children = 2500;
+  Opened world(filtered(children_scope()));
+  world.create("/r");
+  world.create_all(numbered("/r/", children), "x", 7);
+  world.link.open(0);
+  world.settle(false);
+  EXPECT_TRUE(world.model.take_names().empty()) << "an answer is due";
+  world.answer_filter();
+  world.settle(false);
+  EXPECT_EQ(world.link.requests(Kind::get), NameFilter::max_batch);
+  EXPECT_EQ(world.snapshot.revision(), 0U);
+  world.settle();
+  EXPECT_EQ(world.snapshot.size(), std::size_t{children});
+  world.expect_truth();
 }
 
 }  // namespace

@@ -141,6 +141,8 @@ class Link {
   }
   std::size_t in_flight() const { return to_server_.size() + to_client_replies(); }
   std::size_t server_watches() const { return watched_.size(); }
+  /// Paths that were asked for, in requests of any kind.
+  const std::set<std::string>& asked_paths() const { return asked_paths_; }
   /// Paths that nobody may read.
   std::set<std::string>& forbidden() { return forbidden_; }
 
@@ -189,6 +191,7 @@ class Link {
   void send(std::chrono::steady_clock::time_point now) {
     for (MirrorRead& read : model_.take_reads(now)) {
       ++counts_[read.kind];
+      asked_paths_.insert(read.path);
       to_server_.push_back(std::move(read));
     }
   }
@@ -403,6 +406,7 @@ class Link {
   std::deque<ReadId> lost_;
   std::deque<ReadId> stale_;
   std::map<MirrorRead::Kind, std::size_t> counts_;
+  std::set<std::string> asked_paths_;
   std::set<std::string> forbidden_;
 };
 

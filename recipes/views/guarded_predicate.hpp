@@ -1,0 +1,77 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "zkclient/detail/recipe_api.hpp"
+
+namespace zkrecipes::detail {
+
+/// A predicate of the user's, which may be stopped while it is called. Any thread; not in a forked child.
+template <typename Argument>
+class GuardedPredicate {
+ public:
+  using Predicate = std::function<bool(const Argument& argument)>;
+
+  explicit GuardedPredicate(Predicate predicate) : predicate_(std::move(predicate)) {}
+
+  /// Calls it, unless it was stopped. One call at a time.
+  bool holds(const Argument& argument) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return false;
+      runner_ = std::this_thread::get_id();
+    }
+    struct Done {
+      GuardedPredicate& predicate;
+      ~Done() {
+        const std::lock_guard lock(predicate.mutex_);
+        predicate.runner_ = {};
+        predicate.idle_.notify_all();
+      }
+    } done{*this};
+    return predicate_(argument);
+  }
+  /// It is not called from now on.
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  bool stopped() const {
+    const std::lock_guard lock(mutex_);
+    return stopped_;
+  }
+  /// This thread is in a call of it.
+  bool runs_here() const {
+    const std::lock_guard lock(mutex_);
+    return runner_ == std::this_thread::get_id();
+  }
+  /// As stop(); and it is not running any more (unless this thread runs it), and is destroyed.
+  void end() {
+    stop();
+    if (runs_here()) return;
+    Predicate gone;  // Destroyed without the lock.
+    std::unique_lock lock(mutex_);
+    if (runner_ != std::thread::id()) {
+      lock.unlock();
+      zkclient::detail::CallbackPool::about_to_wait();
+      lock.lock();
+      idle_.wait(lock, [this] { return runner_ == std::thread::id(); });
+    }
+    gone.swap(predicate_);
+    lock.unlock();
+  }
+
+ private:
+  Predicate predicate_;
+  mutable std::mutex mutex_;
+  std::condition_variable idle_;
+  // Guarded by mutex_.
+  bool stopped_ = false;
+  std::thread::id runner_;
+};
+
+}  // namespace zkrecipes::detail
