@@ -70,11 +70,12 @@ class ZKRECIPES_API Registration {
 
   /// Writes the instance anew, and waits until that is in force. The node stays, so readers see `changed`. `instance`
   /// must have the same name, id (or none) and type; without a time it keeps the present one. Of a dynamic instance,
-  /// and of one whose begin_register_instance() goes on, it stays wanted when the call fails. By default not for longer
-  /// than the client's operation_timeout. Errors: invalid_argument (another name, id or type; what cannot be written),
-  /// foreign_node (another registrar has put its own node in the place of a fixed or permanent one), closed
-  /// (unregistered), deadline_exceeded, cancelled, in_doubt (a fixed or permanent one: the call was given up),
-  /// too_large, and what the server refuses (no_auth, ...).
+  /// and of one whose begin_register_instance() goes on, it stays wanted when the call fails; unless it is too large: then
+  /// the last one in force is wanted again (of a dynamic instance). By default not for longer than the client's
+  /// operation_timeout. Errors: invalid_argument (another name, id or type; what cannot be written), foreign_node
+  /// (another registrar has put its own node in the place of a fixed or permanent one), closed (unregistered),
+  /// deadline_exceeded, cancelled, in_doubt (a fixed or permanent one: the call was given up), too_large (also if another
+  /// update that was waiting was the one too large), and what the server refuses (no_auth, ...).
   void update(ServiceInstance instance, const zkclient::CallOptions& call = {});
   void async_update(ServiceInstance instance, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Takes the instance away, whatever its type, and waits until it is gone, whatever became of connections and

@@ -125,9 +125,10 @@ class ZKRECIPES_API Membership {
   /// tried again every 30 s all the same.
   void wait_present(const zkclient::CallOptions& call = {}) const;
   void async_wait_present(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {}) const;
-  /// Changes the payload, and waits until it is in force. It stays wanted when the call fails. By default not for
-  /// longer than the client's operation_timeout. Errors: as wait_present(); too_large; invalid_argument (the layout has
-  /// no payload).
+  /// Changes the payload, and waits until it is in force. It stays wanted when the call fails, unless it is too large:
+  /// then the last one that was in force is wanted again. By default not for longer than the client's
+  /// operation_timeout. Errors: as wait_present(); too_large (this one, or one that another thread wanted after it);
+  /// invalid_argument (the layout has no payload).
   void update(std::string payload, const zkclient::CallOptions& call = {});
   void async_update(std::string payload, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Leaves, and waits until the node is gone, whatever became of connections and sessions meanwhile. Idempotent. When

@@ -1,5 +1,6 @@
 #include "recipes/kernel/kept_node.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -175,6 +176,7 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
   // With no earlier session nothing of ours can be there, so the create goes out before the first look, in one flight.
   Request create;
   std::optional<PendingReply> creating;
+  const std::uint64_t first_wish = wanted_;
   if (former_witnesses_.empty() && !leaving_) {
     create = creation(Seen{}, false, false);
     creating = spec_.client->launch(create, call_on(session));
@@ -186,7 +188,7 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
       Reply reply = co_await creating->get();
       creating.reset();
       if (!reply.ok()) {
-        co_await conclude(session, create, std::move(reply));
+        co_await conclude(session, create, first_wish, std::move(reply));
         continue;
       }
     }
@@ -273,6 +275,7 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
       co_await keep(session, std::move(seen));
       if (over(session) || wake_.is_set()) co_return;
       kept_ = generation;
+      settled_ = data_;
       waiting_.wake_all();
       std::optional<std::chrono::milliseconds> limit;
       if (problem()) limit = long_rest;  // There is no lease.
@@ -304,9 +307,10 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
     finish();
   } else if (reply.ok() && step == PresenceStep::write) {
     kept_ = generation;
+    settled_ = *request.data;
     waiting_.wake_all();
   } else {
-    co_await conclude(session, request, std::move(reply));
+    co_await conclude(session, request, generation, std::move(reply));
   }
 }
 
@@ -356,7 +360,7 @@ Request KeptNode::request_of(PresenceStep step, const Seen& seen) {
 }
 
 /// After a request that was to bring us nearer to what is wanted. Then the next look decides.
-Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, Reply reply) {
+Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, std::uint64_t generation, Reply reply) {
   if (reply.ok() || over(session)) co_return;
   stale_ = true;
   if (is_transient(reply)) co_return;
@@ -378,12 +382,25 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, R
     }
     co_return;
   }
+  if (cause == Errc::too_large && take_back(generation)) co_return;
   show_problem(cause, reply.detail, true);
   if (request.type != OpType::set) {  // Else it is there, only with the data it had.
     end_incarnation();
     show(PresenceState::absent);
   }
   co_await rest(std::chrono::milliseconds(long_rest));
+}
+
+// What is too large never will be in force: what was in force before is wanted again, and wishes in between go with it.
+// False: there was none.
+bool KeptNode::take_back(std::uint64_t generation) {
+  if (generation != wanted_) return true;  // Something else is wanted by now.
+  if (data_ == settled_) return false;
+  data_ = settled_;
+  refused_after_ = std::max<std::uint64_t>(kept_, 1);  // The first one is what settled_ begins with.
+  refused_ = generation;
+  waiting_.wake_all();
+  return true;
 }
 
 // Our node is there as it is wanted.
@@ -447,6 +464,8 @@ Awaitable<Result<void>> KeptNode::until_kept(std::shared_ptr<KeptNode> self, con
   const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
   for (;;) {
     waiter->clear();
+    const bool refused = generation > self->refused_after_ && generation <= self->refused_;
+    if (refused) co_return Error(Errc::too_large, operation, self->spec_.path);
     if (self->kept_ >= generation && self->shown_.complete()) co_return Result<void>();
     const bool closed = self->leaving_ || self->finished_ || self->spec_.client->closing();
     const auto problem = self->shown_.problem();

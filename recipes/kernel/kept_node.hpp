@@ -81,7 +81,9 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   zk::Awaitable<void> serve(SessionPtr session);
   zk::Awaitable<Seen> look(SessionPtr session);
   zk::Awaitable<void> act(SessionPtr session, PresenceStep step, Seen seen);
-  zk::Awaitable<void> conclude(SessionPtr session, const zk::Request& request, zk::Reply reply);
+  zk::Awaitable<void> conclude(SessionPtr session, const zk::Request& request, std::uint64_t generation,
+                               zk::Reply reply);
+  bool take_back(std::uint64_t generation);
   zk::Awaitable<void> keep(SessionPtr session, Seen seen);
   zk::Awaitable<bool> prove(SessionPtr session, bool witnessed);
   zk::Awaitable<void> rest(std::optional<std::chrono::milliseconds> limit);
@@ -100,9 +102,12 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   const KeptNodeSpec spec_;
   ShownPresence shown_{spec_.lease};
 
-  std::string data_;          // As it is wanted.
-  std::uint64_t wanted_ = 1;  // Counts the wishes,
-  std::uint64_t kept_ = 0;    // and says which one is fulfilled.
+  std::string data_;                 // As it is wanted.
+  std::uint64_t wanted_ = 1;         // Counts the wishes,
+  std::uint64_t kept_ = 0;           // says which one is fulfilled,
+  std::uint64_t refused_after_ = 0;  // and which ones, after this one
+  std::uint64_t refused_ = 0;        // and up to this one, ended as too large.
+  std::string settled_ = data_;      // As it was wanted last when the server had it.
   bool leaving_ = false;
   bool serving_ = false;  // A session, on which a create may have been sent.
   bool finished_ = false;

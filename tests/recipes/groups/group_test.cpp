@@ -257,6 +257,10 @@ TEST_F(GroupTest, PayloadTooLarge) {
             Errc::too_large);
   EXPECT_EQ(a.state(), PresenceState::present);
   EXPECT_EQ(client().get(path() / "a").data, "small");
+  EXPECT_FALSE(a.problem()) << "what was there before is wanted again";
+  client().remove(path() / "a");
+  EXPECT_TRUE(eventually([&] { return client().exists(path() / "a").has_value(); }));
+  EXPECT_EQ(client().get(path() / "a").data, "small");
   a.update("again", {.deadline = soon()});
   EXPECT_EQ(client().get(path() / "a").data, "again");
   EXPECT_FALSE(a.problem());
