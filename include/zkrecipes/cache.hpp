@@ -75,12 +75,14 @@ struct CacheOptions {
   /// After a change for so long without an exact snapshot, one that is not exact is published.
   std::chrono::milliseconds max_delay{100};
   /// A change is published when nothing has changed for so long, so that a burst of changes makes one difference; after
-  /// the longer one of this and max_delay in any case. Until then refresh() waits, and after a reconnection the state is
-  /// stale. 0: at once.
+  /// the longer one of this and max_delay in any case. Until then the state is stale after a reconnection. What a
+  /// refresh() waits for does not rest. 0: at once.
   std::chrono::milliseconds quiet{0};
-  /// Cache::as_of() is kept younger than this, as long as servers answer quickly and changes are read, by a transaction
-  /// that checks "/" (which takes the right to read it) after each half of it in which this client has written nothing.
-  /// Each cache sends its own, not more often than every 10 ms. 0: no transactions.
+  /// Cache::as_of() is kept younger than this, as long as servers answer quickly, changes can be read and do not
+  /// rest, by a transaction that checks "/" (which takes the right to read it) after each half of it in which this
+  /// client has written nothing. Under changes that come faster than they are read, it lags behind by up to twice the
+  /// time that a read or max_delay takes. Each cache sends its own, not more often than every 10 ms. 0: no
+  /// transactions.
   std::chrono::milliseconds max_age{0};
   /// Which children belong to the view; empty: all. It is called with the path (absolute, without the client's prefix)
   /// of each name that a directory lists, before that is read. What it excludes is neither read nor watched, nor is what
@@ -151,8 +153,9 @@ ZKRECIPES_API std::vector<Change> difference(const Snapshot& before, const Snaps
 /// Keeps a view of some nodes up to date by watches, and hands out snapshots of it. Made by the classes derived from
 /// it, which say of which nodes.
 ///
-/// It never creates a node. It reads each change once. A reconnection costs one request if nothing changed; a new
-/// session reads every node once, behind a sync, so that no server that lags behind is believed.
+/// It never creates a node. It reads each change once. A reconnection costs one request if nothing changed, which all
+/// caches of a client share; a new session reads every node once, behind a sync, so that no server that lags behind is
+/// believed.
 ///
 /// Guaranteed: the last state of each node is seen, whatever happens to connections and sessions; an exact snapshot is
 /// the state at one zxid; snapshots do not go back in time, unless the ensemble lost its data. Not guaranteed:
@@ -204,8 +207,13 @@ class ZKRECIPES_API Cache {
   /// acknowledged while the cache is current. Those are heartbeats of leases, refresh(ReadBarrier::quorum), the
   /// transactions of CacheOptions::max_age, and all others. nullopt: not known yet. Does not block.
   ///
-  /// Ask for it first, then for snapshot(): it says nothing of a Snapshot that was taken before. It stands still while a
-  /// change is read or rests (CacheOptions::quiet), so also as long as changes come faster than they can be read.
+  /// Ask for it first, then for snapshot(): it says nothing of a Snapshot that was taken before. It stands still while
+  /// what was told at its time is read, or rests (CacheOptions::quiet); newer changes do not hold it up.
+  ///
+  /// Not covered yet: a new session reads behind a sync, which proves less than a write. If the leader that answers
+  /// it was deposed and does not know yet, or the servers keep local sessions (localSessionsEnabled), the next
+  /// snapshot may lag behind as_of(), until this session's first write is acknowledged and what that brought has been
+  /// read.
   std::optional<zkclient::BootClock::time_point> as_of() const;
 
   /// Waits for the first snapshot, for ever unless `call` has a deadline or a stop token, and returns the newest.

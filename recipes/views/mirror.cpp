@@ -93,6 +93,7 @@ Mirror::Mirror(std::shared_ptr<zk::ClientCore> client, MirrorScope scope)
 
 Awaitable<void> Mirror::run(std::shared_ptr<Mirror> self) {
   const zk::CancelScope::Guard ended(self->ended_, [raw = self.get()] { raw->session_over_.set(); });
+  self->sync_ = SharedSync::of(self->client_);
   Call call;
   call.cancel = self->ended_;
   while (!self->over()) {
@@ -230,8 +231,9 @@ Awaitable<void> Mirror::read(std::shared_ptr<Mirror> self, MirrorRead read, std:
   Request request = self->request_of(read);
   std::shared_ptr<zk::LoopWatch> watch;
   if (read.kind != MirrorRead::Kind::sync) watch = self->watch_of(read);
-  const PendingReply pending = watch == nullptr ? self->client_->launch(std::move(request), call)
-                                                : self->client_->launch_watching(std::move(request), call, watch);
+  // After a reconnection all caches of the client want one; no cache's end ends that of the others.
+  const PendingReply pending =
+      watch == nullptr ? self->sync_->launch(session) : self->client_->launch_watching(std::move(request), call, watch);
   Reply reply = co_await pending.get();
   if (reply.failed(Errc::throttled)) co_await zk::pause_for(pause, self->client_->events(), session);
   // A session that is over has no watches; the next one reads everything.
@@ -274,10 +276,13 @@ void Mirror::tell_state() {
   state_listeners_->tell(state);
 }
 
-// Told by the session, in the order of its answers: so what is settled now contains what was told up to now.
+// Told by the session, in the order of its answers: so what is settled now contains what was told up to now, and what
+// it is told later as well, until the next event. What is not settled goes by what the model makes of the times.
 void Mirror::note_settled(bool settled) {
+  if (session_ != nullptr) model_.told_up_to(session_->told_up_to());
   const std::lock_guard lock(mutex_);
   take_age();
+  as_of_ = std::max(as_of_, model_.as_of());
   settled_on_ = settled ? session_ : nullptr;
 }
 
@@ -394,6 +399,8 @@ Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBa
         continue;
       }
       mark = self->model_.mark();
+      self->model_.hurry(*mark);
+      self->schedule();
     }
     if (self->model_.covers(*mark)) co_return self->snapshot();
     co_await waiter->wait();

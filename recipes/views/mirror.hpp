@@ -13,6 +13,7 @@
 #include "recipes/views/guarded_predicate.hpp"
 #include "recipes/views/mirror_model.hpp"
 #include "recipes/views/name_judge.hpp"
+#include "recipes/views/shared_sync.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
@@ -107,6 +108,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   const std::shared_ptr<zk::CancelScope> ended_ = std::make_shared<zk::CancelScope>();
 
   const std::shared_ptr<NamePredicate> include_;  // Called for names that the model wants to be judged.
+  std::shared_ptr<SharedSync> sync_;
   MirrorModel model_;
   std::shared_ptr<zk::SessionState> session_;  // That the model knows.
   bool connected_ = false;                     // As the model knows it.

@@ -60,6 +60,26 @@ bool MirrorModel::covers(std::uint64_t number) const {
   return (changed_ ? published_up_to_ : settled_up_to()) >= number;
 }
 
+// What had been committed before `time`, and is watched, has had its event: it is dirty with a number up to the
+// present one, or was read after it. What was not watched yet has such a number as well. An answer that came before
+// such an event ends no number of it: the side has a number for the read that is sent again. And no read that is sent
+// from now on is answered by a server that lags behind `time`: this session has seen a later transaction. So once all
+// up to the present number is in what was published, exact or not, so is all that had been committed before `time`,
+// whatever has been told since. That takes the session: the next one begins at another server, and nothing is left to
+// wait for.
+//
+// One pair at a time: when it is contained, the newest time is the next.
+void MirrorModel::told_up_to(zkclient::BootClock::time_point time) {
+  if (!current_) return;
+  take_told();
+  if (told_.time == as_of_ && time > as_of_) told_ = {time, last_number_};
+  take_told();
+}
+
+void MirrorModel::take_told() {
+  if (covers(told_.mark)) as_of_ = told_.time;
+}
+
 void MirrorModel::unsettle(Node& node, MirrorSide which, std::uint64_t number) {
   Side& side = side_of(node, which);
   switch (side.progress) {
@@ -162,6 +182,7 @@ void MirrorModel::disconnected() {
   current_ = false;
   barrier_answered_ = false;
   barrier_sent_ = false;
+  told_ = {as_of_, 0};
   ++connection_;
 }
 
@@ -620,8 +641,11 @@ void MirrorModel::touch() {
 // When what has changed has rested for long enough to be published, or has waited for long enough.
 MirrorModel::TimePoint MirrorModel::quiet_at() const {
   const CacheOptions& options = scope_.options;
+  if (hurried_up_to_ > published_up_to_) return *changed_;
   return std::min(last_change_ + options.quiet, *changed_ + std::max(options.quiet, options.max_delay));
 }
+
+void MirrorModel::hurry(std::uint64_t number) { hurried_up_to_ = std::max(hurried_up_to_, number); }
 
 bool MirrorModel::is_quiet(TimePoint now) const { return !changed_ || revision_ == 0 || now >= quiet_at(); }
 
@@ -696,8 +720,8 @@ SnapshotPtr MirrorModel::publish(TimePoint now) {
     ++edition_;
     changed_.reset();
     published_exact_ = exact;
-    published_up_to_ = settled_up_to();
   }
+  if (!changed_ && revision_ != 0) published_up_to_ = settled_up_to();  // Also when it was read again, and is the same.
   if (connected_ && barrier_answered_ && covers(target_)) current_ = true;
   return published;
 }

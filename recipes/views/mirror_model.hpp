@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <zkclient/clock.hpp>
 #include <zkclient/error.hpp>
 #include <zkclient/types.hpp>
 #include <zkrecipes/cache.hpp>
@@ -101,6 +102,10 @@ class MirrorModel {
   void reply(ReadId read, MirrorReply reply, TimePoint now);
   /// Of the names that were taken, in that order: those that are true belong to the view.
   void judged(const std::vector<bool>& included, TimePoint now);
+  /// All that had been committed before `time` has been told by now, by events of this session's watches.
+  void told_up_to(zkclient::BootClock::time_point time);
+  /// A caller waits until all up to `number` is published, so what can be published does not rest.
+  void hurry(std::uint64_t number);
 
   // --- What to do ---
 
@@ -117,6 +122,8 @@ class MirrorModel {
   /// The newest number, and whether all up to a number is in what was published last.
   std::uint64_t mark() const noexcept { return last_number_; }
   bool covers(std::uint64_t number) const;
+  /// What was published last contains all that had been committed before; the epoch: not known.
+  zkclient::BootClock::time_point as_of() const noexcept { return as_of_; }
   std::size_t watched_bytes() const noexcept { return watched_bytes_; }
   std::size_t nodes() const noexcept { return nodes_.size(); }
 
@@ -161,6 +168,10 @@ class MirrorModel {
     TimePoint at;
     std::uint64_t connection;
   };
+  struct Told {
+    zkclient::BootClock::time_point time;
+    std::uint64_t mark;  // The newest number at that moment.
+  };
 
   // Numbers.
   std::uint64_t next_number() { return ++last_number_; }
@@ -177,6 +188,8 @@ class MirrorModel {
   static void end_number(Numbers& numbers, std::uint64_t number);
   /// The read of this side was answered; `done`: nothing more is to be read because of what it was read for.
   void answered(Node& node, MirrorSide side, bool done);
+
+  void take_told();
 
   // Requests.
   bool wants_data(const Node& node) const;
@@ -242,6 +255,8 @@ class MirrorModel {
   std::uint64_t connection_ = 0;
   std::uint64_t target_ = 0;  // All up to this number was known to the server when the barrier was answered.
   bool current_ = false;      // It has been published.
+  zkclient::BootClock::time_point as_of_{};
+  Told told_{};  // Not contained yet, unless its time is as_of_.
 
   std::unordered_map<ReadId, Sent> reads_;
   std::size_t in_flight_ = 0;
@@ -262,6 +277,7 @@ class MirrorModel {
   std::uint64_t revision_ = 0;
   std::uint64_t published_up_to_ = 0;
   bool published_exact_ = false;
+  std::uint64_t hurried_up_to_ = 0;   // Callers wait for all up to this number.
   std::optional<TimePoint> changed_;  // Since when there is something to be published.
   TimePoint last_change_ = {};        // Of that.
 };

@@ -844,5 +844,77 @@ TEST_F(CacheFaults, AsOfWhileTheConnectionBreaks) {
   writing.join();
 }
 
+// Some node is always being read; those that changed before as_of() have been.
+TEST_F(CacheFaults, AsOfUnderConstantChanges) {
+  constexpr int nodes = 50;
+  create_children("/cache", nodes, "0");
+  const Client client = calm_proxied();
+  ChildrenCache cache(client, "/cache", {.max_delay = 20ms, .max_age = 10ms});
+  cache.wait_ready({.deadline = soon()});
+  proxy.delay(zktesting::Direction::to_client, 20ms);
+  std::mutex mutex;
+  std::vector<BootClock::time_point> acknowledged;  // The write of 1, of 2, ...: one node after the other.
+  std::atomic<bool> stop{false};
+  std::thread writing([&] {
+    for (int i = 1; !stop; ++i) {
+      the_operator().set("/cache/" + std::to_string(i % nodes), std::to_string(i));
+      std::unique_lock lock(mutex);
+      acknowledged.push_back(BootClock::now());
+      lock.unlock();
+      testkit::let_age(1ms);  // The server has others to serve, too.
+    }
+  });
+  const auto deadline = soon();
+  std::optional<BootClock::time_point> last;
+  for (int moves = 0; moves < 30 && testkit::SteadyClock::now() < deadline;) {
+    const auto as_of = cache.as_of();
+    const Snapshot now = cache.snapshot();
+    if (as_of == last) {
+      testkit::let_age(1ms);
+      continue;
+    }
+    EXPECT_GT(as_of, last);
+    if (!now.exact()) ++moves;
+    last = as_of;
+    std::unique_lock lock(mutex);
+    const auto committed = std::lower_bound(acknowledged.begin(), acknowledged.end(), *as_of) - acknowledged.begin();
+    lock.unlock();
+    for (auto i = std::max<std::ptrdiff_t>(committed - nodes + 1, 1); i <= committed; ++i)
+      EXPECT_GE(std::stoi(now.find(std::to_string(i % nodes))->data), i);
+  }
+  EXPECT_LT(testkit::SteadyClock::now(), deadline) << "it stands still";
+  stop = true;
+  writing.join();
+}
+
+// The barrier of a reconnection is the client's, whatever it views; one that is closed takes it from nobody.
+TEST_F(CacheFaults, CachesOfAClientShareABarrier) {
+  create("/cache/a");
+  const Client client = calm_proxied();
+  std::vector<TreeCache> caches;
+  for (int i = 0; i < 5; ++i)
+    caches.emplace_back(client, i % 2 == 0 ? "/cache" : "/cache/a");
+  const auto are_current = [&caches] {
+    return std::all_of(caches.begin(), caches.end(),
+                       [](const Cache& cache) { return cache.state() == CacheState::current; });
+  };
+  EXPECT_TRUE(eventually(are_current));
+  const std::size_t read = reads();
+  for (int i = 0; i < 3; ++i) {
+    const std::size_t syncs = proxy.request_count(RequestType::sync);
+    cut(client, [] {});
+    EXPECT_TRUE(eventually(are_current));
+    EXPECT_EQ(proxy.request_count(RequestType::sync) - syncs, 1U);
+  }
+  EXPECT_EQ(reads(), read);
+  auto held = proxy.hold_next_reply(RequestType::sync);
+  cut(client, [] {});
+  EXPECT_TRUE(held.wait(patience));
+  EXPECT_EQ(caches.back().state(), CacheState::stale);
+  caches.erase(caches.begin());  // The one that asked first.
+  held.release();
+  EXPECT_TRUE(eventually(are_current));
+}
+
 }  // namespace
 }  // namespace zkrecipes

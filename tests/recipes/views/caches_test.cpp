@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 using testkit::data_is;
 using testkit::error_of;
 using testkit::eventually;
+using testkit::has_data;
 using testkit::in_thread;
 using testkit::is_gone;
 using testkit::resident_bytes;
@@ -671,6 +672,20 @@ TEST_F(Caches, ClientClosedWithALongMaxAge) {
   EXPECT_TRUE(eventually([&] { return cache.as_of().has_value(); })) << "the first one goes at once";
   own.close();
   EXPECT_EQ(cache.state(), CacheState::closed);
+}
+
+// Longer than any call may take.
+TEST_F(Caches, RefreshDoesNotWaitForAChangeThatRests) {
+  create("/cache", "x");
+  NodeCache cache(client(), "/cache", {.quiet = std::chrono::hours(1)});
+  cache.wait_ready({.deadline = soon()});
+  client().set("/cache", "y");
+  EXPECT_TRUE(has_data(cache.refresh(ReadBarrier::sync, {.deadline = soon()}), "", "y"));
+  const std::uint64_t revision = cache.snapshot().revision();
+  client().set("/cache", "z");
+  EXPECT_TRUE(eventually([&] { return server().watch_count() == 1; }));
+  EXPECT_EQ(cache.snapshot().revision(), revision) << "nobody waits for it";
+  EXPECT_TRUE(has_data(cache.refresh(ReadBarrier::none, {.deadline = soon()}), "", "z"));
 }
 
 TEST_F(Caches, DelaysForEver) {

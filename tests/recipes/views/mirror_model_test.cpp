@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -167,6 +168,41 @@ class World {
     commit([&](History::Multi& multi) { EXPECT_TRUE(multi.remove(path)) << path; });
   }
 
+  /// A zxid stands for the time just after its commit.
+  static zkclient::BootClock::time_point time_of(std::int64_t zxid) {
+    return zkclient::BootClock::time_point(std::chrono::nanoseconds(zxid));
+  }
+  std::int64_t as_of() const { return model.as_of().time_since_epoch().count(); }
+  /// The model hears what the session knows.
+  void tell() {
+    if (history.epoch() > 1) return;
+    const std::int64_t before = as_of();
+    model.told_up_to(time_of(link.told()));
+    EXPECT_GE(as_of(), before);
+    if (as_of() != before) check_age();
+  }
+  /// Each node is as it was committed last before as_of(), or later.
+  void check_age() {
+    if (history.epoch() > 1 || !snapshot.complete()) return;
+    const View seen = view_of(scope_, snapshot);
+    std::map<std::string, bool> fits;
+    for (const auto& [path, facts] : seen)
+      fits[path] = false;
+    for (const auto& [path, facts] : view_of(scope_, history.at(as_of())))
+      fits[path] = false;
+    for (std::int64_t zxid = as_of(); zxid <= history.newest(); ++zxid) {
+      const View then = view_of(scope_, history.at(zxid));
+      for (auto& [path, fit] : fits) {
+        const auto shown = seen.find(path);
+        const auto known = then.find(path);
+        const bool same =
+            shown == seen.end() ? known == then.end() : known != then.end() && known->second == shown->second;
+        fit = fit || same;
+      }
+    }
+    for (const auto& [path, fit] : fits)
+      EXPECT_TRUE(fit) << path << " is older than as_of(), " << as_of();
+  }
   void publish() {
     const SnapshotPtr published = model.publish(now);
     if (published == nullptr) return;
@@ -179,6 +215,7 @@ class World {
     if (next.exact()) check_exact(next);
     replay_.apply(scope_, next);
     snapshot = next;
+    if (as_of() != 0) check_age();
     ++published_;
     if (next.exact()) ++exact_;
   }
@@ -322,13 +359,17 @@ class RandomHistory {
     if (world_.chance(writes_)) write();
     if (world_.chance(10)) world_.ask_filter();
     if (world_.chance(10)) world_.answer_filter();
+    if (world_.chance(3)) link().acknowledge();
     switch (world_.random() % 10) {
       case 0:
       case 1: link().apply(); break;
       case 2:
       case 3: link().answer(); break;
       case 4:
-      case 5: link().receive(); break;
+      case 5:
+        world_.tell();
+        link().receive();
+        break;
       case 6:
       case 7: link().hand_over(world_.now); break;
       case 8: link().send(world_.now); break;
@@ -336,6 +377,7 @@ class RandomHistory {
     }
     EXPECT_LE(link().in_flight(), MirrorModel::max_in_flight + 1);
     if (world_.chance(70)) world_.publish();
+    if (world_.chance(20)) world_.tell();
   }
 
   void come_back() {
@@ -852,6 +894,183 @@ TEST(MirrorModel, NotExactAfterMaxDelay) {
   EXPECT_LE(world.now - begin, 110ms);
   world.settle();
   world.expect_truth();
+}
+
+// Each change is followed by an acknowledged write, and another one comes before it has been read.
+TEST(MirrorModel, AsOfMovesOnWhileChangesComeFasterThanTheyAreRead) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create_all({"/r/a", "/r/b"}, "0");
+  world.open();
+  world.set("/r/b", "1");
+  const auto hear = [&] {
+    world.link.apply();
+    world.link.acknowledge();
+    while (world.link.can_receive()) {
+      world.tell();
+      world.link.receive();
+    }
+    world.tell();
+    world.link.send(world.now);
+  };
+  hear();
+  std::set<std::int64_t> ages;
+  std::string changed = "/r/a";
+  for (int i = 2; i < 1000; ++i) {
+    world.now += 1ms;
+    world.set(changed, std::to_string(i));
+    hear();
+    world.link.answer();
+    world.link.receive();
+    world.link.hand_over(world.now);
+    world.publish();
+    EXPECT_FALSE(world.snapshot.exact() && world.snapshot.revision() > 1) << "it is never settled";
+    world.tell();
+    ages.insert(world.as_of());
+    changed = changed == "/r/a" ? "/r/b" : "/r/a";
+  }
+  EXPECT_GE(ages.size(), 9U) << "with each snapshot";
+  EXPECT_GE(world.as_of(), world.history.newest() - 210) << "twice max_delay";
+  world.settle();
+  world.expect_truth();
+  world.tell();
+  EXPECT_EQ(world.as_of(), world.link.told());
+}
+
+// What was told at the time of a pair has to be read; that something else was published is not enough.
+TEST(MirrorModel, AsOfWaitsForWhatWasToldUpToIt) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.create_all({"/r/a", "/r/b"}, "0");
+  world.open();
+  world.link.acknowledge();
+  world.link.receive();
+  world.tell();
+  const std::int64_t before = world.as_of();
+  EXPECT_EQ(before, world.history.newest());
+  world.set("/r/a", "1");
+  world.set("/r/b", "1");
+  world.link.acknowledge();
+  while (world.link.can_receive())
+    world.link.receive();
+  world.tell();
+  EXPECT_EQ(world.as_of(), before);
+  world.link.send(world.now);
+  world.link.answer();  // Of one of them.
+  world.link.receive();
+  world.link.hand_over(world.now);
+  world.now += 100ms;
+  world.publish();
+  world.tell();
+  EXPECT_TRUE(world.snapshot.find("a")->data != world.snapshot.find("b")->data);
+  EXPECT_EQ(world.as_of(), before);
+  world.settle();
+  world.tell();
+  EXPECT_EQ(world.as_of(), world.history.newest());
+}
+
+// What belongs to a time that was told before the connection broke says nothing of what comes behind it.
+TEST(MirrorModel, AsOfStandsStillWithoutAConnection) {
+  MirrorScope scope = tree_scope();
+  scope.options.quiet = 50ms;
+  Opened world(scope);
+  world.create("/r");
+  world.open();
+  world.set("/r", "1");
+  world.link.acknowledge();
+  while (world.link.can_receive())
+    world.link.receive();
+  world.tell();
+  world.link.send(world.now);
+  world.link.answer();
+  world.link.receive();
+  world.link.hand_over(world.now);
+  world.tell();
+  const std::int64_t before = world.as_of();
+  world.link.cut();
+  world.now += 50ms;
+  world.publish();
+  EXPECT_EQ(world.snapshot.root()->data, "1");
+  world.tell();
+  EXPECT_EQ(world.as_of(), before);
+}
+
+// All is read again by the next session, but nothing has been told to that.
+TEST(MirrorModel, AsOfTakesNothingOverFromALostSession) {
+  Opened world(tree_scope());
+  world.create("/r");
+  world.open();
+  world.link.acknowledge();
+  world.link.receive();
+  world.tell();
+  const std::int64_t before = world.as_of();
+  world.set("/r", "1");
+  world.link.acknowledge();
+  while (world.link.can_receive())
+    world.link.receive();
+  world.tell();
+  world.link.lose_session();
+  world.open();
+  world.expect_truth();
+  world.tell();
+  EXPECT_EQ(world.as_of(), before);
+  world.link.acknowledge();
+  world.link.receive();
+  world.tell();
+  EXPECT_EQ(world.as_of(), world.history.newest());
+}
+
+// A refresh waits for no rest, neither of what is exact nor, under constant changes, of what is not.
+TEST(MirrorModel, WhatARefreshWaitsForDoesNotRest) {
+  MirrorScope scope = tree_scope();
+  scope.options.quiet = std::chrono::hours(1);
+  Opened world(scope);
+  world.create("/r", "0");
+  world.create_all({"/r/a", "/r/b"}, "0");
+  world.open();
+  const auto begin = world.now;
+  const auto read_all = [&] {
+    while (world.link.can_answer() || world.link.can_receive() || world.link.can_hand_over()) {
+      if (world.link.can_answer()) world.link.answer();
+      if (world.link.can_receive()) world.link.receive();
+      if (world.link.can_hand_over()) world.link.hand_over(world.now);
+      world.link.send(world.now);
+      world.publish();
+    }
+  };
+  const auto hear = [&](const std::string& path, const std::string& data) {
+    world.set(path, data);
+    world.link.apply();
+    world.link.receive();
+    world.link.send(world.now);
+  };
+  hear("/r/a", "1");
+  const std::uint64_t mark = world.model.mark();
+  world.model.hurry(mark);
+  read_all();
+  EXPECT_TRUE(world.model.covers(mark));
+  EXPECT_EQ(world.snapshot.find("a")->data, "1");
+  EXPECT_TRUE(world.snapshot.exact());
+  // Nobody waits: it rests.
+  hear("/r/a", "2");
+  read_all();
+  EXPECT_EQ(world.snapshot.find("a")->data, "1");
+  EXPECT_EQ(world.model.due(), begin + std::chrono::hours(1));
+  // Somebody asks while it rests.
+  world.model.hurry(world.model.mark());
+  EXPECT_LE(world.model.due(), world.now);
+  world.publish();
+  EXPECT_EQ(world.snapshot.find("a")->data, "2");
+  EXPECT_FALSE(world.model.due());
+  // All was read again, and is the same: nobody waits any more.
+  world.link.lose_session();
+  world.link.open(0);
+  world.model.hurry(world.model.mark());
+  world.settle();
+  EXPECT_EQ(world.model.state(), CacheState::current);
+  hear("/r/a", "3");
+  read_all();
+  EXPECT_EQ(world.snapshot.find("a")->data, "2");
 }
 
 // A burst of changes makes one snapshot, when it is over; after the longer one of quiet and max_delay in any case.

@@ -129,6 +129,8 @@ class Link {
   bool has_session() const { return session_; }
   /// Of the newest reply that the model has seen: what it knows is the server at this zxid.
   std::int64_t newest_reply() const { return model_zxid_; }
+  /// Of the newest write of this session whose acknowledgement the client has: what was committed before has been told.
+  std::int64_t told() const { return told_; }
   std::size_t requests(MirrorRead::Kind kind) const {
     const auto count = counts_.find(kind);
     return count == counts_.end() ? 0 : count->second;
@@ -151,7 +153,7 @@ class Link {
   void open(std::int64_t lag) {
     session_ = connected_ = true;
     applied_ = std::max<std::int64_t>(history_.newest() - lag, 0);
-    seen_ = model_zxid_ = 0;
+    seen_ = model_zxid_ = told_ = 0;
     armed_.clear();
     absent_.clear();
     watched_.clear();
@@ -213,12 +215,24 @@ class Link {
     }
     to_client_.push_back(answer_to(read));
   }
+  /// A write of this client, which changes nothing, is acknowledged.
+  void acknowledge() {
+    if (!connected_) return;
+    while (lags())
+      apply();
+    to_client_.push_back({.zxid = applied_, .is_acknowledgement = true});
+  }
   bool can_receive() const { return !to_client_.empty(); }
   /// A message reaches the client: events go on to the model at once, replies at the next hand_over().
   void receive() {
     if (to_client_.empty()) return;
     Message message = std::move(to_client_.front());
     to_client_.pop_front();
+    if (message.is_acknowledgement) {
+      seen_ = std::max(seen_, message.zxid);
+      told_ = message.zxid;
+      return;
+    }
     if (!message.is_reply) {
       fire(message);
       return;
@@ -278,6 +292,7 @@ class Link {
     std::int64_t zxid = 0;
     MirrorReply reply = {};
     std::shared_ptr<Handle> handle = {};
+    bool is_acknowledgement = false;
   };
 
   std::size_t to_client_replies() const {
@@ -393,8 +408,9 @@ class Link {
   std::mt19937_64& random_;
   bool session_ = false;
   bool connected_ = false;
-  std::int64_t applied_ = 0;                                 // By this server.
-  std::int64_t seen_ = 0;                                    // Newest zxid of a reply that has reached the client.
+  std::int64_t applied_ = 0;  // By this server.
+  std::int64_t seen_ = 0;     // Newest zxid of a reply that has reached the client.
+  std::int64_t told_ = 0;
   std::int64_t model_zxid_ = 0;                              // And the model.
   std::set<Key> watched_;                                    // At the server.
   std::set<Key> absent_;                                     // Of the client's, those for a node to appear.
