@@ -22,6 +22,8 @@ using zkclient::Transaction;
 namespace {
 
 constexpr std::size_t most_calls = 32;
+// Then a slot is given up for another one: beyond 2^31 a version is negative, and -1 would be no condition.
+constexpr std::int32_t last_version = 1 << 30;
 constexpr std::size_t most_bytes = 64 * 1024;  // Sharing helps small ones only, and servers may have low limits.
 
 const std::string& path_of(const Transaction::Operation& operation) {
@@ -30,9 +32,19 @@ const std::string& path_of(const Transaction::Operation& operation) {
 
 }  // namespace
 
+zkclient::Error Written::error(std::string_view during, std::string_view path) && {
+  if (outcome == Outcome::in_doubt) reply.error = Errc::in_doubt;
+  if (outcome == Outcome::refused) {
+    reply.error = zk::rc::to_errc(code);
+    reply.detail.clear();  // It names nodes of the recipe's own.
+  }
+  return zk::to_error(reply, during, path);
+}
+
 struct ExactlyOnceWriter::Part {
-  Part(zk::EventLoop& events, std::vector<Transaction::Operation> what, const Call& limits)
-      : session(limits.bound), deadline(events) {
+  Part(zk::EventLoop& events, std::vector<Transaction::Operation> what, const Call& limits,
+       std::function<void()> when_sent)
+      : session(limits.bound), deadline(events), told_sent(std::move(when_sent)) {
     Request measured;
     measured.operations = std::move(what);
     bytes = measured.wire_size();
@@ -43,6 +55,7 @@ struct ExactlyOnceWriter::Part {
   std::size_t bytes = 0;
   const std::shared_ptr<zk::SessionState> session;
   zk::Timer deadline;
+  const std::function<void()> told_sent;
   bool sent = false;  // It may have been applied.
   bool ended = false;
   zk::Pending<Written> outcome;
@@ -79,8 +92,34 @@ ExactlyOnceWriter::~ExactlyOnceWriter() {
     zk::delete_in_background(client_, slot->path, slot->session);
 }
 
-Awaitable<Written> ExactlyOnceWriter::write(std::vector<Transaction::Operation> operations, Call call) {
-  const auto part = std::make_shared<Part>(client_->events(), std::move(operations), call);
+std::shared_ptr<ExactlyOnceWriter> ExactlyOnceWriter::make(std::shared_ptr<zk::ClientCore> client,
+                                                           std::string directory, zkclient::AclList acl) {
+  const auto retire = [loop = client->loop()](ExactlyOnceWriter* writer) {
+    loop->post([owned = std::unique_ptr<ExactlyOnceWriter>(writer)]() mutable { owned.reset(); });
+  };
+  return {new ExactlyOnceWriter(std::move(client), std::move(directory), std::move(acl)), retire};
+}
+
+Awaitable<Written> ExactlyOnceWriter::write(std::shared_ptr<ExactlyOnceWriter> self,
+                                            std::vector<Transaction::Operation> operations, Call call) {
+  for (;;) {
+    call.bound = nullptr;
+    Reply connected = co_await self->client_->connected(call);
+    if (!connected.ok()) {
+      Written written;
+      written.reply = std::move(connected);
+      co_return written;
+    }
+    call.bound = connected.session;
+    Written written = co_await self->write_bound(operations, call);
+    const bool unsent = written.outcome == Written::Outcome::failed && written.reply.failed(Errc::session_lost);
+    if (!unsent) co_return written;
+  }
+}
+
+Awaitable<Written> ExactlyOnceWriter::write_bound(std::vector<Transaction::Operation> operations, Call call,
+                                                  std::function<void()> sent) {
+  const auto part = std::make_shared<Part>(client_->events(), std::move(operations), call, std::move(sent));
   const auto give_up = [this, part](Errc why) {
     if (part->ended) return;
     std::erase(waiting_, part);
@@ -169,7 +208,11 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
         part->sent = true;
         request.operations.insert(request.operations.end(), part->operations.begin(), part->operations.end());
       }
-      reply = co_await client_->perform(std::move(request), call);
+      const zk::PendingReply pending = client_->launch(std::move(request), call);
+      for (const std::shared_ptr<Part>& part : batch) {
+        if (part->told_sent) part->told_sent();
+      }
+      reply = co_await pending.get();
     }
     if (reply.unanswered()) {
       doubted = true;  // Send it again: it is applied once at most.
@@ -190,7 +233,8 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
     const bool of_slot = refused && refusal.index == 0;
     if (reply.ok() || applied || (doubted && of_slot && refusal.code == zk::rc::bad_version)) {
       ++slot->version;
-      free_.push_back(std::move(slot));
+      slot->version < last_version ? free_.push_back(std::move(slot))
+                                   : zk::delete_in_background(client_, slot->path, slot->session);
       if (batch.size() >= most_) most_ = std::min(2 * most_, most_calls);
       settle_success(std::move(batch), std::move(reply));
       co_return;

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zkclient/detail/recipe_api.hpp"
@@ -30,6 +32,8 @@ struct Written {
   bool refused_at(std::size_t operation, int with) const noexcept {
     return outcome == Outcome::refused && index == operation && code == with;
   }
+  /// Of what was not done, with the path as the user knows it.
+  zkclient::Error error(std::string_view during, std::string_view path) &&;
 };
 
 /// Transactions that are applied exactly once although replies get lost. Each one also writes to an ephemeral node of
@@ -44,15 +48,25 @@ struct Written {
 /// sent in their order, apart from such others. The slots go with the object. Loop thread only.
 class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter> {
  public:
-  /// `directory`: of the slots. It is made when it is missing, and what is missing above it, as containers.
+  /// For owners that any thread may destroy: the slots are removed on the loop. Any thread. `directory`: of the slots.
+  /// It is made when it is missing, and what is missing above it, as containers.
+  static std::shared_ptr<ExactlyOnceWriter> make(std::shared_ptr<zk::ClientCore> client, std::string directory,
+                                                 zkclient::AclList acl);
+  /// For owners that are destroyed on the loop.
   ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory, zkclient::AclList acl);
   ~ExactlyOnceWriter();
   ExactlyOnceWriter(const ExactlyOnceWriter&) = delete;
   ExactlyOnceWriter& operator=(const ExactlyOnceWriter&) = delete;
 
-  /// Runs `operations`, all or none, on the session `call.bound`, which must be there. The object must outlive the
-  /// call.
-  zk::Awaitable<Written> write(std::vector<zkclient::Transaction::Operation> operations, zk::Call call);
+  /// Runs `operations`, all or none. A session that ends before they were sent is no outcome: the next one is asked.
+  /// For what is right whichever session writes it.
+  static zk::Awaitable<Written> write(std::shared_ptr<ExactlyOnceWriter> self,
+                                      std::vector<zkclient::Transaction::Operation> operations, zk::Call call);
+  /// The same on the session `call.bound`, which must be there: fails with session_lost if it ends before they were
+  /// sent. `sent` is called each time they were handed over for sending, before the answer: a read that it launches
+  /// goes out behind them, in one flight. The object must outlive the call.
+  zk::Awaitable<Written> write_bound(std::vector<zkclient::Transaction::Operation> operations, zk::Call call,
+                                     std::function<void()> sent = {});
 
  private:
   struct Slot {

@@ -45,7 +45,7 @@ Awaitable<Result<void>> ItemClaims::commit(Taken claim, Call call) {
   ItemTransaction steps(*spec_, claim.key);
   // That version is the proof that no other worker has claimed it since.
   steps.remove(claim.version).remove_claim();
-  Written written = co_await writer_->write(steps.take(), call);
+  Written written = co_await writer_->write_bound(steps.take(), call);
   Reply& reply = written.reply;
   switch (written.outcome) {
     case Written::Outcome::done:
@@ -97,7 +97,7 @@ Awaitable<void> ItemClaims::remove_claim(std::shared_ptr<ItemClaims> self, ItemK
     if (session->over()) co_return;
     ItemTransaction steps(*self->spec_, key);
     steps.check(version).remove_claim();
-    const Written written = co_await self->writer_->write(steps.take(), call);
+    const Written written = co_await self->writer_->write_bound(steps.take(), call);
     if (written.outcome == Written::Outcome::done) break;
     if (written.refused_at(0, zk::rc::no_node)) {  // There is nothing left to claim.
       zk::delete_in_background(self->client_, self->spec_->claim_path(key), session);
@@ -183,7 +183,7 @@ Awaitable<Written> ItemClaims::write_return(const Taken& claim, bool seen, Call 
     } else {
       steps.check(claim.version).remove_claim();
     }
-    Written written = co_await writer_->write(steps.take(), call);
+    Written written = co_await writer_->write_bound(steps.take(), call);
     if (bury && !reason.empty() && written.reply.failed(Errc::too_large)) {
       reason.clear();  // The item is worth more.
       continue;

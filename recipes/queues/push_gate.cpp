@@ -50,7 +50,7 @@ Awaitable<Result<bool>> PushGate::push(std::vector<std::string> items, std::int3
     if (limited) {
       written = co_await push_in_turn(creations, full, call);
     } else {
-      written = co_await writer_->write(creations, call);
+      written = co_await writer_->write_bound(creations, call);
     }
     if (full && when_full == WhenFull::refuse) co_return false;
     if (full) {
@@ -95,7 +95,7 @@ Awaitable<Written> PushGate::push_in_turn(std::vector<Transaction::Operation> op
     if (!full) {
       // Each push with a limit writes to the folder, so two cannot both find the last place free.
       operations.emplace_back(Transaction::Set{Path(spec_->items), folder.data, folder.stat.version});
-      written = co_await writer_->write(std::move(operations), call);
+      written = co_await writer_->write_bound(std::move(operations), call);
     }
   }
   turns_.pop_front();

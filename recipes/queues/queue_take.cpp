@@ -128,7 +128,7 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
       if (taken.version > 0 || spec_->foreign_claims) steps.exclude_claims();
       steps.remove_first(taken.version, taken.items);
     }
-    Written written = co_await taker_->write(steps.take(), call);
+    Written written = co_await taker_->write_bound(steps.take(), call);
     if (written.outcome == Written::Outcome::done) {
       if (steps.excludes_claims()) view_->own_claim_deleted(call.bound);
       if (bury) co_return Attempted::gone;
@@ -265,7 +265,7 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     ItemTransaction steps(*self->spec_, taken.key);
     const bool rest = taken.items.size() > 1;
     rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items, taken.reason);
-    const Written written = co_await self->claims_->writer()->write(steps.take(), call);
+    const Written written = co_await self->claims_->writer()->write_bound(steps.take(), call);
     if (written.outcome == Written::Outcome::refused) {
       // Its place is taken, or gone: to the end. There it needs no room either: it must not be lost for that.
       taken.items.resize(1);

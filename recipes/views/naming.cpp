@@ -63,19 +63,10 @@ struct Names {
 };
 using NamesPtr = std::shared_ptr<const Names>;
 
-// Its slots are removed on the loop, wherever the last call that needs it ends.
-std::shared_ptr<ExactlyOnceWriter> make_writer(const std::shared_ptr<zk::ClientCore>& client,
-                                               const std::string& directory, const zkclient::AclList& acl) {
-  const auto retire = [client](ExactlyOnceWriter* writer) {
-    client->loop()->post([owned = std::unique_ptr<ExactlyOnceWriter>(writer)]() mutable { owned.reset(); });
-  };
-  return {new ExactlyOnceWriter(client, zk::child_path(directory, slots_name), acl), retire};
-}
-
 NamesPtr make_names(const zkclient::Client& client, const zkclient::Path& path, NamingOptions options) {
   detail::require_acl(recipe, path, options.acl);
   std::string directory = client.impl()->full(path);
-  auto writer = make_writer(client.impl(), directory, options.acl);
+  auto writer = ExactlyOnceWriter::make(client.impl(), zk::child_path(directory, slots_name), options.acl);
   return std::make_shared<const Names>(
       Names{client.impl(), path, std::move(directory), std::move(options), std::move(writer)});
 }
@@ -119,37 +110,14 @@ Acquirer make_acquirer(const zkclient::Client& owner, const Names& names, const 
 
 // --- Permanent bindings ---------------------------------------------------------------------------------------------
 
-// Once, although replies get lost. A session that ends before anything was sent is no outcome: the next one is asked.
-Awaitable<Written> write(NamesPtr names, Operations operations, Call call) {
-  for (;;) {
-    call.bound = nullptr;
-    Reply connected = co_await names->client->connected(call);
-    if (!connected.ok()) {
-      Written written;
-      written.reply = std::move(connected);
-      co_return written;
-    }
-    call.bound = connected.session;
-    Written written = co_await names->writer->write(operations, call);
-    const bool unsent = written.outcome == Written::Outcome::failed && written.reply.failed(Errc::session_lost);
-    if (!unsent) co_return written;
-  }
-}
-
 Error held_error(const Names& names, const char* operation, std::string_view name) {
   return Error(Errc::foreign_node, operation, names.shown(name), "a holder has the name, and its lease ends that");
 }
 
 // The failure of a write that was not done.
 Error error_of(Written written, const Names& names, const char* operation, std::string_view name) {
-  Reply& reply = written.reply;
-  if (written.outcome == Written::Outcome::in_doubt) reply.error = Errc::in_doubt;
-  if (written.outcome == Written::Outcome::refused) {
-    if (written.code == zk::rc::no_children_for_ephemerals) return held_error(names, operation, name);
-    reply.error = zk::rc::to_errc(written.code);
-    reply.detail.clear();  // It names nodes of the recipe's own.
-  }
-  return zk::to_error(reply, operation, names.shown(name));
+  const bool held = written.outcome == Written::Outcome::refused && written.code == zk::rc::no_children_for_ephemerals;
+  return held ? held_error(names, operation, name) : std::move(written).error(operation, names.shown(name));
 }
 
 // These fail if the name is a holder's: an ephemeral node has no children. A version would not tell, since it begins at
@@ -194,7 +162,7 @@ Awaitable<Reply> settle_behind_robbed(NamesPtr names, std::string name, Call cal
     Operations checked = permanence_check(*names, name);
     const std::size_t checks = checked.size();
     std::move(operations.begin(), operations.end(), std::back_inserter(checked));
-    Written written = co_await write(names, std::move(checked), call);
+    Written written = co_await ExactlyOnceWriter::write(names->writer, std::move(checked), call);
     if (written.outcome == Written::Outcome::done) co_return listed;
     if (written.outcome != Written::Outcome::refused) co_return std::move(written.reply);
     if (written.code == zk::rc::no_children_for_ephemerals) co_return listed;
@@ -215,7 +183,7 @@ Awaitable<Result<void>> bind_permanent_on_loop(NamesPtr names, std::string name,
     const std::size_t creation = operations.size();
     operations.emplace_back(
         Transaction::Create{zkclient::Path(names->node(name)), data, CreateMode::persistent, names->options.acl});
-    Written written = co_await write(names, std::move(operations), call);
+    Written written = co_await ExactlyOnceWriter::write(names->writer, std::move(operations), call);
     if (written.outcome == Written::Outcome::done) {
       Reply settled = co_await settle_behind_robbed(names, name, call);
       if (settled.ok()) co_return Result<void>();
@@ -243,7 +211,7 @@ Awaitable<Result<std::int32_t>> rebind_on_loop(NamesPtr names, std::string name,
     }
     Operations operations = permanence_check(*names, name);
     operations.emplace_back(Transaction::Set{zkclient::Path(names->node(name)), data, version});
-    Written written = co_await write(names, std::move(operations), call);
+    Written written = co_await ExactlyOnceWriter::write(names->writer, std::move(operations), call);
     // The reply may have been lost, but each version is made by one write.
     if (written.outcome == Written::Outcome::done) {
       co_return static_cast<std::int32_t>(static_cast<std::uint32_t>(version) + 1);
@@ -257,7 +225,7 @@ Awaitable<Result<std::int32_t>> rebind_on_loop(NamesPtr names, std::string name,
 Awaitable<Result<void>> unbind_on_loop(NamesPtr names, std::string name, std::int32_t expected, Call call) {
   Operations operations = permanence_check(*names, name);
   operations.emplace_back(Transaction::Remove{zkclient::Path(names->node(name)), expected});
-  Written written = co_await write(names, std::move(operations), call);
+  Written written = co_await ExactlyOnceWriter::write(names->writer, std::move(operations), call);
   if (written.outcome == Written::Outcome::done) co_return Result<void>();
   co_return error_of(std::move(written), *names, unbinding, name);
 }
