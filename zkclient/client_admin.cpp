@@ -33,7 +33,6 @@ Plan<NodeAcl> plan_get_acl(const CorePtr& core, const Path& path) {
 }
 
 Plan<void> plan_set_acl(const CorePtr& core, const Path& path, const AclList& acl, std::int32_t acl_version) {
-  detail::check_version("set_acl", path, acl_version);
   detail::check_acl("set_acl", path, acl);
   detail::Request request = make_request(OpType::set_acl, core->full(path));
   request.acl = acl;

@@ -12,7 +12,6 @@ namespace zkclient {
 using detail::Awaitable;
 using detail::Call;
 using detail::CallForm;
-using detail::check_version;
 using detail::CorePtr;
 using detail::make_request;
 using detail::OpType;
@@ -106,7 +105,6 @@ Work<Created> careful_create(const CorePtr& core, const Path& path, DataView dat
 }
 
 Plan<Stat> plan_set(const CorePtr& core, const Path& path, DataView data, std::int32_t version) {
-  check_version("set", path, version);
   Request request = make_request(OpType::set, core->full(path));
   request.data = own(data);
   request.version = version;
@@ -114,7 +112,6 @@ Plan<Stat> plan_set(const CorePtr& core, const Path& path, DataView data, std::i
 }
 
 Plan<void> plan_remove(const CorePtr& core, const Path& path, std::int32_t version) {
-  check_version("remove", path, version);
   Request request = make_request(OpType::remove, core->full(path));
   request.version = version;
   return {std::move(request), path.str(), {}};

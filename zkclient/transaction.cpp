@@ -17,11 +17,6 @@ std::string numbered(std::size_t before, const char* why) {
 
 }  // namespace
 
-void Transaction::require_version(const char* operation, const Path& path, std::int32_t version) const {
-  if (version >= any_version) return;
-  throw Error(Errc::invalid_argument, operation, path.str(), numbered(operations_.size(), "the version is negative"));
-}
-
 Transaction& Transaction::create(Path path, DataView data, const CreateOptions& options) {
   const auto refuse = [&](const char* why) {
     throw Error(Errc::invalid_argument, "transaction create", path.str(), numbered(operations_.size(), why));
@@ -44,13 +39,11 @@ Transaction& Transaction::create(Path path, DataView data, const CreateOptions& 
 }
 
 Transaction& Transaction::set(Path path, DataView data, std::int32_t version) {
-  require_version("transaction set", path, version);
   operations_.emplace_back(Set{std::move(path), own(data), version});
   return *this;
 }
 
 Transaction& Transaction::remove(Path path, std::int32_t version) {
-  require_version("transaction remove", path, version);
   operations_.emplace_back(Remove{std::move(path), version});
   return *this;
 }
@@ -58,7 +51,6 @@ Transaction& Transaction::remove(Path path, std::int32_t version) {
 Transaction& Transaction::check(Path path, std::int32_t version) { return check(Check{std::move(path), version}); }
 
 Transaction& Transaction::check(Check check) {
-  require_version("transaction check", check.path, check.version);
   operations_.emplace_back(std::move(check));
   return *this;
 }

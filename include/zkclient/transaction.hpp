@@ -54,8 +54,6 @@ class ZKRECIPES_API Transaction {
   const std::vector<Operation>& operations() const noexcept { return operations_; }
 
  private:
-  void require_version(const char* operation, const Path& path, std::int32_t version) const;
-
   std::vector<Operation> operations_;
 };
 

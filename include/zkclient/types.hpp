@@ -133,7 +133,8 @@ struct CallOptions {
   Anchored<AnyStop> stop = {};
 };
 
-/// Matches any version in set, remove and check.
+/// Matches any version in set, remove and check. A version of 2^31 - 1 is followed by -2^31, so the other negative
+/// numbers are versions, too; a node whose version is -1 by chance can only be written unconditionally.
 inline constexpr std::int32_t any_version = -1;
 
 }  // namespace zkclient

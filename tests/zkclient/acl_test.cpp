@@ -54,7 +54,7 @@ TEST_F(AclTest, AllFormsReportErrors) {
   client.set_acl("/missing", zkclient::open_acl(), any_version, {}, error);
   EXPECT_EQ(error, Errc::no_node);
   EXPECT_EQ(error_of([&] { client.set_acl("/missing", {}); }), Errc::invalid_acl);
-  EXPECT_EQ(error_of([&] { client.set_acl("/missing", zkclient::open_acl(), -2); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { client.set_acl("/missing", zkclient::open_acl(), -2); }), Errc::no_node);
   EXPECT_EQ(error_of([&] {
               client.set_acl("/missing", {{Acl::all, std::string("wor\0ld", 6), "x"}});
             }),

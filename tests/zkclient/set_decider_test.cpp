@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include <zkclient/reconfig.hpp>
 
 namespace {
@@ -20,6 +22,12 @@ Stat stat(std::int64_t czxid, std::int32_t version) {
 
 TEST(SetDeciderTest, OurDataUnderTheNextVersionWasWrittenByUs) {
   EXPECT_EQ(decide_set(stat(7, 3), "ours", stat(7, 4), "ours", false), SetOutcome::applied);
+}
+
+TEST(SetDeciderTest, TheVersionAfterTheHighestIsTheLowest) {
+  constexpr auto highest = std::numeric_limits<std::int32_t>::max();
+  constexpr auto lowest = std::numeric_limits<std::int32_t>::min();
+  EXPECT_EQ(decide_set(stat(7, highest), "ours", stat(7, lowest), "ours", false), SetOutcome::applied);
 }
 
 TEST(SetDeciderTest, TheSameVersionWasNotWritten) {

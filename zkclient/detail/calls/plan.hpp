@@ -78,10 +78,6 @@ T take(Result<T> result, std::error_code& error) {
 
 inline Payload own(DataView data) { return data ? Payload(*data) : Payload(); }
 
-inline void check_version(const char* operation, const Path& path, std::int32_t version) {
-  if (version < any_version) throw Error(Errc::invalid_argument, operation, path.str(), "the version is negative");
-}
-
 inline void check_acl(const char* operation, const Path& path, const AclList& acl) {
   if (const char* why = acl_defect(acl)) throw Error(Errc::invalid_acl, operation, path.str(), why);
 }

@@ -1,5 +1,7 @@
 #include "zkclient/detail/requests/set_decider.hpp"
 
+#include <cstdint>
+
 namespace zkclient::detail {
 
 // In the life of one node each version is made by exactly one write.
@@ -7,7 +9,8 @@ SetOutcome decide_set(const Stat& expected, const std::string& data, const Stat&
                       bool now_null) {
   if (now.czxid != expected.czxid) return SetOutcome::unknown;
   if (now.version == expected.version) return SetOutcome::not_applied;
-  if (now.version != expected.version + 1) return SetOutcome::unknown;
+  const auto next = static_cast<std::int32_t>(static_cast<std::uint32_t>(expected.version) + 1);
+  if (now.version != next) return SetOutcome::unknown;
   return !now_null && now_data == data ? SetOutcome::applied : SetOutcome::superseded;
 }
 
