@@ -9,6 +9,7 @@
 #include <zkrecipes/barrier.hpp>
 #include <zkrecipes/cache.hpp>
 #include <zkrecipes/claim.hpp>
+#include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
@@ -36,19 +37,21 @@
 ///
 /// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled
 /// release goes on in the background and accepts partial and terminal, as do a downgrade and the operations of queues,
-/// barriers, permanent bindings and transactions that may be in doubt when they are cancelled. A lease or claim that
-/// came too late for its handler (the coroutine is gone) is given back by its destructor.
+/// barriers, counters, permanent bindings and transactions that may be in doubt when they are cancelled. A lease or
+/// claim that came too late for its handler (the coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_acquire, &MultiLock::async_acquire>
     async_acquire;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_acquire_many> async_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_acquire_shared> async_acquire_shared;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_add> async_add;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_bind> async_bind;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_bind_permanent> async_bind_permanent;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_campaign> async_campaign;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_claim> async_claim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_commit> async_commit;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_compare_set> async_compare_set;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
@@ -75,6 +78,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_relea
     async_release;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_set> async_set;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Semaphore::async_set_limit> async_set_limit;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_try_acquire,
                                      &MultiLock::async_try_acquire>
@@ -89,7 +93,8 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::asy
     async_try_push;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_unbind> async_unbind;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Registration::async_unregister> async_unregister;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Membership::async_update, &Registration::async_update>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_update, &Membership::async_update,
+                                     &Registration::async_update>
     async_update;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present,
@@ -100,6 +105,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_can
                                      &LeaderSelector::async_candidates>
     async_candidates;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_contenders> async_contenders;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Counter::async_get> async_get;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_holder> async_holder;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_instances> async_instances;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_leader, &LeaderSelector::async_leader>

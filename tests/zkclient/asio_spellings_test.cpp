@@ -406,6 +406,18 @@ asio::awaitable<void> names(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, Names) { run(names(c(), {})); }
 
+asio::awaitable<void> numbers(Client client, std::stop_source stop) {
+  zkrecipes::Counter counter(client, "/number");
+  EXPECT_EQ((co_await zkrecipes::async_add(counter, 2, {.stop = stop.get_token()}, use_awaitable)).after, 2);
+  const zkrecipes::Counter::Function twice = [](std::int64_t number) { return 2 * number; };
+  EXPECT_EQ((co_await zkrecipes::async_update(counter, twice, {.deadline = soon()}, use_awaitable)).after, 4);
+  EXPECT_TRUE(co_await zkrecipes::async_compare_set(counter, 4, 5, {.stop = stop.get_token()}, use_awaitable));
+  co_await zkrecipes::async_set(counter, 6, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(co_await zkrecipes::async_get(counter, {.stop = stop.get_token()}, use_awaitable), 6);
+}
+
+TEST_F(AsioSpellingsTest, Numbers) { run(numbers(c(), {})); }
+
 asio::awaitable<void> commits(Client client, std::stop_source stop) {
   zkrecipes::CommitCoordinator coordinator(client, "/commit");
   // Nobody serves.

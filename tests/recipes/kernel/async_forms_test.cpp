@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
@@ -302,6 +303,26 @@ TEST_F(AsyncForms, Names) {
   EXPECT_FALSE(naming.resolve("x", patient()));
 }
 
+TEST_F(AsyncForms, Numbers) {
+  Counter counter(client(), "/number");
+  const auto changed = [&](auto begin) { return wait_for<CounterChange>(begin); };
+  EXPECT_EQ(changed([&](auto h) { counter.async_add(2, std::move(h), patient()); }), (CounterChange{0, 2}));
+  const auto twice = [](std::int64_t number) { return 2 * number; };
+  EXPECT_EQ(changed([&](auto h) { counter.async_update(twice, std::move(h), patient()); }), (CounterChange{2, 4}));
+  EXPECT_TRUE(wait_for<bool>([&](auto h) { counter.async_compare_set(4, 5, std::move(h), patient()); }));
+  EXPECT_FALSE(wait_for<bool>([&](auto h) { counter.async_compare_set(4, 6, std::move(h), patient()); }));
+  wait_for<void>([&](auto h) { counter.async_set(7, std::move(h), patient()); });
+  EXPECT_EQ(wait_for<std::int64_t>([&](auto h) { counter.async_get(std::move(h), patient()); }), 7);
+  const std::vector<std::function<void()>> without_handler = {
+      [&] { counter.async_add(1, {}); },        [&] { counter.async_get({}); },
+      [&] { counter.async_set(1, {}); },        [&] { counter.async_compare_set(7, 1, {}); },
+      [&] { counter.async_update(twice, {}); },
+  };
+  for (const auto& call : without_handler)
+    EXPECT_EQ(error_of(call), Errc::invalid_argument);
+  EXPECT_EQ(counter.get(patient()), 7);
+}
+
 TEST_F(AsyncForms, Transactions) {
   CommitCoordinator coordinator(client(), "/commit");
   using All = std::vector<CommitStatus>;
@@ -330,6 +351,7 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { LeaderSelector(client(), "/x", [](std::stop_token, SelectedLeadership&) {}, {.acl = acl}); },
         [&] { Barrier(client(), "/x", {.acl = acl}); },
         [&] { Naming(client(), "/x", {.acl = acl}); },
+        [&] { Counter(client(), "/x", {.acl = acl}); },
         [&] { DoubleBarrier(client(), "/x", 2, {.acl = acl}); },
         [&] { Queue(client(), "/x", {.acl = acl}); },
         [&] { PriorityQueue(client(), "/x", {.acl = acl}); },

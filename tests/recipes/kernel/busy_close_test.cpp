@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
@@ -54,6 +55,7 @@ struct Recipes {
         election(client, "/election"),
         unfair_election(client, "/unfair-election"),
         naming(client, "/names"),
+        counter(client, "/numbers/one"),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
         queue(client, "/queue"),
@@ -68,6 +70,7 @@ struct Recipes {
   LeaderElection election;
   UnfairLeaderElection unfair_election;
   Naming naming;
+  Counter counter;
   Barrier barrier;
   DoubleBarrier round;
   Queue queue;
@@ -113,6 +116,9 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.naming.async_bind_permanent("name-" + std::to_string(i), "data", calls.handler<void>());
     recipes.naming.async_rebind("name-" + std::to_string(i), "next", 0, calls.handler<std::int32_t>());
     recipes.naming.async_unbind("name-" + std::to_string(i), zkclient::any_version, calls.handler<void>());
+    recipes.counter.async_add(1, calls.handler<CounterChange>());
+    recipes.counter.async_get(calls.handler<std::int64_t>());
+    recipes.counter.async_update([](std::int64_t number) { return number + 1; }, calls.handler<CounterChange>());
     recipes.queue.async_try_pop(calls.handler<std::optional<std::string>>());
     recipes.queue.async_push("item", calls.handler<void>());
     recipes.priorities.async_push("item", i, calls.handler<void>());

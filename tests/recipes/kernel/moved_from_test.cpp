@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_election.hpp>
@@ -85,6 +86,17 @@ TEST_F(MovedFrom, ANamingMayBeAssignedToOrDestroyed) {
   const Naming last = std::move(*left);
   left.reset();
   EXPECT_EQ(last.resolve("one", patient())->data, "2");
+}
+
+TEST_F(MovedFrom, ACounterMayBeAssignedToOrDestroyed) {
+  std::optional<Counter> left(std::in_place, client(), "/number");
+  left->add(1, patient());
+  Counter counter = std::move(*left);
+  EXPECT_EQ(counter.add(1, patient()), (CounterChange{1, 2}));
+  *left = std::move(counter);
+  const Counter last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.get(patient()), 2);
 }
 
 TEST_F(MovedFrom, AGroupAndAMembershipMayBeAssignedToOrDestroyed) {

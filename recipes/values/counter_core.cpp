@@ -1,0 +1,372 @@
+#include "recipes/values/counter_core.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+#include "recipes/values/counter_format.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::Reply;
+using zk::Request;
+using zkclient::any_version;
+using zkclient::ConnectionState;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Transaction;
+
+namespace {
+
+constexpr const char* slots_name = "_c_writes";
+constexpr const char* no_number = "the data of the node is no number of this encoding";
+
+}  // namespace
+
+struct CounterCore::Part {
+  Part(zk::EventLoop& events, CounterRequest what) : request(what), deadline(events) {}
+
+  const CounterRequest request;
+  zk::Timer deadline;
+  std::optional<Errc> withdrawn;  // Given up before its transaction was sent.
+  bool ended = false;
+  zk::Pending<Outcome> outcome;
+
+  void end(Outcome with) {
+    if (std::exchange(ended, true)) return;
+    deadline.cancel();
+    outcome.arrive(std::move(with));
+  }
+  void fail(Errc error, Errc why, const char* detail = "") {
+    Outcome failed;
+    failed.reply.error = error;
+    failed.reply.given_up = why;
+    failed.reply.detail = detail;
+    end(std::move(failed));
+  }
+};
+
+struct CounterCore::Look {
+  Look() = default;
+  ~Look() {
+    if (observer) reply.session->forget(*observer);
+  }
+  Look(const Look&) = delete;
+  Look& operator=(const Look&) = delete;
+
+  zk::PendingReply pending;
+  Reply reply;
+  std::shared_ptr<zk::LoopWatch> watch;
+  std::optional<zk::SessionState::ObserverId> observer;
+  bool outdated = false;  // The watch has fired, or the connection has broken.
+
+  bool exists() const noexcept { return reply.ok(); }
+  bool usable() const noexcept { return reply.ok() || reply.failed(Errc::no_node); }
+  // What is not there has no watch. A version of -1 is no condition, so nothing would show that the memory is old.
+  bool holds() const noexcept { return exists() && !outdated && reply.stat.version != any_version; }
+
+  void arrive(Reply with) {
+    reply = std::move(with);
+    if (!reply.ok()) return;
+    const auto is_broken = [this] { return reply.session->raw_state() != ConnectionState::connected; };
+    outdated = outdated || is_broken();
+    if (outdated) return;
+    // A deletion and a creation in a break may have led to the same version. The event may come after a write.
+    observer = reply.session->observe([this, is_broken] { outdated = outdated || is_broken(); });
+  }
+  CounterView view(CounterEncoding encoding) const {
+    CounterView seen;
+    seen.exists = exists();
+    if (!seen.exists) return seen;
+    seen.value = decode_counter(reply.data, encoding);
+    seen.version = reply.stat.version;
+    return seen;
+  }
+};
+
+std::shared_ptr<CounterCore> CounterCore::make(std::shared_ptr<zk::ClientCore> client, std::string node,
+                                               CounterOptions options) {
+  const auto retire = [loop = client->loop()](CounterCore* core) {
+    loop->post([owned = std::unique_ptr<CounterCore>(core)]() mutable { owned.reset(); });
+  };
+  return {new CounterCore(std::move(client), std::move(node), std::move(options)), retire};
+}
+
+// The slots are beside the node: one that has them below it would have to be there before them.
+CounterCore::CounterCore(std::shared_ptr<zk::ClientCore> client, std::string node, CounterOptions options)
+    : client_(std::move(client)),
+      node_(std::move(node)),
+      options_(std::move(options)),
+      writer_(ExactlyOnceWriter::make(client_, zk::child_path(zk::parent_of(node_), slots_name), options_.acl)) {}
+
+// --- Calls ----------------------------------------------------------------------------------------------------------
+
+Awaitable<CounterCore::Outcome> CounterCore::change(std::shared_ptr<CounterCore> self, CounterRequest request,
+                                                    Call call) {
+  const auto part = std::make_shared<Part>(self->client_->events(), request);
+  if (call.cancel != nullptr && call.cancel->requested()) part->fail(Errc::cancelled, Errc::cancelled);
+  const bool late = call.deadline && std::chrono::steady_clock::now() >= *call.deadline;
+  if (late) part->fail(Errc::deadline_exceeded, Errc::deadline_exceeded);
+  zk::CancelScope::Guard cancelled;
+  if (!part->ended) {
+    const auto give_up = [raw = self.get(), part](Errc why) { raw->give_up(part, why); };
+    cancelled = zk::CancelScope::Guard(call.cancel, [give_up] { give_up(Errc::cancelled); });
+    if (call.deadline) part->deadline.set(*call.deadline, [give_up] { give_up(Errc::deadline_exceeded); });
+    self->waiting_.push_back(part);
+    self->start_soon();
+  }
+  Outcome outcome = co_await part->outcome.get();
+  co_return outcome;
+}
+
+// What was not sent can be taken back, for the others to be sent without it. What was sent cannot: no attempt may
+// differ from the one before it, since nothing would tell which of them was applied.
+void CounterCore::give_up(const std::shared_ptr<Part>& part, Errc why) {
+  if (part->ended) return;
+  if (std::erase(waiting_, part) > 0) {
+    part->fail(why, why);
+    if (batch_.empty() && waiting_.empty() && wait_ != nullptr) wait_->request();
+    return;
+  }
+  switch (progress_) {
+    case Progress::idle: part->fail(why, why); break;
+    case Progress::unsent: part->withdrawn = why; break;
+    case Progress::sent: part->fail(Errc::in_doubt, why, "it was sent, and the answer has not come"); break;
+  }
+  const bool unwanted = std::all_of(batch_.begin(), batch_.end(), [](const auto& one) { return one->ended; });
+  if (unwanted || progress_ == Progress::unsent) wait_->request();
+}
+
+Awaitable<Result<std::int64_t>> CounterCore::look(std::shared_ptr<CounterCore> self, const char* operation,
+                                                  std::string path, Call call) {
+  LookPtr seen = self->known_;
+  if (seen == nullptr || !seen->holds()) seen = co_await self->see(call);
+  if (!seen->usable()) co_return zk::to_error(seen->reply, operation, path);
+  if (seen->holds()) self->known_ = seen;
+  const std::optional<std::int64_t> value = seen->view(self->options_.encoding).value;
+  if (!value) co_return zkclient::Error(Errc::foreign_node, operation, path, no_number);
+  co_return *value;
+}
+
+// --- Reading --------------------------------------------------------------------------------------------------------
+
+CounterCore::LookPtr CounterCore::launch_look(const Call& call) {
+  auto look = std::make_shared<Look>();
+  const auto outdate = [weak = std::weak_ptr(look)](zkclient::WatchEventType) {
+    if (const auto seen = weak.lock()) seen->outdated = true;
+  };
+  look->watch = std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::data, outdate);
+  Request get = zk::make_request(OpType::get, node_);
+  look->pending = client_->launch_watching(std::move(get), call, look->watch);
+  return look;
+}
+
+Awaitable<CounterCore::LookPtr> CounterCore::see(Call call) {
+  for (;;) {
+    LookPtr look = launch_look(call);
+    Reply reply = co_await look->pending.get();
+    if (reply.failed(Errc::overloaded)) {  // There is no room for another watch: without one it is seen only once.
+      Request get = zk::make_request(OpType::get, node_);
+      reply = co_await client_->perform(std::move(get), call);
+      look->outdated = true;
+    }
+    if (reply.failed(Errc::session_lost) && call.bound == nullptr) continue;  // Together with the answer.
+    look->arrive(std::move(reply));
+    co_return look;
+  }
+}
+
+Awaitable<void> CounterCore::remember(LookPtr look) {
+  if (look == nullptr) co_return;
+  Reply reply = co_await look->pending.get();
+  look->arrive(std::move(reply));
+  if (look->holds()) known_ = std::move(look);
+}
+
+// --- Writing --------------------------------------------------------------------------------------------------------
+
+// Not at once: what else the loop has to do now may want to count as well.
+void CounterCore::start_soon() {
+  if (std::exchange(running_, true)) return;
+  client_->events().defer([self = shared_from_this()] { zk::spawn(run(self)); });
+}
+
+Awaitable<void> CounterCore::run(std::shared_ptr<CounterCore> self) {
+  while (!self->waiting_.empty())
+    co_await self->run_once();
+  self->running_ = false;
+}
+
+Call CounterCore::new_wait() {
+  wait_ = std::make_shared<zk::CancelScope>();
+  Call call;
+  call.cancel = wait_;
+  return call;
+}
+
+Awaitable<void> CounterCore::run_once() {
+  LookPtr seen = std::exchange(known_, nullptr);
+  if (seen == nullptr || !seen->holds()) {
+    const Call call = new_wait();
+    seen = co_await see(call);
+    if (!seen->usable()) {  // If nobody waited any more, others may have come since.
+      if (!seen->reply.given_up) fail_all(std::exchange(waiting_, {}), seen->reply);
+      co_return;
+    }
+  }
+  if (!waiting_.empty()) co_await transact(std::move(seen));
+}
+
+Awaitable<void> CounterCore::transact(LookPtr seen) {
+  batch_ = std::exchange(waiting_, {});
+  std::vector<CounterRequest> requests;
+  for (const std::shared_ptr<Part>& part : batch_)
+    requests.push_back(part->request);
+  CounterStep step = decide_counter(seen->view(options_.encoding), requests, options_.encoding);
+  if (step.write == CounterStep::Write::nothing) {
+    answer_all(step);
+    co_return;
+  }
+  Call call = new_wait();
+  call.bound = seen->reply.session;
+  behind_ = nullptr;
+  progress_ = Progress::unsent;
+  const auto sent = [this, session = call.bound] {
+    progress_ = Progress::sent;
+    Call read;
+    read.bound = session;
+    behind_ = launch_look(read);
+  };
+  Written written = co_await writer_->write_bound(operations(step, *seen), call, sent);
+  co_await settle(std::move(step), std::move(seen), std::move(written));
+}
+
+std::vector<Transaction::Operation> CounterCore::operations(const CounterStep& step, const Look& seen) const {
+  using Write = CounterStep::Write;
+  std::vector<Transaction::Operation> all;
+  const std::int32_t version = seen.reply.stat.version;
+  const std::string data = encode_counter(step.value, options_.encoding);
+  switch (step.write) {
+    case Write::create:
+      all.emplace_back(Transaction::Create{Path(node_), data, CreateMode::persistent, options_.acl});
+      break;
+    case Write::set: all.emplace_back(Transaction::Set{Path(node_), data, version}); break;
+    case Write::set_twice: all.emplace_back(Transaction::Set{Path(node_), data, version}); [[fallthrough]];
+    case Write::set_always: all.emplace_back(Transaction::Set{Path(node_), data, any_version}); break;
+    case Write::check: all.emplace_back(zkclient::Check{Path(node_), version}); break;
+    case Write::nothing: break;
+  }
+  return all;
+}
+
+// --- How it ended ---------------------------------------------------------------------------------------------------
+
+Awaitable<void> CounterCore::settle(CounterStep step, LookPtr seen, Written written) {
+  switch (written.outcome) {
+    case Written::Outcome::done:
+      co_await settle_success(std::move(step), std::move(seen), std::move(written.reply));
+      break;
+    case Written::Outcome::refused: co_await settle_refusal(std::move(written)); break;
+    case Written::Outcome::in_doubt:
+      written.reply.error = Errc::in_doubt;
+      fail_all(std::exchange(batch_, {}), written.reply);
+      break;
+    case Written::Outcome::failed: {
+      // Withdrawn, or not sent before the session ended.
+      const bool unsent = written.reply.given_up || written.reply.failed(Errc::session_lost);
+      unsent ? repeat() : fail_all(std::exchange(batch_, {}), written.reply);
+      break;
+    }
+  }
+}
+
+// The condition was a version, which a node that was made again may have, too.
+Awaitable<void> CounterCore::settle_success(CounterStep step, LookPtr seen, Reply reply) {
+  using Write = CounterStep::Write;
+  const LookPtr behind = std::exchange(behind_, nullptr);
+  const bool conditional = step.write == Write::set || step.write == Write::set_twice;
+  const bool told = conditional && !reply.results.empty() && reply.results.back().stat;
+  if (told && reply.results.back().stat->czxid != seen->reply.stat.czxid) {
+    reply.error = Errc::foreign_node;
+    reply.detail = "the node was deleted and made again; this was written over its new number";
+    fail_all(std::exchange(batch_, {}), reply);
+  } else if (told || step.write == Write::create || step.write == Write::set_always) {
+    answer_all(step);
+  }
+  co_await remember(behind);
+  if (batch_.empty()) co_return;
+  const bool same = co_await still_there(std::move(seen), behind);
+  if (same) {
+    answer_all(step);
+  } else if (step.write == Write::check) {
+    repeat();
+  } else {
+    reply.error = Errc::in_doubt;
+    reply.detail = "it was written, maybe into a node that was made again meanwhile";
+    fail_all(std::exchange(batch_, {}), reply);
+  }
+}
+
+// Whether it is the same node: the reply that would have told was lost.
+Awaitable<bool> CounterCore::still_there(LookPtr seen, LookPtr behind) {
+  if (behind != nullptr && behind->usable()) {
+    co_return behind->exists() && behind->reply.stat.czxid == seen->reply.stat.czxid;
+  }
+  Call call;
+  call.cancel = wait_;
+  Request get = zk::make_request(OpType::exists, node_);
+  const Reply now = co_await zk::fresh(client_, std::move(get), call);
+  co_return now.ok() && now.stat.czxid == seen->reply.stat.czxid;
+}
+
+// The parent cannot be missing: it is that of the slot, too.
+Awaitable<void> CounterCore::settle_refusal(Written written) {
+  const bool changed =
+      written.code == zk::rc::bad_version || written.code == zk::rc::node_exists || written.code == zk::rc::no_node;
+  progress_ = Progress::idle;  // None of it was applied.
+  if (!changed) {
+    written.reply.error = zk::rc::to_errc(written.code);
+    written.reply.detail.clear();
+    fail_all(std::exchange(batch_, {}), written.reply);
+  }
+  co_await remember(std::exchange(behind_, nullptr));
+  repeat();
+}
+
+// Before those that came later.
+void CounterCore::repeat() {
+  progress_ = Progress::idle;
+  Batch batch = std::exchange(batch_, {});
+  for (const std::shared_ptr<Part>& part : batch) {
+    if (part->withdrawn) part->fail(*part->withdrawn, *part->withdrawn);
+  }
+  std::erase_if(batch, [](const std::shared_ptr<Part>& part) { return part->ended; });
+  waiting_.insert(waiting_.begin(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
+}
+
+void CounterCore::answer_all(const CounterStep& step) {
+  const Batch batch = std::exchange(batch_, {});
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    Outcome outcome;
+    outcome.answer = step.answers[i];
+    outcome.reply.error = outcome.answer.error;
+    outcome.reply.detail = outcome.answer.why;
+    batch[i]->end(std::move(outcome));
+  }
+}
+
+void CounterCore::fail_all(Batch batch, const Reply& reply) {
+  for (const std::shared_ptr<Part>& part : batch) {
+    Outcome outcome;
+    outcome.reply = reply;
+    part->end(std::move(outcome));
+  }
+}
+
+}  // namespace zkrecipes::detail

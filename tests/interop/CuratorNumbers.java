@@ -1,0 +1,69 @@
+// Apache Curator's side of counter_interop_test.cpp. Arguments: the servers. Ends with its input, of which each line is a
+// command; each is answered by lines of which the last one is "done". KIND is long, integer or shared.
+//
+//   add <KIND> <path> <times>    adds 1 so many times, again whenever another client was faster; prints what it was at last
+//   get <KIND> <path>
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.AtomicValue;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicInteger;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.retry.RetryNTimes;
+import org.apache.curator.retry.RetryOneTime;
+
+public final class CuratorNumbers {
+  private static long add(CuratorFramework client, String kind, String path) throws Exception {
+    for (;;) {
+      if (kind.equals("shared")) {
+        SharedCount count = new SharedCount(client, path, 0);
+        count.start();
+        int before = count.getCount();
+        boolean done = count.trySetCount(count.getVersionedValue(), before + 1);
+        count.close();
+        if (done) return before + 1;
+      } else if (kind.equals("integer")) {
+        AtomicValue<Integer> value = new DistributedAtomicInteger(client, path, new RetryNTimes(50, 1)).increment();
+        if (value.succeeded()) return value.postValue();
+      } else {
+        AtomicValue<Long> value = new DistributedAtomicLong(client, path, new RetryNTimes(50, 1)).increment();
+        if (value.succeeded()) return value.postValue();
+      }
+    }
+  }
+
+  private static String get(CuratorFramework client, String kind, String path) throws Exception {
+    RetryOneTime once = new RetryOneTime(1);
+    if (kind.equals("long")) return new DistributedAtomicLong(client, path, once).get().postValue().toString();
+    return new DistributedAtomicInteger(client, path, once).get().postValue().toString();
+  }
+
+  private static void obey(CuratorFramework client, String[] words) throws Exception {
+    if (words[0].equals("get")) {
+      System.out.println(get(client, words[1], words[2]));
+      return;
+    }
+    long last = 0;
+    for (int i = Integer.parseInt(words[3]); i > 0; --i) last = add(client, words[1], words[2]);
+    System.out.println(last);
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    CuratorFramework client =
+        CuratorFrameworkFactory.newClient(arguments[0], 20_000, 10_000, new RetryOneTime(100));
+    client.start();
+    BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+    for (String line = input.readLine(); line != null; line = input.readLine()) {
+      try {
+        obey(client, line.split(" "));
+      } catch (Exception error) {
+        System.out.println("failed " + error);
+      }
+      System.out.println("done");
+    }
+    client.close();
+  }
+}
