@@ -9,6 +9,7 @@
 #include <zkrecipes/barrier.hpp>
 #include <zkrecipes/cache.hpp>
 #include <zkrecipes/claim.hpp>
+#include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/double_barrier.hpp>
@@ -37,7 +38,7 @@
 ///
 /// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled
 /// release goes on in the background and accepts partial and terminal, as do a downgrade and the operations of queues,
-/// barriers, counters, permanent bindings and transactions that may be in doubt when they are cancelled. A lease or
+/// barriers, configurations, counters, permanent bindings and transactions that may be in doubt when they are cancelled. A lease or
 /// claim that came too late for its handler (the coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
@@ -67,6 +68,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_low
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_make_unique> async_make_unique;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_proclaim> async_proclaim;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_publish> async_publish;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push, &Queue::async_push> async_push;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push_all, &Queue::async_push_all>
     async_push_all;
@@ -77,6 +79,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release, &MultiLease::async_release>
     async_release;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_roll_back> async_roll_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_set> async_set;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Semaphore::async_set_limit> async_set_limit;
@@ -106,6 +109,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_can
     async_candidates;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_contenders> async_contenders;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Counter::async_get> async_get;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_history> async_history;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_holder> async_holder;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_instances> async_instances;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_leader, &LeaderSelector::async_leader>
@@ -128,7 +132,10 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wai
                                      &LeaderSelector::async_wait_for_leader>
     async_wait_for_leader;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Group::async_wait_for_members> async_wait_for_members;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_ready,
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_wait_for_revision>
+    async_wait_for_revision;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_wait_live> async_wait_live;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_ready, &Configuration::async_wait_ready,
                                      &ServiceProvider::async_wait_ready>
     async_wait_ready;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_until> async_wait_until;

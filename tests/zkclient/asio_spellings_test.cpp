@@ -417,6 +417,21 @@ asio::awaitable<void> numbers(Client client, std::stop_source stop) {
 }
 
 TEST_F(AsioSpellingsTest, Numbers) { run(numbers(c(), {})); }
+asio::awaitable<void> configurations(Client client, std::stop_source stop) {
+  zkrecipes::Configuration config(client, "/config");
+  zkrecipes::ConfigurationUpdate update;
+  update.values = {{"a", longer}};
+  EXPECT_EQ(co_await zkrecipes::async_publish(config, update, 0, {.stop = stop.get_token()}, use_awaitable), 1);
+  EXPECT_EQ(co_await zkrecipes::async_publish(config, update, 1, use_awaitable), 2);
+  const auto now = co_await zkrecipes::async_wait_for_revision(config, 2, {.deadline = soon()}, use_awaitable);
+  EXPECT_EQ(now->at("a"), longer);
+  EXPECT_EQ((co_await zkrecipes::async_wait_ready(config, {.stop = stop.get_token()}, use_awaitable))->revision, 2);
+  EXPECT_EQ((co_await zkrecipes::async_wait_live(config, {.stop = stop.get_token()}, use_awaitable))->revision, 2);
+  EXPECT_EQ(co_await zkrecipes::async_roll_back(config, 1, {.stop = stop.get_token()}, use_awaitable), 3);
+  EXPECT_EQ((co_await zkrecipes::async_history(config, {.stop = stop.get_token()}, use_awaitable)).size(), 3u);
+}
+
+TEST_F(AsioSpellingsTest, Configurations) { run(configurations(c(), {})); }
 
 asio::awaitable<void> commits(Client client, std::stop_source stop) {
   zkrecipes::CommitCoordinator coordinator(client, "/commit");

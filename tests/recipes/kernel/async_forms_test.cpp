@@ -11,6 +11,7 @@
 
 #include <zkrecipes/barrier.hpp>
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/configuration.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
@@ -321,6 +322,45 @@ TEST_F(AsyncForms, Numbers) {
   for (const auto& call : without_handler)
     EXPECT_EQ(error_of(call), Errc::invalid_argument);
   EXPECT_EQ(counter.get(patient()), 7);
+TEST_F(AsyncForms, Configurations) {
+  Configuration config(client(), "/config");
+  using Now = ConfigurationPtr;
+  using History = std::vector<ConfigurationRevision>;
+  ConfigurationUpdate update;
+  update.values = {{"a", "1"}, {"b", "1"}};
+  const auto publish = [&](std::int64_t expected) {
+    return wait_for<std::int64_t>([&](auto h) { config.async_publish(update, expected, std::move(h), patient()); });
+  };
+  EXPECT_TRUE(wait_for<History>([&](auto h) { config.async_history(std::move(h), patient()); }).empty());
+  EXPECT_EQ(publish(0), 1);
+  const Now first = wait_for<Now>([&](auto h) { config.async_wait_for_revision(1, std::move(h), patient()); });
+  EXPECT_EQ(first->at("a"), "1");
+  EXPECT_EQ(wait_for<Now>([&](auto h) { config.async_wait_ready(std::move(h), patient()); })->revision, 1);
+  EXPECT_EQ(wait_for<Now>([&](auto h) { config.async_wait_live(std::move(h), patient()); })->revision, 1);
+  update.values = {{"a", "2"}};
+  EXPECT_EQ(publish(1), 2);
+  EXPECT_EQ(wait_for<std::int64_t>([&](auto h) { config.async_roll_back(1, std::move(h), patient()); }), 3);
+  EXPECT_EQ(config.wait_for_revision(3, patient())->at("a"), "1");
+  EXPECT_EQ(wait_for<History>([&](auto h) { config.async_history(std::move(h), patient()); }).size(), 3U);
+  Box<Result<std::int64_t>> failed;
+  const auto put = [&](Result<std::int64_t> outcome) { failed.put(std::move(outcome)); };
+  config.async_publish(update, 1, put, patient());
+  EXPECT_EQ(failed.take().error().errc(), Errc::bad_version);
+  config.async_roll_back(3, put, patient());
+  EXPECT_EQ(failed.take().error().errc(), Errc::invalid_argument);
+  const std::vector<std::function<void()>> without_handler = {
+      [&] { config.async_publish(update, 3, {}); },
+      [&] { config.async_roll_back(1, {}); },
+      [&] { config.async_history({}); },
+      [&] { config.async_wait_ready({}); },
+      [&] { config.async_wait_live({}); },
+      [&] { config.async_wait_for_revision(1, {}); },
+      [&] { config.async_publish({}, 3, put); },
+  };
+  for (std::size_t i = 0; i + 1 < without_handler.size(); ++i)
+    EXPECT_EQ(error_of(without_handler[i]), Errc::invalid_argument);
+  without_handler.back()();
+  EXPECT_EQ(failed.take().error().errc(), Errc::invalid_argument) << "nothing to publish";
 }
 
 TEST_F(AsyncForms, Transactions) {

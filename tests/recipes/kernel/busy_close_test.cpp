@@ -8,6 +8,7 @@
 
 #include <zkrecipes/barrier.hpp>
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/configuration.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
@@ -56,6 +57,7 @@ struct Recipes {
         unfair_election(client, "/unfair-election"),
         naming(client, "/names"),
         counter(client, "/numbers/one"),
+        configuration(client, "/config"),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
         queue(client, "/queue"),
@@ -71,6 +73,7 @@ struct Recipes {
   UnfairLeaderElection unfair_election;
   Naming naming;
   Counter counter;
+  Configuration configuration;
   Barrier barrier;
   DoubleBarrier round;
   Queue queue;
@@ -91,6 +94,8 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.unfair_election.async_campaign(calls.handler<Leadership>());
     recipes.election.async_wait_for_change({}, calls.handler<std::optional<Leader>>());
     recipes.naming.async_bind("one", "waits", calls.handler<Lease>());
+    recipes.configuration.async_wait_live(calls.handler<ConfigurationPtr>());
+    recipes.configuration.async_wait_for_revision(1000, calls.handler<ConfigurationPtr>());
     recipes.barrier.async_wait(calls.handler<void>());
     recipes.queue.async_pop(calls.handler<std::string>());
     recipes.queue.async_claim(calls.handler<Claim>());
@@ -119,6 +124,11 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.counter.async_add(1, calls.handler<CounterChange>());
     recipes.counter.async_get(calls.handler<std::int64_t>());
     recipes.counter.async_update([](std::int64_t number) { return number + 1; }, calls.handler<CounterChange>());
+    ConfigurationUpdate update;
+    update.values = {{"key", std::to_string(i)}};
+    recipes.configuration.async_publish(update, any_revision, calls.handler<std::int64_t>());
+    recipes.configuration.async_roll_back(0, calls.handler<std::int64_t>());
+    recipes.configuration.async_history(calls.handler<std::vector<ConfigurationRevision>>());
     recipes.queue.async_try_pop(calls.handler<std::optional<std::string>>());
     recipes.queue.async_push("item", calls.handler<void>());
     recipes.priorities.async_push("item", i, calls.handler<void>());

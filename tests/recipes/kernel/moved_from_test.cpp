@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/configuration.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_election.hpp>
@@ -97,6 +98,19 @@ TEST_F(MovedFrom, ACounterMayBeAssignedToOrDestroyed) {
   const Counter last = std::move(*left);
   left.reset();
   EXPECT_EQ(last.get(patient()), 2);
+TEST_F(MovedFrom, AConfigurationMayBeAssignedToOrDestroyed) {
+  ConfigurationUpdate update;
+  update.values = {{"a", "1"}};
+  std::optional<Configuration> left(std::in_place, client(), "/recipe/one");
+  EXPECT_EQ(left->publish(update, 0, patient()), 1);
+  Configuration config = std::move(*left);
+  EXPECT_EQ(config.wait_for_revision(1, patient())->at("a"), "1");
+  *left = Configuration(client(), "/recipe/two");
+  *left = std::move(config);
+  const Configuration last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.wait_live(patient())->revision, 1);
+  EXPECT_EQ(last.path(), zkclient::Path("/recipe/one"));
 }
 
 TEST_F(MovedFrom, AGroupAndAMembershipMayBeAssignedToOrDestroyed) {

@@ -1,0 +1,266 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <zkclient/client.hpp>
+#include <zkclient/clock.hpp>
+#include <zkclient/export.hpp>
+
+namespace zkrecipes {
+
+namespace detail {
+class ConfigurationCore;
+}  // namespace detail
+
+/// The value of one key.
+struct ConfigurationValue {
+  std::string text;
+  std::int64_t zxid = 0;  ///< Of the write that made it; 0: it comes from a file.
+  bool edited = false;    ///< By hand, after the last publication.
+
+  friend bool operator==(const ConfigurationValue&, const ConfigurationValue&) = default;
+};
+
+/// A configuration, whole: all keys of one publication, and what operators have changed since. Immutable, and shared by
+/// all that hold it.
+struct ZKRECIPES_API ConfigurationValues {
+  using Map = std::map<std::string, ConfigurationValue, std::less<>>;
+
+  std::int64_t revision = 0;   ///< Counts the publications. 0: all was written by hand.
+  std::string publisher = {};  ///< Host, process and id of who published.
+  std::string note = {};       ///< The publisher's.
+  std::chrono::sys_time<std::chrono::milliseconds> published = {};  ///< By the publisher's clock.
+  Map values = {};                                                  ///< By key: "limits/connections".
+  bool edited = false;  ///< Not what was published: operators have added, changed or removed keys by hand.
+  std::shared_ptr<const void> parsed = {};  ///< What TypedConfiguration made of it.
+
+  /// Null: there is no such key. Good for as long as this object.
+  const std::string* find(std::string_view key) const noexcept;
+  /// Throws zkclient::Error (no_node) if there is no such key.
+  const std::string& at(std::string_view key) const;
+};
+using ConfigurationPtr = std::shared_ptr<const ConfigurationValues>;
+
+/// The difference that one key makes.
+struct ConfigurationChange {
+  std::string key;
+  std::optional<std::string> before = {};  ///< Nothing: the key was added.
+  std::optional<std::string> after = {};   ///< Nothing: the key was removed.
+
+  friend bool operator==(const ConfigurationChange&, const ConfigurationChange&) = default;
+};
+
+/// A configuration that was read, and is not in force.
+struct ConfigurationRejection {
+  std::int64_t revision = 0;
+  std::string why;               ///< What the validator or the parser threw.
+  ConfigurationPtr values = {};  ///< As it was read.
+};
+
+/// Where the configuration in force comes from.
+enum class ConfigurationOrigin {
+  none,        ///< There is none yet.
+  file,        ///< From the fallback file: this object has accepted nothing else so far.
+  last_known,  ///< From the ensemble, but it need not be the newest: disconnected, catching up, or the newest was refused.
+  live,        ///< What the ensemble has, as far as this client has been told.
+};
+
+ZKRECIPES_API const char* to_string(ConfigurationOrigin origin) noexcept;
+
+/// What a publication changes.
+struct ConfigurationUpdate {
+  std::map<std::string, std::optional<std::string>> values = {};  ///< By key; nothing: the key is removed.
+  std::string note = {};  ///< For operators: why. Control characters become spaces.
+  /// Also keys that were edited by hand, and that current() of this object does not show as they are.
+  bool overwrite_edits = false;
+};
+
+/// A publication that can be gone back to.
+struct ConfigurationRevision {
+  std::int64_t revision = 0;
+  std::string publisher = {};
+  std::string note = {};
+  std::chrono::sys_time<std::chrono::milliseconds> published = {};
+  std::vector<std::string> replaced = {};  ///< Keys that the next publication changed.
+};
+
+/// For publish(): whatever was published meanwhile.
+inline constexpr std::int64_t any_revision = -1;
+
+struct ConfigurationOptions {
+  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+  std::string id = {};                           ///< Shown as part of the publisher; default: host and pid only.
+  /// Throws what is wrong with these values: then they do not come into force, or are not published. Called on the
+  /// callback executor, one call at a time for what was read; also by the constructor for what is in the fallback file,
+  /// and by publish() in its caller's thread (asynchronous forms: on the callback executor), maybe at the same time.
+  std::function<void(const ConfigurationValues&)> validate = {};
+  /// Where the last accepted configuration is kept, to start with when there is no ensemble. Replaced as a whole after
+  /// each acceptance, by a file of mode 0600 that is renamed into its place. Empty: none.
+  std::filesystem::path fallback_file = {};
+  std::size_t history = 20;  ///< So many revisions can be gone back to. At least 1.
+};
+
+/// The configuration of a program: flat keys, which operators may also edit by hand. A program publishes many keys in one
+/// transaction; followers see a publication whole or not at all, validate it, and keep the last good one.
+///
+///   path (persistent)           record: revision, checksum of all keys, who, when, note; "" before the first
+///    |-- <key>, <dir>/<key>     persistent: the value. A node with children is a directory; its data means nothing
+///    |-- -history (persistent)
+///    |    '-- r-<revision>      persistent: the record of that revision, and the values that the next one replaced
+///    '-- -writes (container)    ephemeral nodes that make a publication happen once: exactly_once.md
+///
+/// Invariant: the record changes in every publication, and in the same transaction as the keys.
+///
+/// A key is one or several components of a path; none of them begins with '-'.
+///
+/// Guaranteed: the configuration in force is one that was there at one instant, or one that fits its record's checksum,
+/// and that `validate` has let pass. A publication is applied once or not at all. It overwrites no value that its publisher
+/// has not seen. Not guaranteed: that every revision is seen (watches do not queue); that all followers change at once.
+///
+/// What goes wrong                             What the caller sees
+/// ------------------------------------------  ----------------------------------------------------------------------
+/// publish: request or reply lost              nothing: it is published once
+/// session lost during publish                 nothing: the record tells whether it was published; else it is sent again
+/// deadline, stop request during publish       in_doubt if it was sent and not answered; else deadline_exceeded,
+///                                               cancelled, and nothing was changed
+/// somebody published meanwhile                bad_version; nothing was changed
+/// key edited by hand, unseen                  bad_version; nothing was changed: the edit is never overwritten unseen
+/// publication too large                       too_large; nothing was changed
+/// publication is not valid                    invalid_argument, with what the validator said; nothing was sent
+/// path missing                                publish creates it; followers go on with what they have
+/// connection breaks                           current() stays, origin() is last_known, as_of() ages; then live
+/// session of a follower lost                  the same; no call of on_change() if nothing has changed
+/// no connection at the start                  current() is what the fallback file holds, if there is one; origin() is file
+/// fallback file missing, torn or foreign      as if there were none; problem() is foreign_node until something is accepted
+/// fallback file cannot be written             the configuration comes into force; problem() is system_error
+/// value is bad                                current() stays, on_rejected() tells why, origin() is last_known
+/// edit by hand                                validated, then in force, with `edited` set
+/// record is malformed                         current() stays, problem() is foreign_node; publish: foreign_node
+/// node cannot be read                         current() stays, problem() is no_auth or the like; publish: the same
+/// path removed by hand                        current() stays, problem() is no_node. (Its keys go first, one by one: edits
+///                                               by hand, which only the validator can refuse)
+/// ensemble lost its data                      what is there now, also with a lower revision
+/// client closed                               calls end with closed; current() stays
+///
+/// Cost: as a TreeCache of the path. publish(): three round trips, the first one of a session up to seven.
+/// A publication, its new values and those that they replace, has to fit into one request: about 1 MB in all.
+///
+/// Thread safety: all members, also from listeners and validators. The object keeps its client open. A moved-from object
+/// may only be destroyed or assigned to. In a forked child there is no configuration, and calls end with Errc::forked.
+class ZKRECIPES_API Configuration {
+ public:
+  using Listener =
+      zkclient::UniqueFunction<void(const std::vector<ConfigurationChange>& changes, const ConfigurationPtr& now)>;
+  using RejectionListener = zkclient::UniqueFunction<void(const ConfigurationRejection& rejection)>;
+
+  /// Reads the fallback file, and begins to follow; does not wait for a server. Errors: invalid_acl (see acl_defect()),
+  /// invalid_argument (the path is the root, `history` is 0), closed.
+  Configuration(zkclient::Client client, zkclient::Path path, ConfigurationOptions options = {});
+  /// As close().
+  ~Configuration();
+  Configuration(Configuration&&) noexcept;
+  Configuration& operator=(Configuration&&) noexcept;
+
+  /// What is in force: the last one that was accepted. Null: none yet. Does not block; costs the copy of a pointer.
+  ConfigurationPtr current() const noexcept;
+  /// Does not block.
+  ConfigurationOrigin origin() const;
+  /// current() contains all that any client had committed before this time; it moves on while origin() is live, as
+  /// Cache::as_of() does. nullopt: not known yet. Does not block.
+  std::optional<zkclient::BootClock::time_point> as_of() const;
+  /// Why what the ensemble has is not in force, or is not in the fallback file; see the table. A value that was refused
+  /// is invalid_argument. nullopt: nothing is wrong. Does not block.
+  std::optional<zkclient::Error> problem() const;
+
+  /// Waits until there is a configuration, from the ensemble or from the fallback file, for ever unless `call` has a
+  /// deadline or a stop token. Errors: deadline_exceeded, cancelled, closed.
+  ConfigurationPtr wait_ready(const zkclient::CallOptions& call = {}) const;
+  void async_wait_ready(zkclient::Handler<ConfigurationPtr> handler, const zkclient::CallOptions& call = {}) const;
+  /// Waits until origin() is live. Otherwise as wait_ready().
+  ConfigurationPtr wait_live(const zkclient::CallOptions& call = {}) const;
+  void async_wait_live(zkclient::Handler<ConfigurationPtr> handler, const zkclient::CallOptions& call = {}) const;
+  /// Waits until one of the ensemble with this revision, or a later one, is in force: after a publication, say. Otherwise
+  /// as wait_ready().
+  ConfigurationPtr wait_for_revision(std::int64_t revision, const zkclient::CallOptions& call = {}) const;
+  void async_wait_for_revision(std::int64_t revision, zkclient::Handler<ConfigurationPtr> handler,
+                               const zkclient::CallOptions& call = {}) const;
+
+  /// Calls `listener` with all keys as added as soon as there is a configuration, then with each net difference, on the
+  /// callback executor, one call at a time. No changes, but a call: a new revision of the same values. A slow listener
+  /// misses revisions in between, never a difference. Errors: invalid_argument (no listener).
+  zkclient::Subscription on_change(Listener listener) const;
+  /// Calls `listener` for each configuration that is refused, also for one that is already. A slow one misses some.
+  /// Otherwise as on_change().
+  zkclient::Subscription on_rejected(RejectionListener listener) const;
+
+  /// Publishes `update`, if `expected_revision` (or any_revision) still is the newest; returns the new revision. Followers,
+  /// this one too, see it a moment later. By default blocks for not longer than the client's operation_timeout. Errors:
+  /// see the table; invalid_argument (a key, a key below another key, nothing to publish), and those common to all
+  /// operations of Client.
+  std::int64_t publish(ConfigurationUpdate update, std::int64_t expected_revision,
+                       const zkclient::CallOptions& call = {});
+  void async_publish(ConfigurationUpdate update, std::int64_t expected_revision,
+                     zkclient::Handler<std::int64_t> handler, const zkclient::CallOptions& call = {});
+  /// Publishes the values that were replaced since `revision`, as a new revision: keys that no publication has changed since
+  /// stay as they are, also if they were edited by hand. Returns the new revision. Errors: as publish(); no_node (the
+  /// history does not reach back so far).
+  std::int64_t roll_back(std::int64_t revision, const zkclient::CallOptions& call = {});
+  void async_roll_back(std::int64_t revision, zkclient::Handler<std::int64_t> handler,
+                       const zkclient::CallOptions& call = {});
+  /// The revisions that can be gone back to, the oldest first. Blocks for two round trips. Errors: those common to all
+  /// operations of Client; foreign_node (one of them is malformed).
+  std::vector<ConfigurationRevision> history(const zkclient::CallOptions& call = {}) const;
+  void async_history(zkclient::Handler<std::vector<ConfigurationRevision>> handler,
+                     const zkclient::CallOptions& call = {}) const;
+
+  /// No listener or validator is called afterwards, and those that run have returned, unless this is called by one of
+  /// them. What waits ends with Errc::closed. current() stays. Idempotent. Otherwise does not block.
+  void close();
+
+  const zkclient::Path& path() const noexcept;
+
+ protected:
+  using Parser = std::function<std::shared_ptr<const void>(const ConfigurationValues&)>;
+  Configuration(zkclient::Client client, zkclient::Path path, ConfigurationOptions options, Parser parser);
+
+ private:
+  std::shared_ptr<detail::ConfigurationCore> core_;
+};
+
+/// A Configuration that is parsed into a T before it comes into force.
+///
+///   TypedConfiguration<Limits> limits(client, "/config/limits", parse_limits);
+///   std::shared_ptr<const Limits> now = limits.value();
+template <typename T>
+class TypedConfiguration : public Configuration {
+ public:
+  using Parse = std::function<T(const ConfigurationValues&)>;
+
+  /// `parse` throws what is wrong; it is called as ConfigurationOptions::validate, and after that. Errors: as
+  /// Configuration.
+  TypedConfiguration(zkclient::Client client, zkclient::Path path, Parse parse, ConfigurationOptions options = {})
+      : Configuration(std::move(client), std::move(path), std::move(options),
+                      [parse = std::move(parse)](const ConfigurationValues& values) -> std::shared_ptr<const void> {
+                        return std::make_shared<const T>(parse(values));
+                      }) {}
+
+  /// Of what is in force; null if nothing is. Does not block.
+  std::shared_ptr<const T> value() const noexcept { return of(current()); }
+  /// Of what current() or a listener got from this object.
+  static std::shared_ptr<const T> of(const ConfigurationPtr& values) noexcept {
+    return values == nullptr ? nullptr : std::static_pointer_cast<const T>(values->parsed);
+  }
+};
+
+}  // namespace zkrecipes

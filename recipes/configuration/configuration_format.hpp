@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <zkclient/export.hpp>
+
+#include <zkrecipes/configuration.hpp>
+
+/// What the recipe writes into nodes and into the fallback file. Foreign text is refused, and never throws.
+namespace zkrecipes::detail {
+
+/// The data of the node at the path.
+struct ConfigurationRecord {
+  std::int64_t revision = 0;
+  std::uint64_t checksum = 0;  ///< Of all keys and values.
+  std::int64_t time_ms = 0;
+  std::string writer = {};  ///< Of this publication alone.
+  std::string publisher = {};
+  std::string note = {};
+
+  friend bool operator==(const ConfigurationRecord&, const ConfigurationRecord&) = default;
+};
+ZKRECIPES_INTERNAL_API std::string encode(const ConfigurationRecord& record);
+/// "": revision 0, nobody has published. nullopt: malformed.
+ZKRECIPES_INTERNAL_API std::optional<ConfigurationRecord> decode_record(std::string_view text);
+
+using KeyValues = std::map<std::string, std::string, std::less<>>;
+using KeyChanges = std::map<std::string, std::optional<std::string>>;
+
+/// Differs whenever a key or a value does.
+class ZKRECIPES_INTERNAL_API ConfigurationChecksum {
+ public:
+  /// In the order of the keys.
+  void add(std::string_view key, std::string_view value) noexcept;
+  std::uint64_t value() const noexcept { return state_; }
+
+ private:
+  void add(std::string_view text) noexcept;
+  std::uint64_t state_ = 0xcbf29ce484222325U;
+};
+ZKRECIPES_INTERNAL_API std::uint64_t checksum_of(const ConfigurationValues::Map& values) noexcept;
+
+/// The data of a node of the history: a revision, and what takes the next one back to it.
+struct ConfigurationUndo {
+  ConfigurationRecord record;
+  KeyChanges replaced;
+
+  friend bool operator==(const ConfigurationUndo&, const ConfigurationUndo&) = default;
+};
+ZKRECIPES_INTERNAL_API std::string encode(const ConfigurationUndo& undo);
+ZKRECIPES_INTERNAL_API std::optional<ConfigurationUndo> decode_undo(std::string_view text);
+
+/// The name of a node of the history. They are ordered as their revisions.
+ZKRECIPES_INTERNAL_API std::string history_name(std::int64_t revision);
+ZKRECIPES_INTERNAL_API std::optional<std::int64_t> revision_of_history(std::string_view name);
+
+/// The text of a fallback file. `path`: the configuration's, so that a file of another one is not taken for it.
+ZKRECIPES_INTERNAL_API std::string encode_file(std::string_view path, const ConfigurationValues& values);
+ZKRECIPES_INTERNAL_API std::optional<ConfigurationValues> decode_file(std::string_view path, std::string_view text);
+
+/// Of a key that can be published; else what is wrong.
+ZKRECIPES_INTERNAL_API const char* key_defect(std::string_view key) noexcept;
+
+}  // namespace zkrecipes::detail

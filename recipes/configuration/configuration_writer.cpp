@@ -1,0 +1,291 @@
+#include "recipes/configuration/configuration_writer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "recipes/kernel/contend.hpp"
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::any_version;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Path;
+using zkclient::Result;
+using zkclient::Transaction;
+
+namespace {
+
+constexpr const char* publishing = "configuration publish";
+constexpr const char* rolling_back = "configuration roll_back";
+constexpr const char* listing_history = "configuration history";
+constexpr std::string_view history_directory = "-history";
+constexpr std::string_view slots_directory = "-writes";
+
+// Its slots are removed on the loop, wherever the last call that needs it ends.
+std::shared_ptr<ExactlyOnceWriter> make_once(const std::shared_ptr<zk::ClientCore>& client,
+                                             const std::string& directory, const zkclient::AclList& acl) {
+  const auto retire = [client](ExactlyOnceWriter* writer) {
+    client->loop()->post([owned = std::unique_ptr<ExactlyOnceWriter>(writer)]() mutable { owned.reset(); });
+  };
+  return {new ExactlyOnceWriter(client, zk::child_path(directory, slots_directory), acl), retire};
+}
+
+std::int64_t now_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+}  // namespace
+
+/// The operations of a publication, and what the parts of them are about.
+struct ConfigurationWriter::Prepared {
+  Operations operations = {};
+  std::vector<std::string> keys = {};  ///< Of the operations behind the record's.
+  std::size_t history = 0;             ///< The first operation of the history.
+};
+
+/// Some of the history, by revision; or why it cannot be read.
+struct ConfigurationWriter::Undos {
+  std::map<std::int64_t, ConfigurationUndo> found = {};
+  std::optional<Reply> failure = {};
+};
+
+ConfigurationWriter::ConfigurationWriter(std::shared_ptr<zk::ClientCore> client, Path path, Options options)
+    : client_(std::move(client)),
+      path_(std::move(path)),
+      directory_(client_->full(path_)),
+      history_(zk::child_path(directory_, history_directory)),
+      options_(std::move(options)),
+      once_(make_once(client_, directory_, options_.acl)) {}
+
+// --- Publishing ------------------------------------------------------------------------------------------------------
+
+ConfigurationRecord ConfigurationWriter::sign(const PublicationPlan& plan) const {
+  ConfigurationRecord record = plan.record;
+  record.time_ms = now_ms();
+  record.writer = zk::make_uuid();
+  record.publisher = describe_process(options_.id);
+  return record;
+}
+
+// `listed`: the names of the history. They change in publications only, which the record's version tells apart.
+ConfigurationWriter::Prepared ConfigurationWriter::prepare(const PublicationPlan& plan,
+                                                           const ConfigurationRecord& record,
+                                                           const std::vector<std::string>& listed) const {
+  Prepared prepared;
+  Operations& operations = prepared.operations;
+  operations.emplace_back(Transaction::Set{Path(directory_), encode(record), plan.version});
+  for (const PlannedWrite& write : plan.writes) {
+    const Path path(node(write.path));
+    prepared.keys.push_back(write.path);
+    switch (write.kind) {
+      case PlannedWrite::Kind::create:
+        operations.emplace_back(Transaction::Create{path, write.data, CreateMode::persistent, options_.acl});
+        break;
+      case PlannedWrite::Kind::set: operations.emplace_back(Transaction::Set{path, write.data, write.version}); break;
+      case PlannedWrite::Kind::remove: operations.emplace_back(Transaction::Remove{path, write.version}); break;
+    }
+  }
+  prepared.history = operations.size();
+  const std::string name = history_name(plan.undo.record.revision);
+  const Path undo(history_node(name));
+  if (std::find(listed.begin(), listed.end(), name) == listed.end()) {
+    operations.emplace_back(Transaction::Create{undo, encode(plan.undo), CreateMode::persistent, options_.acl});
+  } else {  // Of a configuration that was here before, and lost its record.
+    operations.emplace_back(Transaction::Set{undo, encode(plan.undo), any_version});
+  }
+  const std::int64_t oldest = record.revision - static_cast<std::int64_t>(options_.history);
+  for (const std::string& other : listed) {
+    const auto revision = revision_of_history(other);
+    if (revision && *revision < oldest && other != name) {
+      operations.emplace_back(Transaction::Remove{Path(history_node(other)), any_version});
+    }
+  }
+  return prepared;
+}
+
+// Makes its directory, and all above it, as persistent nodes: the writer of the transaction would make containers.
+Awaitable<Reply> ConfigurationWriter::list_history(Call call) {
+  for (;;) {
+    Request list = zk::make_request(OpType::children, history_);
+    Reply listed = co_await zk::fresh(client_, std::move(list), call);
+    if (!listed.failed(Errc::no_node)) co_return listed;
+    Reply made = co_await zk::ensure(client_, history_, CreateMode::persistent, options_.acl, call);
+    if (!made.ok()) co_return made;
+  }
+}
+
+// Once, although replies get lost. A session that ends before anything was sent is no outcome: the next one is asked.
+Awaitable<Written> ConfigurationWriter::write(Operations operations, Call call) {
+  for (;;) {
+    call.bound = nullptr;
+    Reply connected = co_await client_->connected(call);
+    if (!connected.ok()) {
+      Written written;
+      written.reply = std::move(connected);
+      co_return written;
+    }
+    call.bound = connected.session;
+    Written written = co_await once_->write(operations, call);
+    const bool unsent = written.outcome == Written::Outcome::failed && written.reply.failed(Errc::session_lost);
+    if (!unsent) co_return written;
+  }
+}
+
+// The session that would have told is over; no request of it can be applied any more once the record changes.
+Awaitable<ConfigurationWriter::Fate> ConfigurationWriter::find_fate(PlanPtr plan,
+                                                                    std::shared_ptr<const ConfigurationRecord> record,
+                                                                    Call call) {
+  Request get = zk::make_request(OpType::get, directory_);
+  Reply seen = co_await zk::fresh(client_, std::move(get), call);
+  if (!seen.ok()) co_return Fate::unknown;
+  const auto now = decode_record(seen.data);
+  if (!now) co_return Fate::unknown;
+  if (now->writer == record->writer) co_return Fate::applied;
+  if (now->revision < record->revision) {
+    co_return seen.stat.version == plan->version ? Fate::untouched : Fate::unknown;
+  }
+  if (now->revision == record->revision) co_return Fate::superseded;
+  // Others have published since. The one after this revision has kept its record.
+  Request look = zk::make_request(OpType::get, history_node(history_name(record->revision)));
+  Reply kept = co_await zk::fresh(client_, std::move(look), call);
+  const auto undo = kept.ok() ? decode_undo(kept.data) : std::nullopt;
+  if (!undo) co_return Fate::unknown;
+  co_return undo->record.writer == record->writer ? Fate::applied : Fate::superseded;
+}
+
+Error ConfigurationWriter::error_of(Written written, const Prepared& prepared) const {
+  Reply& reply = written.reply;
+  if (written.outcome == Written::Outcome::in_doubt) reply.error = Errc::in_doubt;
+  if (written.outcome == Written::Outcome::refused) {
+    reply.error = zk::rc::to_errc(written.code);
+    reply.detail.clear();
+    const bool moved = written.code == zk::rc::no_node || written.code == zk::rc::node_exists ||
+                       written.code == zk::rc::not_empty || written.code == zk::rc::bad_version;
+    if (moved) {
+      const bool of_record = written.index == 0;
+      reply.error = Errc::bad_version;
+      reply.detail = of_record ? std::string("somebody published meanwhile, or changed the record")
+                               : fmt::format("{} was edited by hand meanwhile", prepared.keys.at(written.index - 1));
+    }
+  }
+  return zk::to_error(reply, publishing, path_.str());
+}
+
+Awaitable<Result<std::int64_t>> ConfigurationWriter::publish(std::shared_ptr<ConfigurationWriter> self, PlanPtr plan,
+                                                             Call call) {
+  const auto record = std::make_shared<const ConfigurationRecord>(self->sign(*plan));
+  bool doubtful = false;  // An attempt was sent, and its session ended before the answer.
+  for (;;) {
+    Reply listed = co_await self->list_history(call);
+    if (!listed.ok()) {
+      if (doubtful) listed.error = Errc::in_doubt;
+      co_return zk::to_error(listed, publishing, self->path_.str());
+    }
+    const Prepared prepared = self->prepare(*plan, *record, listed.names);
+    Operations operations = prepared.operations;
+    Written written = co_await self->write(std::move(operations), call);
+    if (written.outcome == Written::Outcome::done) co_return record->revision;
+    const bool lost = written.outcome == Written::Outcome::in_doubt && !written.reply.given_up;
+    const bool overtaken = doubtful && written.outcome == Written::Outcome::refused && written.index == 0;
+    if (lost || overtaken) {
+      doubtful = true;
+      const Fate fate = co_await self->find_fate(plan, record, call);
+      if (fate == Fate::applied) co_return record->revision;
+      if (fate == Fate::untouched && lost) continue;
+      const bool superseded = fate == Fate::superseded;
+      const Errc code = superseded ? Errc::bad_version : Errc::in_doubt;
+      const char* why = superseded ? "somebody published meanwhile" : "the session was lost before the answer came";
+      co_return Error(code, publishing, self->path_.str(), why);
+    }
+    const bool history_moved =
+        written.outcome == Written::Outcome::refused && written.index >= prepared.history &&
+        (written.code == zk::rc::no_node || written.code == zk::rc::node_exists || written.code == zk::rc::not_empty);
+    if (history_moved && written.code != zk::rc::not_empty) continue;  // An operator was at work there.
+    if (doubtful && written.outcome == Written::Outcome::failed) written.outcome = Written::Outcome::in_doubt;
+    if (history_moved)
+      co_return Error(Errc::not_empty, publishing, self->path_.str(), "a node of the history has children");
+    co_return self->error_of(std::move(written), prepared);
+  }
+}
+
+// --- The history -----------------------------------------------------------------------------------------------------
+
+Awaitable<ConfigurationWriter::Undos> ConfigurationWriter::read_undos(std::vector<std::string> names, Call call) {
+  Undos undos;
+  std::vector<PendingReply> pending;
+  pending.reserve(names.size());
+  for (const std::string& name : names)
+    pending.push_back(client_->launch(zk::make_request(OpType::get, history_node(name)), call));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Reply read = co_await pending[i].get();
+    if (read.failed(Errc::no_node) || undos.failure) continue;  // Another publication has dropped it.
+    auto undo = read.ok() ? decode_undo(read.data) : std::nullopt;
+    if (read.ok() && !undo) {
+      read.error = Errc::foreign_node;
+      read.detail = fmt::format("{}/{} is malformed", history_directory, names[i]);
+    }
+    if (undo) {
+      undos.found.emplace(*revision_of_history(names[i]), std::move(*undo));
+    } else {
+      undos.failure = std::move(read);
+    }
+  }
+  co_return undos;
+}
+
+Awaitable<Result<KeyChanges>> ConfigurationWriter::way_back(std::shared_ptr<ConfigurationWriter> self,
+                                                            std::int64_t from, std::int64_t to, Call call) {
+  std::vector<std::string> names;
+  for (std::int64_t revision = to; revision < from; ++revision)
+    names.push_back(history_name(revision));
+  const std::size_t wanted = names.size();
+  Undos undos = co_await self->read_undos(std::move(names), call);
+  if (undos.failure) co_return zk::to_error(*undos.failure, rolling_back, self->path_.str());
+  if (undos.found.size() != wanted) {
+    std::string why = fmt::format("the history does not reach back to revision {}", to);
+    co_return Error(Errc::no_node, rolling_back, self->path_.str(), why);
+  }
+  KeyChanges changes;
+  for (auto undo = undos.found.rbegin(); undo != undos.found.rend(); ++undo) {
+    for (auto& [key, value] : undo->second.replaced)
+      changes[key] = std::move(value);
+  }
+  co_return changes;
+}
+
+Awaitable<Result<std::vector<ConfigurationRevision>>> ConfigurationWriter::history(
+    std::shared_ptr<ConfigurationWriter> self, Call call) {
+  Request list = zk::make_request(OpType::children, self->history_);
+  Reply listed = co_await self->client_->perform(std::move(list), call);
+  std::vector<ConfigurationRevision> revisions;
+  if (listed.failed(Errc::no_node)) co_return revisions;
+  if (!listed.ok()) co_return zk::to_error(listed, listing_history, self->path_.str());
+  std::erase_if(listed.names, [](const std::string& name) { return !revision_of_history(name); });
+  Undos undos = co_await self->read_undos(std::move(listed.names), call);
+  if (undos.failure) co_return zk::to_error(*undos.failure, listing_history, self->path_.str());
+  for (auto& [revision, undo] : undos.found) {
+    ConfigurationRevision shown;
+    shown.revision = revision;
+    shown.publisher = std::move(undo.record.publisher);
+    shown.note = std::move(undo.record.note);
+    shown.published = decltype(shown.published)(std::chrono::milliseconds(undo.record.time_ms));
+    for (const auto& [key, value] : undo.replaced)
+      shown.replaced.push_back(key);
+    revisions.push_back(std::move(shown));
+  }
+  co_return revisions;
+}
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,388 @@
+// What a snapshot means, what a publication writes, and the texts of nodes and files.
+
+#include "recipes/configuration/configuration_decider.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace zkrecipes::detail {
+namespace {
+
+using zkclient::Errc;
+using Kind = ConfigurationVerdict::Kind;
+using Texts = std::map<std::string, std::string>;
+
+/// A subtree as a server keeps it.
+class Tree {
+ public:
+  /// As one transaction. False: it would be refused.
+  bool apply(const PublicationPlan& plan) {
+    std::map<std::string, SeenNode> next = nodes_;
+    if (plan.version != version_) return false;
+    ++zxid_;
+    for (const PlannedWrite& write : plan.writes) {
+      const auto there = next.find(write.path);
+      const bool exists = there != next.end();
+      if (exists == (write.kind == PlannedWrite::Kind::create)) return false;
+      if (exists && there->second.version != write.version) return false;
+      if (write.kind == PlannedWrite::Kind::remove) {
+        const auto below = next.upper_bound(write.path + "/");
+        if (below != next.end() && below->first.starts_with(write.path + "/")) return false;
+        next.erase(there);
+      } else {
+        const std::size_t slash = write.path.rfind('/');
+        if (!exists && slash != std::string::npos && !next.contains(write.path.substr(0, slash))) return false;
+        put(next, write.path, write.data);
+      }
+    }
+    nodes_ = std::move(next);
+    ConfigurationRecord record = plan.record;
+    record.writer = "w" + std::to_string(zxid_);
+    record_ = encode(record);
+    ++version_;
+    mzxid_ = zxid_;
+    return true;
+  }
+  void edit(const std::string& path, const std::string& data) {
+    ++zxid_;
+    put(nodes_, path, data);
+  }
+  void remove(const std::string& path) {
+    ++zxid_;
+    nodes_.erase(path);
+  }
+  void set_record(const std::string& data) {
+    ++zxid_;
+    record_ = data;
+    ++version_;
+    mzxid_ = zxid_;
+  }
+  SeenTree seen(bool exact = true) const {
+    SeenTree seen;
+    seen.exists = true;
+    seen.record = record_;
+    seen.version = version_;
+    seen.mzxid = mzxid_;
+    seen.exact = exact;
+    for (const auto& [path, node] : nodes_)
+      seen.nodes.push_back(node);
+    return seen;
+  }
+
+ private:
+  void put(std::map<std::string, SeenNode>& nodes, const std::string& path, const std::string& data) const {
+    const auto [node, added] = nodes.try_emplace(path);
+    node->second.path = path;
+    node->second.data = data;
+    node->second.version = added ? 0 : node->second.version + 1;
+    node->second.mzxid = zxid_;
+  }
+
+  std::map<std::string, SeenNode> nodes_;
+  std::string record_;
+  std::int32_t version_ = 0;
+  std::int64_t mzxid_ = 1;
+  std::int64_t zxid_ = 1;
+};
+
+Texts texts(const ConfigurationValues& values) {
+  Texts all;
+  for (const auto& [key, value] : values.values)
+    all[key] = value.text;
+  return all;
+}
+
+ConfigurationUpdate update(std::map<std::string, std::optional<std::string>> values) {
+  ConfigurationUpdate update;
+  update.values = std::move(values);
+  return update;
+}
+
+bool publish(Tree& tree, std::map<std::string, std::optional<std::string>> values) {
+  const PublicationDecision decision = plan_publication(tree.seen(), nullptr, update(std::move(values)), any_revision);
+  return decision.plan && tree.apply(*decision.plan);
+}
+
+std::optional<Errc> refusal(const Tree& tree, const ConfigurationValues* known, const ConfigurationUpdate& update,
+                            std::int64_t expected = any_revision) {
+  const PublicationDecision decision = plan_publication(tree.seen(), known, update, expected);
+  return decision.plan ? std::nullopt : std::optional(decision.refusal.code);
+}
+
+TEST(ConfigurationDecider, NothingThereOrNothingPublished) {
+  EXPECT_EQ(decide({}, nullptr).kind, Kind::missing);
+  Tree tree;
+  EXPECT_EQ(decide(tree.seen(), nullptr).kind, Kind::missing);
+  tree.edit("a", "1");
+  const ConfigurationVerdict by_hand = decide(tree.seen(), nullptr);
+  ASSERT_EQ(by_hand.kind, Kind::candidate);
+  EXPECT_EQ(by_hand.values->revision, 0);
+  EXPECT_TRUE(by_hand.values->edited);
+  EXPECT_EQ(texts(*by_hand.values), (Texts{{"a", "1"}}));
+}
+
+TEST(ConfigurationDecider, APublicationIsAcceptedOnce) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}, {"b/c", "2"}}));
+  const ConfigurationVerdict first = decide(tree.seen(), nullptr);
+  ASSERT_EQ(first.kind, Kind::candidate);
+  EXPECT_EQ(first.values->revision, 1);
+  EXPECT_FALSE(first.values->edited);
+  EXPECT_EQ(texts(*first.values), (Texts{{"a", "1"}, {"b/c", "2"}})) << "a directory is no key";
+  EXPECT_EQ(decide(tree.seen(), first.values.get()).kind, Kind::same);
+  ASSERT_TRUE(publish(tree, {{"a", "1"}}));
+  EXPECT_EQ(decide(tree.seen(), first.values.get()).kind, Kind::candidate) << "the same values, a new revision";
+}
+
+TEST(ConfigurationDecider, EditsByHandAreShownAsSuch) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}, {"b", "2"}}));
+  tree.edit("b", "3");
+  const ConfigurationVerdict edited = decide(tree.seen(), nullptr);
+  ASSERT_EQ(edited.kind, Kind::candidate);
+  EXPECT_TRUE(edited.values->edited);
+  EXPECT_FALSE(edited.values->values.at("a").edited);
+  EXPECT_TRUE(edited.values->values.at("b").edited);
+  tree.remove("b");
+  EXPECT_TRUE(decide(tree.seen(), nullptr).values->edited) << "a key that is gone was edited as well";
+  ASSERT_TRUE(publish(tree, {{"a", "4"}}));
+  EXPECT_FALSE(decide(tree.seen(), nullptr).values->edited) << "a publication takes edits over";
+}
+
+// Each node of a torn snapshot is read before or after the publication. Only a whole one counts.
+TEST(ConfigurationDecider, HalfAPublicationIsNeverAccepted) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}, {"b", "1"}, {"c", "1"}}));
+  const SeenTree before = tree.seen(false);
+  ASSERT_TRUE(publish(tree, {{"a", "2"}, {"b", "2"}, {"c", std::nullopt}, {"d", "2"}}));
+  const SeenTree after = tree.seen(false);
+  const Texts old_texts{{"a", "1"}, {"b", "1"}, {"c", "1"}};
+  const Texts new_texts{{"a", "2"}, {"b", "2"}, {"d", "2"}};
+  int accepted = 0;
+  for (int mix = 0; mix < 32; ++mix) {
+    SeenTree torn = (mix & 16) != 0 ? after : before;
+    torn.nodes.clear();
+    const std::string names[] = {"a", "b", "c", "d"};
+    for (int i = 0; i < 4; ++i) {
+      const SeenTree& from = (mix & (1 << i)) != 0 ? after : before;
+      for (const SeenNode& node : from.nodes) {
+        if (node.path == names[i]) torn.nodes.push_back(node);
+      }
+    }
+    const ConfigurationVerdict verdict = decide(torn, nullptr);
+    if (verdict.kind == Kind::wait) continue;
+    ASSERT_EQ(verdict.kind, Kind::candidate);
+    ++accepted;
+    EXPECT_EQ(texts(*verdict.values), verdict.values->revision == 1 ? old_texts : new_texts) << mix;
+  }
+  EXPECT_EQ(accepted, 2) << "all of the former one, all of the latter";
+}
+
+TEST(ConfigurationDecider, AnEditIsNotBelievedInAnInexactSnapshot) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}}));
+  EXPECT_EQ(decide(tree.seen(false), nullptr).kind, Kind::candidate) << "it fits the checksum";
+  tree.edit("a", "2");
+  EXPECT_EQ(decide(tree.seen(false), nullptr).kind, Kind::wait);
+  EXPECT_EQ(decide(tree.seen(true), nullptr).kind, Kind::candidate);
+}
+
+TEST(ConfigurationDecider, MalformedAndUnreadable) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}}));
+  SeenTree unreadable = tree.seen();
+  unreadable.nodes.front().unreadable = Errc::no_auth;
+  const ConfigurationVerdict verdict = decide(unreadable, nullptr);
+  EXPECT_EQ(verdict.kind, Kind::unreadable);
+  EXPECT_EQ(verdict.code, Errc::no_auth);
+  EXPECT_EQ(verdict.where, "a");
+  for (const char* record : {"x", "configuration 1\n", "configuration 1\nrevision 1\nchecksum 12\nwriter w\n"}) {
+    tree.set_record(record);
+    EXPECT_EQ(decide(tree.seen(), nullptr).kind, Kind::malformed) << record;
+    EXPECT_EQ(refusal(tree, nullptr, update({{"a", "2"}})), Errc::foreign_node);
+  }
+}
+
+TEST(ConfigurationDecider, NodesOfItsOwnAreNoKeys) {
+  Tree tree;
+  tree.edit("-history", "");
+  tree.edit("-history/r-0", "x");
+  tree.edit("a", "");
+  tree.edit("a/-x", "y");
+  EXPECT_EQ(texts(*decide(tree.seen(), nullptr).values), (Texts{{"a", ""}}));
+}
+
+// --- Plans -----------------------------------------------------------------------------------------------------------
+
+TEST(ConfigurationPlan, DirectoriesComeAndGoWithTheirKeys) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"x/y/a", "1"}, {"x/b", "2"}}));
+  ASSERT_TRUE(publish(tree, {{"x/y/a", std::nullopt}}));
+  EXPECT_EQ(texts(*decide(tree.seen(), nullptr).values), (Texts{{"x/b", "2"}})) << "x/y has not become a key";
+  ASSERT_TRUE(publish(tree, {{"x/b", std::nullopt}, {"x", "3"}})) << "a directory becomes a key";
+  EXPECT_EQ(texts(*decide(tree.seen(), nullptr).values), (Texts{{"x", "3"}}));
+  ASSERT_TRUE(publish(tree, {{"x", std::nullopt}, {"x/c", "4"}})) << "and the other way round";
+  EXPECT_EQ(texts(*decide(tree.seen(), nullptr).values), (Texts{{"x/c", "4"}}));
+}
+
+TEST(ConfigurationPlan, AKeyBelowAKeyIsRefused) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}}));
+  EXPECT_EQ(refusal(tree, nullptr, update({{"a/b", "2"}})), Errc::invalid_argument);
+  EXPECT_EQ(refusal(tree, nullptr, update({{"c", "1"}, {"c/d/e", "2"}})), Errc::invalid_argument);
+  EXPECT_EQ(refusal(tree, nullptr, update({})), Errc::invalid_argument);
+}
+
+TEST(ConfigurationPlan, AnotherRevisionIsRefused) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}}));
+  EXPECT_EQ(refusal(tree, nullptr, update({{"a", "2"}}), 0), Errc::bad_version);
+  EXPECT_EQ(refusal(tree, nullptr, update({{"a", "2"}}), 1), std::nullopt);
+}
+
+TEST(ConfigurationPlan, AnUnseenEditIsNotOverwritten) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}, {"b", "1"}}));
+  const ConfigurationVerdict known = decide(tree.seen(), nullptr);
+  tree.edit("a", "2");
+  EXPECT_EQ(refusal(tree, known.values.get(), update({{"a", "3"}})), Errc::bad_version);
+  EXPECT_EQ(refusal(tree, nullptr, update({{"a", std::nullopt}})), Errc::bad_version);
+  EXPECT_EQ(refusal(tree, known.values.get(), update({{"b", "3"}})), std::nullopt) << "of other keys it may be";
+  ConfigurationUpdate forced = update({{"a", "3"}});
+  forced.overwrite_edits = true;
+  EXPECT_EQ(refusal(tree, known.values.get(), forced), std::nullopt);
+  const ConfigurationVerdict seen = decide(tree.seen(), nullptr);
+  EXPECT_EQ(refusal(tree, seen.values.get(), update({{"a", "3"}})), std::nullopt);
+  tree.edit("new", "x");
+  EXPECT_EQ(refusal(tree, seen.values.get(), update({{"new", "y"}})), Errc::bad_version);
+  tree.remove("b");
+  EXPECT_EQ(refusal(tree, seen.values.get(), update({{"b", "y"}})), Errc::bad_version);
+}
+
+// Whatever was published: the tree is what its publishers wanted, and the undos lead back to each revision.
+TEST(ConfigurationPlan, RandomPublicationsAndTheWayBack) {
+  std::mt19937 random(7);
+  const std::vector<std::string> keys = {"a", "b", "b/c", "b/d", "e/f/g", "e/f", "e/h"};
+  for (int round = 0; round < 300; ++round) {
+    Tree tree;
+    std::vector<Texts> revisions(1);
+    std::vector<KeyChanges> undos;
+    for (int i = 0; i < 8; ++i) {
+      Texts wanted = revisions.back();
+      ConfigurationUpdate next;
+      for (const std::string& key : keys) {
+        const auto dice = random() % 4;
+        if (dice > 1) continue;
+        if (dice == 0) next.values[key] = std::to_string(random() % 3);
+        if (dice == 1) next.values[key] = std::nullopt;
+      }
+      if (next.values.empty()) continue;
+      for (const auto& [key, value] : next.values) {
+        wanted.erase(key);
+        if (value) wanted[key] = *value;
+      }
+      const PublicationDecision decision = plan_publication(tree.seen(), nullptr, next, any_revision);
+      if (!decision.plan) {
+        EXPECT_EQ(decision.refusal.code, Errc::invalid_argument) << decision.refusal.detail;
+        continue;
+      }
+      ASSERT_TRUE(tree.apply(*decision.plan));
+      const ConfigurationVerdict verdict = decide(tree.seen(), nullptr);
+      ASSERT_EQ(verdict.kind, Kind::candidate);
+      ASSERT_FALSE(verdict.values->edited);
+      ASSERT_EQ(texts(*verdict.values), wanted);
+      undos.push_back(decision.plan->undo.replaced);
+      revisions.push_back(std::move(wanted));
+    }
+    for (std::size_t back = undos.size(); back-- > 0;) {
+      ASSERT_TRUE(publish(tree, {undos[back].begin(), undos[back].end()}) || undos[back].empty());
+      ASSERT_EQ(texts(ConfigurationValues{.values = decide(tree.seen(), nullptr).values
+                                                        ? decide(tree.seen(), nullptr).values->values
+                                                        : ConfigurationValues::Map()}),
+                revisions[back]);
+    }
+  }
+}
+
+TEST(ConfigurationPlan, Differences) {
+  ConfigurationValues before;
+  before.values = {{"a", {"1"}}, {"b", {"1"}}, {"c", {"1"}}};
+  ConfigurationValues after;
+  after.values = {{"b", {"2"}}, {"c", {"1", 7, true}}, {"d", {"1"}}};
+  using Changes = std::vector<ConfigurationChange>;
+  EXPECT_EQ(changes_between(&before, after),
+            (Changes{{"a", "1", std::nullopt}, {"b", "1", "2"}, {"d", std::nullopt, "1"}}));
+  EXPECT_EQ(changes_between(nullptr, before).size(), 3U);
+  EXPECT_FALSE(same_texts(before, after));
+  EXPECT_TRUE(same_texts(before, before));
+}
+
+// --- Texts -----------------------------------------------------------------------------------------------------------
+
+ConfigurationRecord some_record() {
+  ConfigurationRecord record;
+  record.revision = 7;
+  record.checksum = 0xabcdefU;
+  record.time_ms = 123456789;
+  record.writer = "w";
+  record.publisher = "host 12";
+  record.note = "more";
+  return record;
+}
+
+TEST(ConfigurationFormat, Records) {
+  EXPECT_EQ(decode_record(encode(some_record())), some_record());
+  EXPECT_EQ(decode_record("")->revision, 0);
+  ConfigurationRecord lines = some_record();
+  lines.note = "two\nrevision 9";
+  EXPECT_EQ(decode_record(encode(lines))->revision, 7);
+  EXPECT_EQ(decode_record(encode(lines))->note, "two revision 9");
+  EXPECT_TRUE(decode_record(encode(some_record()) + "later 1\n")) << "what a later version adds";
+}
+
+TEST(ConfigurationFormat, Undos) {
+  ConfigurationUndo undo;
+  undo.record = some_record();
+  undo.replaced = {{"a", std::nullopt}, {"b", ""}, {"c", std::string("1:\n\0x", 5)}};
+  EXPECT_EQ(decode_undo(encode(undo)), undo);
+  const std::string text = encode(undo);
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    const auto cut = decode_undo(text.substr(0, size));
+    EXPECT_TRUE(!cut || cut->replaced.size() < 3) << size;
+  }
+  EXPECT_EQ(revision_of_history(history_name(42)), 42);
+  EXPECT_FALSE(revision_of_history("r-x"));
+  EXPECT_LT(history_name(9), history_name(10));
+}
+
+TEST(ConfigurationFormat, FilesThatAreTornOrForeignAreRefused) {
+  ConfigurationValues values;
+  values.revision = 3;
+  values.publisher = "host";
+  values.note = "n";
+  values.values = {{"a", {"1"}}, {"b/c", {"x\ny"}}};
+  const std::string text = encode_file("/path", values);
+  const auto read = decode_file("/path", text);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(texts(*read), texts(values));
+  EXPECT_EQ(read->revision, 3);
+  EXPECT_FALSE(decode_file("/other", text));
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    EXPECT_FALSE(decode_file("/path", text.substr(0, i)));
+    std::string flipped = text;
+    flipped[i] ^= 1;
+    EXPECT_FALSE(decode_file("/path", flipped)) << i;
+  }
+}
+
+TEST(ConfigurationFormat, Keys) {
+  for (const char* key : {"a", "a/b", "a-b", "a/b-c"})
+    EXPECT_EQ(key_defect(key), nullptr) << key;
+  for (const char* key : {"", "-a", "a/-b"})
+    EXPECT_NE(key_defect(key), nullptr) << key;
+}
+
+}  // namespace
+}  // namespace zkrecipes::detail
