@@ -228,8 +228,8 @@ void ConfigurationCore::wake() {
 
 // --- What the cache brings -------------------------------------------------------------------------------------------
 
-SeenTree ConfigurationCore::seen_of(const Snapshot& nodes) const {
-  SeenTree seen;
+ConfigurationTree ConfigurationCore::seen_of(const Snapshot& nodes) const {
+  ConfigurationTree seen;
   seen.exact = nodes.exact();
   const std::size_t skipped = path_.str().size() + 1;
   nodes.for_each([&](const std::string& path, const CachedNode& node) {

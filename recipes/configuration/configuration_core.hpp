@@ -114,7 +114,7 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
 
   static zk::Awaitable<zkclient::Result<ConfigurationPtr>> wait(std::weak_ptr<ConfigurationCore> weak, WaitsPtr waits,
                                                                 Wanted wanted, std::int64_t revision, zk::Call call);
-  SeenTree seen_of(const Snapshot& nodes) const;
+  ConfigurationTree seen_of(const Snapshot& nodes) const;
   void begin();
   void read_file();
   void consider_soon();

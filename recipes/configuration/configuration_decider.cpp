@@ -12,7 +12,7 @@ using zkclient::Errc;
 
 namespace {
 
-using Nodes = std::map<std::string_view, const SeenNode*, std::less<>>;
+using Nodes = std::map<std::string_view, const ConfigurationNode*, std::less<>>;
 
 std::string_view parent(std::string_view path) {
   const std::size_t slash = path.rfind('/');
@@ -21,8 +21,8 @@ std::string_view parent(std::string_view path) {
 
 /// What a subtree means: the nodes that are keys, and those that have some below them.
 struct Sorted {
-  explicit Sorted(const SeenTree& seen) {
-    for (const SeenNode& node : seen.nodes) {
+  explicit Sorted(const ConfigurationTree& seen) {
+    for (const ConfigurationNode& node : seen.nodes) {
       if (is_outside(node.path)) continue;
       all.emplace(node.path, &node);
       const std::string_view above = parent(node.path);
@@ -43,7 +43,7 @@ void take_record(const ConfigurationRecord& record, ConfigurationValues& values)
 }
 
 /// What cannot be read; the path itself has an empty name.
-std::optional<std::pair<Errc, std::string>> defect_of(const SeenTree& seen, const Sorted& sorted) {
+std::optional<std::pair<Errc, std::string>> defect_of(const ConfigurationTree& seen, const Sorted& sorted) {
   if (seen.unreadable) return std::pair(*seen.unreadable, std::string());
   for (const auto& [path, node] : sorted.all) {
     if (node->unreadable) return std::pair(*node->unreadable, std::string(path));
@@ -51,7 +51,7 @@ std::optional<std::pair<Errc, std::string>> defect_of(const SeenTree& seen, cons
   return std::nullopt;
 }
 
-ConfigurationValues::Map values_of(const SeenTree& seen, const Sorted& sorted) {
+ConfigurationValues::Map values_of(const ConfigurationTree& seen, const Sorted& sorted) {
   ConfigurationValues::Map values;
   for (const auto& [path, node] : sorted.all) {
     if (!sorted.is_key(path)) continue;
@@ -94,7 +94,7 @@ std::vector<ConfigurationChange> changes_between(const ConfigurationValues* befo
   return changes;
 }
 
-ConfigurationVerdict decide(const SeenTree& seen, const ConfigurationValues* accepted) {
+ConfigurationVerdict decide(const ConfigurationTree& seen, const ConfigurationValues* accepted) {
   ConfigurationVerdict verdict;
   using Kind = ConfigurationVerdict::Kind;
   if (!seen.exists) return verdict;
@@ -134,7 +134,7 @@ namespace {
 /// Makes a plan, key by key.
 class Planner {
  public:
-  Planner(const SeenTree& seen, const Sorted& sorted, const ConfigurationValues* known,
+  Planner(const ConfigurationTree& seen, const Sorted& sorted, const ConfigurationValues* known,
           const ConfigurationUpdate& update, std::int64_t revision)
       : seen_(seen), sorted_(sorted), known_(known), update_(update), revision_(revision) {}
 
@@ -227,7 +227,7 @@ class Planner {
     return false;
   }
 
-  const SeenTree& seen_;
+  const ConfigurationTree& seen_;
   const Sorted& sorted_;
   const ConfigurationValues* const known_;
   const ConfigurationUpdate& update_;
@@ -252,7 +252,7 @@ PublicationDecision refuse(Errc code, std::string detail) {
 
 }  // namespace
 
-PublicationDecision plan_publication(const SeenTree& seen, const ConfigurationValues* known,
+PublicationDecision plan_publication(const ConfigurationTree& seen, const ConfigurationValues* known,
                                      const ConfigurationUpdate& update, std::int64_t expected_revision) {
   if (update.values.empty()) return refuse(Errc::invalid_argument, "there is nothing to publish");
   const Sorted sorted(seen);

@@ -17,7 +17,7 @@
 namespace zkrecipes::detail {
 
 /// A node below the path.
-struct SeenNode {
+struct ConfigurationNode {
   std::string path;  ///< Relative: "limits/connections".
   std::string data = {};
   std::int32_t version = 0;
@@ -26,13 +26,13 @@ struct SeenNode {
 };
 
 /// The subtree, as a snapshot shows it. Parents come before their children.
-struct SeenTree {
+struct ConfigurationTree {
   bool exists = false;
   std::string record = {};
   std::int32_t version = 0;  ///< Of the record.
   std::int64_t mzxid = 0;    ///< The same.
   std::optional<zkclient::Errc> unreadable = {};
-  std::vector<SeenNode> nodes = {};
+  std::vector<ConfigurationNode> nodes = {};
   bool exact = false;
 };
 
@@ -56,7 +56,7 @@ struct ConfigurationVerdict {
 };
 
 /// `accepted`: null if nothing was.
-ZKRECIPES_INTERNAL_API ConfigurationVerdict decide(const SeenTree& seen, const ConfigurationValues* accepted);
+ZKRECIPES_INTERNAL_API ConfigurationVerdict decide(const ConfigurationTree& seen, const ConfigurationValues* accepted);
 
 /// The same texts, whoever wrote them.
 ZKRECIPES_INTERNAL_API bool same_texts(const ConfigurationValues& one, const ConfigurationValues& other) noexcept;
@@ -96,7 +96,8 @@ struct PublicationDecision {
 };
 
 /// `known`: what the publisher may know of: its current(), or null. Keys have no defect, as key_defect() has it.
-ZKRECIPES_INTERNAL_API PublicationDecision plan_publication(const SeenTree& seen, const ConfigurationValues* known,
+ZKRECIPES_INTERNAL_API PublicationDecision plan_publication(const ConfigurationTree& seen,
+                                                            const ConfigurationValues* known,
                                                             const ConfigurationUpdate& update,
                                                             std::int64_t expected_revision);
 

@@ -29,7 +29,6 @@ ZKRECIPES_INTERNAL_API std::string encode(const ConfigurationRecord& record);
 /// "": revision 0, nobody has published. nullopt: malformed.
 ZKRECIPES_INTERNAL_API std::optional<ConfigurationRecord> decode_record(std::string_view text);
 
-using KeyValues = std::map<std::string, std::string, std::less<>>;
 using KeyChanges = std::map<std::string, std::optional<std::string>>;
 
 /// Differs whenever a key or a value does.

@@ -11,7 +11,7 @@ namespace zkrecipes::detail {
 namespace {
 
 using zkclient::Errc;
-using Kind = ConfigurationVerdict::Kind;
+using VerdictKind = ConfigurationVerdict::Kind;
 using Texts = std::map<std::string, std::string>;
 
 /// A subtree as a server keeps it.
@@ -19,7 +19,7 @@ class Tree {
  public:
   /// As one transaction. False: it would be refused.
   bool apply(const PublicationPlan& plan) {
-    std::map<std::string, SeenNode> next = nodes_;
+    std::map<std::string, ConfigurationNode> next = nodes_;
     if (plan.version != version_) return false;
     ++zxid_;
     for (const PlannedWrite& write : plan.writes) {
@@ -59,8 +59,8 @@ class Tree {
     ++version_;
     mzxid_ = zxid_;
   }
-  SeenTree seen(bool exact = true) const {
-    SeenTree seen;
+  ConfigurationTree seen(bool exact = true) const {
+    ConfigurationTree seen;
     seen.exists = true;
     seen.record = record_;
     seen.version = version_;
@@ -72,7 +72,7 @@ class Tree {
   }
 
  private:
-  void put(std::map<std::string, SeenNode>& nodes, const std::string& path, const std::string& data) const {
+  void put(std::map<std::string, ConfigurationNode>& nodes, const std::string& path, const std::string& data) const {
     const auto [node, added] = nodes.try_emplace(path);
     node->second.path = path;
     node->second.data = data;
@@ -80,7 +80,7 @@ class Tree {
     node->second.mzxid = zxid_;
   }
 
-  std::map<std::string, SeenNode> nodes_;
+  std::map<std::string, ConfigurationNode> nodes_;
   std::string record_;
   std::int32_t version_ = 0;
   std::int64_t mzxid_ = 1;
@@ -112,12 +112,12 @@ std::optional<Errc> refusal(const Tree& tree, const ConfigurationValues* known, 
 }
 
 TEST(ConfigurationDecider, NothingThereOrNothingPublished) {
-  EXPECT_EQ(decide({}, nullptr).kind, Kind::missing);
+  EXPECT_EQ(decide({}, nullptr).kind, VerdictKind::missing);
   Tree tree;
-  EXPECT_EQ(decide(tree.seen(), nullptr).kind, Kind::missing);
+  EXPECT_EQ(decide(tree.seen(), nullptr).kind, VerdictKind::missing);
   tree.edit("a", "1");
   const ConfigurationVerdict by_hand = decide(tree.seen(), nullptr);
-  ASSERT_EQ(by_hand.kind, Kind::candidate);
+  ASSERT_EQ(by_hand.kind, VerdictKind::candidate);
   EXPECT_EQ(by_hand.values->revision, 0);
   EXPECT_TRUE(by_hand.values->edited);
   EXPECT_EQ(texts(*by_hand.values), (Texts{{"a", "1"}}));
@@ -127,13 +127,13 @@ TEST(ConfigurationDecider, APublicationIsAcceptedOnce) {
   Tree tree;
   ASSERT_TRUE(publish(tree, {{"a", "1"}, {"b/c", "2"}}));
   const ConfigurationVerdict first = decide(tree.seen(), nullptr);
-  ASSERT_EQ(first.kind, Kind::candidate);
+  ASSERT_EQ(first.kind, VerdictKind::candidate);
   EXPECT_EQ(first.values->revision, 1);
   EXPECT_FALSE(first.values->edited);
   EXPECT_EQ(texts(*first.values), (Texts{{"a", "1"}, {"b/c", "2"}})) << "a directory is no key";
-  EXPECT_EQ(decide(tree.seen(), first.values.get()).kind, Kind::same);
+  EXPECT_EQ(decide(tree.seen(), first.values.get()).kind, VerdictKind::same);
   ASSERT_TRUE(publish(tree, {{"a", "1"}}));
-  EXPECT_EQ(decide(tree.seen(), first.values.get()).kind, Kind::candidate) << "the same values, a new revision";
+  EXPECT_EQ(decide(tree.seen(), first.values.get()).kind, VerdictKind::candidate) << "the same values, a new revision";
 }
 
 TEST(ConfigurationDecider, EditsByHandAreShownAsSuch) {
@@ -141,7 +141,7 @@ TEST(ConfigurationDecider, EditsByHandAreShownAsSuch) {
   ASSERT_TRUE(publish(tree, {{"a", "1"}, {"b", "2"}}));
   tree.edit("b", "3");
   const ConfigurationVerdict edited = decide(tree.seen(), nullptr);
-  ASSERT_EQ(edited.kind, Kind::candidate);
+  ASSERT_EQ(edited.kind, VerdictKind::candidate);
   EXPECT_TRUE(edited.values->edited);
   EXPECT_FALSE(edited.values->values.at("a").edited);
   EXPECT_TRUE(edited.values->values.at("b").edited);
@@ -155,25 +155,25 @@ TEST(ConfigurationDecider, EditsByHandAreShownAsSuch) {
 TEST(ConfigurationDecider, HalfAPublicationIsNeverAccepted) {
   Tree tree;
   ASSERT_TRUE(publish(tree, {{"a", "1"}, {"b", "1"}, {"c", "1"}}));
-  const SeenTree before = tree.seen(false);
+  const ConfigurationTree before = tree.seen(false);
   ASSERT_TRUE(publish(tree, {{"a", "2"}, {"b", "2"}, {"c", std::nullopt}, {"d", "2"}}));
-  const SeenTree after = tree.seen(false);
+  const ConfigurationTree after = tree.seen(false);
   const Texts old_texts{{"a", "1"}, {"b", "1"}, {"c", "1"}};
   const Texts new_texts{{"a", "2"}, {"b", "2"}, {"d", "2"}};
   int accepted = 0;
   for (int mix = 0; mix < 32; ++mix) {
-    SeenTree torn = (mix & 16) != 0 ? after : before;
+    ConfigurationTree torn = (mix & 16) != 0 ? after : before;
     torn.nodes.clear();
     const std::string names[] = {"a", "b", "c", "d"};
     for (int i = 0; i < 4; ++i) {
-      const SeenTree& from = (mix & (1 << i)) != 0 ? after : before;
-      for (const SeenNode& node : from.nodes) {
+      const ConfigurationTree& from = (mix & (1 << i)) != 0 ? after : before;
+      for (const ConfigurationNode& node : from.nodes) {
         if (node.path == names[i]) torn.nodes.push_back(node);
       }
     }
     const ConfigurationVerdict verdict = decide(torn, nullptr);
-    if (verdict.kind == Kind::wait) continue;
-    ASSERT_EQ(verdict.kind, Kind::candidate);
+    if (verdict.kind == VerdictKind::wait) continue;
+    ASSERT_EQ(verdict.kind, VerdictKind::candidate);
     ++accepted;
     EXPECT_EQ(texts(*verdict.values), verdict.values->revision == 1 ? old_texts : new_texts) << mix;
   }
@@ -183,24 +183,24 @@ TEST(ConfigurationDecider, HalfAPublicationIsNeverAccepted) {
 TEST(ConfigurationDecider, AnEditIsNotBelievedInAnInexactSnapshot) {
   Tree tree;
   ASSERT_TRUE(publish(tree, {{"a", "1"}}));
-  EXPECT_EQ(decide(tree.seen(false), nullptr).kind, Kind::candidate) << "it fits the checksum";
+  EXPECT_EQ(decide(tree.seen(false), nullptr).kind, VerdictKind::candidate) << "it fits the checksum";
   tree.edit("a", "2");
-  EXPECT_EQ(decide(tree.seen(false), nullptr).kind, Kind::wait);
-  EXPECT_EQ(decide(tree.seen(true), nullptr).kind, Kind::candidate);
+  EXPECT_EQ(decide(tree.seen(false), nullptr).kind, VerdictKind::wait);
+  EXPECT_EQ(decide(tree.seen(true), nullptr).kind, VerdictKind::candidate);
 }
 
 TEST(ConfigurationDecider, MalformedAndUnreadable) {
   Tree tree;
   ASSERT_TRUE(publish(tree, {{"a", "1"}}));
-  SeenTree unreadable = tree.seen();
+  ConfigurationTree unreadable = tree.seen();
   unreadable.nodes.front().unreadable = Errc::no_auth;
   const ConfigurationVerdict verdict = decide(unreadable, nullptr);
-  EXPECT_EQ(verdict.kind, Kind::unreadable);
+  EXPECT_EQ(verdict.kind, VerdictKind::unreadable);
   EXPECT_EQ(verdict.code, Errc::no_auth);
   EXPECT_EQ(verdict.where, "a");
   for (const char* record : {"x", "configuration 1\n", "configuration 1\nrevision 1\nchecksum 12\nwriter w\n"}) {
     tree.set_record(record);
-    EXPECT_EQ(decide(tree.seen(), nullptr).kind, Kind::malformed) << record;
+    EXPECT_EQ(decide(tree.seen(), nullptr).kind, VerdictKind::malformed) << record;
     EXPECT_EQ(refusal(tree, nullptr, update({{"a", "2"}})), Errc::foreign_node);
   }
 }
@@ -290,7 +290,7 @@ TEST(ConfigurationPlan, RandomPublicationsAndTheWayBack) {
       }
       ASSERT_TRUE(tree.apply(*decision.plan));
       const ConfigurationVerdict verdict = decide(tree.seen(), nullptr);
-      ASSERT_EQ(verdict.kind, Kind::candidate);
+      ASSERT_EQ(verdict.kind, VerdictKind::candidate);
       ASSERT_FALSE(verdict.values->edited);
       ASSERT_EQ(texts(*verdict.values), wanted);
       undos.push_back(decision.plan->undo.replaced);
