@@ -22,6 +22,13 @@ namespace {
 
 constexpr const char* recipe = "configuration";
 constexpr const char* following = "configuration follow";
+
+// The record and the keys. Of the history and the writers' slots a follower reads nothing.
+TreeCacheOptions keys_only() {
+  TreeCacheOptions options;
+  options.include = [](const std::string& node) { return node[node.rfind('/') + 1] != '-'; };
+  return options;
+}
 constexpr const char* waiting = "configuration wait";
 constexpr auto connect_pause = std::chrono::seconds(1);
 
@@ -104,7 +111,7 @@ ConfigurationCore::ConfigurationCore(const zkclient::Client& client, const Path&
           client_, path_, ConfigurationWriter::Options{options_.acl, options_.id, options_.history})),
       queue_(std::make_shared<zk::SerialQueue>(client_->callbacks())),
       waits_(std::make_shared<ConfigurationWaits>(client_)),
-      cache_(client, path) {}
+      cache_(client, path, keys_only()) {}
 
 void ConfigurationCore::begin() {
   read_file();

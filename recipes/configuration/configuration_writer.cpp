@@ -32,15 +32,6 @@ constexpr const char* listing_history = "configuration history";
 constexpr std::string_view history_directory = "-history";
 constexpr std::string_view slots_directory = "-writes";
 
-// Its slots are removed on the loop, wherever the last call that needs it ends.
-std::shared_ptr<ExactlyOnceWriter> make_once(const std::shared_ptr<zk::ClientCore>& client,
-                                             const std::string& directory, const zkclient::AclList& acl) {
-  const auto retire = [client](ExactlyOnceWriter* writer) {
-    client->loop()->post([owned = std::unique_ptr<ExactlyOnceWriter>(writer)]() mutable { owned.reset(); });
-  };
-  return {new ExactlyOnceWriter(client, zk::child_path(directory, slots_directory), acl), retire};
-}
-
 std::int64_t now_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
@@ -67,7 +58,7 @@ ConfigurationWriter::ConfigurationWriter(std::shared_ptr<zk::ClientCore> client,
       directory_(client_->full(path_)),
       history_(zk::child_path(directory_, history_directory)),
       options_(std::move(options)),
-      once_(make_once(client_, directory_, options_.acl)) {}
+      once_(ExactlyOnceWriter::make(client_, zk::child_path(directory_, slots_directory), options_.acl)) {}
 
 // --- Publishing ------------------------------------------------------------------------------------------------------
 
@@ -126,23 +117,6 @@ Awaitable<Reply> ConfigurationWriter::list_history(Call call) {
   }
 }
 
-// Once, although replies get lost. A session that ends before anything was sent is no outcome: the next one is asked.
-Awaitable<Written> ConfigurationWriter::write(Operations operations, Call call) {
-  for (;;) {
-    call.bound = nullptr;
-    Reply connected = co_await client_->connected(call);
-    if (!connected.ok()) {
-      Written written;
-      written.reply = std::move(connected);
-      co_return written;
-    }
-    call.bound = connected.session;
-    Written written = co_await once_->write(operations, call);
-    const bool unsent = written.outcome == Written::Outcome::failed && written.reply.failed(Errc::session_lost);
-    if (!unsent) co_return written;
-  }
-}
-
 // The session that would have told is over; no request of it can be applied any more once the record changes.
 Awaitable<ConfigurationWriter::Fate> ConfigurationWriter::find_fate(PlanPtr plan,
                                                                     std::shared_ptr<const ConfigurationRecord> record,
@@ -195,7 +169,7 @@ Awaitable<Result<std::int64_t>> ConfigurationWriter::publish(std::shared_ptr<Con
     }
     const Prepared prepared = self->prepare(*plan, *record, listed.names);
     Operations operations = prepared.operations;
-    Written written = co_await self->write(std::move(operations), call);
+    Written written = co_await ExactlyOnceWriter::write(self->once_, std::move(operations), call);
     if (written.outcome == Written::Outcome::done) co_return record->revision;
     const bool lost = written.outcome == Written::Outcome::in_doubt && !written.reply.given_up;
     const bool overtaken = doubtful && written.outcome == Written::Outcome::refused && written.index == 0;
