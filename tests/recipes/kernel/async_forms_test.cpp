@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <zkrecipes/barrier.hpp>
-#include <zkrecipes/counter.hpp>
 #include <zkrecipes/configuration.hpp>
+#include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
@@ -322,6 +322,8 @@ TEST_F(AsyncForms, Numbers) {
   for (const auto& call : without_handler)
     EXPECT_EQ(error_of(call), Errc::invalid_argument);
   EXPECT_EQ(counter.get(patient()), 7);
+}
+
 TEST_F(AsyncForms, Configurations) {
   Configuration config(client(), "/config");
   using Now = ConfigurationPtr;

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <zkrecipes/barrier.hpp>
-#include <zkrecipes/counter.hpp>
 #include <zkrecipes/configuration.hpp>
+#include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include <zkrecipes/counter.hpp>
 #include <zkrecipes/configuration.hpp>
+#include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_election.hpp>
@@ -98,6 +98,8 @@ TEST_F(MovedFrom, ACounterMayBeAssignedToOrDestroyed) {
   const Counter last = std::move(*left);
   left.reset();
   EXPECT_EQ(last.get(patient()), 2);
+}
+
 TEST_F(MovedFrom, AConfigurationMayBeAssignedToOrDestroyed) {
   ConfigurationUpdate update;
   update.values = {{"a", "1"}};
