@@ -291,7 +291,7 @@ void Handle::process(int events) {
     if (code != ZOK) break;
     if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
   }
-  if (idle && ready_.empty()) tell_answered_pings(turn);  // Neither replies nor events.
+  if (idle) tell_answered_pings(turn - static_cast<int>(ready_.size()));  // The others are events.
   check_login();
   forget_closed_socket();
   if (tls_ && turn == 64) read_on();
