@@ -119,7 +119,7 @@ Error renamed(const Error& error, const ConfigurationCore& core, const char* ope
   return Error(error.errc(), operation, core.path().str(), error.detail());
 }
 
-bool is_exact(const Snapshot& nodes) { return nodes.exact(); }
+constexpr auto is_exact = [](const Snapshot& nodes) { return nodes.exact(); };
 
 // What the ensemble has now. An inexact snapshot may show half of a publication.
 Snapshot newest(const CorePtr& core, const char* operation, const CallOptions& call) {
