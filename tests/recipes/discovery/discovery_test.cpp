@@ -457,16 +457,6 @@ TEST_F(DiscoveryTest, BeginsToRegister) {
     }
     EXPECT_TRUE(nothing_left());
   }
-  // A permanent instance that was let go before anybody knew that it is there.
-  for (int i = 0; i < 20; ++i) {
-    bool stays = false;
-    {
-      const Registration a = directory.begin_register_instance(of_type("a", ServiceType::permanent));
-      stays = a.state() == PresenceState::present;
-    }
-    if (stays) client().remove("/services/web/a");
-    EXPECT_TRUE(nothing_left());
-  }
   const Registration theirs = directory.register_instance(instance("a"), patient());
   const zkclient::Client other = make_client();
   Registration refused = ServiceDirectory(other, "/services").begin_register_instance(of_type("a", ServiceType::fixed));
