@@ -89,7 +89,8 @@ CallForm publish_form(const ConfigurationCore& core, const detail::PublicationPl
 }
 
 void require_keys(const ConfigurationCore& core, const ConfigurationUpdate& update) {
-  for (const auto& [key, value] : update.values) {
+  for (const auto& entry : update.values) {
+    const std::string& key = entry.first;
     const auto refuse = [&](std::string_view why) {
       throw Error(Errc::invalid_argument, publishing, core.path().str(), fmt::format("{}: {}", key, why));
     };
