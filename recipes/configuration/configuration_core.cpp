@@ -22,6 +22,8 @@ namespace {
 
 constexpr const char* recipe = "configuration";
 constexpr const char* following = "configuration follow";
+constexpr const char* waiting = "configuration wait";
+constexpr auto connect_pause = std::chrono::seconds(1);
 
 // The record and the keys. Of the history and the writers' slots a follower reads nothing.
 TreeCacheOptions keys_only() {
@@ -29,8 +31,6 @@ TreeCacheOptions keys_only() {
   options.include = [](const std::string& node) { return node[node.rfind('/') + 1] != '-'; };
   return options;
 }
-constexpr const char* waiting = "configuration wait";
-constexpr auto connect_pause = std::chrono::seconds(1);
 
 std::optional<Errc> unreadable(const CachedNode& node) {
   if (node.unreadable) {
@@ -52,22 +52,6 @@ void ConfigurationBacklog::call(const ConfigurationPtr& newest) {
 
 namespace {
 
-/// Tells of the end of a session, for as long as it lives.
-class SessionEnd {
- public:
-  SessionEnd(std::shared_ptr<zk::SessionState> session, zk::Signal& over)
-      : session_(std::move(session)), observer_(session_->observe([raw = session_.get(), &over] {
-          if (raw->over()) over.set();
-        })) {}
-  ~SessionEnd() { session_->forget(observer_); }
-  SessionEnd(const SessionEnd&) = delete;
-  SessionEnd& operator=(const SessionEnd&) = delete;
-
- private:
-  const std::shared_ptr<zk::SessionState> session_;
-  const zk::SessionState::ObserverId observer_;
-};
-
 // Only to know when the client is closed: what waits has to end then.
 Awaitable<void> follow_client(std::shared_ptr<ConfigurationWaits> waits) {
   const zk::CancelScope::Guard ended(waits->ended, [raw = waits.get()] { raw->session_over.set(); });
@@ -82,7 +66,7 @@ Awaitable<void> follow_client(std::shared_ptr<ConfigurationWaits> waits) {
     }
     if (connected.session->over()) continue;
     waits->session_over.clear();
-    const SessionEnd end(connected.session, waits->session_over);
+    const zk::SessionEnd end(connected.session, waits->session_over);
     if (!waits->over()) co_await waits->session_over.wait(std::nullopt);
   }
   waits->finished = true;
