@@ -14,6 +14,7 @@
 
 #include <zkrecipes/mutex.hpp>
 
+#include "tests/support/packets.hpp"
 #include "tests/support/testkit.hpp"
 #include "zkclient/detail/calls/calls.hpp"
 #include "zkclient/detail/session/loop.hpp"
@@ -223,6 +224,19 @@ TEST_F(ClientTest, RequestsOfOneThreadAreAppliedInOrder) {
     const auto [call, stat] = results.take();
     ASSERT_EQ(stat->version, call + 1);
   }
+}
+
+// The C client hands each request to the kernel in two pieces.
+TEST_F(ClientTest, ARequestIsOnePacket) {
+  constexpr std::uint32_t requests = 20;
+  const std::string server = c().server().value();
+  const auto before = testkit::packets_sent(server);
+  for (std::uint32_t i = 0; i < requests; ++i)
+    c().exists("/");
+  const auto after = testkit::packets_sent(server);
+  ASSERT_TRUE(before && after);
+  EXPECT_GE(*after - *before, requests);
+  EXPECT_LE(*after - *before, requests + 3) << "and a ping";
 }
 
 TEST_F(ClientTest, TellsNullFromEmptyData) {

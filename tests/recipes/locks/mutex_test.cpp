@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/support/lockable.hpp"
+#include "tests/support/packets.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "zktesting/detail/endpoint.hpp"
 #include "zktesting/detail/wire_client.hpp"
@@ -59,6 +60,21 @@ class MutexTest : public testkit::RecipeTest {
   }
   Path full(const std::string& node) { return Path(prefix().str() + node); }
 };
+
+// The node and the list are asked for together, its removal by itself.
+TEST_F(MutexTest, ACycleIsTwoPackets) {
+  Mutex mutex = make_mutex();
+  mutex.acquire().release();  // The parents are there.
+  constexpr std::uint32_t cycles = 20;
+  const std::string server = client().server().value();
+  const auto before = testkit::packets_sent(server);
+  for (std::uint32_t i = 0; i < cycles; ++i)
+    mutex.acquire().release();
+  const auto after = testkit::packets_sent(server);
+  ASSERT_TRUE(before && after);
+  EXPECT_GE(*after - *before, 2 * cycles);
+  EXPECT_LE(*after - *before, 2 * cycles + 5) << "and heartbeats";
+}
 
 // --- Exclusion and order ------------------------------------------------------------------------------------------
 

@@ -222,6 +222,7 @@ bool Handle::submit(const std::shared_ptr<Op>& op) {
   next_date_.reset();
   if (op->request.wire_size() > big_request) unsent_ = true;  // Perhaps; drive() will know.
   note_socket_order();
+  gather_packets();
   const int code = send(*op);
   if (code != ZOK) {  // Refused before it was queued: nothing was sent.
     --in_flight_;

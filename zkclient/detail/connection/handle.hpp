@@ -116,6 +116,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void schedule_drive();
   bool take_descriptor(int fd);
   void drop_descriptor();
+  void gather_packets();
+  void send_gathered();
   void bound_what_is_unsent();
   void arm_timer(std::chrono::microseconds delay);
   void on_ready(bool writable);
@@ -169,6 +171,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   int in_flight_ = 0;
   Descriptor descriptor_;
   bool drive_scheduled_ = false;
+  bool gathering_ = false;  // The kernel keeps what is sent until drive().
   bool running_ready_ = false;
   bool fresh_ = true;          // Nothing was handed to the C client yet.
   bool flush_wanted_ = false;  // The owner waits for HandleEvent::flushed.

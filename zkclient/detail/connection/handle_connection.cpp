@@ -153,6 +153,7 @@ void Handle::schedule_drive() {
 
 // Asks the C client what it waits for, and arms that. Also where it connects, pings and finds out about time-outs.
 void Handle::drive() {
+  send_gathered();
   if (phase_ != Phase::open && phase_ != Phase::draining) return;
   if (aside_) {
     arm_timer(give_up_on_silence());
@@ -241,8 +242,23 @@ std::chrono::microseconds Handle::give_up_on_silence() {
   return std::chrono::seconds(1);
 }
 
+// The C client sends each request in two pieces, and the kernel would send each of them in a packet of its own, which
+// wakes the server. What is submitted in one turn of the loop goes out together, when the turn ends.
+void Handle::gather_packets() {
+  if (gathering_ || !descriptor_.is_open()) return;
+  constexpr int on = 1;
+  gathering_ = ::setsockopt(descriptor_.get(), IPPROTO_TCP, TCP_CORK, &on, sizeof on) == 0;
+}
+
+void Handle::send_gathered() {
+  if (!std::exchange(gathering_, false)) return;
+  constexpr int off = 0;
+  ::setsockopt(descriptor_.get(), IPPROTO_TCP, TCP_CORK, &off, sizeof off);
+}
+
 void Handle::drop_descriptor() {
   descriptor_.close();
+  gathering_ = false;
   pinged_.clear();
   next_date_.reset();
   more_to_read_ = false;
@@ -284,12 +300,13 @@ void Handle::process(int events) {
   if ((events & ZOOKEEPER_READ) != 0 && !answers_as_a_server()) return;
   const bool idle = in_flight_ == 0 && ready_.empty() && connected_;
   next_date_.reset();
-  // One call takes one reply. The bound keeps one busy session from starving the others.
+  // One call takes one reply. The bound keeps one busy session from starving the others. Nothing more is expected once
+  // every request has its reply: if there is an event, epoll tells again (but not of what OpenSSL has decrypted).
   int turn = 0;
-  for (; turn < 64; ++turn) {
-    const int code = let_process(events);
-    if (code != ZOK) break;
+  while (turn < 64 && let_process(events) == ZOK) {
     if (dead_ || (events & ZOOKEEPER_READ) == 0) break;
+    ++turn;
+    if (in_flight_ == 0 && !tls_) break;
   }
   if (idle) tell_answered_pings(turn - static_cast<int>(ready_.size()));  // The others are events.
   check_login();
