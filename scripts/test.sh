@@ -12,7 +12,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-preset=once labels='' tests='' repeat='' jobs=$((3 * $(nproc))) setup=1
+preset=once labels='' tests='' repeat='' jobs=$((3 * $(nproc))) setup=1 build_it=1 test_it=1
 [[ ! -d $root/build/dev ]] || preset=dev
 usage() { sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
 while (($#)); do
@@ -29,6 +29,8 @@ while (($#)); do
       shift 2
       ;;
     --no-setup) setup=0; shift ;;
+    --build-only) test_it=0; shift ;;
+    --no-build) build_it=0; shift ;;
     -h | --help) usage; exit 0 ;;
     *) echo "test: unknown option $1 (see --help)" >&2; exit 2 ;;
   esac
@@ -44,15 +46,15 @@ started=$SECONDS
 step() { printf '%s== %s%s (%d s)\n' "$bold" "$*" "$plain" $((SECONDS - started)); }
 
 cd "$root"
-step "setup"
 if ((setup)); then
+  step "setup"
   options=(--tests)
   [[ $preset != clang* ]] || options+=(--clang)
   [[ $preset != tls* ]] || options+=(--tls)
   scripts/setup.sh "${options[@]}"
 fi
 
-if [[ $preset == tls* ]]; then
+if [[ $preset == tls* ]] && ((build_it)); then
   step "C client"
   scripts/build_tls_client.sh
 fi
@@ -61,11 +63,17 @@ fi
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 build=$root/build/$preset
-step "configure: preset $preset"
-cmake --preset "$preset"
-step "build"
-cmake --build --preset "$preset"
+if ((build_it)); then
+  step "configure: preset $preset"
+  cmake --preset "$preset"
+  step "build"
+  cmake --build --preset "$preset"
+fi
 built=$SECONDS
+if ((!test_it)); then
+  step "built: preset $preset"
+  exit 0
+fi
 
 # ThreadSanitizer of g++ 12 cannot start where the kernel randomises addresses widely.
 runner=()
