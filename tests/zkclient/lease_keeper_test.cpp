@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/memory.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -267,8 +269,9 @@ TEST_F(LargeHeartbeats, AreSmallerAfterTwoInARowAndGrowAgain) {
 // A server with a low limit drops the connection each time: that must not happen again and again.
 TEST_F(LargeHeartbeats, AServerThatTakesLessIsSeldomAskedForMore) {
   const std::size_t limit = beat() / 3;
+  const int beats = testkit::sanitized ? 300 : 1000;
   int lost = 0;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < beats; ++i) {
     if (checked > limit) {
       ++lost;
       lose();
