@@ -16,8 +16,7 @@
 namespace zkrecipes {
 
 namespace detail {
-class KeptNode;
-class StandingNode;
+class RegisteredNode;
 struct DirectorySpec;
 }  // namespace detail
 
@@ -85,19 +84,17 @@ class ZKRECIPES_API Registration {
   void unregister(const zkclient::CallOptions& call = {});
   void async_unregister(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
-  Registration(std::shared_ptr<const detail::DirectorySpec> spec, ServiceInstance instance, zkclient::Path node,
-               std::shared_ptr<detail::KeptNode> kept, std::shared_ptr<detail::StandingNode> standing) noexcept;
+  Registration(std::shared_ptr<const detail::DirectorySpec> spec, ServiceInstance instance, zkclient::Path path,
+               std::shared_ptr<detail::RegisteredNode> node) noexcept;
 
  private:
-  void end() noexcept;
   std::string updated(ServiceInstance& instance) const;
   friend class ServiceDirectory;
 
   std::shared_ptr<const detail::DirectorySpec> spec_;
   ServiceInstance instance_;
-  zkclient::Path node_;
-  std::shared_ptr<detail::KeptNode> kept_;          // Of a dynamic instance; else null.
-  std::shared_ptr<detail::StandingNode> standing_;  // Of another one; else null.
+  zkclient::Path path_;  // The node's.
+  std::shared_ptr<detail::RegisteredNode> node_;
 };
 
 /// Services, their instances and how to reach them, on the wire as Apache Curator's x-discovery has them.

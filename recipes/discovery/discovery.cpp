@@ -8,16 +8,15 @@
 
 #include "recipes/discovery/instance_format.hpp"
 #include "recipes/discovery/provider_core.hpp"
+#include "recipes/discovery/registered_node.hpp"
 #include "recipes/discovery/standing_node.hpp"
 #include "recipes/kernel/acl_check.hpp"
-#include "recipes/kernel/kept_node.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
 namespace zk = zkclient::detail;
-using detail::KeptNode;
-using detail::StandingNode;
+using detail::registering_instance;
 using zk::Awaitable;
 using zk::Call;
 using zk::CallForm;
@@ -39,9 +38,6 @@ struct detail::DirectorySpec {
 
 namespace {
 
-constexpr const char* registering_instance = "register instance";
-constexpr const char* updating_instance = "update instance";
-constexpr const char* unregistering_instance = "unregister instance";
 constexpr const char* listing_services = "list services";
 constexpr const char* listing_instances = "list instances";
 constexpr std::size_t reads_at_once = 128;
@@ -62,8 +58,6 @@ Path component_of(const Path& parent, std::string_view name, const char* operati
   return parent / name;
 }
 
-bool is_dynamic(ServiceType type) { return type == ServiceType::dynamic || type == ServiceType::dynamic_sequential; }
-
 // Curator lets the server append the number, and gets another node at each reconnection. A kept node has one name for as
 // long as it is registered, so the number is made up once, and no reply that tells it can be lost. The server counts
 // from 0 and this is above 10^9, so Curator's own numbers do not meet it; nor do two of ours, but once in 10^9, and then
@@ -74,14 +68,6 @@ std::string sequential_name(const std::string& id) {
   constexpr std::uint64_t least = 1'000'000'000;
   constexpr std::uint64_t most = 2'147'483'647;
   return fmt::format("{}{:010}", id, least + bits % (most - least + 1));
-}
-
-std::string written_instance(const ServiceInstance& instance, const Path& node, const char* operation) {
-  detail::WrittenInstance text = detail::write_instance(instance);
-  if (!text.bytes) {
-    throw Error(text.too_large ? Errc::too_large : Errc::invalid_argument, operation, node.str(), text.defect);
-  }
-  return std::move(*text.bytes);
 }
 
 // --- Registering -----------------------------------------------------------------------------------------------------
@@ -101,68 +87,32 @@ PlannedRegistration plan_registration(const detail::DirectorySpec& spec, Service
   }
   Path node = component_of(service, instance.id, registering_instance);
   if (instance.type == ServiceType::dynamic_sequential) node = service / sequential_name(instance.id);
-  std::string data = written_instance(instance, node, registering_instance);
+  std::string data = detail::written_instance(instance, node, registering_instance);
   return {std::move(instance), std::move(node), std::move(data)};
 }
 
-std::shared_ptr<KeptNode> start_kept(const detail::DirectorySpec& spec, const PlannedRegistration& wanted) {
+detail::RegisteredNodePtr make_node(const detail::DirectorySpec& spec, PlannedRegistration& wanted) {
   const auto& core = spec.client.impl();
-  detail::KeptNodeSpec kept;
-  kept.client = core;
-  kept.path = wanted.node.str();
-  kept.node = core->full(wanted.node);
+  detail::RegisteredNodeSpec node;
+  node.client = core;
+  node.type = wanted.instance.type;
+  node.path = wanted.node.str();
+  node.node = core->full(wanted.node);
   // Beside the directory: below it, it would be a service, or an instance.
-  kept.witnesses = core->full(Path(spec.base.str() + "-presence"));
-  kept.acl = spec.options.acl;
-  kept.conflict = spec.options.conflict;
-  kept.operation = registering_instance;
-  return KeptNode::start(std::move(kept), wanted.data);
-}
-
-std::shared_ptr<StandingNode> make_standing(const detail::DirectorySpec& spec, const PlannedRegistration& wanted) {
-  const auto& core = spec.client.impl();
-  detail::StandingNodeSpec standing;
-  standing.client = core;
-  standing.path = wanted.node.str();
-  standing.node = core->full(wanted.node);
-  standing.acl = spec.options.acl;
-  standing.conflict = spec.options.conflict;
-  return StandingNode::make(std::move(standing));
+  node.witnesses = core->full(Path(spec.base.str() + "-presence"));
+  node.acl = spec.options.acl;
+  node.conflict = spec.options.conflict;
+  node.data = std::move(wanted.data);
+  return detail::make_registered_node(std::move(node));
 }
 
 Registration begin_registration(const DirectorySpecPtr& spec, PlannedRegistration wanted) {
-  const bool dynamic = is_dynamic(wanted.instance.type);
-  auto kept = dynamic ? start_kept(*spec, wanted) : nullptr;
-  auto standing = dynamic ? nullptr : make_standing(*spec, wanted);
-  return {spec, std::move(wanted.instance), std::move(wanted.node), std::move(kept), std::move(standing)};
+  auto node = make_node(*spec, wanted);
+  return {spec, std::move(wanted.instance), std::move(wanted.node), std::move(node)};
 }
 
-auto registered_work(std::shared_ptr<KeptNode> node) {
-  return [node = std::move(node)](Call call) { return KeptNode::wait_present(node, std::move(call)); };
-}
-auto registered_work(std::shared_ptr<StandingNode> node) {
-  return [node = std::move(node)](Call call) { return StandingNode::wait_present(node, std::move(call)); };
-}
-auto write_work(std::shared_ptr<KeptNode> node, std::string data) {
-  return [node = std::move(node), data = std::move(data)](Call call) {
-    return KeptNode::update(node, data, std::move(call));
-  };
-}
-auto write_work(std::shared_ptr<StandingNode> node, std::string data) {
-  return [node = std::move(node), data = std::move(data)](Call call) {
-    return StandingNode::put(node, data, std::move(call));
-  };
-}
-auto unregister_work(std::shared_ptr<KeptNode> node) {
-  return [node = std::move(node)](Call call) { return KeptNode::leave(node, std::move(call)); };
-}
-auto unregister_work(std::shared_ptr<StandingNode> node) {
-  return [node = std::move(node)](Call call) { return StandingNode::remove(node, std::move(call)); };
-}
-
-template <typename Node>
-CallForm registration_form(const std::shared_ptr<Node>& node, const char* operation, std::size_t payload = 0) {
-  return CallForm(node->spec().client, operation, node->spec().path).payload(payload);
+auto enter_work(detail::RegisteredNodePtr node) {
+  return [node = std::move(node)](Call call) { return node->enter(std::move(call)); };
 }
 
 // --- Looking ---------------------------------------------------------------------------------------------------------
@@ -234,115 +184,6 @@ void check_provider(const ProviderOptions& options, const Path& service) {
 
 }  // namespace
 
-// --- Registration ----------------------------------------------------------------------------------------------------
-
-Registration::Registration(std::shared_ptr<const detail::DirectorySpec> spec, ServiceInstance instance, Path node,
-                           std::shared_ptr<KeptNode> kept, std::shared_ptr<StandingNode> standing) noexcept
-    : spec_(std::move(spec)),
-      instance_(std::move(instance)),
-      node_(std::move(node)),
-      kept_(std::move(kept)),
-      standing_(std::move(standing)) {}
-
-Registration::Registration(Registration&&) noexcept = default;
-
-Registration& Registration::operator=(Registration&& other) noexcept {
-  if (this == &other) return *this;
-  end();
-  spec_ = std::move(other.spec_);
-  instance_ = std::move(other.instance_);
-  node_ = std::move(other.node_);
-  kept_ = std::move(other.kept_);
-  standing_ = std::move(other.standing_);
-  return *this;
-}
-
-Registration::~Registration() { end(); }
-
-void Registration::end() noexcept {
-  if (kept_ != nullptr) {
-    kept_->end_listeners();
-    kept_->drop();
-  }
-  if (standing_ != nullptr) {
-    standing_->end_listeners();
-    const bool stays = instance_.type == ServiceType::permanent && standing_->state() == PresenceState::present;
-    if (!stays) StandingNode::drop(standing_);
-  }
-  kept_ = nullptr;
-  standing_ = nullptr;
-}
-
-const Path& Registration::node() const noexcept { return node_; }
-const ServiceInstance& Registration::instance() const noexcept { return instance_; }
-PresenceState Registration::state() const noexcept { return kept_ != nullptr ? kept_->state() : standing_->state(); }
-std::optional<Error> Registration::problem() const {
-  return kept_ != nullptr ? kept_->problem() : standing_->problem();
-}
-FencingToken Registration::token() const noexcept { return kept_ != nullptr ? kept_->token() : standing_->token(); }
-
-zkclient::Subscription Registration::on_state(StateListener listener) const {
-  return kept_ != nullptr ? kept_->on_state(std::move(listener)) : standing_->on_state(std::move(listener));
-}
-
-void Registration::wait_present(const CallOptions& call) const {
-  if (kept_ != nullptr) {
-    return registration_form(kept_, registering_instance).endless().wait(call, registered_work(kept_));
-  }
-  registration_form(standing_, registering_instance).endless().wait(call, registered_work(standing_));
-}
-void Registration::async_wait_present(zkclient::Handler<void> handler, const CallOptions& call) const {
-  if (kept_ != nullptr) {
-    registration_form(kept_, registering_instance).endless().start(call, registered_work(kept_), std::move(handler));
-  } else {
-    registration_form(standing_, registering_instance)
-        .endless()
-        .start(call, registered_work(standing_), std::move(handler));
-  }
-}
-
-std::string Registration::updated(ServiceInstance& instance) const {
-  if (instance.id.empty()) instance.id = instance_.id;
-  if (instance.registered == ServiceInstance::Milliseconds()) instance.registered = instance_.registered;
-  const bool same = instance.name == instance_.name && instance.id == instance_.id && instance.type == instance_.type;
-  if (!same) {
-    throw Error(Errc::invalid_argument, updating_instance, node_.str(),
-                "name, id and type are those that were registered");
-  }
-  return written_instance(instance, node_, updating_instance);
-}
-
-void Registration::update(ServiceInstance instance, const CallOptions& call) {
-  std::string data = updated(instance);
-  const std::size_t size = data.size();
-  if (kept_ != nullptr)
-    return registration_form(kept_, updating_instance, size).wait(call, write_work(kept_, std::move(data)));
-  registration_form(standing_, updating_instance, size).wait(call, write_work(standing_, std::move(data)));
-}
-void Registration::async_update(ServiceInstance instance, zkclient::Handler<void> handler, const CallOptions& call) {
-  std::string data = updated(instance);
-  const std::size_t size = data.size();
-  if (kept_ != nullptr) {
-    registration_form(kept_, updating_instance, size)
-        .start(call, write_work(kept_, std::move(data)), std::move(handler));
-  } else {
-    registration_form(standing_, updating_instance, size)
-        .start(call, write_work(standing_, std::move(data)), std::move(handler));
-  }
-}
-
-void Registration::unregister(const CallOptions& call) {
-  if (kept_ != nullptr) return registration_form(kept_, unregistering_instance).wait(call, unregister_work(kept_));
-  registration_form(standing_, unregistering_instance).wait(call, unregister_work(standing_));
-}
-void Registration::async_unregister(zkclient::Handler<void> handler, const CallOptions& call) {
-  if (kept_ != nullptr) {
-    registration_form(kept_, unregistering_instance).start(call, unregister_work(kept_), std::move(handler));
-  } else {
-    registration_form(standing_, unregistering_instance).start(call, unregister_work(standing_), std::move(handler));
-  }
-}
-
 // --- The directory ---------------------------------------------------------------------------------------------------
 
 ServiceDirectory::ServiceDirectory(zkclient::Client client, Path base, DirectoryOptions options)
@@ -355,17 +196,9 @@ const Path& ServiceDirectory::path() const noexcept { return spec_->base; }
 
 Registration ServiceDirectory::register_instance(ServiceInstance instance, const CallOptions& call) {
   PlannedRegistration wanted = plan_registration(*spec_, std::move(instance));
-  std::string data = wanted.data;
-  const std::size_t size = data.size();
+  const std::size_t size = wanted.data.size();
   Registration registration = begin_registration(spec_, std::move(wanted));
-  if (registration.kept_ != nullptr) {
-    registration_form(registration.kept_, registering_instance, size)
-        .endless()
-        .wait(call, registered_work(registration.kept_));
-  } else {
-    registration_form(registration.standing_, registering_instance, size)
-        .wait(call, write_work(registration.standing_, std::move(data)));
-  }
+  registration.node_->entering_form(size).wait(call, enter_work(registration.node_));
   return registration;
 }
 
@@ -373,27 +206,18 @@ void ServiceDirectory::async_register_instance(ServiceInstance instance, zkclien
                                                const CallOptions& call) {
   zk::require_handler(handler, registering_instance, spec_->base.str());
   PlannedRegistration wanted = plan_registration(*spec_, std::move(instance));
-  std::string data = wanted.data;
-  const std::size_t size = data.size();
+  const std::size_t size = wanted.data.size();
   auto registration = std::make_shared<Registration>(begin_registration(spec_, std::move(wanted)));
-  const auto kept = registration->kept_;
-  const auto standing = registration->standing_;
+  const auto node = registration->node_;
   auto told = [registration = std::move(registration), handler = std::move(handler)](Result<void> present) mutable {
     present ? handler(std::move(*registration)) : handler(present.error());
   };
-  if (kept != nullptr) {
-    registration_form(kept, registering_instance, size).endless().start(call, registered_work(kept), std::move(told));
-  } else {
-    registration_form(standing, registering_instance, size)
-        .start(call, write_work(standing, std::move(data)), std::move(told));
-  }
+  node->entering_form(size).start(call, enter_work(node), std::move(told));
 }
 
 Registration ServiceDirectory::begin_register_instance(ServiceInstance instance) {
-  PlannedRegistration wanted = plan_registration(*spec_, std::move(instance));
-  std::string data = wanted.data;
-  Registration registration = begin_registration(spec_, std::move(wanted));
-  if (registration.standing_ != nullptr) StandingNode::begin(registration.standing_, std::move(data));
+  Registration registration = begin_registration(spec_, plan_registration(*spec_, std::move(instance)));
+  registration.node_->begin();
   return registration;
 }
 

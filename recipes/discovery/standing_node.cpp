@@ -25,8 +25,6 @@ using zkclient::Transaction;
 
 namespace {
 
-constexpr const char* registering_standing = "register instance";
-constexpr const char* unregistering_standing = "unregister instance";
 constexpr auto short_rest = std::chrono::milliseconds(500);
 /// Before what the server refused is tried again: no event tells of a right that was granted.
 constexpr auto long_rest = std::chrono::seconds(30);
@@ -142,7 +140,7 @@ void StandingNode::show(PresenceState state) {
 std::optional<Error> StandingNode::problem() const {
   const auto problem = shown_.problem();
   if (!problem) return std::nullopt;
-  return Error(problem->code, registering_standing, spec_.path, problem->detail);
+  return Error(problem->code, registering_instance, spec_.path, problem->detail);
 }
 
 zkclient::Subscription StandingNode::on_state(ShownPresence::StateListener listener) {
@@ -154,7 +152,7 @@ zkclient::Subscription StandingNode::on_state(ShownPresence::StateListener liste
 // --- Writing ---------------------------------------------------------------------------------------------------------
 
 Awaitable<Result<void>> StandingNode::put(std::shared_ptr<StandingNode> self, std::string data, Call call) {
-  if (self->leaving_) co_return Error(Errc::closed, registering_standing, self->spec_.path, "it was unregistered");
+  if (self->leaving_) co_return Error(Errc::closed, registering_instance, self->spec_.path, "it was unregistered");
   if (self->begun_) {
     Result<void> begun = co_await until_put(self, std::move(data), std::move(call));
     co_return begun;
@@ -172,7 +170,7 @@ void StandingNode::begin(const std::shared_ptr<StandingNode>& self, std::string 
   self->begun_ = true;
   const auto& loop = self->spec_.client->loop();
   if (loop->post([self] { zk::spawn(put_in_background(self)); })) return;
-  throw Error(loop->refusal(), registering_standing, self->spec_.path);
+  throw Error(loop->refusal(), registering_instance, self->spec_.path);
 }
 
 // The only one that writes while it goes on: what update() asks for meanwhile is handed to it.
@@ -213,9 +211,9 @@ Awaitable<Result<void>> StandingNode::until_put(std::shared_ptr<StandingNode> se
     const bool closed = self->leaving_ || self->spec_.client->closing();
     const auto problem = self->shown_.problem();
     if (problem && problem->definite && !closed)
-      co_return Error(problem->code, registering_standing, self->spec_.path, problem->detail);
+      co_return Error(problem->code, registering_instance, self->spec_.path, problem->detail);
     if (!self->begun_ && self->registered_ && !closed) co_return Result<void>();
-    if (const auto failure = waiter->failure(closed)) co_return Error(*failure, registering_standing, self->spec_.path);
+    if (const auto failure = waiter->failure(closed)) co_return Error(*failure, registering_instance, self->spec_.path);
     co_await waiter->wait();
   }
 }
@@ -228,8 +226,8 @@ Awaitable<Result<void>> StandingNode::wait_present(std::shared_ptr<StandingNode>
     if (self->state() == PresenceState::present && !closed) co_return Result<void>();
     const auto problem = self->shown_.problem();
     if (problem && problem->definite && !closed)
-      co_return Error(problem->code, registering_standing, self->spec_.path, problem->detail);
-    if (const auto failure = waiter->failure(closed)) co_return Error(*failure, registering_standing, self->spec_.path);
+      co_return Error(problem->code, registering_instance, self->spec_.path, problem->detail);
+    if (const auto failure = waiter->failure(closed)) co_return Error(*failure, registering_instance, self->spec_.path);
     co_await waiter->wait();
   }
 }
@@ -242,11 +240,11 @@ Result<Request> StandingNode::request_for(const Reply& seen, const std::string& 
   }
   if (seen.ok()) {
     if (seen.stat.ephemeral_owner != 0 && spec_.conflict == Conflict::wait) {
-      return Error(Errc::node_exists, registering_standing, spec_.path,
+      return Error(Errc::node_exists, registering_instance, spec_.path,
                    fmt::format("session {:#x} has it", seen.stat.ephemeral_owner));
     }
     if (registered_)
-      return Error(Errc::foreign_node, registering_standing, spec_.path, "another registrar has replaced it");
+      return Error(Errc::foreign_node, registering_instance, spec_.path, "another registrar has replaced it");
     // Another node, not other data: readers shall see that this registrar is not the former one.
     request.operations.emplace_back(Transaction::Remove{Path(spec_.node), seen.stat.version});
   }
@@ -281,8 +279,8 @@ Awaitable<Result<void>> StandingNode::write(std::string data, Call call) {
       seen = co_await look(call, sight);
       continue;
     }
-    if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, registering_standing);
-    if (leaving_) co_return Error(Errc::closed, registering_standing, spec_.path, "it was unregistered");
+    if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, registering_instance);
+    if (leaving_) co_return Error(Errc::closed, registering_instance, spec_.path, "it was unregistered");
     const bool ours = is_ours(seen);
     if (ours) know(seen);
     // Other data may have been asked for meanwhile, and is in force: that came later.
@@ -314,9 +312,9 @@ Awaitable<Result<void>> StandingNode::write(std::string data, Call call) {
         const Reply made =
             co_await zk::ensure(spec_.client, zk::parent_of(spec_.node), CreateMode::container, spec_.acl, call);
         busy = is_passing(made);
-        if (!made.ok() && !busy) co_return error(made, registering_standing);
+        if (!made.ok() && !busy) co_return error(made, registering_instance);
       } else if (!has_changed(reply.cause())) {
-        co_return error(reply, registering_standing);
+        co_return error(reply, registering_instance);
       }
     }
     if (busy) co_await rest(call, short_rest);
@@ -332,7 +330,7 @@ Awaitable<Result<void>> StandingNode::take_away(Call call) {
   waiting_.wake_all();
   if (begun_) {
     const std::optional<Errc> failure = co_await end_beginning(call);
-    if (failure) co_return Error(*failure, unregistering_standing, spec_.path);
+    if (failure) co_return Error(*failure, unregistering_instance, spec_.path);
     if (!registered_ && creates_.empty()) gone();  // Nothing was sent, so this needs no connection.
   }
   SightPtr sight = sight_;
@@ -345,7 +343,7 @@ Awaitable<Result<void>> StandingNode::take_away(Call call) {
         co_await rest(call, short_rest);
         continue;
       }
-      if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, unregistering_standing);
+      if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, unregistering_instance);
       if (!is_ours(seen)) {
         gone();
         co_return Result<void>();
@@ -364,7 +362,7 @@ Awaitable<Result<void>> StandingNode::take_away(Call call) {
     ++doubts_;
     const bool busy = is_passing(reply) || reply.failed(Errc::overloaded);
     if (busy) co_await rest(call, short_rest);
-    if (!busy && !reply.unanswered() && !has_changed(reply.cause())) co_return error(reply, unregistering_standing);
+    if (!busy && !reply.unanswered() && !has_changed(reply.cause())) co_return error(reply, unregistering_instance);
   }
 }
 

@@ -19,6 +19,10 @@ namespace zkrecipes::detail {
 
 namespace zk = zkclient::detail;
 
+// For error texts.
+inline constexpr const char* registering_instance = "register instance";
+inline constexpr const char* unregistering_instance = "unregister instance";
+
 /// The constants of a standing node. Paths are full ones unless it says otherwise.
 struct StandingNodeSpec {
   std::shared_ptr<zk::ClientCore> client;
