@@ -132,7 +132,8 @@ class ZKRECIPES_API Snapshot {
   /// transaction changed shows together. False only when changes come faster than they can be read, or
   /// CacheOptions::include has not judged a name, for longer than CacheOptions::max_delay.
   bool exact() const noexcept;
-  /// Nothing is missing: every node could be read, its data fit. What CacheOptions::include excludes is not missed.
+  /// Nothing is missing: every node could be read, its data fit, and of what could not be read before, all that is
+  /// below it has been read as well. What CacheOptions::include excludes is not missed.
   bool complete() const noexcept;
   /// The highest czxid, mzxid and pzxid seen up to this snapshot; starts anew when a node shows that the ensemble lost
   /// its data. An exact snapshot of a node that exists is the state at this zxid.

@@ -135,6 +135,7 @@ void MirrorModel::answered(Node& node, MirrorSide which, bool done) {
 // --- What happened ---------------------------------------------------------------------------------------------------
 
 void MirrorModel::session_opened() {
+  const bool lacked_something = incomplete_ != 0 || !troubled_.empty();
   reads_.clear();
   in_flight_ = 0;
   queue_.clear();
@@ -153,6 +154,7 @@ void MirrorModel::session_opened() {
     for (const auto& [name, child] : node.children)
       nodes.push_back(child);
   }
+  if (lacked_something) mended_up_to_ = last_number_;
 }
 
 // No watch is armed, nothing is known for certain: all of it is to be read.
@@ -279,8 +281,12 @@ void MirrorModel::answer_sync(const Sent& sent, const MirrorReply& reply) {
 }
 
 void MirrorModel::answer_get(Node& node, MirrorReply reply) {
+  const bool is_other = node.czxid != reply.stat.czxid;
   adopt(node, reply.stat);
-  if (std::exchange(node.data_error, {})) node.list_error.clear();  // It takes the same right.
+  // The list takes the same right. What was wrong with it stays so until it is answered.
+  const bool was_wrong = static_cast<bool>(std::exchange(node.data_error, {}));
+  const bool may_list = (was_wrong || is_other) && node.list_error && wants_list(node);
+  if (may_list) unsettle(node, MirrorSide::list, node.data.number);
   CachedNode seen{.name = node.name, .stat = reply.stat};
   const std::size_t others = data_bytes_ - node.bytes;
   seen.has_data = others + reply.data.size() <= scope_.options.max_bytes;
@@ -306,12 +312,14 @@ void MirrorModel::answer_exists(Node& node, MirrorReply reply) {
   const bool only_stat = !scope_.options.data;
   const bool same = node.shown != nullptr && node.shown->has_data && same_data(node.shown->stat, reply.stat);
   node.look_first = false;
+  if (only_stat) node.data_error.clear();
   if (!only_stat && !same && !node.data_error) {  // There is data to be read.
     answered(node, MirrorSide::data, false);
     return;
   }
   adopt(node, reply.stat);
   show_stat(node, reply.stat);
+  note_trouble(node);
   list_if_new(node);
   answered(node, MirrorSide::data, true);
 }
@@ -367,6 +375,7 @@ void MirrorModel::adopt(Node& node, const Stat& stat) {
   // It cannot have children. (Of a node that is only listed, the list is what tells that it was replaced.)
   node.ephemeral = is_ephemeral(stat) && wants_data(node);
   if (node.ephemeral) {
+    node.list_error.clear();
     settle(node.list);
     node.list.watch = nullptr;
     refund(node.list);
@@ -427,12 +436,15 @@ void MirrorModel::refused(Node& node, MirrorSide which, Errc error, bool again_b
   note_trouble(node);
   const bool looks = error != Errc::overloaded;
   if (which == MirrorSide::data && again_by_exists && looks) {
+    if (node.shown != nullptr) show_stat(node, node.shown->stat);
     answered(node, which, false);
     return;
   }
   // Without a watch, the last Stat says nothing of the present.
   const bool known = node.shown != nullptr && looks;
-  show_stat(node, known ? node.shown->stat : Stat());
+  // A root that has come again is shown by its data: of which node it is, the refusal does not say.
+  const bool is_shown_later = node.shown == nullptr && which == MirrorSide::list && wants_data(node);
+  if (!is_shown_later) show_stat(node, known ? node.shown->stat : Stat());
   if (which == MirrorSide::list && !wants_data(node) && looks && &node == root_) {
     node.look_first = true;
     unsettle(node, MirrorSide::data, node.list.number);
@@ -444,7 +456,8 @@ void MirrorModel::refused(Node& node, MirrorSide which, Errc error, bool again_b
 void MirrorModel::note_trouble(Node& node) {
   const bool has_all = !node.data_error && !node.list_error && !node.incomplete;
   if (has_all) {
-    troubled_.erase(node.id);
+    // What is below it had no number while it could not be read.
+    if (troubled_.erase(node.id) != 0) mended_up_to_ = last_number_;
     if (troubled_.empty()) retry_at_.reset();
     return;
   }
@@ -452,19 +465,16 @@ void MirrorModel::note_trouble(Node& node) {
   if (!retry_at_) retry_at_ = now_ + retry_pause;
 }
 
+// What is wrong stays so until the answer comes: meanwhile the node is shown again for other reasons.
 void MirrorModel::retry(Node& node) {
   if (node.data_error && wants_data(node)) {
-    node.data_error.clear();
     node.look_first = false;
     unsettle(node, MirrorSide::data);
   } else if (node.incomplete && wants_data(node) && !node.list_error) {
     const auto length = static_cast<std::size_t>(node.shown->stat.data_length);
     if (data_bytes_ + length <= scope_.options.max_bytes) unsettle(node, MirrorSide::data);
   }
-  if (node.list_error && wants_list(node)) {
-    node.list_error.clear();
-    unsettle(node, MirrorSide::list);
-  }
+  if (node.list_error && wants_list(node)) unsettle(node, MirrorSide::list);
 }
 
 // --- Requests --------------------------------------------------------------------------------------------------------
@@ -713,7 +723,8 @@ SnapshotPtr MirrorModel::publish(TimePoint now) {
     data.names_only = !scope_.options.data && scope_.depth > 0;
     data.root_watched = scope_.root_data;
     data.exact = exact;
-    data.complete = incomplete_ == 0;
+    // Of those in trouble some may not be shown yet.
+    data.complete = incomplete_ == 0 && troubled_.empty() && settled_up_to() >= mended_up_to_;
     data.zxid = zxid_;
     data.revision = ++revision_;
     published = std::make_shared<const SnapshotData>(std::move(data));

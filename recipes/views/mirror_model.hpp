@@ -264,6 +264,7 @@ class MirrorModel {
   std::multimap<TimePoint, NodeId> late_lists_;  // Those that have to wait.
   NameFilter filter_;
   std::set<NodeId> troubled_;
+  std::uint64_t mended_up_to_ = 0;  // What was found when it could be read again has numbers up to this.
   std::optional<TimePoint> retry_at_;
   std::size_t watched_bytes_ = 0;
   std::size_t data_bytes_ = 0;

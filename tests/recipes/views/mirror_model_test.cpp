@@ -117,7 +117,9 @@ class Replay {
       } else {
         view_[change.path] = facts_of(scope, change.path, change.after->data, change.after->stat);
       }
-      const bool known_node = was_known && change.before->stat.czxid != 0 && change.after != nullptr;
+      // Of what is only listed, the first is the name alone.
+      const bool known_node = was_known && change.before->stat.czxid != 0 && change.after != nullptr &&
+                              (scope.options.data || change.after->stat.czxid != 0);
       if (known_node) {
         EXPECT_EQ(change.kind == Change::Kind::replaced,
                   change.before->stat.czxid != change.after->stat.czxid ||
@@ -213,6 +215,7 @@ class World {
       EXPECT_LT(times_back_, history.epoch()) << "back in time: " << next.zxid() << " after " << snapshot.zxid();
     }
     if (next.exact()) check_exact(next);
+    if (next.complete()) check_complete(next);
     replay_.apply(scope_, next);
     snapshot = next;
     if (as_of() != 0) check_age();
@@ -228,6 +231,18 @@ class World {
     if (next.root() == nullptr || !next.complete() || history.epoch() > 1) return;
     ASSERT_LE(next.zxid(), history.newest());
     expect_same(next, history.at(next.zxid()), "its own zxid");
+  }
+  /// Nothing that it shows was refused when it was read last. (Of a name alone it is not known of which node it is.)
+  void check_complete(const Snapshot& next) {
+    for (const auto& [read, refusal] : link.refusals()) {
+      const CachedNode* node = next.find(read.first);
+      const bool shown = node != nullptr && node->stat.czxid == refusal.czxid;
+      if (shown && read.second == MirrorSide::list && node->stat.ephemeral_owner != 0) continue;  // It needs no list.
+      EXPECT_FALSE(shown) << "complete, but the " << (read.second == MirrorSide::data ? "data" : "list") << " of "
+                          << read.first << " was refused";
+    }
+    EXPECT_FALSE(model.problem()) << "complete, with a problem";
+    next.for_each([](const std::string& path, const CachedNode& node) { EXPECT_FALSE(node.unreadable) << path; });
   }
   void expect_same(const Snapshot& shown, const State& state, const char* when) {
     View seen = view_of(scope_, shown);
@@ -327,6 +342,7 @@ class RandomHistory {
     constexpr int some_chaos[] = {0, 2, 6, 40};
     chaos_ = some_chaos[world_.random() % 4];
     writes_ = 2 + static_cast<int>(world_.random() % 25);
+    has_secrets_ = world_.chance(30);
   }
 
   void run() {
@@ -360,6 +376,7 @@ class RandomHistory {
     if (world_.chance(10)) world_.ask_filter();
     if (world_.chance(10)) world_.answer_filter();
     if (world_.chance(3)) link().acknowledge();
+    if (has_secrets_) change_rights();
     switch (world_.random() % 10) {
       case 0:
       case 1: link().apply(); break;
@@ -429,19 +446,33 @@ class RandomHistory {
         write_one(multi);
     });
   }
+  // What cannot be read is tried again after a while.
+  void change_rights() {
+    if (world_.chance(5)) link().forbidden().insert(path());
+    if (world_.chance(5)) link().forbidden().erase(path());
+    if (world_.chance(1)) link().forbidden().clear();
+    if (world_.chance(2)) world_.now += MirrorModel::retry_pause;
+  }
   void come_to_rest() {
+    link().forbidden().clear();
     if (!link().has_session()) {
       link().open(0);
     } else if (!link().connected()) {
       link().reconnect(0);
     }
     world_.settle();
+    if (!has_secrets_) return;
+    world_.now += MirrorModel::retry_pause;
+    world_.settle();
+    EXPECT_TRUE(world_.snapshot.complete());
+    EXPECT_FALSE(world_.model.problem());
   }
 
   World world_;
   int chaos_ = 0;   // In a thousand steps.
   int writes_ = 0;  // In a hundred.
   int values_ = 0;
+  bool has_secrets_ = false;  // Some nodes may not be read, for a while.
 };
 
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
@@ -785,6 +816,47 @@ TEST(MirrorModel, UnreadableDirectory) {
   world.settle();
   world.expect_truth();
   EXPECT_TRUE(world.snapshot.complete());
+}
+
+// It is tried again, or its data is read at last: what is wrong stays so until its list has been answered, also in a
+// snapshot that does not wait for that.
+TEST(MirrorModel, UnreadableUntilItIsRead) {
+  for (const bool from_the_beginning : {false, true}) {
+    Opened world(tree_scope());
+    world.create("/r");
+    world.create("/r/a", "1");
+    world.create("/r/a/x", "below");
+    if (from_the_beginning) world.link.forbidden() = {"/r/a"};
+    world.open();
+    world.link.forbidden() = {"/r/a"};
+    world.create("/r/a/y", "below");
+    world.settle();
+    EXPECT_FALSE(world.snapshot.complete());
+    EXPECT_EQ(world.snapshot.find("a")->unreadable, zkclient::Errc::no_auth);
+    EXPECT_FALSE(world.snapshot.exists("a/x")) << "what is below is not known any more";
+    world.link.forbidden().clear();
+    world.set("/r/a", "2");
+    world.link.apply();
+    world.link.receive();
+    world.link.send(world.now);  // Its data; with its list behind that, if that is tried again now.
+    world.now += MirrorModel::retry_pause;
+    world.link.send(world.now);
+    world.link.answer();
+    world.link.receive();
+    world.link.hand_over(world.now);
+    world.now += 100ms;
+    world.publish();
+    EXPECT_EQ(world.snapshot.find("a")->data, "2");
+    EXPECT_FALSE(world.snapshot.exact()) << "its list is on its way";
+    EXPECT_FALSE(world.snapshot.complete());
+    EXPECT_EQ(world.snapshot.find("a")->unreadable, zkclient::Errc::no_auth);
+    ASSERT_TRUE(world.model.problem());
+    EXPECT_EQ(world.model.problem()->code, zkclient::Errc::no_auth);
+    world.settle();
+    EXPECT_TRUE(world.snapshot.complete());
+    EXPECT_FALSE(world.model.problem());
+    world.expect_truth();
+  }
 }
 
 // More than 16 bits count. All of them are read, with a watch each; when they no longer fit, that is said.

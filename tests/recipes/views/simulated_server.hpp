@@ -147,6 +147,12 @@ class Link {
   const std::set<std::string>& asked_paths() const { return asked_paths_; }
   /// Paths that nobody may read.
   std::set<std::string>& forbidden() { return forbidden_; }
+  /// A read that the server refused, of a node that the model knows, and that it has not answered since.
+  struct Refusal {
+    NodeId node = 0;
+    std::int64_t czxid = 0;
+  };
+  const std::map<Key, Refusal>& refusals() const { return refusals_; }
 
   // --- Steps ---
 
@@ -157,6 +163,7 @@ class Link {
     armed_.clear();
     absent_.clear();
     watched_.clear();
+    refusals_.clear();
     model_.session_opened();
   }
   void lose_session() {
@@ -254,6 +261,7 @@ class Link {
     Message message = std::move(received_.front());
     received_.pop_front();
     model_zxid_ = message.zxid;
+    note_refusal(message);
     model_.reply(message.read.id, std::move(message.reply), now);
   }
   bool has_lost() const { return !lost_.empty() || !stale_.empty(); }
@@ -293,6 +301,7 @@ class Link {
     MirrorReply reply = {};
     std::shared_ptr<Handle> handle = {};
     bool is_acknowledgement = false;
+    std::int64_t refused_czxid = 0;
   };
 
   std::size_t to_client_replies() const {
@@ -365,6 +374,7 @@ class Link {
       if (!is_exists) return message;
     } else if (!is_exists && forbidden_.contains(read.path)) {
       reply.error = zkclient::Errc::no_auth;
+      message.refused_czxid = node->second.stat.czxid;
       return message;
     } else {
       reply.stat = node->second.stat;
@@ -375,6 +385,25 @@ class Link {
     watched_.insert(key);
     message.handle = std::make_shared<Handle>(Handle{key, read.node, read.side});
     return message;
+  }
+
+  void note_refusal(const Message& message) {
+    const MirrorRead& read = message.read;
+    if (read.kind == MirrorRead::Kind::sync) return;
+    const bool gone = message.reply.error == zkclient::Errc::no_node;
+    for (const MirrorSide side : {MirrorSide::data, MirrorSide::list}) {
+      const auto known = refusals_.find({read.path, side});
+      if (known != refusals_.end() && (gone || known->second.node != read.node)) refusals_.erase(known);
+    }
+    if (!message.reply.error) {
+      if (read.kind != MirrorRead::Kind::exists) refusals_.erase({read.path, read.side});
+    } else if (!gone) {
+      refusals_[{read.path, read.side}] = {read.node, message.refused_czxid};
+      // Of a directory that cannot be listed, the children are forgotten.
+      if (read.side == MirrorSide::list) {
+        std::erase_if(refusals_, [&](const auto& one) { return one.first.first.starts_with(read.path + "/"); });
+      }
+    }
   }
 
   static std::vector<std::string> children_of(const State& state, const std::string& path) {
@@ -424,6 +453,7 @@ class Link {
   std::map<MirrorRead::Kind, std::size_t> counts_;
   std::set<std::string> asked_paths_;
   std::set<std::string> forbidden_;
+  std::map<Key, Refusal> refusals_;
 };
 
 }  // namespace simulation
