@@ -14,6 +14,7 @@
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
+#include <zkrecipes/id_blocks.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/lease.hpp>
@@ -29,6 +30,7 @@
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
+#include <zkrecipes/worker_id.hpp>
 
 /// The asynchronous forms of the recipes with Boost.Asio's completion tokens; see <zkclient/asio.hpp>.
 ///
@@ -42,7 +44,8 @@
 /// claim that came too late for its handler (the coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_acquire, &MultiLock::async_acquire>
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_acquire, &MultiLock::async_acquire,
+                                     &WorkerIds::async_acquire>
     async_acquire;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_acquire_many> async_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_acquire_shared> async_acquire_shared;
@@ -66,6 +69,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Lease::async_lost> 
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Group::async_join> async_join;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_lower> async_lower;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_make_unique> async_make_unique;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &IdBlocks::async_next> async_next;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_proclaim> async_proclaim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_publish> async_publish;
@@ -76,7 +80,8 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_rai
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_ready> async_ready;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_rebind> async_rebind;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_recover> async_recover;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release, &MultiLease::async_release>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release, &MultiLease::async_release,
+                                     &WorkerId::async_release>
     async_release;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_roll_back> async_roll_back;

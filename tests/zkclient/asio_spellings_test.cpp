@@ -417,6 +417,17 @@ asio::awaitable<void> numbers(Client client, std::stop_source stop) {
 }
 
 TEST_F(AsioSpellingsTest, Numbers) { run(numbers(c(), {})); }
+
+asio::awaitable<void> ids(Client client, std::stop_source stop) {
+  zkrecipes::IdBlocks blocks(client, "/ids");
+  EXPECT_EQ(co_await zkrecipes::async_next(blocks, {.stop = stop.get_token()}, use_awaitable), 1);
+  zkrecipes::WorkerIds workers(client, "/workers");
+  zkrecipes::WorkerId worker = co_await zkrecipes::async_acquire(workers, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(worker.number(), 0);
+  co_await zkrecipes::async_release(worker, {.deadline = soon()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Ids) { run(ids(c(), {})); }
 asio::awaitable<void> configurations(Client client, std::stop_source stop) {
   zkrecipes::Configuration config(client, "/config");
   zkrecipes::ConfigurationUpdate update;

@@ -13,6 +13,7 @@
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
+#include <zkrecipes/id_blocks.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/multi_lock.hpp>
@@ -26,6 +27,7 @@
 #include <zkrecipes/two_phase_commit.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
+#include <zkrecipes/worker_id.hpp>
 
 #include "tests/support/commit_test.hpp"
 #include "tests/support/recipe_test.hpp"
@@ -324,6 +326,26 @@ TEST_F(AsyncForms, Numbers) {
   EXPECT_EQ(counter.get(patient()), 7);
 }
 
+TEST_F(AsyncForms, Ids) {
+  IdBlocks ids(client(), "/ids");
+  const auto next = [&] { return wait_for<std::int64_t>([&](auto h) { ids.async_next(std::move(h), patient()); }); };
+  EXPECT_EQ(next(), 1);
+  EXPECT_EQ(next(), 2);
+  WorkerIds workers(client(), "/workers");
+  WorkerId worker = wait_for<WorkerId>([&](auto h) { workers.async_acquire(std::move(h), patient()); });
+  EXPECT_EQ(worker.number(), 0);
+  const std::vector<std::function<void()>> without_handler = {
+      [&] { ids.async_next({}); },
+      [&] { workers.async_acquire({}); },
+      [&] { worker.async_release({}); },
+  };
+  for (const auto& call : without_handler)
+    EXPECT_EQ(error_of(call), Errc::invalid_argument);
+  (void)worker.next();
+  wait_for<void>([&](auto h) { worker.async_release(std::move(h), patient()); });
+  EXPECT_EQ(error_of([&] { worker.next(); }), Errc::not_held);
+}
+
 TEST_F(AsyncForms, Configurations) {
   Configuration config(client(), "/config");
   using Now = ConfigurationPtr;
@@ -394,6 +416,8 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { Barrier(client(), "/x", {.acl = acl}); },
         [&] { Naming(client(), "/x", {.acl = acl}); },
         [&] { Counter(client(), "/x", {.acl = acl}); },
+        [&] { IdBlocks(client(), "/x", {.acl = acl}); },
+        [&] { WorkerIds(client(), "/x", {.acl = acl}); },
         [&] { DoubleBarrier(client(), "/x", 2, {.acl = acl}); },
         [&] { Queue(client(), "/x", {.acl = acl}); },
         [&] { PriorityQueue(client(), "/x", {.acl = acl}); },

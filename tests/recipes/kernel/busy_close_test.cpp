@@ -10,6 +10,7 @@
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
+#include <zkrecipes/id_blocks.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
@@ -20,6 +21,7 @@
 #include <zkrecipes/two_phase_commit.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
+#include <zkrecipes/worker_id.hpp>
 
 #include "tests/support/commit_test.hpp"
 #include "tests/support/recipe_test.hpp"
@@ -57,6 +59,8 @@ struct Recipes {
         unfair_election(client, "/unfair-election"),
         naming(client, "/names"),
         counter(client, "/numbers/one"),
+        ids(client, "/numbers/ids", {.block = 3}),
+        workers(client, "/workers", {.layout = {.worker_bits = 4}}),
         configuration(client, "/config"),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
@@ -73,6 +77,8 @@ struct Recipes {
   UnfairLeaderElection unfair_election;
   Naming naming;
   Counter counter;
+  IdBlocks ids;
+  WorkerIds workers;
   Configuration configuration;
   Barrier barrier;
   DoubleBarrier round;
@@ -123,6 +129,8 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.naming.async_unbind("name-" + std::to_string(i), zkclient::any_version, calls.handler<void>());
     recipes.counter.async_add(1, calls.handler<CounterChange>());
     recipes.counter.async_get(calls.handler<std::int64_t>());
+    recipes.ids.async_next(calls.handler<std::int64_t>());
+    recipes.workers.async_acquire(calls.handler<WorkerId>());
     recipes.counter.async_update([](std::int64_t number) { return number + 1; }, calls.handler<CounterChange>());
     ConfigurationUpdate update;
     update.values = {{"key", std::to_string(i)}};

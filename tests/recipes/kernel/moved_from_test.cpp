@@ -9,10 +9,12 @@
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
+#include <zkrecipes/id_blocks.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/queue.hpp>
+#include <zkrecipes/worker_id.hpp>
 
 #include "tests/support/recipe_test.hpp"
 
@@ -98,6 +100,31 @@ TEST_F(MovedFrom, ACounterMayBeAssignedToOrDestroyed) {
   const Counter last = std::move(*left);
   left.reset();
   EXPECT_EQ(last.get(patient()), 2);
+}
+
+TEST_F(MovedFrom, IdBlocksMayBeAssignedToOrDestroyed) {
+  std::optional<IdBlocks> left(std::in_place, client(), "/ids");
+  EXPECT_EQ(left->next(patient()), 1);
+  IdBlocks ids = std::move(*left);
+  EXPECT_EQ(ids.next(patient()), 2);
+  *left = std::move(ids);
+  IdBlocks last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.next(patient()), 3);
+}
+
+TEST_F(MovedFrom, WorkerIdsMayBeAssignedToOrDestroyed) {
+  std::optional<WorkerIds> left(std::in_place, client(), "/workers");
+  WorkerId first = left->acquire(patient());
+  WorkerIds workers = std::move(*left);
+  WorkerId second = workers.acquire(patient());
+  *left = std::move(workers);
+  first = std::move(second);
+  EXPECT_EQ(second.number(), -1);
+  EXPECT_EQ(first.number(), 1);
+  WorkerIds last = std::move(*left);
+  left.reset();
+  (void)first.next();
 }
 
 TEST_F(MovedFrom, AConfigurationMayBeAssignedToOrDestroyed) {
