@@ -22,6 +22,7 @@
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
+#include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -50,6 +51,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_a
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_acquire_many> async_acquire_many;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_acquire_shared> async_acquire_shared;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_add> async_add;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Optimistic::async_atomically> async_atomically;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_bind> async_bind;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_bind_permanent> async_bind_permanent;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_campaign> async_campaign;

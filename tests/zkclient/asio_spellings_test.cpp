@@ -428,6 +428,14 @@ asio::awaitable<void> ids(Client client, std::stop_source stop) {
 }
 
 TEST_F(AsioSpellingsTest, Ids) { run(ids(c(), {})); }
+
+asio::awaitable<void> functions(Client client, std::stop_source stop) {
+  zkrecipes::Optimistic bank(client, "/bank");
+  const zkrecipes::Optimistic::Function make = [](zkrecipes::OptimisticView& view) { view.create("/account", "1"); };
+  co_await zkrecipes::async_atomically(bank, make, {.stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Functions) { run(functions(c(), {})); }
 asio::awaitable<void> configurations(Client client, std::stop_source stop) {
   zkrecipes::Configuration config(client, "/config");
   zkrecipes::ConfigurationUpdate update;

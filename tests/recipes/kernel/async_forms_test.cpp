@@ -19,6 +19,7 @@
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
+#include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -346,6 +347,14 @@ TEST_F(AsyncForms, Ids) {
   EXPECT_EQ(error_of([&] { worker.next(); }), Errc::not_held);
 }
 
+TEST_F(AsyncForms, Functions) {
+  Optimistic bank(client(), "/bank");
+  const auto make = [](OptimisticView& view) { view.create("/account", "1"); };
+  wait_for<void>([&](auto h) { bank.async_atomically(make, std::move(h), patient()); });
+  EXPECT_EQ(error_of([&] { bank.async_atomically(make, {}); }), Errc::invalid_argument);
+  EXPECT_EQ(client().get("/account").data, "1");
+}
+
 TEST_F(AsyncForms, Configurations) {
   Configuration config(client(), "/config");
   using Now = ConfigurationPtr;
@@ -418,6 +427,7 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { Counter(client(), "/x", {.acl = acl}); },
         [&] { IdBlocks(client(), "/x", {.acl = acl}); },
         [&] { WorkerIds(client(), "/x", {.acl = acl}); },
+        [&] { Optimistic(client(), "/x", {.acl = acl}); },
         [&] { DoubleBarrier(client(), "/x", 2, {.acl = acl}); },
         [&] { Queue(client(), "/x", {.acl = acl}); },
         [&] { PriorityQueue(client(), "/x", {.acl = acl}); },

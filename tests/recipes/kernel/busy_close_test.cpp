@@ -14,6 +14,7 @@
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
+#include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/semaphore.hpp>
@@ -61,6 +62,7 @@ struct Recipes {
         counter(client, "/numbers/one"),
         ids(client, "/numbers/ids", {.block = 3}),
         workers(client, "/workers", {.layout = {.worker_bits = 4}}),
+        bank(client, "/bank"),
         configuration(client, "/config"),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
@@ -79,6 +81,7 @@ struct Recipes {
   Counter counter;
   IdBlocks ids;
   WorkerIds workers;
+  Optimistic bank;
   Configuration configuration;
   Barrier barrier;
   DoubleBarrier round;
@@ -131,6 +134,7 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.counter.async_get(calls.handler<std::int64_t>());
     recipes.ids.async_next(calls.handler<std::int64_t>());
     recipes.workers.async_acquire(calls.handler<WorkerId>());
+    recipes.bank.async_atomically([](OptimisticView& view) { view.exists("/bank"); }, calls.handler<void>());
     recipes.counter.async_update([](std::int64_t number) { return number + 1; }, calls.handler<CounterChange>());
     ConfigurationUpdate update;
     update.values = {{"key", std::to_string(i)}};

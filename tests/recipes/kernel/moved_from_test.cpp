@@ -13,6 +13,7 @@
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
+#include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/worker_id.hpp>
 
@@ -125,6 +126,17 @@ TEST_F(MovedFrom, WorkerIdsMayBeAssignedToOrDestroyed) {
   WorkerIds last = std::move(*left);
   left.reset();
   (void)first.next();
+}
+
+TEST_F(MovedFrom, AnOptimisticMayBeAssignedToOrDestroyed) {
+  std::optional<Optimistic> left(std::in_place, client(), "/bank");
+  Optimistic bank = std::move(*left);
+  bank.atomically([](OptimisticView& view) { view.create("/account", "1"); }, patient());
+  *left = std::move(bank);
+  Optimistic last = std::move(*left);
+  left.reset();
+  last.atomically([](OptimisticView& view) { view.set("/account", "2"); }, patient());
+  EXPECT_EQ(client().get("/account").data, "2");
 }
 
 TEST_F(MovedFrom, AConfigurationMayBeAssignedToOrDestroyed) {
