@@ -298,7 +298,7 @@ void Handle::authenticate_first(const std::vector<std::shared_ptr<Credential>>& 
 // only when nothing is unsent. It keeps what it got and repeats it after each reconnection.
 int Handle::authenticate(const std::shared_ptr<Credential>& credential) {
   if (std::find(authenticated_.begin(), authenticated_.end(), credential) != authenticated_.end()) return ZOK;
-  if (descriptor_.listens_for_write() || drive_scheduled_) {
+  if (descriptor_.listens_for_write() || drive_wanted_) {
     flush_wanted_ = true;
     return ZINVALIDSTATE;
   }
@@ -309,7 +309,7 @@ int Handle::authenticate(const std::shared_ptr<Credential>& credential) {
 }
 
 void Handle::tell_flushed() {
-  if (!flush_wanted_ || !connected_ || descriptor_.listens_for_write() || drive_scheduled_) return;
+  if (!flush_wanted_ || !connected_ || descriptor_.listens_for_write() || drive_wanted_) return;
   flush_wanted_ = false;
   ready_.push_back({nullptr, HandleEvent::flushed});
 }

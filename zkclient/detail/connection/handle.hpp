@@ -171,7 +171,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   int in_flight_ = 0;
   Descriptor descriptor_;
   bool drive_scheduled_ = false;
-  bool gathering_ = false;  // The kernel keeps what is sent until drive().
+  bool drive_wanted_ = false;  // What the C client waits for may have changed since it was asked.
+  bool gathering_ = false;     // The kernel keeps what is sent until drive().
   bool running_ready_ = false;
   bool fresh_ = true;          // Nothing was handed to the C client yet.
   bool flush_wanted_ = false;  // The owner waits for HandleEvent::flushed.

@@ -143,11 +143,12 @@ void Handle::finish_broken_connection() {
 }
 
 void Handle::schedule_drive() {
+  drive_wanted_ = true;
   if (drive_scheduled_) return;
   drive_scheduled_ = true;
   events_.defer([self = shared_from_this()] {
     self->drive_scheduled_ = false;
-    self->drive();
+    if (self->drive_wanted_) self->drive();
   });
 }
 
@@ -164,6 +165,7 @@ void Handle::drive() {
     run_ready();
     return;
   }
+  drive_wanted_ = false;
   check_connection();
   forget_closed_socket();
   int fd = -1;
