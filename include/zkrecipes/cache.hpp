@@ -245,8 +245,9 @@ class ZKRECIPES_API Cache {
   zkclient::Subscription on_state(StateListener listener) const;
 
   /// No listener is called afterwards, nor CacheOptions::include, and those that run have returned, unless this is
-  /// called by one of them. What waits ends with Errc::closed. The last snapshot stays. The watches are removed at the
-  /// server within a few seconds. Idempotent. Otherwise does not block.
+  /// called by one of them. All of them are destroyed: one that owns this cache keeps it alive until it is closed, by
+  /// itself or by anybody else (or until its subscription ends). What waits ends with Errc::closed. The last snapshot
+  /// stays. The watches are removed at the server within a few seconds. Idempotent. Otherwise does not block.
   void close();
 
   const zkclient::Path& path() const noexcept { return path_; }

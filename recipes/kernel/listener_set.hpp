@@ -66,8 +66,10 @@ class ListenerSet : public std::enable_shared_from_this<ListenerSet<Backlog>> {
       if (const auto self = weak.lock()) self->remove(added);
     };
     bool told = false;
+    bool is_late = false;
     {
       const std::lock_guard lock(mutex_);
+      is_late = stopped_;
       if (!stopped_) {
         std::erase_if(members_, [](const auto& one) { return one->is_over(); });
         members_.push_back(added);
@@ -75,6 +77,7 @@ class ListenerSet : public std::enable_shared_from_this<ListenerSet<Backlog>> {
       }
     }
     if (told) added->schedule();
+    if (is_late) added->stop();
     return zkclient::Subscription(std::move(subscription));
   }
 
@@ -93,7 +96,8 @@ class ListenerSet : public std::enable_shared_from_this<ListenerSet<Backlog>> {
       member->schedule();
   }
 
-  /// No listener is called from now on.
+  /// No listener is called from now on. What they hold is released, as they may own what owns this: now, or when a call
+  /// that runs has returned. Not on the loop thread.
   void stop() {
     if (process_.forked()) return;
     for (const auto& member : stopped())
@@ -119,7 +123,7 @@ class ListenerSet : public std::enable_shared_from_this<ListenerSet<Backlog>> {
   void remove(const std::shared_ptr<Member>& member) {
     if (process_.forked()) return;             // A thread of the parent may have had the lock.
     const bool running = member->runs_here();  // It ends its own subscription: wait() has to know of it still.
-    if (running) member->stop();
+    member->stop();
     const std::lock_guard lock(mutex_);
     std::erase_if(members_, [&](const auto& one) { return one == member ? !running : one->is_over(); });
   }
@@ -145,21 +149,23 @@ template <typename Backlog>
 class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member> {
  public:
   Member(Backlog backlog, std::shared_ptr<zk::SerialQueue> queue)
-      : backlog_(std::move(backlog)), queue_(std::move(queue)) {}
+      : backlog_(std::in_place, std::move(backlog)), queue_(std::move(queue)) {}
 
   /// True: then schedule().
   bool note(const News& news) {
     const std::lock_guard lock(mutex_);
     if (stopped_) return false;
-    backlog_.note(news);
+    backlog_->note(news);
     return !std::exchange(scheduled_, true);
   }
   void schedule() {
     queue_->post([self = this->shared_from_this()] { self->run(); });
   }
   void stop() {
+    std::optional<Backlog> gone;  // Without the lock.
     const std::lock_guard lock(mutex_);
     stopped_ = true;
+    if (runner_ == std::thread::id()) gone.swap(backlog_);
   }
   bool runs_here() const {
     const std::lock_guard lock(mutex_);
@@ -182,9 +188,16 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
   };
 
   bool has_more() {
-    const std::lock_guard lock(mutex_);
+    std::optional<Backlog> gone;
+    std::unique_lock lock(mutex_);
+    if (stopped_) gone.swap(backlog_);
+    if (gone) {
+      lock.unlock();
+      gone.reset();  // It still runs here: its end may close what it owned.
+      lock.lock();
+    }
     runner_ = {};
-    scheduled_ = !stopped_ && !backlog_.empty();
+    scheduled_ = !stopped_ && !backlog_->empty();
     return scheduled_;
   }
 
@@ -193,12 +206,12 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
     std::unique_lock lock(mutex_);
     if (stopped_) return;
     runner_ = std::this_thread::get_id();
-    auto news = backlog_.take();
+    auto news = backlog_->take();
     lock.unlock();
-    backlog_.call(std::move(news));
+    backlog_->call(std::move(news));
   }
 
-  Backlog backlog_;
+  std::optional<Backlog> backlog_;  // Until it was stopped, and has returned.
   const std::shared_ptr<zk::SerialQueue> queue_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.

@@ -121,6 +121,9 @@ void Cache::async_wait_until(Predicate predicate, zkclient::Handler<Snapshot> ha
 zkclient::Subscription Cache::on_change(Listener listener) const { return mirror_->on_change(std::move(listener)); }
 zkclient::Subscription Cache::on_state(StateListener listener) const { return mirror_->on_state(std::move(listener)); }
 
-void Cache::close() { mirror_->close(); }
+void Cache::close() {
+  const auto mirror = mirror_;  // A listener that is released may have owned this object.
+  mirror->close();
+}
 
 }  // namespace zkrecipes

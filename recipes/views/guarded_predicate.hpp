@@ -10,7 +10,8 @@
 
 namespace zkrecipes::detail {
 
-/// A predicate of the user's, which may be stopped while it is called. Any thread; not in a forked child.
+/// A predicate of the user's, which may be stopped while it is called. It may own what owns this, so it is released as
+/// soon as it is not to be called any more. Any thread; not in a forked child.
 template <typename Argument>
 class GuardedPredicate {
  public:
@@ -28,7 +29,14 @@ class GuardedPredicate {
     struct Done {
       GuardedPredicate& predicate;
       ~Done() {
-        const std::lock_guard lock(predicate.mutex_);
+        Predicate gone;
+        std::unique_lock lock(predicate.mutex_);
+        if (predicate.stopped_) {
+          gone.swap(predicate.predicate_);
+          lock.unlock();
+          gone = nullptr;  // It still runs here: its end may close what it owned.
+          lock.lock();
+        }
         predicate.runner_ = {};
         predicate.idle_.notify_all();
       }
@@ -49,20 +57,23 @@ class GuardedPredicate {
     const std::lock_guard lock(mutex_);
     return runner_ == std::this_thread::get_id();
   }
-  /// As stop(); and it is not running any more (unless this thread runs it), and is destroyed.
-  void end() {
-    stop();
-    if (runs_here()) return;
+  /// As stop(); and it is destroyed, by this thread, or by the one that runs it. Does not wait for that.
+  void release() {
     Predicate gone;  // Destroyed without the lock.
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    if (runner_ == std::thread::id()) gone.swap(predicate_);
+  }
+  /// As release(); and it is not running any more (unless this thread runs it), and is destroyed.
+  void end() {
+    release();
+    if (runs_here()) return;
     std::unique_lock lock(mutex_);
-    if (runner_ != std::thread::id()) {
-      lock.unlock();
-      zkclient::detail::CallbackPool::about_to_wait();
-      lock.lock();
-      idle_.wait(lock, [this] { return runner_ == std::thread::id(); });
-    }
-    gone.swap(predicate_);
+    if (runner_ == std::thread::id()) return;
     lock.unlock();
+    zkclient::detail::CallbackPool::about_to_wait();
+    lock.lock();
+    idle_.wait(lock, [this] { return runner_ == std::thread::id(); });
   }
 
  private:

@@ -335,10 +335,11 @@ void Mirror::close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
   }
+  const auto self = shared_from_this();  // What is released here may have owned it.
   client_->loop()->post([ended = ended_] { ended->request(); });
   change_listeners_->stop();
   state_listeners_->stop();
-  include_->stop();
+  include_->release();
   // Listeners that close the cache do not wait for each other.
   if (change_listeners_->runs_here() || state_listeners_->runs_here() || include_->runs_here()) return;
   change_listeners_->wait();

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -304,6 +305,69 @@ TEST_F(CacheFilter, ClosedByItsFilter) {
   client.sync("/cache", {.deadline = soon()});
   EXPECT_TRUE(closed.empty());
   EXPECT_EQ(cache.state(), CacheState::closed);
+}
+
+/// A cache that nobody owns but its own filter.
+struct OwnedByItsFilter {
+  std::promise<void> made;
+  std::shared_ptr<ChildrenCache> cache;
+  int asked = 0;
+};
+
+/// `act` is what its filter does. Returns what is left of it.
+std::weak_ptr<OwnedByItsFilter> make_owned(const Client& client, std::function<void(OwnedByItsFilter&)> act) {
+  const auto owner = std::make_shared<OwnedByItsFilter>();
+  CacheOptions options;
+  options.include = [owner, act = std::move(act)](const std::string&) {
+    if (owner->asked++ == 0) owner->made.get_future().wait();
+    act(*owner);
+    return true;
+  };
+  owner->cache = std::make_shared<ChildrenCache>(client, "/cache", std::move(options));
+  owner->made.set_value();
+  return owner;
+}
+
+// Neither waits for the other, no other name is judged, and what the filter owns goes with it: the cache, too.
+TEST_F(CacheFilter, ClosedByTheFilterThatOwnsIt) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const Client client = calm_proxied();
+  testkit::Box<int> asked;
+  const auto left = make_owned(client, [&asked](OwnedByItsFilter& owner) {
+    owner.cache->close();
+    asked.put(owner.asked);
+  });
+  EXPECT_EQ(asked.take(), 1);
+  EXPECT_TRUE(eventually([&] { return left.expired(); }));
+  client.sync("/cache", {.deadline = soon()});
+  EXPECT_TRUE(asked.empty());
+}
+
+TEST_F(CacheFilter, DestroyedByItsFilter) {
+  create("/cache/a", "1");
+  create("/cache/b", "1");
+  const Client client = calm_proxied();
+  testkit::Box<int> asked;
+  const auto left = make_owned(client, [&asked](OwnedByItsFilter& owner) {
+    owner.cache.reset();
+    asked.put(owner.asked);
+  });
+  EXPECT_EQ(asked.take(), 1);
+  EXPECT_TRUE(eventually([&] { return left.expired(); }));
+  client.sync("/cache", {.deadline = soon()});
+  EXPECT_TRUE(asked.empty());
+}
+
+// By another thread, while it does not run: the last owner goes in close() itself.
+TEST_F(CacheFilter, ClosedWhileItsFilterOwnsIt) {
+  create("/cache/a", "1");
+  const Client client = calm_proxied();
+  const auto left = make_owned(client, [](OwnedByItsFilter&) {});
+  ChildrenCache* cache = left.lock()->cache.get();
+  cache->wait_ready({.deadline = soon()});
+  cache->close();
+  EXPECT_TRUE(left.expired());
 }
 
 // A listener that closes the cache does not wait for the filter, which may wait for the listener.

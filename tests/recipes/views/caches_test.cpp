@@ -515,6 +515,55 @@ TEST_F(Caches, PredicateThatOwnsItsCache) {
   EXPECT_EQ(results.take().error().errc(), Errc::cancelled);
 }
 
+/// A cache that nobody owns but its own listener.
+struct OwnedByItsListener {
+  std::promise<void> made;
+  std::shared_ptr<NodeCache> cache;
+  zkclient::Subscription subscription;
+};
+
+// Neither waits for the other, and what the listener owns goes with it: the cache, and its own subscription, too.
+TEST_F(Caches, ClosedByTheListenerThatOwnsIt) {
+  create("/cache", "x");
+  using Act = std::function<void(OwnedByItsListener&)>;
+  const std::vector<Act> all = {[](OwnedByItsListener& owner) { owner.cache->close(); },
+                                [](OwnedByItsListener& owner) { owner.cache.reset(); },
+                                [](OwnedByItsListener& owner) { const auto ended = std::move(owner.subscription); }};
+  for (const Act& act : all) {
+    for (const bool of_state : {false, true}) {
+      auto owner = std::make_shared<OwnedByItsListener>();
+      owner->cache = std::make_shared<NodeCache>(client(), "/cache");
+      auto listener = [&act, first = true](OwnedByItsListener& its) mutable {
+        if (!std::exchange(first, false)) return;
+        its.made.get_future().wait();
+        act(its);
+      };
+      if (of_state) {
+        owner->subscription = owner->cache->on_state([owner, listener](CacheState) mutable { listener(*owner); });
+      } else {
+        owner->subscription = owner->cache->on_change([owner, listener](const auto&...) mutable { listener(*owner); });
+      }
+      owner->made.set_value();
+      const std::weak_ptr<OwnedByItsListener> left = std::exchange(owner, nullptr);
+      EXPECT_TRUE(eventually([&] { return left.expired(); }));
+    }
+  }
+}
+
+// By another thread, while it does not run: the last owner goes in close() itself.
+TEST_F(Caches, ClosedWhileItsListenerOwnsIt) {
+  create("/cache", "x");
+  auto cache = std::make_shared<NodeCache>(client(), "/cache");
+  cache->wait_ready({.deadline = soon()});
+  NodeCache* raw = cache.get();
+  const std::weak_ptr<NodeCache> left = cache;
+  std::promise<void> called;
+  const auto subscription = raw->on_change([owner = std::move(cache), &called](const auto&...) { called.set_value(); });
+  called.get_future().wait();
+  raw->close();
+  EXPECT_TRUE(left.expired()) << "the subscription goes on, but holds nothing";
+}
+
 // The executor is gone, so the listener is called at once: nothing that it does may meet a lock of the cache.
 TEST_F(Caches, ListenerAfterTheEndOfTheRuntime) {
   create("/cache", "x");
