@@ -161,8 +161,14 @@ ZKRECIPES_API std::vector<Change> difference(const Snapshot& before, const Snaps
 /// Guaranteed: the last state of each node is seen, whatever happens to connections and sessions; an exact snapshot is
 /// the state at one zxid; snapshots do not go back in time, unless the ensemble lost its data. Not guaranteed:
 /// intermediate states (watches do not queue); that a snapshot is the newest state: it is as old as the last word of
-/// the server (see state() and refresh()). A change of an access control list makes no event: a right that was granted
-/// is found within 30 s, one that was withdrawn at the next change.
+/// the server (see state() and refresh()).
+///
+/// All of that takes the right to read. A change of an access control list makes no event. A right that was granted is
+/// found within 30 s. One that was withdrawn need not be found in this session: servers from 3.8.4 and 3.9.2 on (and
+/// older ones with their fix of CVE-2024-23944) tell nothing of a node to those who may not read it, neither a change
+/// nor its removal, nor that it was made, and forget the watch. Then what was read last stays, as if nothing had
+/// changed, also for complete(), as_of() and refresh(), and also when the right is granted again; until a list of its
+/// parent tells that it has gone, or a new session reads all of it.
 ///
 /// What goes wrong                              What the caller sees
 /// -------------------------------------------  ------------------------------------------------------------------
@@ -204,9 +210,10 @@ class ZKRECIPES_API Cache {
   /// (the path names a node), too_large (more data than max_bytes). nullopt: nothing is missing. Does not block.
   std::optional<zkclient::Error> problem() const;
   /// How old snapshot() may be: unless it is not complete(), it contains all that any client had committed before this
-  /// time. Not a server's word alone, which may be cut off: it moves on with each write of this client that is
-  /// acknowledged while the cache is current. Those are heartbeats of leases, refresh(ReadBarrier::quorum), the
-  /// transactions of CacheOptions::max_age, and all others. nullopt: not known yet. Does not block.
+  /// time (and that this client may read). Not a server's word alone, which may be cut off: it moves on with each write
+  /// of this client that is acknowledged while the cache is current. Those are heartbeats of leases,
+  /// refresh(ReadBarrier::quorum), the transactions of CacheOptions::max_age, and all others. nullopt: not known yet.
+  /// Does not block.
   ///
   /// Ask for it first, then for snapshot(): it says nothing of a Snapshot that was taken before. It stands still while
   /// what was told at its time is read, or rests (CacheOptions::quiet); newer changes do not hold it up.

@@ -339,6 +339,43 @@ TEST_F(CacheFaults, NodeUnreadable) {
   EXPECT_TRUE(eventually([&] { return cache.snapshot().complete() && !cache.problem(); }));
 }
 
+// V32: a server that tells nothing of what may not be read leaves the last state; one that does shows the loss. In any
+// case the list of the parent tells of a removal, and a new session of everything.
+TEST_F(CacheFaults, RightWithdrawn) {
+  for (const char* name : {"a", "b", "c"})
+    create(std::string("/cache/") + name, "1");
+  const zkclient::AclList closed = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}};
+  const Client client = brief_proxied();
+  TreeCache cache(client, "/cache");
+  NodeCache node(client, "/cache/c");
+  cache.wait_ready({.deadline = soon()});
+  node.wait_ready({.deadline = soon()});
+  const auto as_before = [](const Snapshot& now, const char* path) {
+    const CachedNode* found = now.find(path);
+    return found != nullptr && (has_data(now, path, "1") || found->unreadable == Errc::no_auth);
+  };
+  for (const char* path : {"/cache/a", "/cache/c"}) {
+    the_operator().set_acl(path, closed);
+    the_operator().set(path, "2");
+  }
+  the_operator().set("/cache/b", "2");
+  Snapshot now = cache.refresh(ReadBarrier::sync, {.deadline = soon()});
+  EXPECT_TRUE(has_data(now, "b", "2"));
+  EXPECT_TRUE(as_before(now, "a"));
+  the_operator().remove("/cache/c");
+  EXPECT_FALSE(cache.refresh(ReadBarrier::sync, {.deadline = soon()}).exists("c"));
+  now = node.refresh(ReadBarrier::sync, {.deadline = soon()});
+  EXPECT_TRUE(!now.exists() || as_before(now, ""));
+  expire(client);
+  now = cache.wait_until([](const Snapshot& next) { return !next.complete(); }, {.deadline = soon()});
+  EXPECT_EQ(now.find("a")->unreadable, Errc::no_auth);
+  EXPECT_EQ(cache.problem()->path(), "/cache/a");
+  node.wait_until(is_gone(""), {.deadline = soon()});
+  the_operator().set_acl("/cache/a", zkclient::open_acl());
+  the_operator().set("/cache/a", "3");
+  EXPECT_TRUE(cache.wait_until(data_is("a", "3"), {.deadline = soon()}).complete());
+}
+
 // V14: never silent.
 TEST_F(CacheFaults, MoreWatchedPathsThanASessionMayHave) {
   const std::string name(2000, 'n');
