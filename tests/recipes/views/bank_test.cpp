@@ -206,6 +206,7 @@ class Bank : public testing::Test {
   std::vector<std::unique_ptr<zktesting::Proxy>> proxies;
 };
 
+// V27: the directories are always those of one instant.
 TEST_F(Bank, EveryExactSnapshotIsTheBankAtOneInstant) {
   const auto seed = number_from("ZKRECIPES_SEED", std::random_device{}());
   const auto seconds = number_from("ZKRECIPES_SOAK", 6);

@@ -953,5 +953,31 @@ TEST_F(CacheFaults, CachesOfAClientShareABarrier) {
   EXPECT_TRUE(eventually(are_current));
 }
 
+// And so is the sync that a new session reads behind.
+TEST_F(CacheFaults, CachesOfAClientShareTheSyncOfANewSession) {
+  create("/cache/a");
+  const Client client = brief_proxied();
+  std::vector<TreeCache> caches;
+  for (int i = 0; i < 5; ++i)
+    caches.emplace_back(client, i % 2 == 0 ? "/cache" : "/cache/a");
+  const auto are_current = [&caches] {
+    return std::all_of(caches.begin(), caches.end(),
+                       [](const Cache& cache) { return cache.state() == CacheState::current; });
+  };
+  EXPECT_TRUE(eventually(are_current));
+  for (int i = 1; i <= 3; ++i) {
+    const std::size_t syncs = proxy.request_count(RequestType::sync);
+    const std::size_t read = reads();
+    expire(client);
+    EXPECT_TRUE(eventually([&] { return proxy.request_count(RequestType::sync) > syncs && are_current(); }));
+    EXPECT_EQ(proxy.request_count(RequestType::sync) - syncs, 1U);
+    EXPECT_EQ(reads() - read, 3 * 4U + 2 * 2U) << "data and list of each node, once";
+    the_operator().set("/cache/a", std::to_string(i));
+    for (const Cache& cache : caches)
+      cache.wait_until([i](const Snapshot& now) { return now.find("/cache/a")->data == std::to_string(i); },
+                       {.deadline = soon()});
+  }
+}
+
 }  // namespace
 }  // namespace zkrecipes
