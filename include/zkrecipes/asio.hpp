@@ -9,6 +9,7 @@
 #include <zkrecipes/barrier.hpp>
 #include <zkrecipes/cache.hpp>
 #include <zkrecipes/claim.hpp>
+#include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
@@ -41,7 +42,7 @@
 ///
 /// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled
 /// release goes on in the background and accepts partial and terminal, as do a downgrade and the operations of queues,
-/// barriers, configurations, counters, permanent bindings and transactions that may be in doubt when they are cancelled. A lease or
+/// barriers, coherent caches, configurations, counters, permanent bindings and transactions that may be in doubt when they are cancelled. A lease or
 /// claim that came too late for its handler (the coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
@@ -57,7 +58,10 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_bind
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_campaign> async_campaign;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_claim> async_claim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_commit> async_commit;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_compare_put> async_compare_put;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_compare_remove> async_compare_remove;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_compare_set> async_compare_set;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_create> async_create;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
@@ -75,6 +79,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &IdBlocks::async_nex
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_proclaim> async_proclaim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_publish> async_publish;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_put> async_put;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push, &Queue::async_push> async_push;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push_all, &Queue::async_push_all>
     async_push_all;
@@ -85,6 +90,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release, &MultiLease::async_release,
                                      &WorkerId::async_release>
     async_release;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_remove> async_remove;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_roll_back> async_roll_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
@@ -103,8 +109,8 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::asy
     async_try_push;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_unbind> async_unbind;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Registration::async_unregister> async_unregister;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_update, &Membership::async_update,
-                                     &Registration::async_update>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_update, &Counter::async_update,
+                                     &Membership::async_update, &Registration::async_update>
     async_update;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present,
@@ -115,7 +121,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_can
                                      &LeaderSelector::async_candidates>
     async_candidates;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_contenders> async_contenders;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Counter::async_get> async_get;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &CoherentCache::async_get, &Counter::async_get> async_get;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_history> async_history;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_holder> async_holder;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_instances> async_instances;

@@ -256,7 +256,8 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
     }
     if (reply.failed(Errc::in_doubt)) doubted = true;
     const auto outcome = doubted ? Written::Outcome::in_doubt : Written::Outcome::failed;
-    end_all(std::move(batch), Written{outcome, 0, 0, std::move(reply)});
+    end_all(std::move(batch),
+            Written{outcome, 0, 0, std::move(reply), doubted && slot != nullptr ? slot->path : std::string()});
     break;
   }
   if (slot == nullptr) co_return;

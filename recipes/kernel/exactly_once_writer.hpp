@@ -28,6 +28,9 @@ struct Written {
   int code = 0;  ///< Of the C client.
   zk::Reply
       reply;  ///< Of the last attempt. Its `results` are those of the operations, unless the first reply was lost.
+  /// In doubt because the session ended: the slot. Once it is gone, the transaction cannot be applied any more, so what
+  /// it would have changed tells whether it was.
+  std::string slot = {};
 
   bool refused_at(std::size_t operation, int with) const noexcept {
     return outcome == Outcome::refused && index == operation && code == with;

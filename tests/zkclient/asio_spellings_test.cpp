@@ -436,6 +436,23 @@ asio::awaitable<void> functions(Client client, std::stop_source stop) {
 }
 
 TEST_F(AsioSpellingsTest, Functions) { run(functions(c(), {})); }
+
+asio::awaitable<void> coherent_items(Client client, std::stop_source stop) {
+  zkrecipes::CoherentCache cache(client, "/coherent");
+  co_await zkrecipes::async_create(cache, "a", "1", {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_put(cache, "a", longer, {.deadline = soon()}, use_awaitable);
+  const auto item = co_await zkrecipes::async_get(cache, "a", {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(item->data, longer);
+  EXPECT_TRUE(co_await zkrecipes::async_compare_put(cache, "a", item->revision, "2", {.stop = stop.get_token()},
+                                                    use_awaitable));
+  EXPECT_FALSE(co_await zkrecipes::async_compare_remove(cache, "a", item->revision, use_awaitable));
+  const zkrecipes::CoherentCache::Function same = [](const zkrecipes::CoherentItem& one) { return one.data; };
+  EXPECT_EQ(co_await zkrecipes::async_update(cache, "a", same, {.deadline = soon()}, use_awaitable), "2");
+  co_await zkrecipes::async_remove(cache, "a", {.stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, CoherentItems) { run(coherent_items(c(), {})); }
+
 asio::awaitable<void> configurations(Client client, std::stop_source stop) {
   zkrecipes::Configuration config(client, "/config");
   zkrecipes::ConfigurationUpdate update;

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
@@ -355,6 +356,39 @@ TEST_F(AsyncForms, Functions) {
   EXPECT_EQ(client().get("/account").data, "1");
 }
 
+TEST_F(AsyncForms, CoherentItems) {
+  CoherentCache cache(client(), "/coherent");
+  const auto compared = [&](auto begin) { return wait_for<bool>(begin); };
+  const auto get = [&] {
+    return wait_for<CoherentItemPtr>([&](auto h) { cache.async_get("a", std::move(h), patient()); });
+  };
+  wait_for<void>([&](auto h) { cache.async_create("a", "1", std::move(h), patient()); });
+  wait_for<void>([&](auto h) { cache.async_put("a", "2", std::move(h), patient()); });
+  const CoherentItemPtr item = get();
+  EXPECT_EQ(item->data, "2");
+  EXPECT_TRUE(compared([&](auto h) { cache.async_compare_put("a", item->revision, "3", std::move(h), patient()); }));
+  EXPECT_FALSE(compared([&](auto h) { cache.async_compare_put("a", item->revision, "4", std::move(h), patient()); }));
+  EXPECT_FALSE(compared([&](auto h) { cache.async_compare_remove("a", item->revision, std::move(h), patient()); }));
+  const auto twice = [](const CoherentItem& one) -> std::optional<std::string> { return one.data + one.data; };
+  using Updated = std::optional<std::string>;
+  EXPECT_EQ(wait_for<Updated>([&](auto h) { cache.async_update("a", twice, std::move(h), patient()); }), "33");
+  EXPECT_EQ(get()->data, "33");
+  wait_for<void>([&](auto h) { cache.async_remove("a", std::move(h), patient()); });
+  EXPECT_FALSE(get()->exists);
+  const std::vector<std::function<void()>> without_handler = {
+      [&] { cache.async_get("a", {}); },
+      [&] { cache.async_put("a", "1", {}); },
+      [&] { cache.async_create("a", "1", {}); },
+      [&] { cache.async_compare_put("a", 0, "1", {}); },
+      [&] { cache.async_compare_remove("a", 1, {}); },
+      [&] { cache.async_remove("a", {}); },
+      [&] { cache.async_update("a", twice, {}); },
+  };
+  for (const auto& call : without_handler)
+    EXPECT_EQ(error_of(call), Errc::invalid_argument);
+  EXPECT_FALSE(get()->exists);
+}
+
 TEST_F(AsyncForms, Configurations) {
   Configuration config(client(), "/config");
   using Now = ConfigurationPtr;
@@ -428,6 +462,7 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { IdBlocks(client(), "/x", {.acl = acl}); },
         [&] { WorkerIds(client(), "/x", {.acl = acl}); },
         [&] { Optimistic(client(), "/x", {.acl = acl}); },
+        [&] { CoherentCache(client(), "/x", {.acl = acl}); },
         [&] { DoubleBarrier(client(), "/x", 2, {.acl = acl}); },
         [&] { Queue(client(), "/x", {.acl = acl}); },
         [&] { PriorityQueue(client(), "/x", {.acl = acl}); },

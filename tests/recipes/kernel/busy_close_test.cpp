@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
@@ -63,6 +64,7 @@ struct Recipes {
         ids(client, "/numbers/ids", {.block = 3}),
         workers(client, "/workers", {.layout = {.worker_bits = 4}}),
         bank(client, "/bank"),
+        coherent(client, "/coherent"),
         configuration(client, "/config"),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
@@ -82,6 +84,7 @@ struct Recipes {
   IdBlocks ids;
   WorkerIds workers;
   Optimistic bank;
+  CoherentCache coherent;
   Configuration configuration;
   Barrier barrier;
   DoubleBarrier round;
@@ -136,6 +139,9 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.workers.async_acquire(calls.handler<WorkerId>());
     recipes.bank.async_atomically([](OptimisticView& view) { view.exists("/bank"); }, calls.handler<void>());
     recipes.counter.async_update([](std::int64_t number) { return number + 1; }, calls.handler<CounterChange>());
+    recipes.coherent.async_get("item-" + std::to_string(i % 3), calls.handler<CoherentItemPtr>());
+    recipes.coherent.async_put("item-" + std::to_string(i % 2), "x", calls.handler<void>());
+    recipes.coherent.async_compare_remove("item-" + std::to_string(i % 2), 1, calls.handler<bool>());
     ConfigurationUpdate update;
     update.values = {{"key", std::to_string(i)}};
     recipes.configuration.async_publish(update, any_revision, calls.handler<std::int64_t>());

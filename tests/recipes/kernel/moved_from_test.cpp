@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
@@ -137,6 +138,17 @@ TEST_F(MovedFrom, AnOptimisticMayBeAssignedToOrDestroyed) {
   left.reset();
   last.atomically([](OptimisticView& view) { view.set("/account", "2"); }, patient());
   EXPECT_EQ(client().get("/account").data, "2");
+}
+
+TEST_F(MovedFrom, ACoherentCacheMayBeAssignedToOrDestroyed) {
+  std::optional<CoherentCache> left(std::in_place, client(), "/coherent");
+  left->put("a", "1", patient());
+  CoherentCache cache = std::move(*left);
+  EXPECT_EQ(cache.get("a", patient())->data, "1");
+  *left = std::move(cache);
+  CoherentCache last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.get("a", patient())->data, "1");
 }
 
 TEST_F(MovedFrom, AConfigurationMayBeAssignedToOrDestroyed) {

@@ -1,0 +1,520 @@
+#include "recipes/coherent/coherent_writer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace zkrecipes::detail {
+
+using zk::Awaitable;
+using zk::Call;
+using zk::OpType;
+using zk::PendingReply;
+using zk::Reply;
+using zk::Request;
+using zkclient::any_version;
+using zkclient::BootClock;
+using zkclient::CreateMode;
+using zkclient::Errc;
+using zkclient::Path;
+using zkclient::Transaction;
+using Operations = std::vector<Transaction::Operation>;
+
+namespace {
+
+constexpr std::size_t most_revisions = 256;
+constexpr int most_preparations = 3;
+
+bool is_there_or_not(const Reply& read) { return read.ok() || read.failed(Errc::no_node); }
+
+bool session_ended(const Reply& reply) {
+  return !reply.given_up && (reply.failed(Errc::session_lost) || reply.failed(Errc::in_doubt));
+}
+
+/// Others have changed what was known.
+bool is_conflict(Errc code) {
+  return code == Errc::bad_version || code == Errc::no_node || code == Errc::node_exists || code == Errc::not_empty;
+}
+
+}  // namespace
+
+struct CoherentWriter::Part {
+  Part(zk::EventLoop& events, ItemWrite what) : write(std::move(what)), deadline(events) {}
+
+  const ItemWrite write;
+  zk::Timer deadline;
+  bool ended = false;
+  int prepared = 0;
+  zk::Pending<Reply> outcome;
+
+  void end(Reply with) {
+    if (std::exchange(ended, true)) return;
+    deadline.cancel();
+    outcome.arrive(std::move(with));
+  }
+  void end_with(Errc error, const char* detail = "") {
+    Reply reply;
+    reply.error = error;
+    reply.detail = detail;
+    end(std::move(reply));
+  }
+};
+
+struct CoherentWriter::Line {
+  Line(std::uint32_t of, zk::EventLoop& events) : shard(of), wake(events) {}
+
+  /// The gate as this writer has closed it.
+  struct Closing {
+    std::int32_t version = 0;
+    WriteFacts::TimePoint at{};
+    std::shared_ptr<zk::SessionState> session;
+  };
+
+  const std::uint32_t shard;
+  std::deque<PartPtr> waiting;
+  PartPtr active;
+  bool sent = false;  // The active one's transaction.
+  bool running = false;
+  std::shared_ptr<zk::CancelScope> wait;  // Of what is done for the active one before its transaction is sent.
+  zk::Signal wake;
+
+  std::optional<Gate> gate;                       // As it was last seen.
+  std::map<std::string, std::int64_t> revisions;  // Of items, at that version of the gate.
+  bool ask_leader = false;                        // What a server of ours says may be old.
+  bool readers_there = false;
+  bool closer_alive = true;
+  std::optional<Closing> closing;
+  std::optional<std::vector<Registration>> registered;  // Since the closing, as listed last.
+  std::shared_ptr<zk::LoopWatch> list_watch;
+
+  void forget() {
+    gate.reset();
+    revisions.clear();
+    readers_there = false;
+    closer_alive = true;
+    closing.reset();
+    registered.reset();
+    list_watch.reset();
+  }
+  void see_gate(Gate now) {
+    gate = std::move(now);
+    readers_there = false;
+    closer_alive = true;
+  }
+  bool closed_by_us() const { return closing && gate && !gate->open && closing->version == gate->version; }
+  WriteFacts facts() const {
+    WriteFacts facts;
+    facts.gate = *gate;
+    facts.closer_alive = closer_alive;
+    facts.readers_there = readers_there;
+    facts.now = BootClock::now();
+    if (closing) {
+      facts.closed_version = closing->version;
+      facts.closed_at = closing->at;
+    }
+    if (registered) facts.registered = *registered;
+    return facts;
+  }
+};
+
+CoherentWriter::CoherentWriter(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<const CoherentLayout> layout,
+                               std::shared_ptr<CoherentTable> table, std::shared_ptr<CoherentReader> reader)
+    : client_(std::move(client)),
+      layout_(std::move(layout)),
+      table_(std::move(table)),
+      reader_(std::move(reader)),
+      writer_(ExactlyOnceWriter::make(client_, layout_->slots(), layout_->acl())) {}
+
+CoherentWriter::~CoherentWriter() = default;
+
+// --- Calls ----------------------------------------------------------------------------------------------------------
+
+Awaitable<Reply> CoherentWriter::write(std::shared_ptr<CoherentWriter> self, ItemWrite write, Call call) {
+  Reply opened = co_await CoherentReader::open(self->reader_, call);
+  if (!opened.ok()) co_return opened;
+  const std::uint32_t shard = shard_of(write.name, self->reader_->shards());
+  std::unique_ptr<Line>& place = self->lines_[shard];
+  if (place == nullptr) place = std::make_unique<Line>(shard, self->client_->events());
+  Line& line = *place;
+  const auto part = std::make_shared<Part>(self->client_->events(), std::move(write));
+  if (self->table_->closed()) part->end_with(Errc::closed);
+  if (call.cancel != nullptr && call.cancel->requested()) part->end_with(Errc::cancelled);
+  const auto give_up = [raw = self.get(), &line, part](Errc why) { raw->give_up(line, part, why); };
+  zk::CancelScope::Guard cancelled;
+  if (!part->ended) {
+    cancelled = zk::CancelScope::Guard(call.cancel, [give_up] { give_up(Errc::cancelled); });
+    if (call.deadline) part->deadline.set(*call.deadline, [give_up] { give_up(Errc::deadline_exceeded); });
+    line.waiting.push_back(part);
+    if (!std::exchange(line.running, true)) zk::spawn(run(self, shard));
+  }
+  Reply reply = co_await part->outcome.get();
+  co_return reply;
+}
+
+void CoherentWriter::give_up(Line& line, const PartPtr& part, Errc why) {
+  if (part->ended) return;
+  const bool waits = std::erase(line.waiting, part) > 0;
+  if (!waits && line.sent) {
+    part->end_with(Errc::in_doubt, "it was sent, and the answer has not come");
+    return;
+  }
+  part->end_with(why);
+  if (!waits && line.wait != nullptr) line.wait->request();
+}
+
+void CoherentWriter::close() {
+  for (const auto& [shard, line] : lines_) {
+    for (const PartPtr& part : std::exchange(line->waiting, {}))
+      part->end_with(Errc::closed);
+    if (line->active != nullptr) give_up(*line, line->active, Errc::closed);
+  }
+}
+
+// --- One after another ----------------------------------------------------------------------------------------------
+
+Awaitable<void> CoherentWriter::run(std::shared_ptr<CoherentWriter> self, std::uint32_t shard) {
+  Line& line = *self->lines_.at(shard);
+  while (!line.waiting.empty() || line.closing) {
+    if (line.waiting.empty()) {  // Whoever wanted it closed has given up.
+      co_await self->open_again(line);
+      continue;
+    }
+    line.active = std::move(line.waiting.front());
+    line.waiting.pop_front();
+    co_await self->write_one(line, line.active);
+    line.active.reset();
+  }
+  line.running = false;
+}
+
+Call CoherentWriter::new_wait(Line& line) {
+  line.wait = std::make_shared<zk::CancelScope>();
+  line.sent = false;
+  Call call;
+  call.cancel = line.wait;
+  return call;
+}
+
+Awaitable<void> CoherentWriter::write_one(Line& line, PartPtr part) {
+  while (!part->ended) {
+    Call call = new_wait(line);
+    Reply connected = co_await client_->connected(call);
+    if (!connected.ok()) {
+      part->end(std::move(connected));
+      break;
+    }
+    call.bound = connected.session;
+    if (line.closing && line.closing->session != call.bound) line.forget();  // Our node went with that session.
+    if (!line.gate || !line.revisions.contains(part->write.name)) {
+      Reply learned = co_await learn(line, *part, call);
+      if (part->ended) break;
+      if (learned.failed(Errc::no_node)) {
+        co_await prepare(line, part, call);
+        continue;
+      }
+      if (session_ended(learned)) continue;
+      if (!learned.ok()) {
+        part->end(std::move(learned));
+        break;
+      }
+    }
+    const ItemChange change = decide_change(part->write, line.revisions.at(part->write.name));
+    if (change.kind == ItemChange::refuse) {
+      co_await refuse(line, part, change.why, call);
+    } else if (line.closed_by_us() && !line.registered) {
+      co_await await_readers(line, part, std::nullopt, call);
+    } else {
+      const WriteStep step = decide_write(line.facts());
+      co_await take_step(line, part, step, call);
+    }
+  }
+}
+
+// The gate first: if it still has this version when the transaction is applied, the item is what was read.
+Awaitable<Reply> CoherentWriter::learn(Line& line, const Part& part, Call call) {
+  const std::string gate_path = layout_->gate(line.shard);
+  std::optional<PendingReply> syncing;
+  if (line.ask_leader) syncing = client_->launch(zk::make_request(OpType::sync, gate_path), call);
+  const PendingReply asked_gate = client_->launch(zk::make_request(OpType::get, gate_path), call);
+  const PendingReply asked_item = client_->launch(zk::make_request(OpType::get, layout_->item(part.write.name)), call);
+  Reply synced;
+  if (syncing) synced = co_await syncing->get();
+  Reply gate_read = co_await asked_gate.get();
+  Reply item = co_await asked_item.get();
+  if (!is_there_or_not(synced)) co_return synced;
+  if (!gate_read.ok()) co_return gate_read;
+  if (!is_there_or_not(item)) co_return item;
+  std::optional<Gate> gate = parse_gate(gate_read.data, gate_read.stat.version);
+  if (!gate) {
+    gate_read.error = Errc::foreign_node;
+    gate_read.detail = "the data of a gate is not that of a coherent cache";
+    co_return gate_read;
+  }
+  line.ask_leader = false;
+  const bool same = line.gate && line.gate->version == gate->version;
+  if (!same || line.revisions.size() >= most_revisions) line.revisions.clear();
+  if (!same) line.see_gate(std::move(*gate));
+  if (line.closing && !line.closed_by_us()) line.closing.reset();
+  line.revisions[part.write.name] = item.ok() ? item.stat.mzxid : 0;
+  co_return Reply{};
+}
+
+Awaitable<void> CoherentWriter::prepare(Line& line, PartPtr part, Call call) {
+  line.forget();
+  if (part->prepared++ == most_preparations) {
+    part->end_with(Errc::foreign_node, "nodes of the cache are removed again and again");
+    co_return;
+  }
+  Reply made = co_await layout_->prepare(line.shard, call);
+  if (!made.ok() && !session_ended(made)) part->end(std::move(made));
+}
+
+// Only the leader's word counts: the gate still has the version at which the item was read.
+Awaitable<void> CoherentWriter::refuse(Line& line, PartPtr part, Errc why, Call call) {
+  Request check = zk::make_request(OpType::multi, layout_->gate(line.shard));
+  check.operations.emplace_back(zkclient::Check{Path(layout_->gate(line.shard)), line.gate->version});
+  Reply reply = co_await client_->perform(std::move(check), call);
+  if (reply.ok()) {
+    part->end_with(why);
+  } else if (reply.failed(Errc::transaction_failed) && is_conflict(reply.cause())) {
+    line.forget();
+    line.ask_leader = true;
+  } else if (!session_ended(reply)) {
+    part->end(std::move(reply));
+  }
+}
+
+Awaitable<void> CoherentWriter::take_step(Line& line, PartPtr part, WriteStep step, Call call) {
+  switch (step.kind) {
+    case WriteStep::write: co_await transact(line, std::move(part), false, std::move(call)); break;
+    case WriteStep::close: co_await close_gate(line, std::move(part), std::move(call)); break;
+    case WriteStep::wait_readers: co_await await_readers(line, std::move(part), step.until, std::move(call)); break;
+    case WriteStep::commit: co_await transact(line, std::move(part), true, std::move(call)); break;
+    case WriteStep::wait_writer: co_await await_writer(line, std::move(call)); break;
+    case WriteStep::reopen: co_await reopen(line, std::move(part), std::move(call)); break;
+  }
+}
+
+// --- The transaction ------------------------------------------------------------------------------------------------
+
+// Without readers: their directory can be removed, and is made again. Behind a closed gate: those whose leases have run
+// out are removed.
+Awaitable<void> CoherentWriter::transact(Line& line, PartPtr part, bool behind_closed, Call call) {
+  const std::string id = zk::make_uuid();
+  const std::string& name = part->write.name;
+  Operations all = gate_change(layout_->gate(line.shard), format_gate(true, id), line.gate->version);
+  const std::size_t gate_operations = all.size();
+  if (behind_closed) {
+    for (const Registration& one : *line.registered)
+      all.emplace_back(Transaction::Remove{Path(layout_->holder(line.shard, one.name)), any_version});
+    all.emplace_back(Transaction::Remove{Path(layout_->writer(line.shard)), any_version});
+  } else {
+    const Path holders(layout_->holders(line.shard));
+    all.emplace_back(Transaction::Remove{holders, any_version});
+    all.emplace_back(Transaction::Create{holders, std::string(), CreateMode::persistent, layout_->acl()});
+  }
+  const Path item(layout_->item(name));
+  switch (decide_change(part->write, line.revisions.at(name)).kind) {
+    case ItemChange::make:
+      all.emplace_back(Transaction::Create{item, part->write.data, CreateMode::persistent, layout_->acl()});
+      break;
+    case ItemChange::set: all.emplace_back(Transaction::Set{item, part->write.data, any_version}); break;
+    case ItemChange::remove: all.emplace_back(Transaction::Remove{item, any_version}); break;
+    case ItemChange::refuse: break;
+  }
+  reader_->let_go(line.shard);  // Goes out before.
+  const std::size_t last = all.size() - 1;
+  const std::int32_t expected = line.gate->version;
+  Written written = co_await writer_->write_bound(std::move(all), std::move(call), [&line] { line.sent = true; });
+  if (written.outcome == Written::Outcome::done) {
+    settle_success(line, part, id, written);
+  } else if (written.outcome == Written::Outcome::in_doubt) {
+    co_await judge(line, std::move(part), std::move(written.slot), id, expected);
+  } else if (written.outcome == Written::Outcome::failed) {
+    const bool unsent = written.reply.given_up || written.reply.failed(Errc::session_lost);
+    if (!unsent) part->end(std::move(written.reply));
+  } else {
+    settle_refusal(line, part, std::move(written), gate_operations, last);
+  }
+}
+
+void CoherentWriter::settle_success(Line& line, const PartPtr& part, const std::string& id, const Written& written) {
+  const std::int32_t version = next_version(line.gate->version);
+  line.see_gate(Gate{true, version, id});
+  line.closing.reset();
+  line.registered.reset();
+  line.list_watch.reset();
+  line.revisions.erase(part->write.name);  // A creation does not tell, nor does a reply that was lost.
+  const bool told = !written.reply.results.empty() && written.reply.results.back().stat;
+  if (told) line.revisions[part->write.name] = written.reply.results.back().stat->mzxid;
+  part->end(Reply{});
+}
+
+void CoherentWriter::settle_refusal(Line& line, const PartPtr& part, Written written, std::size_t gate_operations,
+                                    std::size_t last) {
+  const Errc code = zk::rc::to_errc(written.code);
+  const bool readers = code == Errc::not_empty && written.index == gate_operations;
+  if (readers) {
+    line.readers_there = true;
+  } else if (code == Errc::no_node && line.closed_by_us() && written.index >= gate_operations &&
+             written.index < last - 1) {
+    line.registered.reset();  // It has gone meanwhile.
+  } else if (is_conflict(code) && code != Errc::not_empty) {
+    line.forget();
+    line.ask_leader = true;
+  } else {
+    written.reply.error = code;
+    written.reply.detail.clear();
+    part->end(std::move(written.reply));
+  }
+}
+
+// The session is lost, and so is the answer. Once its slot is gone, nothing of that session can be applied any more: the
+// gate tells.
+Awaitable<void> CoherentWriter::judge(Line& line, PartPtr part, std::string slot, std::string id,
+                                      std::int32_t expected) {
+  Verdict verdict = Verdict::unknown;
+  while (!slot.empty()) {
+    Call call;
+    const Reply connected = co_await client_->connected(call);
+    if (!connected.ok()) break;
+    call.bound = connected.session;
+    const Reply removed = co_await client_->perform(zk::make_request(OpType::remove, slot), call);
+    if (session_ended(removed)) continue;
+    if (!is_there_or_not(removed)) break;
+    const Reply read = co_await client_->perform(zk::make_request(OpType::get, layout_->gate(line.shard)), call);
+    if (session_ended(read)) continue;
+    const auto gate = read.ok() ? parse_gate(read.data, read.stat.version) : std::nullopt;
+    if (gate) verdict = decide_verdict(*gate, id, expected);
+    break;
+  }
+  line.forget();
+  if (verdict == Verdict::applied) part->end(Reply{});
+  if (verdict == Verdict::unknown) part->end_with(Errc::in_doubt, "the session was lost before the answer came");
+}
+
+// --- The gate -------------------------------------------------------------------------------------------------------
+
+// Followed to its end, whoever gives up meanwhile: a gate that is closed has to be opened.
+Awaitable<void> CoherentWriter::close_gate(Line& line, PartPtr part, Call call) {
+  call.cancel = nullptr;
+  const std::string id = zk::make_uuid();
+  Operations all = gate_change(layout_->gate(line.shard), format_gate(false, id), line.gate->version);
+  const Path writer(layout_->writer(line.shard));
+  all.emplace_back(Transaction::Create{writer, id, CreateMode::ephemeral, layout_->acl()});
+  const auto session = call.bound;
+  Written written = co_await writer_->write_bound(std::move(all), std::move(call));
+  if (written.outcome == Written::Outcome::done) {
+    const std::int32_t version = next_version(line.gate->version);
+    line.see_gate(Gate{false, version, id});
+    line.closing = Line::Closing();
+    line.closing->version = version;
+    line.closing->at = BootClock::now();
+    line.closing->session = session;
+    line.registered.reset();
+    table_->count_closing();
+    co_return;
+  }
+  line.forget();
+  line.ask_leader = true;
+  const bool refused = written.outcome == Written::Outcome::refused;
+  if (written.outcome == Written::Outcome::in_doubt || written.reply.failed(Errc::session_lost)) co_return;
+  if (refused && is_conflict(zk::rc::to_errc(written.code))) co_return;
+  if (refused) written.reply.error = zk::rc::to_errc(written.code);
+  part->end(std::move(written.reply));
+}
+
+Awaitable<void> CoherentWriter::open_again(Line& line) {
+  Operations all = gate_change(layout_->gate(line.shard), format_gate(true, ""), line.closing->version);
+  all.emplace_back(Transaction::Remove{Path(layout_->writer(line.shard)), any_version});
+  Call call;
+  call.bound = line.closing->session;
+  (void)co_await writer_->write_bound(std::move(all), std::move(call));
+  line.forget();
+}
+
+Awaitable<void> CoherentWriter::reopen(Line& line, PartPtr part, Call call) {
+  Request open = zk::make_request(OpType::multi, layout_->gate(line.shard));
+  open.operations = reopening(*layout_, line.shard, line.gate->version);
+  Reply reply = co_await client_->perform(std::move(open), call);
+  if (reply.ok()) {
+    const std::int32_t version = next_version(line.gate->version);
+    line.see_gate(Gate{true, version, ""});
+    co_return;
+  }
+  line.forget();
+  line.ask_leader = true;
+  const bool conflict = reply.failed(Errc::transaction_failed) && is_conflict(reply.cause());
+  if (!conflict && !session_ended(reply)) part->end(std::move(reply));
+}
+
+// --- Waiting --------------------------------------------------------------------------------------------------------
+
+// The gate first: if its writer's node is missing then, it was left closed, or it is not closed any more.
+Awaitable<void> CoherentWriter::await_writer(Line& line, Call call) {
+  line.wake.clear();
+  const auto make_watch = [&] {
+    auto on_event = [weak = weak_from_this(), &line](zkclient::WatchEventType) {
+      if (const auto self = weak.lock()) line.wake.set();
+    };
+    return std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::data, std::move(on_event));
+  };
+  const auto gate_watch = make_watch();
+  const auto writer_watch = make_watch();
+  const zk::CancelScope::Guard cancelled(call.cancel, [&line] { line.wake.set(); });
+  Request get_gate = zk::make_request(OpType::get, layout_->gate(line.shard));
+  Request get_writer = zk::make_request(OpType::get, layout_->writer(line.shard));
+  const PendingReply asked_gate = client_->launch_watching(std::move(get_gate), call, gate_watch);
+  const PendingReply asked_writer = client_->launch_watching(std::move(get_writer), call, writer_watch);
+  const Reply gate = co_await asked_gate.get();
+  const Reply writer = co_await asked_writer.get();
+  const bool unwatched = gate.failed(Errc::overloaded) || writer.failed(Errc::overloaded);
+  const bool same = gate.ok() && gate.stat.version == line.gate->version;
+  if (same && writer.failed(Errc::no_node)) {
+    line.closer_alive = false;
+    co_return;
+  }
+  if (same && writer.ok()) co_await line.wake.wait(std::nullopt);
+  if (unwatched) co_await line.wake.wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
+  line.forget();
+  line.ask_leader = !same;
+}
+
+// Lists them if that is to be done, or else waits until `until`, or until the list has changed.
+Awaitable<void> CoherentWriter::await_readers(Line& line, PartPtr part, std::optional<WriteFacts::TimePoint> until,
+                                              Call call) {
+  if (until) {
+    const zk::CancelScope::Guard cancelled(call.cancel, [&line] { line.wake.set(); });
+    const zk::SessionEnd end(call.bound, line.wake);
+    const auto left = *until - BootClock::now();
+    if (!call.bound->over() && !call.cancel->requested()) {
+      co_await line.wake.wait(std::chrono::steady_clock::now() + left);
+    }
+    if (line.wake.is_set()) line.registered.reset();
+    co_return;
+  }
+  line.wake.clear();
+  auto on_event = [weak = weak_from_this(), &line](zkclient::WatchEventType) {
+    if (const auto self = weak.lock()) line.wake.set();
+  };
+  line.list_watch = std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::children, std::move(on_event));
+  Request list = zk::make_request(OpType::children, layout_->holders(line.shard));
+  Reply reply = co_await client_->launch_watching(std::move(list), call, line.list_watch).get();
+  if (reply.failed(Errc::overloaded)) {  // There is no room for another watch: it waits for the longest term.
+    Request again = zk::make_request(OpType::children, layout_->holders(line.shard));
+    reply = co_await client_->perform(std::move(again), call);
+  }
+  if (reply.failed(Errc::no_node)) reply.error.reset();
+  if (!reply.ok()) {
+    if (!session_ended(reply)) part->end(std::move(reply));
+    co_return;
+  }
+  std::vector<Registration> all;
+  for (const std::string& name : reply.names) {
+    std::optional<Registration> one = parse_registration(name);
+    all.push_back(one ? std::move(*one) : Registration{name, std::chrono::milliseconds(0)});
+  }
+  line.registered = std::move(all);
+}
+
+}  // namespace zkrecipes::detail
