@@ -147,6 +147,29 @@ TEST_F(CoherentFaults, V72ReadsDuringAPendingWriteDoNotWaitAndAreNotCached) {
   EXPECT_EQ(data(silent), "2");
 }
 
+// What was read is old by the time that it registers: it gets no lease for that, and asks again.
+TEST_F(CoherentFaults, AWriteBetweenTheLookOfAReadAndItsRegistration) {
+  CoherentCache writer = make(the_operator());
+  writer.put("a", "1", patient());
+  const Client client = calm_proxied();
+  CoherentCache reader = make(client);
+  EXPECT_FALSE(reader.get("other", patient())->exists);
+  for (int i = 2; i < 6; ++i) {
+    writer.put("a", "0", patient());
+    ASSERT_TRUE(eventually([&] { return reader.statistics().leases == 0; }));
+    const auto fills = reader.statistics().fills;
+    auto held = proxy.hold_next_reply(RequestType::get_data);
+    auto reading = in_thread([&] { return data(reader); });
+    ASSERT_TRUE(held.wait(patience));
+    const std::string next = std::to_string(i);
+    writer.put("a", next, patient());
+    held.release();
+    EXPECT_EQ(result_of(reading), next);
+    EXPECT_EQ(reader.statistics().fills, fills);
+    EXPECT_EQ(data(reader), next);
+  }
+}
+
 // Told by the watch of the gate, the readers let go: a write does not wait for their terms.
 TEST_F(CoherentFaults, ReadersAreToldToLetGo) {
   CoherentCache writer = make(the_operator());
