@@ -30,8 +30,6 @@ constexpr const char* setting = "counter set";
 constexpr const char* comparing = "counter compare_set";
 constexpr const char* updating = "counter update";
 
-using Kind = CounterRequest::Kind;
-
 /// What every call of a Counter needs until its end.
 struct Shared {
   zkclient::Client client;  // Stays open for as long as it is used here.
@@ -120,17 +118,18 @@ Prepared<T> prepare(const SharedPtr& shared, const char* operation, CounterReque
 }
 
 Prepared<CounterChange> prepare_add(const SharedPtr& shared, std::int64_t delta) {
-  return prepare(shared, adding, CounterRequest{Kind::add, delta, 0}, add_on_loop);
+  return prepare(shared, adding, CounterRequest{CounterRequest::Kind::add, delta, 0}, add_on_loop);
 }
 
 Prepared<void> prepare_set(const SharedPtr& shared, std::int64_t value) {
   shared->require(value, setting);
-  return prepare(shared, setting, CounterRequest{Kind::set, value, 0}, set_on_loop);
+  return prepare(shared, setting, CounterRequest{CounterRequest::Kind::set, value, 0}, set_on_loop);
 }
 
 Prepared<bool> prepare_compare_set(const SharedPtr& shared, std::int64_t expected, std::int64_t desired) {
   shared->require(desired, comparing);
-  return prepare(shared, comparing, CounterRequest{Kind::compare_set, desired, expected}, compare_set_on_loop);
+  return prepare(shared, comparing, CounterRequest{CounterRequest::Kind::compare_set, desired, expected},
+                 compare_set_on_loop);
 }
 
 Prepared<std::int64_t> prepare_get(const SharedPtr& shared) {
@@ -153,7 +152,7 @@ Prepared<std::int64_t> prepare_look(const SharedPtr& shared) {
 Prepared<CounterAnswer> prepare_swap(const SharedPtr& shared, std::int64_t before, const Counter::Function& function) {
   const std::int64_t desired = function(before).value_or(before);
   shared->require(desired, updating);
-  return prepare(shared, updating, CounterRequest{Kind::compare_set, desired, before}, change_on_loop);
+  return prepare(shared, updating, CounterRequest{CounterRequest::Kind::compare_set, desired, before}, change_on_loop);
 }
 
 // One deadline for all of it.

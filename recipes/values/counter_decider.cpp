@@ -9,7 +9,6 @@ namespace {
 
 using zkclient::any_version;
 using zkclient::Errc;
-using Kind = CounterRequest::Kind;
 using Write = CounterStep::Write;
 
 constexpr std::int32_t before_any = any_version - 1;
@@ -43,12 +42,12 @@ struct Tally {
   }
   CounterAnswer apply(const CounterRequest& request) {
     // Behind an unconditional write of the same transaction the number is known.
-    if (request.kind == Kind::set) return write(request.operand);
+    if (request.kind == CounterRequest::Kind::set) return write(request.operand);
     if (!conditional && !written) {
       return refuse(Errc::bad_version, "the version of the node is -1, which means any: set() the number once");
     }
     if (!value) return refuse(Errc::foreign_node, "the data of the node is no number of this encoding");
-    if (request.kind == Kind::compare_set) {
+    if (request.kind == CounterRequest::Kind::compare_set) {
       if (*value != request.expected) return keep(false);
       return request.operand == *value ? keep(true) : write(request.operand);
     }

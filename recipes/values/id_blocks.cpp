@@ -16,14 +16,14 @@ using zkclient::Error;
 
 namespace {
 
-constexpr const char* recipe = "id blocks";
-constexpr const char* operation = "id blocks next";
+constexpr const char* id_blocks = "id blocks";
+constexpr const char* taking_id = "id blocks next";
 constexpr std::int64_t largest_block = 1'000'000'000;
 
 std::shared_ptr<BlockCore> make_core(const zkclient::Client& client, const zkclient::Path& path,
                                      const IdBlocksOptions& options) {
-  detail::require_acl(recipe, path, options.acl);
-  const auto refuse = [&](const char* why) { throw Error(Errc::invalid_argument, recipe, path.str(), why); };
+  detail::require_acl(id_blocks, path, options.acl);
+  const auto refuse = [&](const char* why) { throw Error(Errc::invalid_argument, id_blocks, path.str(), why); };
   if (path.is_root()) refuse("the root holds no number");
   if (options.block < 1 || options.block > largest_block) refuse("`block` must be from 1 to a billion");
   return std::make_shared<BlockCore>(client.impl(), client.impl()->full(path), options);
@@ -42,10 +42,10 @@ struct IdBlocks::State {
   const zkclient::Path path;      // As the user wrote it.
   const std::shared_ptr<BlockCore> core;
 
-  zk::CallForm form() const { return zk::CallForm(client.impl(), operation, path.str()); }
+  zk::CallForm form() const { return zk::CallForm(client.impl(), taking_id, path.str()); }
   zk::Work<std::int64_t> work() const {
     return [blocks = core, where = path.str()](zk::Call limits) {
-      return BlockCore::next(blocks, operation, where, std::move(limits));
+      return BlockCore::next(blocks, taking_id, where, std::move(limits));
     };
   }
 };

@@ -21,18 +21,18 @@ using zkclient::Result;
 
 namespace {
 
-constexpr const char* recipe = "optimistic";
-constexpr const char* operation = "atomically";
+constexpr const char* optimistic_recipe = "optimistic";
+constexpr const char* running_atomically = "atomically";
 
 OptimisticSpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const Path& path,
                             OptimisticOptions options) {
-  detail::require_acl(recipe, path, options.acl);
+  detail::require_acl(optimistic_recipe, path, options.acl);
   auto writer = ExactlyOnceWriter::make(client, client->full(path / "_c_writes"), options.acl);
   return std::make_shared<const OptimisticSpec>(OptimisticSpec{client, path, std::move(options), std::move(writer)});
 }
 
 void require_function(const OptimisticSpec& spec, const Optimistic::Function& function) {
-  if (!function) throw Error(Errc::invalid_argument, operation, spec.path.str(), "there is no function");
+  if (!function) throw Error(Errc::invalid_argument, running_atomically, spec.path.str(), "there is no function");
 }
 
 CallOptions limited(const OptimisticSpec& spec, CallOptions call) {
@@ -48,9 +48,9 @@ Result<void> result_of_run(const OptimisticSpecPtr& spec, const Optimistic::Func
   } catch (const Error& error) {
     return error;
   } catch (const std::exception& error) {
-    return Error(Errc::invalid_argument, operation, spec->path.str(), error.what());
+    return Error(Errc::invalid_argument, running_atomically, spec->path.str(), error.what());
   } catch (...) {
-    return Error(Errc::invalid_argument, operation, spec->path.str(), "the function threw no std::exception");
+    return Error(Errc::invalid_argument, running_atomically, spec->path.str(), "the function threw no std::exception");
   }
 }
 
@@ -62,7 +62,7 @@ zk::Awaitable<Result<void>> nothing() { co_return Result<void>(); }
 
 std::string OptimisticView::get(const Path& path) {
   const std::optional<std::string>& data = run_.data(path);
-  if (!data) throw Error(Errc::no_node, operation, path.str());
+  if (!data) throw Error(Errc::no_node, running_atomically, path.str());
   return *data;
 }
 std::optional<std::string> OptimisticView::find(const Path& path) { return run_.data(path); }
@@ -100,7 +100,7 @@ void Optimistic::atomically(const Function& function, const CallOptions& call) {
 void Optimistic::async_atomically(Function function, zkclient::Handler<void> handler, const CallOptions& call) {
   const OptimisticSpecPtr spec = state_->spec;
   require_function(*spec, function);
-  zk::require_handler(handler, operation, spec->path.str());
+  zk::require_handler(handler, running_atomically, spec->path.str());
   const CallOptions limits = limited(*spec, call);
   auto begin = [spec, limits, function = std::move(function), handler = std::move(handler)](Result<void> may) mutable {
     handler(may ? result_of_run(spec, function, limits) : std::move(may));

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* probe_prefix = "_c_";
 
-std::int32_t next_version(std::int32_t version) noexcept {
+std::int32_t version_after(std::int32_t version) noexcept {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(version) + 1);
 }
 
@@ -90,11 +90,11 @@ void TransactionSet::change(Kind kind, const std::string& path, Node& node, std:
   const std::int32_t expected = node.first ? any_version : node.version;
   if (!node.first) node.first = kind;
   changes_.push_back({kind, path, data, expected});
-  node.version = kind == Kind::set ? next_version(node.version) : 0;
+  node.version = kind == Kind::set ? version_after(node.version) : 0;
   // -1 means any version: nobody could expect it.
   if (kind == Kind::set && node.version == any_version) {
     changes_.push_back({kind, path, data, any_version});
-    node.version = next_version(node.version);
+    node.version = version_after(node.version);
   }
   node.data = std::move(data);
   if (kind == Kind::remove) node.data.reset();

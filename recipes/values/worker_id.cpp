@@ -32,14 +32,14 @@ using zkclient::Result;
 
 namespace {
 
-constexpr const char* recipe = "worker ids";
-constexpr const char* operation = "worker id acquire";
+constexpr const char* worker_ids = "worker ids";
+constexpr const char* acquiring_worker_id = "worker id acquire";
 constexpr const char* releasing = "worker id release";
 
 WorkerSpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
                         WorkerIdOptions options) {
-  detail::require_acl(recipe, path, options.acl);
-  const auto refuse = [&](const char* why) { throw Error(Errc::invalid_argument, recipe, path.str(), why); };
+  detail::require_acl(worker_ids, path, options.acl);
+  const auto refuse = [&](const char* why) { throw Error(Errc::invalid_argument, worker_ids, path.str(), why); };
   if (const char* why = detail::layout_defect(options.layout)) refuse(why);
   const bool sensible = options.ahead >= std::chrono::milliseconds(100) && options.ahead <= std::chrono::hours(1);
   if (!sensible) refuse("`ahead` must be from 100 ms to an hour");
@@ -56,7 +56,7 @@ std::shared_ptr<const SingleNodeSpec> node_spec(const WorkerSpec& worker, int nu
   spec.name = std::to_string(number);
   spec.parent_mode = zkclient::CreateMode::persistent;
   spec.acl = worker.options.acl;
-  spec.operation = operation;
+  spec.operation = acquiring_worker_id;
   spec.requeue_on_session_loss = true;
   spec.watch_at_once = true;  // Numbers are held for long.
   spec.revocable = false;
@@ -109,7 +109,7 @@ Awaitable<Result<WorkerId>> acquire_on_loop(WorkerSpecPtr spec, Call call) {
   for (int conflicts = 0;;) {
     Picked picked = co_await pick(spec, conflicts, call);
     if (picked.reply.failed(Errc::session_lost)) continue;  // The next one.
-    if (!picked.reply.ok()) co_return zk::to_error(picked.reply, operation, spec->path);
+    if (!picked.reply.ok()) co_return zk::to_error(picked.reply, acquiring_worker_id, spec->path);
     std::string words = detail::describe_process(spec->options.id);
     Result<LeasePtr> taken =
         co_await detail::contend_for_node(node_spec(*spec, picked.number), std::move(words), Patience::try_once, call);
@@ -122,7 +122,7 @@ Awaitable<Result<WorkerId>> acquire_on_loop(WorkerSpecPtr spec, Call call) {
     const auto core = std::make_shared<WorkerCore>(spec, picked.number, std::move(*taken));
     Reply begun = co_await core->begin(call);
     if (begun.failed(Errc::session_lost)) continue;
-    if (!begun.ok()) co_return zk::to_error(begun, operation, spec->path);
+    if (!begun.ok()) co_return zk::to_error(begun, acquiring_worker_id, spec->path);
     co_return WorkerId(core, std::move(lease));
   }
 }
@@ -175,7 +175,7 @@ struct WorkerIds::State {
   zkclient::Path path;      // As the user wrote it.
   WorkerSpecPtr spec;
 
-  zk::CallForm form() const { return zk::CallForm(client.impl(), operation, path.str()); }
+  zk::CallForm form() const { return zk::CallForm(client.impl(), acquiring_worker_id, path.str()); }
   zk::Work<WorkerId> work() const {
     return [held = spec](Call limits) { return acquire_on_loop(held, std::move(limits)); };
   }
