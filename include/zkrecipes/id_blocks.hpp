@@ -46,6 +46,8 @@ struct IdBlocksOptions {
 /// node deleted, or set back, by hand       ids come again: the node is the only memory
 /// client closed                            the ids at hand are given out; then next() throws closed
 ///
+/// In a forked child next() throws forked: the ids at hand are the parent's.
+///
 /// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
 /// to.
 class ZKRECIPES_API IdBlocks {

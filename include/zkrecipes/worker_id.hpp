@@ -51,6 +51,8 @@ struct WorkerIdOptions {
 /// A worker number that nobody else has, and the ids made with it. Move-only; the destructor gives the number back
 /// without waiting. Made by WorkerIds, whose table says what goes wrong.
 ///
+/// In a forked child next() throws not_held: the number is the parent's.
+///
 /// Thread safety: number(), next() and lease() from any thread; moving and releasing like any other object.
 class ZKRECIPES_API [[nodiscard]] WorkerId {
  public:

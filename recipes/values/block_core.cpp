@@ -16,6 +16,7 @@ BlockCore::BlockCore(std::shared_ptr<zk::ClientCore> client, const std::string& 
       stock_(block_) {}
 
 std::optional<std::int64_t> BlockCore::take() {
+  if (client_->loop()->forked()) return std::nullopt;  // These are the parent's.
   const std::lock_guard lock(mutex_);
   const std::optional<std::int64_t> id = stock_.take();
   if (stock_.wants_more() && !std::exchange(reserving_, true)) {

@@ -45,11 +45,11 @@ WorkerCore::WorkerCore(WorkerSpecPtr spec, int number, LeasePtr lease)
 std::int64_t WorkerCore::next() {
   const LeaseState state = lease_->state();
   const bool valid = state == LeaseState::held || state == LeaseState::uncertain;
+  // Before the lock, which a thread of a forked child's parent may have held.
+  if (!valid) throw Error(Errc::not_held, making_id, spec_->path, "the lease was lost, or given back");
   const std::int64_t now = spec_->now();
   const std::lock_guard lock(mutex_);
-  if (!valid || closed_) {
-    throw Error(Errc::not_held, making_id, spec_->path, closed_ ? "it was given back" : "the lease was lost");
-  }
+  if (closed_) throw Error(Errc::not_held, making_id, spec_->path, "it was given back");
   const std::optional<std::int64_t> id = generator_->next(now);
   const bool short_of_time = generator_->left(now) < spec_->options.ahead.count() / 2;
   if (short_of_time && !std::exchange(asked_, true)) {
@@ -60,6 +60,7 @@ std::int64_t WorkerCore::next() {
 }
 
 void WorkerCore::close() noexcept {
+  if (spec_->client->loop()->forked()) return;  // The number is the parent's.
   try {
     {
       const std::lock_guard lock(mutex_);

@@ -29,14 +29,17 @@
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/guardian.hpp>
+#include <zkrecipes/id_blocks.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/node_cache.hpp>
+#include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/participant_log.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
+#include <zkrecipes/worker_id.hpp>
 #include <zktesting/server.hpp>
 
 #include "tests/support/memory.hpp"
@@ -394,6 +397,45 @@ TEST_F(Citizen, LocksThatTheParentsThreadsHoldStopNoForkedChild) {
   EXPECT_TRUE(watched->watch().armed());
   EXPECT_TRUE(cache->snapshot().exists());
   barrier->leave();
+}
+
+// Or parent and child would give out the same ones. Threads of the parent are inside the locks when it forks.
+TEST_F(Citizen, IdsAtHandAreTheParents) {
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  auto ids = std::make_unique<zkrecipes::IdBlocks>(client, "/ids", zkrecipes::IdBlocksOptions{.block = 1'000'000'000});
+  auto workers = std::make_unique<zkrecipes::WorkerIds>(client, "/workers");
+  auto worker = std::make_unique<zkrecipes::WorkerId>(workers->acquire());
+  auto bank = std::make_unique<zkrecipes::Optimistic>(client, "/bank");
+  const std::int64_t first = ids->next();
+  std::vector<std::jthread> busy;
+  if (allocations_survive_a_fork) {
+    busy.emplace_back([&](const std::stop_token& stop) {
+      while (!stop.stop_requested())
+        (void)ids->next();
+    });
+    busy.emplace_back([&](const std::stop_token& stop) {
+      while (!stop.stop_requested())
+        (void)refusal([&] { (void)worker->next(); });
+    });
+  }
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(refusal([&] { (void)ids->next(); }) == Errc::forked);
+      ids.reset();
+      REQUIRE_IN_CHILD(refusal([&] { (void)worker->next(); }) == Errc::not_held);
+      worker.reset();
+      REQUIRE_IN_CHILD(refusal([&] { (void)workers->acquire(); }) == Errc::forked);
+      workers.reset();
+      const auto read = [](zkrecipes::OptimisticView& view) { (void)view.find("/bank"); };
+      REQUIRE_IN_CHILD(refusal([&] { bank->atomically(read); }) == Errc::forked);
+      bank.reset();
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  busy.clear();
+  EXPECT_GT(ids->next(), first);
+  EXPECT_GT(worker->next(), 0);
 }
 
 // A child's own client has something to say, too.

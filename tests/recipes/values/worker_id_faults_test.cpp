@@ -93,6 +93,31 @@ TEST_F(WorkerIdFaults, AcquireLost) {
   }
 }
 
+// When it has the number, and reserves time for it.
+TEST_F(WorkerIdFaults, AcquireLostWhileReserving) {
+  Client client = calm_proxied();
+  for (const bool made_before : {false, true}) {
+    for (const bool request : {true, false}) {
+      if (!made_before) the_operator().remove_tree("/workers/times");
+      auto taking = proxy.hold_next_reply(RequestType::get_data);
+      auto acquiring = in_thread([&] { return make(client).acquire(patient()); });
+      ASSERT_TRUE(taking.wait(patience));
+      auto looking = proxy.hold_next_reply(RequestType::get_data);
+      taking.release();
+      ASSERT_TRUE(looking.wait(patience));
+      auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+      looking.release();
+      WorkerId worker = result_of(acquiring);
+      EXPECT_TRUE(fault.wait(patience));
+      EXPECT_EQ(worker.number(), 0);
+      (void)worker.next();
+      EXPECT_EQ(reserved(), *now + ahead.count());
+      worker.release(patient());
+      *now += 10'000;
+    }
+  }
+}
+
 TEST_F(WorkerIdFaults, SessionLostDuringAcquire) {
   Client client = calm_proxied();
   for (const RequestType type : {RequestType::get_children2, RequestType::multi, RequestType::get_data}) {
