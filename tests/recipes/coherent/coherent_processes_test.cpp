@@ -1,0 +1,231 @@
+// Readers that are stopped and killed, and writers that are killed, whatever they are at. The workers are this same
+// program, started with "--worker".
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <zkclient/error.hpp>
+#include <zkrecipes/coherent_cache.hpp>
+
+#include "tests/recipes/coherent/linearizability.hpp"
+#include "tests/support/recipe_test.hpp"
+#include "tests/support/self_process.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::LinearizabilityChecker;
+using testing::RecordedOperation;
+using testkit::eventually;
+using testkit::in_thread;
+using testkit::result_of;
+using testkit::SelfProcess;
+using testkit::soon;
+using testkit::SteadyClock;
+using zkclient::CallOptions;
+using zkclient::Client;
+
+constexpr auto worker_term = 800ms;
+
+// CLOCK_MONOTONIC is one and the same for all processes.
+std::int64_t nanoseconds_now() { return SteadyClock::now().time_since_epoch() / 1ns; }
+
+/// Nothing if that does not work.
+std::optional<std::int64_t> value_of(CoherentCache& cache, const CallOptions& call) {
+  try {
+    const CoherentItemPtr item = cache.get("a", call);
+    return item->exists ? std::stoll(item->data) : RecordedOperation::absent;
+  } catch (const zkclient::Error&) {
+    return std::nullopt;
+  }
+}
+
+// --- The worker -----------------------------------------------------------------------------------------------------
+
+template <typename... Words>
+void report(const Words&... words) {
+  std::ostringstream line;
+  ((line << words << ' '), ...);
+  line << '\n';
+  const std::string text = line.str();
+  [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+}
+
+/// Until it is killed.
+int run_worker(std::string_view kind, const std::string& hosts, std::int64_t first_value) {
+  const Client client(hosts, {.session_timeout = kind == "reader" ? 30000ms : 2000ms});
+  CoherentCache cache(client, "/coherent", {.lease_term = kind == "reader" ? worker_term : 0ms});
+  report("pid", ::getpid());
+  for (std::int64_t value = first_value;; ++value) {
+    const std::int64_t begin = nanoseconds_now();
+    if (kind == "reader") {
+      const auto found = value_of(cache, {.deadline = SteadyClock::now() + 500ms});
+      if (found) report("read", begin, nanoseconds_now(), *found);
+      std::this_thread::sleep_for(1ms);  // The pace of the reader: a part of the experiment.
+    } else {
+      report("begin", begin, value);
+      cache.put("a", std::to_string(value), {.deadline = soon()});
+      report("end", nanoseconds_now(), value);
+    }
+  }
+}
+
+// --- The tests ------------------------------------------------------------------------------------------------------
+
+class CoherentProcesses : public testkit::RecipeFaultTest {
+ protected:
+  CoherentProcesses() : RecipeFaultTest("/coherent") { the_operator().set("/coherent", "coherent 1 shards=1"); }
+
+  std::vector<std::string> arguments(const char* kind, std::int64_t first_value = 0) {
+    return {"--worker", kind, server.connect_string(), std::to_string(first_value)};
+  }
+  void hear(const std::vector<std::string>& words) {
+    const std::lock_guard lock(mutex_);
+    if (words.size() == 2 && words[0] == "pid") pid_ = std::stoi(words[1]);
+    if (words.size() == 4 && words[0] == "read") {
+      add(RecordedOperation::read, std::stoll(words[1]), std::stoll(words[2]), std::stoll(words[3]));
+    }
+    if (words.size() == 3 && words[0] == "begin") begun_[std::stoll(words[2])] = std::stoll(words[1]);
+    if (words.size() == 3 && words[0] == "end") {
+      const std::int64_t value = std::stoll(words[2]);
+      add(RecordedOperation::write, begun_.at(value), std::stoll(words[1]), value);
+      begun_.erase(value);
+    }
+  }
+  std::unique_ptr<SelfProcess> start(std::vector<std::string> arguments) {
+    pid_ = 0;
+    auto process = std::make_unique<SelfProcess>(std::move(arguments), [this](const auto& words) { hear(words); });
+    EXPECT_TRUE(eventually([&] { return pid_ != 0; }));
+    return process;
+  }
+  void record(RecordedOperation::Kind kind, std::int64_t begin, std::int64_t end, std::int64_t value) {
+    const std::lock_guard lock(mutex_);
+    add(kind, begin, end, value);
+  }
+  void write(CoherentCache& cache, std::int64_t value) {
+    const std::int64_t begin = nanoseconds_now();
+    cache.put("a", std::to_string(value), {.deadline = soon()});
+    record(RecordedOperation::write, begin, nanoseconds_now(), value);
+  }
+  std::size_t reads_of(std::int64_t value) {
+    const std::lock_guard lock(mutex_);
+    std::size_t count = 0;
+    for (const RecordedOperation& one : history_)
+      count += one.kind == RecordedOperation::read && one.value == value ? 1 : 0;
+    return count;
+  }
+  std::size_t writes() {
+    const std::lock_guard lock(mutex_);
+    std::size_t count = 0;
+    for (const RecordedOperation& one : history_)
+      count += one.kind == RecordedOperation::write ? 1 : 0;
+    return count;
+  }
+  /// Those whose end was not heard of may have been applied.
+  void expect_linearizable() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [value, begin] : begun_)
+      add(RecordedOperation::write, begin, RecordedOperation::never, value);
+    LinearizabilityChecker checker(history_, RecordedOperation::absent);
+    EXPECT_TRUE(checker.linearizable()) << "of " << history_.size() << " operations, that which begins at "
+                                        << checker.culprit().begin << " fits nowhere";
+  }
+  std::atomic<pid_t> pid_{0};
+
+ private:
+  void add(RecordedOperation::Kind kind, std::int64_t begin, std::int64_t end, std::int64_t value) {
+    RecordedOperation operation;
+    operation.kind = kind;
+    operation.begin = begin;
+    operation.end = end;
+    operation.value = value;
+    history_.push_back(operation);
+  }
+
+  std::mutex mutex_;
+  std::vector<RecordedOperation> history_;
+  std::map<std::int64_t, std::int64_t> begun_;  // Writes that have not ended: when, by value.
+};
+
+// A process that cannot notice anything. Its first read afterwards finds out.
+TEST_F(CoherentProcesses, V73AReaderThatIsStoppedOrKilledDelaysAWriteByItsTermAtMost) {
+  CoherentCache writer(the_operator(), "/coherent");
+  write(writer, 1);
+  auto reader = start(arguments("reader"));
+  ASSERT_TRUE(eventually([&] { return reads_of(1) > 50; }));
+  for (std::int64_t value = 2; value < 6; ++value) {
+    ::kill(pid_, SIGSTOP);
+    const auto begin = SteadyClock::now();
+    write(writer, value);
+    EXPECT_LT(SteadyClock::now() - begin, worker_term + 10s);
+    ::kill(pid_, SIGCONT);
+    ASSERT_TRUE(eventually([&] { return reads_of(value) > 50; }));
+  }
+  reader.reset();  // Killed: its session lives on for half a minute.
+  const auto begin = SteadyClock::now();
+  write(writer, 6);
+  EXPECT_LT(SteadyClock::now() - begin, worker_term + 10s);
+  EXPECT_EQ(names("/coherent/holders/0").size(), 0U);
+  EXPECT_GE(writer.statistics().closings, 4U);
+  expect_linearizable();
+}
+
+TEST_F(CoherentProcesses, V75WritersThatAreKilledWhateverTheyAreAt) {
+  std::atomic<bool> ended{false};
+  const Client client = calm_direct();
+  CoherentCache near(the_operator(), "/coherent", {.lease_term = worker_term});
+  CoherentCache far(client, "/coherent", {.lease_term = worker_term});
+  std::vector<std::future<void>> reading;
+  for (CoherentCache* cache : {&near, &far}) {
+    reading.push_back(in_thread([&, cache] {
+      while (!ended) {
+        const std::int64_t begin = nanoseconds_now();
+        const auto found = value_of(*cache, {.deadline = SteadyClock::now() + 500ms});
+        if (found) record(RecordedOperation::read, begin, nanoseconds_now(), *found);
+        std::this_thread::sleep_for(500us);  // The pace of the reader: a part of the experiment.
+      }
+    }));
+  }
+  std::mt19937 random(std::random_device{}());
+  for (std::int64_t life = 1; life <= 8; ++life) {
+    const std::size_t before = writes();
+    auto writer = start(arguments("writer", life * 1'000'000));
+    EXPECT_TRUE(eventually([&] { return writes() >= before + 10; }, testkit::patience));
+    testkit::let_age(std::chrono::milliseconds(random() % 20));
+    writer.reset();
+  }
+  CoherentCache last(the_operator(), "/coherent");
+  write(last, 1);
+  EXPECT_TRUE(eventually([&] { return reads_of(1) > 10; }));
+  ended = true;
+  for (auto& one : reading)
+    result_of(one);
+  EXPECT_GT(near.statistics().hits + far.statistics().hits, 20U);
+  expect_linearizable();
+}
+
+}  // namespace
+}  // namespace zkrecipes
+
+int main(int argc, char** argv) {
+  if (argc > 4 && std::string_view(argv[1]) == "--worker") {
+    return zkrecipes::run_worker(argv[2], argv[3], std::stoll(argv[4]));
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
