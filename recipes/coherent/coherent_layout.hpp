@@ -49,6 +49,10 @@ class CoherentLayout {
 std::vector<zkclient::Transaction::Operation> gate_change(const std::string& gate, std::string data,
                                                           std::int32_t version);
 
+/// Whether `second` was read after `first`, as it was launched. Reads whose connection breaks are sent again, each by
+/// itself, and perhaps in another order.
+inline bool in_order(const zk::Reply& first, const zk::Reply& second) noexcept { return first.sent < second.sent; }
+
 /// The transaction that opens a gate whose writer is gone: refused if there is one, or if the gate has changed.
 std::vector<zkclient::Transaction::Operation> reopening(const CoherentLayout& layout, std::uint32_t shard,
                                                         std::int32_t version);

@@ -204,6 +204,7 @@ Awaitable<CoherentReader::Outcome> CoherentReader::uncached(std::uint32_t shard,
     }
     if (!passed.ok()) co_return failed_with(std::move(passed));
     if (!answers(item)) co_return failed_with(std::move(item));
+    if (!in_order(passed, item)) continue;
     Outcome outcome;
     outcome.item = make_item(item);
     co_return outcome;
@@ -270,6 +271,7 @@ Awaitable<CoherentReader::Grant> CoherentReader::look(std::uint32_t shard, std::
     }
     if (!gate_read.ok()) co_return end_with(std::move(gate_read));
     if (!answers(item)) co_return end_with(std::move(item));
+    if (!in_order(gate_read, item)) continue;
     const std::optional<Gate> gate = parse_gate(gate_read.data, gate_read.stat.version);
     if (!gate) {
       gate_read.error = Errc::foreign_node;
