@@ -138,6 +138,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_stat
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_status> async_status;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_transactions> async_transactions;
 
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_wait_applied> async_wait_applied;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wait_for_change,
                                      &LeaderSelector::async_wait_for_change>
     async_wait_for_change;

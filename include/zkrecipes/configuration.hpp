@@ -1,11 +1,9 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,90 +15,24 @@
 #include <zkclient/clock.hpp>
 #include <zkclient/export.hpp>
 
+#include <zkrecipes/configuration_values.hpp>
+
 namespace zkrecipes {
 
 namespace detail {
 class ConfigurationCore;
 }  // namespace detail
 
-/// The value of one key.
-struct ConfigurationValue {
-  std::string text;
-  std::int64_t zxid = 0;  ///< Of the write that made it; 0: it comes from a file.
-  bool edited = false;    ///< By hand, after the last publication.
-
-  friend bool operator==(const ConfigurationValue&, const ConfigurationValue&) = default;
-};
-
-/// A configuration, whole: all keys of one publication, and what operators have changed since. Immutable, and shared by
-/// all that hold it.
-struct ZKRECIPES_API ConfigurationValues {
-  using Map = std::map<std::string, ConfigurationValue, std::less<>>;
-
-  std::int64_t revision = 0;   ///< Counts the publications. 0: all was written by hand.
-  std::string publisher = {};  ///< Host, process and id of who published.
-  std::string note = {};       ///< The publisher's.
-  std::chrono::sys_time<std::chrono::milliseconds> published = {};  ///< By the publisher's clock.
-  Map values = {};                                                  ///< By key: "limits/connections".
-  bool edited = false;  ///< Not what was published: operators have added, changed or removed keys by hand.
-  std::shared_ptr<const void> parsed = {};  ///< What TypedConfiguration made of it.
-
-  /// Null: there is no such key. Good for as long as this object.
-  const std::string* find(std::string_view key) const noexcept;
-  /// Throws zkclient::Error (no_node) if there is no such key.
-  const std::string& at(std::string_view key) const;
-};
-using ConfigurationPtr = std::shared_ptr<const ConfigurationValues>;
-
-/// The difference that one key makes.
-struct ConfigurationChange {
-  std::string key;
-  std::optional<std::string> before = {};  ///< Nothing: the key was added.
-  std::optional<std::string> after = {};   ///< Nothing: the key was removed.
-
-  friend bool operator==(const ConfigurationChange&, const ConfigurationChange&) = default;
-};
-
-/// A configuration that was read, and is not in force.
-struct ConfigurationRejection {
-  std::int64_t revision = 0;
-  std::string why;               ///< What the validator or the parser threw.
-  ConfigurationPtr values = {};  ///< As it was read.
-};
-
-/// Where the configuration in force comes from.
-enum class ConfigurationOrigin {
-  none,        ///< There is none yet.
-  file,        ///< From the fallback file: this object has accepted nothing else so far.
-  last_known,  ///< From the ensemble, but it need not be the newest: disconnected, catching up, or the newest was refused.
-  live,        ///< What the ensemble has, as far as this client has been told.
-};
-
-ZKRECIPES_API const char* to_string(ConfigurationOrigin origin) noexcept;
-
-/// What a publication changes.
-struct ConfigurationUpdate {
-  std::map<std::string, std::optional<std::string>> values = {};  ///< By key; nothing: the key is removed.
-  std::string note = {};  ///< For operators: why. Control characters become spaces.
-  /// Also keys that were edited by hand, and that current() of this object does not show as they are.
-  bool overwrite_edits = false;
-};
-
-/// A publication that can be gone back to.
-struct ConfigurationRevision {
-  std::int64_t revision = 0;
-  std::string publisher = {};
-  std::string note = {};
-  std::chrono::sys_time<std::chrono::milliseconds> published = {};
-  std::vector<std::string> replaced = {};  ///< Keys that the next publication changed.
-};
-
 /// For publish(): whatever was published meanwhile.
 inline constexpr std::int64_t any_revision = -1;
 
 struct ConfigurationOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
-  std::string id = {};                           ///< Shown as part of the publisher; default: host and pid only.
+  /// Shown as part of the publisher; default: host and pid only. With `report` it names the follower.
+  std::string id = {};
+  /// Tells the others by an ephemeral node which revision is in force here, and why one is not: see wait_applied(). Takes
+  /// an id: one component of a path, of no other follower of this configuration.
+  bool report = false;
   /// Throws what is wrong with these values: then they do not come into force, or are not published. Called on the
   /// callback executor, one call at a time for what was read; also by the constructor for what is in the fallback file,
   /// and by publish() in its caller's thread (asynchronous forms: on the callback executor), maybe at the same time.
@@ -118,6 +50,9 @@ struct ConfigurationOptions {
 ///    |-- <key>, <dir>/<key>     persistent: the value. A node with children is a directory; its data means nothing
 ///    |-- -history (persistent)
 ///    |    '-- r-<revision>      persistent: the record of that revision, and the values that the next one replaced
+///    |-- -applied (persistent)
+///    |    '-- <id>              ephemeral: what is in force at the follower of that id, and what is not (`report`)
+///    |-- -presence (persistent) an ephemeral node for each of these, by which its follower knows it
 ///    '-- -writes (container)    ephemeral nodes that make a publication happen once: exactly_once.md
 ///
 /// Invariant: the record changes in every publication, and in the same transaction as the keys.
@@ -149,11 +84,21 @@ struct ConfigurationOptions {
 /// record is malformed                         current() stays, problem() is foreign_node; publish: foreign_node
 /// node cannot be read                         current() stays, problem() is no_auth or the like; publish: the same
 /// path removed by hand                        current() stays, problem() is no_node. (Its keys go first, one by one: edits
-///                                               by hand, which only the validator can refuse)
+///                                               by hand, which only the validator can refuse. Followers that report
+///                                               make it again, without keys)
 /// ensemble lost its data                      what is there now, also with a lower revision
+/// report: request or reply lost               nothing: it is told as soon as it can be
+/// session of a reporting follower lost        it is missing, until it has reported in its next session
+/// report deleted or written by hand           it is made, or written, again at once
+/// report cannot be written                    others miss the follower; its problem() is no_auth or the like
+/// two followers with one id                   the one that came last reports; the problem() of the other is node_exists
+/// wait_applied: a follower refuses it         that one is in `refused`, with the reason; the others are waited for
+/// wait_applied: deadline                      no error: who has not answered is in `behind` or `missing`
+/// wait_applied: reports cannot be read        no_auth or the like
 /// client closed                               calls end with closed; current() stays
 ///
-/// Cost: as a TreeCache of the path. publish(): three round trips, the first one of a session up to seven.
+/// Cost: as a TreeCache of the path. publish(): three round trips, the first one of a session up to seven. `report`: one
+/// more write for each revision. wait_applied(): from the first one on, as a ChildrenCache of the reports.
 /// A publication, its new values and those that they replace, has to fit into one request: about 1 MB in all.
 ///
 /// Thread safety: all members, also from listeners and validators. The object keeps its client open. A moved-from object
@@ -165,7 +110,7 @@ class ZKRECIPES_API Configuration {
   using RejectionListener = zkclient::UniqueFunction<void(const ConfigurationRejection& rejection)>;
 
   /// Reads the fallback file, and begins to follow; does not wait for a server. Errors: invalid_acl (see acl_defect()),
-  /// invalid_argument (the path is the root, `history` is 0), closed.
+  /// invalid_argument (the path is the root, `history` is 0, `report` without an id that can be a node's name), closed.
   Configuration(zkclient::Client client, zkclient::Path path, ConfigurationOptions options = {});
   /// As close().
   ~Configuration();
@@ -179,8 +124,8 @@ class ZKRECIPES_API Configuration {
   /// current() contains all that any client had committed before this time; it moves on while origin() is live, as
   /// Cache::as_of() does. nullopt: not known yet. Does not block.
   std::optional<zkclient::BootClock::time_point> as_of() const;
-  /// Why what the ensemble has is not in force, or is not in the fallback file; see the table. A value that was refused
-  /// is invalid_argument. nullopt: nothing is wrong. Does not block.
+  /// Why what the ensemble has is not in force, or is not in the fallback file, or why this follower cannot report; see
+  /// the table. A value that was refused is invalid_argument. nullopt: nothing is wrong. Does not block.
   std::optional<zkclient::Error> problem() const;
 
   /// Waits until there is a configuration, from the ensemble or from the fallback file, for ever unless `call` has a
@@ -224,8 +169,18 @@ class ZKRECIPES_API Configuration {
   void async_history(zkclient::Handler<std::vector<ConfigurationRevision>> handler,
                      const zkclient::CallOptions& call = {}) const;
 
+  /// Waits until each of the followers `ids` has this revision or a later one in force, or has refused it: the end of a
+  /// roll-out. Also returns, without an error, when the deadline of `call` has passed; without one it waits for ever. In
+  /// force means that current() is it; listeners of that follower may still run. While there is no connection, what was
+  /// heard last counts. Errors: invalid_argument (an id is empty or has a slash), no_auth and the like, cancelled, closed.
+  ConfigurationRollOut wait_applied(std::int64_t revision, std::vector<std::string> ids,
+                                    const zkclient::CallOptions& call = {}) const;
+  void async_wait_applied(std::int64_t revision, std::vector<std::string> ids,
+                          zkclient::Handler<ConfigurationRollOut> handler,
+                          const zkclient::CallOptions& call = {}) const;
+
   /// No listener or validator is called afterwards, and those that run have returned, unless this is called by one of
-  /// them. What waits ends with Errc::closed. current() stays. Idempotent. Otherwise does not block.
+  /// them. What waits ends with Errc::closed. current() stays; the report goes, a moment later. Idempotent. Otherwise does not block.
   void close();
 
   const zkclient::Path& path() const noexcept;

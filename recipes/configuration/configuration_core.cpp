@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "recipes/configuration/configuration_file.hpp"
 #include "recipes/kernel/acl_check.hpp"
 
 namespace zkrecipes::detail {
@@ -21,8 +20,8 @@ using zkclient::Result;
 namespace {
 
 constexpr const char* recipe = "configuration";
-constexpr const char* following = "configuration follow";
 constexpr const char* waiting = "configuration wait";
+constexpr const char* waiting_applied = "configuration wait_applied";
 constexpr auto connect_pause = std::chrono::seconds(1);
 
 // The record and the keys. Of the history and the writers' slots a follower reads nothing.
@@ -30,14 +29,6 @@ TreeCacheOptions keys_only() {
   TreeCacheOptions options;
   options.include = [](const std::string& node) { return node[node.rfind('/') + 1] != '-'; };
   return options;
-}
-
-std::optional<Errc> unreadable(const CachedNode& node) {
-  if (node.unreadable) {
-    const bool ours = node.unreadable.category() == zkclient::error_category();
-    return ours ? static_cast<Errc>(node.unreadable.value()) : Errc::system_error;
-  }
-  return node.has_data ? std::nullopt : std::optional(Errc::too_large);
 }
 
 }  // namespace
@@ -87,7 +78,8 @@ std::shared_ptr<ConfigurationCore> ConfigurationCore::start(const zkclient::Clie
 
 ConfigurationCore::ConfigurationCore(const zkclient::Client& client, const Path& path, ConfigurationOptions options,
                                      Parser parser)
-    : client_(client.impl()),
+    : owner_(client),
+      client_(client.impl()),
       path_(path),
       options_(std::move(options)),
       parser_(std::move(parser)),
@@ -98,6 +90,10 @@ ConfigurationCore::ConfigurationCore(const zkclient::Client& client, const Path&
       cache_(client, path, keys_only()) {}
 
 void ConfigurationCore::begin() {
+  if (options_.report) {
+    reported_ = encode(ConfigurationReport());
+    report_ = KeptNode::start(report_spec(client_, path_, options_), reported_);
+  }
   read_file();
   const std::weak_ptr<ConfigurationCore> weak = weak_from_this();
   const bool accepted = client_->loop()->post([waits = waits_] { zk::spawn(follow_client(waits)); });
@@ -146,8 +142,12 @@ std::optional<zkclient::BootClock::time_point> ConfigurationCore::as_of() const 
 
 std::optional<Error> ConfigurationCore::problem() const {
   if (process_.forked()) return std::nullopt;
-  const std::lock_guard lock(mutex_);
-  return problem_ ? problem_ : file_problem_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (problem_) return problem_;
+    if (file_problem_) return file_problem_;
+  }
+  return report_ == nullptr ? std::nullopt : report_->problem();
 }
 
 zkclient::Subscription ConfigurationCore::on_change(Configuration::Listener listener) {
@@ -162,9 +162,24 @@ zkclient::Subscription ConfigurationCore::on_rejected(Configuration::RejectionLi
   return rejection_listeners_->add(client_->callbacks(), RejectionBacklog(std::move(listener)));
 }
 
+std::shared_ptr<const ChildrenCache> ConfigurationCore::reports() {
+  if (process_.forked()) throw error(Errc::forked, waiting_applied);
+  const std::lock_guard lock(mutex_);
+  if (closed_) throw error(Errc::closed, waiting_applied);
+  if (reports_ == nullptr) reports_ = std::make_shared<ChildrenCache>(owner_, reports_path(path_));
+  return reports_;
+}
+
 void ConfigurationCore::close() {
   if (process_.forked()) return;
-  closed_ = true;
+  std::shared_ptr<ChildrenCache> reports;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    reports = reports_;
+  }
+  if (report_ != nullptr) report_->drop();
+  if (reports != nullptr) reports->close();
   client_->loop()->post([ended = waits_->ended] { ended->request(); });
   listeners_->stop();
   rejection_listeners_->stop();
@@ -215,157 +230,6 @@ Awaitable<Result<ConfigurationPtr>> ConfigurationCore::wait(std::weak_ptr<Config
 // A call that began to wait, and looked, before there were any news is told of them.
 void ConfigurationCore::wake() {
   client_->loop()->post([waits = waits_] { waits->calls.wake_all(); });
-}
-
-// --- What the cache brings -------------------------------------------------------------------------------------------
-
-ConfigurationTree ConfigurationCore::seen_of(const Snapshot& nodes) const {
-  ConfigurationTree seen;
-  seen.exact = nodes.exact();
-  const std::size_t skipped = path_.str().size() + 1;
-  nodes.for_each([&](const std::string& path, const CachedNode& node) {
-    if (path.size() < skipped) {
-      seen.exists = true;
-      seen.record = node.data;
-      seen.version = node.stat.version;
-      seen.mzxid = node.stat.mzxid;
-      seen.unreadable = unreadable(node);
-      return;
-    }
-    const std::string relative = path.substr(skipped);
-    if (is_outside(relative)) return;
-    seen.nodes.push_back({relative, node.data, node.stat.version, node.stat.mzxid, unreadable(node)});
-  });
-  return seen;
-}
-
-void ConfigurationCore::consider_soon() {
-  queue_->post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->consider();
-  });
-}
-
-void ConfigurationCore::consider() {
-  if (closed_) return;
-  const Snapshot nodes = cache_.snapshot();
-  ConfigurationVerdict verdict = decide(seen_of(nodes), current().get());
-  switch (verdict.kind) {
-    case ConfigurationVerdict::Kind::candidate: {
-      const bool known = rejected_ != nullptr && rejected_->values->values == verdict.values->values &&
-                         rejected_->revision == verdict.values->revision;
-      if (known) return conclude(nodes, false, error(Errc::invalid_argument, following, rejected_->why));
-      if (auto why = defect_of(*verdict.values)) return reject(verdict.values, std::move(*why), nodes);
-      return accept(std::move(verdict.values), nodes);
-    }
-    case ConfigurationVerdict::Kind::same: return conclude(nodes, true, std::nullopt);
-    case ConfigurationVerdict::Kind::wait: return wait_for_exact();
-    case ConfigurationVerdict::Kind::missing: return conclude(nodes, false, error(Errc::no_node, following));
-    case ConfigurationVerdict::Kind::malformed:
-      return conclude(nodes, false, error(Errc::foreign_node, following, "the record is malformed"));
-    case ConfigurationVerdict::Kind::unreadable:
-      return conclude(nodes, false, error(verdict.code, following, verdict.where));
-  }
-}
-
-// No call of the cache's listener may come: the exact snapshot need not differ.
-void ConfigurationCore::wait_for_exact() {
-  if (std::exchange(awaiting_exact_, true)) return;
-  cache_.async_wait_until([](const Snapshot& nodes) { return nodes.exact(); },
-                          [weak = weak_from_this()](Result<Snapshot>) {
-                            const auto self = weak.lock();
-                            if (self == nullptr) return;
-                            self->queue_->post([weak] {
-                              const auto again = weak.lock();
-                              if (again == nullptr) return;
-                              again->awaiting_exact_ = false;
-                              if (again->cache_.state() != CacheState::closed) again->consider();
-                            });
-                          });
-}
-
-void ConfigurationCore::conclude(const Snapshot& nodes, bool live, std::optional<Error> problem) {
-  Snapshot shown = nodes;
-  {
-    const std::lock_guard lock(mutex_);
-    std::swap(considered_, shown);  // The former one is not destroyed under the lock.
-    live_ = live;
-    problem_ = std::move(problem);
-  }
-  if (live && std::exchange(rejected_, nullptr) != nullptr) rejection_listeners_->tell(nullptr);
-  wake();
-}
-
-void ConfigurationCore::accept(std::shared_ptr<ConfigurationValues> values, const Snapshot& nodes) {
-  ConfigurationPtr before;
-  bool kept = false;
-  {
-    const std::lock_guard lock(mutex_);
-    before = std::exchange(current_, values);
-    kept = !from_file_ && !file_problem_;
-    from_file_ = false;
-  }
-  conclude(nodes, true, std::nullopt);
-  const bool news = before == nullptr || before->revision != values->revision || !same_texts(*before, *values);
-  if (news) listeners_->tell(values);
-  if (news || !kept) keep_in_file(*values);
-}
-
-void ConfigurationCore::reject(const std::shared_ptr<ConfigurationValues>& values, std::string why,
-                               const Snapshot& nodes) {
-  rejected_ = std::make_shared<const ConfigurationRejection>(ConfigurationRejection{values->revision, why, values});
-  conclude(nodes, false, error(Errc::invalid_argument, following, why));
-  rejection_listeners_->tell(rejected_);
-}
-
-std::optional<std::string> ConfigurationCore::defect_of(ConfigurationValues& values) const {
-  try {
-    if (options_.validate) options_.validate(values);
-    if (parser_) values.parsed = parser_(values);
-    return std::nullopt;
-  } catch (const Error& error) {
-    return error.detail().empty() ? std::string(error.what()) : error.detail();
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception of an unknown type";
-  }
-}
-
-// --- The fallback file -----------------------------------------------------------------------------------------------
-
-void ConfigurationCore::read_file() {
-  if (options_.fallback_file.empty()) return;
-  std::error_code failure;
-  const std::optional<std::string> text = read_whole_file(options_.fallback_file, failure);
-  if (failure) file_problem_ = error(Errc::system_error, "configuration fallback file", failure.message());
-  if (!text) return;
-  auto decoded = decode_file(client_->full(path_), *text);
-  if (!decoded) {
-    file_problem_ = error(Errc::foreign_node, "configuration fallback file", "it is torn, or another configuration's");
-    return;
-  }
-  const auto values = std::make_shared<ConfigurationValues>(std::move(*decoded));
-  if (auto why = defect_of(*values)) {
-    file_problem_ = error(Errc::invalid_argument, "configuration fallback file", *why);
-    rejected_ = std::make_shared<const ConfigurationRejection>(ConfigurationRejection{values->revision, *why, values});
-    rejection_listeners_->tell(rejected_);
-    return;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    current_ = values;
-    from_file_ = true;
-  }
-  listeners_->tell(values);
-}
-
-void ConfigurationCore::keep_in_file(const ConfigurationValues& values) {
-  if (options_.fallback_file.empty()) return;
-  const std::error_code failure = replace_file(options_.fallback_file, encode_file(client_->full(path_), values));
-  std::optional<Error> problem;
-  if (failure) problem = error(Errc::system_error, "configuration fallback file", failure.message());
-  const std::lock_guard lock(mutex_);
-  file_problem_ = std::move(problem);
 }
 
 // --- Publishing ------------------------------------------------------------------------------------------------------

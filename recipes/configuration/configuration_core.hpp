@@ -6,13 +6,16 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <zkclient/client.hpp>
+#include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/tree_cache.hpp>
 
 #include "recipes/configuration/configuration_decider.hpp"
+#include "recipes/configuration/configuration_reports.hpp"
 #include "recipes/configuration/configuration_writer.hpp"
 #include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
@@ -21,6 +24,12 @@
 namespace zkrecipes::detail {
 
 namespace zk = zkclient::detail;
+
+/// Of a node that a cache cannot read.
+inline zkclient::Errc errc_of(const std::error_code& unreadable) noexcept {
+  const bool ours = unreadable.category() == zkclient::error_category();
+  return ours ? static_cast<zkclient::Errc>(unreadable.value()) : zkclient::Errc::system_error;
+}
 
 /// What a listener has still to be told: the net difference between the configuration it saw last and the newest.
 class ConfigurationBacklog {
@@ -88,12 +97,15 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   const std::shared_ptr<zk::ClientCore>& client() const noexcept { return client_; }
   const TreeCache& cache() const noexcept { return cache_; }
   const std::shared_ptr<ConfigurationWriter>& writer() const noexcept { return writer_; }
+  zk::CallForm form(const char* operation) const { return zk::CallForm(client_, operation, path_.str()); }
   ConfigurationPtr current() const;
   ConfigurationOrigin origin() const;
   std::optional<zkclient::BootClock::time_point> as_of() const;
   std::optional<zkclient::Error> problem() const;
   zkclient::Subscription on_change(Configuration::Listener listener);
   zkclient::Subscription on_rejected(Configuration::RejectionListener listener);
+  /// The view of all followers' reports, which the first one who asks begins. Throws Error (closed, forked).
+  std::shared_ptr<const ChildrenCache> reports();
   void close();
 
   /// What to publish, validated. Throws Error.
@@ -125,12 +137,15 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   /// Of a snapshot: whether what it shows is in force, else why not, if that is to be said.
   void conclude(const Snapshot& nodes, bool live, std::optional<zkclient::Error> problem);
   void keep_in_file(const ConfigurationValues& values);
+  /// Tells the others what is in force here, and what is not.
+  void report();
   void wake();
   /// What is wrong with them; nullopt: nothing, and they are parsed.
   std::optional<std::string> defect_of(ConfigurationValues& values) const;
   ConfigurationPtr wanted(Wanted wanted, std::int64_t revision) const;
   zkclient::Error error(zkclient::Errc code, const char* operation, std::string_view detail = {}) const;
 
+  const zkclient::Client owner_;  // Stays open for as long as it is used here.
   const std::shared_ptr<zk::ClientCore> client_;
   const zkclient::Path path_;
   const ConfigurationOptions options_;
@@ -144,14 +159,18 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   const std::shared_ptr<ListenerSet<RejectionBacklog>> rejection_listeners_ =
       std::make_shared<ListenerSet<RejectionBacklog>>();
 
+  std::shared_ptr<KeptNode> report_;  // Null: this follower does not report.
+
   // Of the queue alone.
   bool awaiting_exact_ = false;
   RejectionPtr rejected_;
+  std::string reported_;
 
   std::atomic<bool> closed_{false};
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
+  std::shared_ptr<ChildrenCache> reports_;
   ConfigurationPtr current_;
   bool from_file_ = false;
   bool live_ = false;    // What considered_ shows is in force.

@@ -11,9 +11,11 @@ namespace {
 
 constexpr std::string_view record_mark = "configuration 1";
 constexpr std::string_view file_mark = "zkrecipes configuration file 1\n";
+constexpr std::string_view report_mark = "configuration report 1";
 constexpr std::string_view history_prefix = "r-";
 constexpr std::size_t history_digits = 19;  // As many as the largest revision has.
 constexpr std::size_t checksum_digits = 16;
+constexpr std::size_t longest_reason = 500;  // In bytes. A report is for people, and must always fit.
 
 template <typename Number>
 std::optional<Number> number(std::string_view text, int base = 10) {
@@ -174,6 +176,34 @@ std::optional<std::int64_t> revision_of_history(std::string_view name) {
   if (!name.starts_with(history_prefix)) return std::nullopt;
   const auto revision = number<std::int64_t>(name.substr(history_prefix.size()));
   return revision && *revision >= 0 ? revision : std::nullopt;
+}
+
+std::string encode(const ConfigurationReport& report) {
+  std::string text = fmt::format("{}\n", report_mark);
+  if (report.applied) text += fmt::format("applied {}\n", *report.applied);
+  if (report.refused) text += fmt::format("refused {}\n", *report.refused);
+  if (!report.why.empty()) text += fmt::format("why {}\n", one_line(report.why.substr(0, longest_reason)));
+  return text;
+}
+
+std::optional<ConfigurationReport> decode_report(std::string_view id, std::string_view text) {
+  if (take_line(text) != report_mark) return std::nullopt;
+  ConfigurationReport report;
+  report.id = id;
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const std::string_view name = line.substr(0, space);
+    const std::string_view value = line.substr(std::min(space + 1, line.size()));
+    if (name == "applied") {
+      report.applied = number<std::int64_t>(value);
+    } else if (name == "refused") {
+      report.refused = number<std::int64_t>(value);
+    } else if (name == "why") {
+      report.why = value;
+    }
+  }
+  return report;
 }
 
 std::string encode_file(std::string_view path, const ConfigurationValues& values) {

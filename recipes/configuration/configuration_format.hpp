@@ -58,6 +58,10 @@ ZKRECIPES_INTERNAL_API std::optional<ConfigurationUndo> decode_undo(std::string_
 ZKRECIPES_INTERNAL_API std::string history_name(std::int64_t revision);
 ZKRECIPES_INTERNAL_API std::optional<std::int64_t> revision_of_history(std::string_view name);
 
+/// The data of a follower's report; its id is the node's name. nullopt: it is none.
+ZKRECIPES_INTERNAL_API std::string encode(const ConfigurationReport& report);
+ZKRECIPES_INTERNAL_API std::optional<ConfigurationReport> decode_report(std::string_view id, std::string_view text);
+
 /// The text of a fallback file. `path`: the configuration's, so that a file of another one is not taken for it.
 ZKRECIPES_INTERNAL_API std::string encode_file(std::string_view path, const ConfigurationValues& values);
 ZKRECIPES_INTERNAL_API std::optional<ConfigurationValues> decode_file(std::string_view path, std::string_view text);

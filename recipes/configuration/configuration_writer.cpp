@@ -140,21 +140,15 @@ Awaitable<ConfigurationWriter::Fate> ConfigurationWriter::find_fate(PlanPtr plan
 }
 
 Error ConfigurationWriter::error_of(Written written, const Prepared& prepared) const {
-  Reply& reply = written.reply;
-  if (written.outcome == Written::Outcome::in_doubt) reply.error = Errc::in_doubt;
-  if (written.outcome == Written::Outcome::refused) {
-    reply.error = zk::rc::to_errc(written.code);
-    reply.detail.clear();
-    const bool moved = written.code == zk::rc::no_node || written.code == zk::rc::node_exists ||
-                       written.code == zk::rc::not_empty || written.code == zk::rc::bad_version;
-    if (moved) {
-      const bool of_record = written.index == 0;
-      reply.error = Errc::bad_version;
-      reply.detail = of_record ? std::string("somebody published meanwhile, or changed the record")
-                               : fmt::format("{} was edited by hand meanwhile", prepared.keys.at(written.index - 1));
-    }
-  }
-  return zk::to_error(reply, publishing, path_.str());
+  const bool moved = written.outcome == Written::Outcome::refused &&
+                     (written.code == zk::rc::no_node || written.code == zk::rc::node_exists ||
+                      written.code == zk::rc::not_empty || written.code == zk::rc::bad_version);
+  if (!moved) return std::move(written).error(publishing, path_.str());
+  const bool of_record = written.index == 0;
+  const std::string why = of_record
+                              ? std::string("somebody published meanwhile, or changed the record")
+                              : fmt::format("{} was edited by hand meanwhile", prepared.keys.at(written.index - 1));
+  return Error(Errc::bad_version, publishing, path_.str(), why);
 }
 
 Awaitable<Result<std::int64_t>> ConfigurationWriter::publish(std::shared_ptr<ConfigurationWriter> self, PlanPtr plan,

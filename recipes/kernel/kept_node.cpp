@@ -483,11 +483,15 @@ Awaitable<Result<void>> KeptNode::wait_present(std::shared_ptr<KeptNode> self, C
   return until_kept(self, self->spec_.operation, 1, std::move(call));
 }
 
+std::uint64_t KeptNode::want(std::string data) {
+  data_ = std::move(data);
+  shown_.clear_problem();
+  wake_.set();
+  return ++wanted_;
+}
+
 Awaitable<Result<void>> KeptNode::update(std::shared_ptr<KeptNode> self, std::string data, Call call) {
-  self->data_ = std::move(data);
-  const std::uint64_t generation = ++self->wanted_;
-  self->shown_.clear_problem();
-  self->wake_.set();
+  const std::uint64_t generation = self->want(std::move(data));
   return until_kept(self, "update", generation, std::move(call));
 }
 

@@ -64,6 +64,11 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   /// No listener is called afterwards, and those that run have returned, unless one of them calls this.
   void end_listeners() { shown_.end_listeners(); }
 
+  // --- Loop thread ---
+
+  /// Begins to keep it with other data; the wish replaces the one before it. Says which one it is.
+  std::uint64_t want(std::string data);
+
   // --- Calls ---
 
   static zk::Awaitable<zkclient::Result<void>> wait_present(std::shared_ptr<KeptNode> self, zk::Call call);

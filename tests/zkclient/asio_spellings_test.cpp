@@ -464,6 +464,9 @@ asio::awaitable<void> configurations(Client client, std::stop_source stop) {
   EXPECT_EQ((co_await zkrecipes::async_wait_ready(config, {.stop = stop.get_token()}, use_awaitable))->revision, 2);
   EXPECT_EQ((co_await zkrecipes::async_wait_live(config, {.stop = stop.get_token()}, use_awaitable))->revision, 2);
   EXPECT_EQ(co_await zkrecipes::async_roll_back(config, 1, {.stop = stop.get_token()}, use_awaitable), 3);
+  const std::vector<std::string> nobody;
+  const auto out = co_await zkrecipes::async_wait_applied(config, 3, nobody, {.deadline = soon()}, use_awaitable);
+  EXPECT_TRUE(out.complete());
   EXPECT_EQ((co_await zkrecipes::async_history(config, {.stop = stop.get_token()}, use_awaitable)).size(), 3u);
 }
 

@@ -1,6 +1,7 @@
 // What a snapshot means, what a publication writes, and the texts of nodes and files.
 
 #include "recipes/configuration/configuration_decider.hpp"
+#include "recipes/configuration/configuration_reports.hpp"
 
 #include <gtest/gtest.h>
 
@@ -382,6 +383,48 @@ TEST(ConfigurationFormat, Keys) {
     EXPECT_EQ(key_defect(key), nullptr) << key;
   for (const char* key : {"", "-a", "a/-b"})
     EXPECT_NE(key_defect(key), nullptr) << key;
+}
+
+// --- Reports ---------------------------------------------------------------------------------------------------------
+
+TEST(ConfigurationReportsDecider, TextsOfReports) {
+  const std::vector<ConfigurationReport> reports = {
+      {"one", std::nullopt, std::nullopt, ""},
+      {"one", 0, std::nullopt, ""},
+      {"one", 7, 9, "limits are too low"},
+      {"one", std::nullopt, 1, "x"},
+  };
+  for (const ConfigurationReport& report : reports)
+    EXPECT_EQ(decode_report("one", encode(report)), report);
+  EXPECT_EQ(decode_report("id", encode(ConfigurationReport{"", 1, 2, "two\nlines"}))->why, "two lines");
+  EXPECT_EQ(decode_report("id", encode(ConfigurationReport{"", 1, 2, std::string(9000, 'x')}))->why.size(), 500U);
+  for (const char* text : {"", "configuration 1\n", "configuration report 2\napplied 1\n", "\n"})
+    EXPECT_EQ(decode_report("one", text), std::nullopt) << text;
+  const auto odd = decode_report("one", "configuration report 1\nlater 1\n\nwhy\nrefused\nrefused x\napplied 3");
+  EXPECT_EQ(odd, (ConfigurationReport{"one", 3, std::nullopt, ""}));
+}
+
+TEST(ConfigurationReportsDecider, EachFollowerIsInOneList) {
+  const std::vector<std::optional<std::int64_t>> revisions = {std::nullopt, 3, 4, 5};
+  for (const auto applied : revisions) {
+    for (const auto refused : revisions) {
+      ConfigurationReports reports;
+      reports["one"] = {"one", applied, refused, "why"};
+      const ConfigurationRollOut out = judge_roll_out(reports, 4, {"one", "other"});
+      const bool is_applied = applied && *applied >= 4;
+      const bool is_refused = !is_applied && refused && *refused >= 4;
+      EXPECT_EQ(out.applied.size(), is_applied ? 1U : 0U);
+      EXPECT_EQ(out.refused.size(), is_refused ? 1U : 0U);
+      EXPECT_EQ(out.behind.size(), is_applied || is_refused ? 0U : 1U);
+      EXPECT_EQ(out.missing, std::vector<std::string>{"other"});
+      EXPECT_FALSE(is_decided(out));
+      EXPECT_FALSE(out.complete());
+      const ConfigurationRollOut alone = judge_roll_out(reports, 4, {"one"});
+      EXPECT_EQ(is_decided(alone), is_applied || is_refused);
+      EXPECT_EQ(alone.complete(), is_applied);
+    }
+  }
+  EXPECT_TRUE(judge_roll_out({}, 1, {}).complete());
 }
 
 }  // namespace

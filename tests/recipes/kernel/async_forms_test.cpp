@@ -390,7 +390,10 @@ TEST_F(AsyncForms, CoherentItems) {
 }
 
 TEST_F(AsyncForms, Configurations) {
-  Configuration config(client(), "/config");
+  ConfigurationOptions reporting;
+  reporting.id = "one";
+  reporting.report = true;
+  Configuration config(client(), "/config", reporting);
   using Now = ConfigurationPtr;
   using History = std::vector<ConfigurationRevision>;
   ConfigurationUpdate update;
@@ -409,6 +412,12 @@ TEST_F(AsyncForms, Configurations) {
   EXPECT_EQ(wait_for<std::int64_t>([&](auto h) { config.async_roll_back(1, std::move(h), patient()); }), 3);
   EXPECT_EQ(config.wait_for_revision(3, patient())->at("a"), "1");
   EXPECT_EQ(wait_for<History>([&](auto h) { config.async_history(std::move(h), patient()); }).size(), 3U);
+  using RollOut = ConfigurationRollOut;
+  const auto rolled_out = [&](std::vector<std::string> ids, const zkclient::CallOptions& call) {
+    return wait_for<RollOut>([&](auto h) { config.async_wait_applied(3, ids, std::move(h), call); });
+  };
+  EXPECT_TRUE(rolled_out({"one"}, patient()).complete());
+  EXPECT_EQ(rolled_out({"nobody"}, {.deadline = std::chrono::milliseconds(50)}).missing.size(), 1U);
   Box<Result<std::int64_t>> failed;
   const auto put = [&](Result<std::int64_t> outcome) { failed.put(std::move(outcome)); };
   config.async_publish(update, 1, put, patient());
@@ -422,6 +431,7 @@ TEST_F(AsyncForms, Configurations) {
       [&] { config.async_wait_ready({}); },
       [&] { config.async_wait_live({}); },
       [&] { config.async_wait_for_revision(1, {}); },
+      [&] { config.async_wait_applied(1, {"one"}, {}); },
       [&] { config.async_publish({}, 3, put); },
   };
   for (std::size_t i = 0; i + 1 < without_handler.size(); ++i)

@@ -108,6 +108,7 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.naming.async_bind("one", "waits", calls.handler<Lease>());
     recipes.configuration.async_wait_live(calls.handler<ConfigurationPtr>());
     recipes.configuration.async_wait_for_revision(1000, calls.handler<ConfigurationPtr>());
+    recipes.configuration.async_wait_applied(1000, {"somebody"}, calls.handler<ConfigurationRollOut>());
     recipes.barrier.async_wait(calls.handler<void>());
     recipes.queue.async_pop(calls.handler<std::string>());
     recipes.queue.async_claim(calls.handler<Claim>());
