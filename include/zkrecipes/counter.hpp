@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +23,13 @@ struct CounterOptions {
   /// For every node that the recipe creates.
   zkclient::AclList acl = zkclient::open_acl();
   CounterEncoding encoding = CounterEncoding::curator_int64;
+  /// Each change is exactly once although the session is lost in its very instant: a persistent node, the marker, tells
+  /// what became of it. Costs one more operation in each transaction, and a round trip before the first change. All
+  /// objects of a path may differ in this.
+  bool durable = false;
+  /// A marker that was written for the last time so long ago is one of a writer that is gone. The next durable writer that
+  /// begins removes it. Longer than any outage that a change should survive.
+  std::chrono::milliseconds max_marker_age = std::chrono::hours(1);
 };
 
 /// What one call has done: nobody else's change came between the two.
@@ -37,7 +45,9 @@ struct CounterChange {
 ///
 ///   parent (container, if it was missing)
 ///    |-- <path>                persistent; data: the number (CounterEncoding)
-///    '-- _c_writes (container) ephemeral nodes that make writes happen once: exactly_once.md
+///    |-- _c_writes (container) ephemeral nodes that make writes happen once: exactly_once.md
+///    '-- _c_markers (container, `durable`)
+///         '-- <uuid>           persistent: its version counts the changes of one object
 ///
 /// Invariant: each change is one transaction that expects the version of the node that it was worked out from.
 ///
@@ -57,6 +67,9 @@ struct CounterChange {
 /// another client changes it meanwhile      nothing: worked out again from the new number; one round trip more
 /// session lost during a change             in_doubt if it was sent and not answered; else nothing: it goes on with the
 ///                                          next session
+/// durable: session lost during a change    nothing: the marker tells whether it was applied; if not, it is sent again
+/// durable: marker deleted by hand          nothing; in_doubt if the session is lost just then
+/// durable: writer dies                     its marker stays, until another durable writer begins after max_marker_age
 /// deadline, stop request during a change   in_doubt if it was sent and not answered: if it shared its transaction with
 ///                                          other calls, it may be applied for as long as these wait; else
 ///                                          deadline_exceeded, cancelled, and nothing was done
@@ -82,7 +95,8 @@ class ZKRECIPES_API Counter {
   /// Gets the number, returns the one that is to replace it, or nullopt: it shall stay. May be called several times.
   using Function = std::function<std::optional<std::int64_t>(std::int64_t)>;
 
-  /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (`path` is the root).
+  /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (`path` is the root, `max_marker_age` is not
+  /// positive).
   Counter(zkclient::Client client, zkclient::Path path, CounterOptions options = {});
   ~Counter();
   Counter(Counter&&) noexcept;
@@ -90,7 +104,7 @@ class ZKRECIPES_API Counter {
 
   /// Adds `delta`, which may be negative or 0. Blocks for one round trip; for two if another client has changed the
   /// number since this object's last change, and one more for each change that comes in between; up to three more for
-  /// the first change of a session. Errors: see the table, and those common to all operations of Client.
+  /// the first change of a session (if durable, five for the first one of the object). Errors: see the table, and those common to all operations of Client.
   CounterChange add(std::int64_t delta, const zkclient::CallOptions& call = {});
   void async_add(std::int64_t delta, zkclient::Handler<CounterChange> handler, const zkclient::CallOptions& call = {});
 

@@ -211,6 +211,9 @@ class Update : public std::enable_shared_from_this<Update> {
 
 SharedPtr make_shared_state(zkclient::Client client, zkclient::Path path, CounterOptions options) {
   detail::require_acl(recipe, path, options.acl);
+  if (options.max_marker_age.count() <= 0) {
+    throw Error(Errc::invalid_argument, recipe, path.str(), "the age of a marker is not positive");
+  }
   if (path.str() == "/") throw Error(Errc::invalid_argument, recipe, path.str(), "the root is no counter");
   std::string node = client.impl()->full(path);
   auto core = CounterCore::make(client.impl(), node, options);

@@ -25,6 +25,7 @@ using zkclient::Transaction;
 namespace {
 
 constexpr const char* slots_name = "_c_writes";
+constexpr const char* markers_name = "_c_markers";
 constexpr const char* no_number = "the data of the node is no number of this encoding";
 
 }  // namespace
@@ -98,12 +99,24 @@ std::shared_ptr<CounterCore> CounterCore::make(std::shared_ptr<zk::ClientCore> c
   return {new CounterCore(std::move(client), std::move(node), std::move(options)), retire};
 }
 
+namespace {
+
+std::unique_ptr<WriteMarker> make_marker(const std::shared_ptr<zk::ClientCore>& client, const std::string& node,
+                                         const CounterOptions& options) {
+  if (!options.durable) return nullptr;
+  return std::make_unique<WriteMarker>(client, zk::child_path(zk::parent_of(node), markers_name), options.acl,
+                                       options.max_marker_age);
+}
+
+}  // namespace
+
 // The slots are beside the node: one that has them below it would have to be there before them.
 CounterCore::CounterCore(std::shared_ptr<zk::ClientCore> client, std::string node, CounterOptions options)
     : client_(std::move(client)),
       node_(std::move(node)),
       options_(std::move(options)),
-      writer_(ExactlyOnceWriter::make(client_, zk::child_path(zk::parent_of(node_), slots_name), options_.acl)) {}
+      writer_(ExactlyOnceWriter::make(client_, zk::child_path(zk::parent_of(node_), slots_name), options_.acl)),
+      marker_(make_marker(client_, node_, options_)) {}
 
 // --- Calls ----------------------------------------------------------------------------------------------------------
 
@@ -243,8 +256,15 @@ Awaitable<void> CounterCore::transact(LookPtr seen) {
     read.bound = session;
     behind_ = launch_look(read);
   };
-  Written written = co_await writer_->write_bound(operations(step, *seen), call, sent);
+  Written written;
+  if (is_marked(step)) written.reply = co_await marker_->prepare(call);
+  if (written.reply.ok()) written = co_await writer_->write_bound(operations(step, *seen), call, sent);
   co_await settle(std::move(step), std::move(seen), std::move(written));
+}
+
+// What changes nothing need not be found out: it is asked again.
+bool CounterCore::is_marked(const CounterStep& step) const noexcept {
+  return marker_ != nullptr && step.write != CounterStep::Write::check;
 }
 
 std::vector<Transaction::Operation> CounterCore::operations(const CounterStep& step, const Look& seen) const {
@@ -252,6 +272,7 @@ std::vector<Transaction::Operation> CounterCore::operations(const CounterStep& s
   std::vector<Transaction::Operation> all;
   const std::int32_t version = seen.reply.stat.version;
   const std::string data = encode_counter(step.value, options_.encoding);
+  if (is_marked(step)) all.push_back(marker_->operation());
   switch (step.write) {
     case Write::create:
       all.emplace_back(Transaction::Create{Path(node_), data, CreateMode::persistent, options_.acl});
@@ -270,10 +291,15 @@ std::vector<Transaction::Operation> CounterCore::operations(const CounterStep& s
 Awaitable<void> CounterCore::settle(CounterStep step, LookPtr seen, Written written) {
   switch (written.outcome) {
     case Written::Outcome::done:
+      if (is_marked(step)) marker_->count();
       co_await settle_success(std::move(step), std::move(seen), std::move(written.reply));
       break;
-    case Written::Outcome::refused: co_await settle_refusal(std::move(written)); break;
+    case Written::Outcome::refused: co_await settle_refusal(step, std::move(written)); break;
     case Written::Outcome::in_doubt:
+      if (marker_ != nullptr && !written.slot.empty()) {
+        co_await settle_doubt(std::move(step), std::move(seen), std::move(written));
+        break;
+      }
       written.reply.error = Errc::in_doubt;
       fail_all(std::exchange(batch_, {}), written.reply);
       break;
@@ -320,16 +346,44 @@ Awaitable<bool> CounterCore::still_there(LookPtr seen, LookPtr behind) {
   }
   Call call;
   call.cancel = wait_;
-  Request get = zk::make_request(OpType::exists, node_);
-  const Reply now = co_await zk::fresh(client_, std::move(get), call);
-  co_return now.ok() && now.stat.czxid == seen->reply.stat.czxid;
+  for (;;) {
+    Request get = zk::make_request(OpType::exists, node_);
+    const Reply now = co_await zk::fresh(client_, std::move(get), call);
+    if (now.failed(Errc::session_lost) && !now.given_up) continue;
+    co_return now.ok() && now.stat.czxid == seen->reply.stat.czxid;
+  }
+}
+
+Awaitable<void> CounterCore::settle_doubt(CounterStep step, LookPtr seen, Written written) {
+  auto fate = WriteMarker::Fate::not_applied;
+  if (is_marked(step)) {
+    Call call;
+    call.cancel = wait_;
+    fate = co_await marker_->find_fate(std::move(written.slot), call);
+  }
+  switch (fate) {
+    case WriteMarker::Fate::applied:
+      marker_->count();
+      co_await settle_success(std::move(step), std::move(seen), Reply());
+      break;
+    case WriteMarker::Fate::not_applied:
+      co_await remember(std::exchange(behind_, nullptr));
+      repeat();
+      break;
+    case WriteMarker::Fate::unknown:
+      marker_->abandon();
+      written.reply.error = Errc::in_doubt;
+      fail_all(std::exchange(batch_, {}), written.reply);
+      break;
+  }
 }
 
 // The parent cannot be missing: it is that of the slot, too.
-Awaitable<void> CounterCore::settle_refusal(Written written) {
+Awaitable<void> CounterCore::settle_refusal(const CounterStep& step, Written written) {
   const bool changed =
       written.code == zk::rc::bad_version || written.code == zk::rc::node_exists || written.code == zk::rc::no_node;
   progress_ = Progress::idle;  // None of it was applied.
+  if (changed && is_marked(step) && written.index == 0) marker_->abandon();
   if (!changed) {
     written.reply.error = zk::rc::to_errc(written.code);
     written.reply.detail.clear();

@@ -8,6 +8,7 @@
 
 #include "recipes/kernel/exactly_once_writer.hpp"
 #include "recipes/values/counter_decider.hpp"
+#include "recipes/values/write_marker.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
@@ -58,7 +59,10 @@ class CounterCore : public std::enable_shared_from_this<CounterCore> {
   zk::Awaitable<void> transact(LookPtr seen);
   zk::Awaitable<void> settle(CounterStep step, LookPtr seen, Written written);
   zk::Awaitable<void> settle_success(CounterStep step, LookPtr seen, zk::Reply reply);
-  zk::Awaitable<void> settle_refusal(Written written);
+  zk::Awaitable<void> settle_refusal(const CounterStep& step, Written written);
+  /// The session is over, or the slot is gone, and the answer has not come.
+  zk::Awaitable<void> settle_doubt(CounterStep step, LookPtr seen, Written written);
+  bool is_marked(const CounterStep& step) const noexcept;
   zk::Awaitable<bool> still_there(LookPtr seen, LookPtr behind);
   std::vector<zkclient::Transaction::Operation> operations(const CounterStep& step, const Look& seen) const;
   zk::Call new_wait();
@@ -71,6 +75,7 @@ class CounterCore : public std::enable_shared_from_this<CounterCore> {
   const std::string node_;
   const CounterOptions options_;
   const std::shared_ptr<ExactlyOnceWriter> writer_;
+  const std::unique_ptr<WriteMarker> marker_;  // Null: not durable.
   Batch waiting_;
   Batch batch_;                                                           // In the transaction.
   enum class Progress { idle, unsent, sent } progress_ = Progress::idle;  // Of the transaction.
