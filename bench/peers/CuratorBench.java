@@ -20,7 +20,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Apache Curator as a contender: CuratorBench HOSTS PATH KIND PAIRS BACKLOG. KIND: simple, queue, locked, barrier (PAIRS
- * members), or one of CuratorViews. Driven through standard input and output as raw_program.hpp says.
+ * members), count (PAIRS clients), or one of CuratorViews. Driven through standard input and output as raw_program.hpp says.
  */
 public class CuratorBench {
   static final byte[] ITEM = new byte[64];
@@ -129,8 +129,7 @@ public class CuratorBench {
     }
   }
 
-  static void views(String hosts, String path, String kind) throws Exception {
-    Work work = CuratorViews.work(client(hosts), path, kind);
+  static void repeat(Work work) {
     daemon(() -> {
       for (;;) {
         while (!running) Thread.sleep(1);
@@ -162,9 +161,16 @@ public class CuratorBench {
   }
 
   public static void main(String[] args) throws Exception {
-    if (CuratorViews.knows(args[2])) views(args[0], args[1], args[2]);
-    else if (args[2].equals("barrier")) barriers(args[0], args[1], Integer.parseInt(args[3]));
-    else queues(args[0], args[1], args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4]));
+    int pairs = Integer.parseInt(args[3]);
+    if (CuratorViews.knows(args[2])) {
+      repeat(CuratorViews.work(client(args[0]), args[1], args[2]));
+    } else if (CuratorValues.knows(args[2])) {
+      for (int i = 0; i < pairs; ++i) repeat(CuratorValues.work(client(args[0]), args[1]));
+    } else if (args[2].equals("barrier")) {
+      barriers(args[0], args[1], pairs);
+    } else {
+      queues(args[0], args[1], args[2], pairs, Integer.parseInt(args[4]));
+    }
     System.out.println("ready");
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = in.readLine(); line != null; line = in.readLine()) {

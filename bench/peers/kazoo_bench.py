@@ -1,5 +1,5 @@
-"""kazoo as a contender: kazoo_bench.py HOSTS PATH KIND PAIRS BACKLOG. KIND: queue, locking, barrier (PAIRS members), open-tree,
-hold-tree, change.
+"""kazoo as a contender: kazoo_bench.py HOSTS PATH KIND PAIRS BACKLOG. KIND: queue, locking, barrier (PAIRS members), count
+(PAIRS clients), open-tree, hold-tree, change.
 
 Driven through standard input and output as raw_program.hpp says.
 """
@@ -116,6 +116,15 @@ def view():
     return change
 
 
+def adder():
+    counter = client().Counter(path)
+
+    def add():
+        counter.__add__(1)
+
+    return add
+
+
 def cycles(work):
     while True:
         running.wait()
@@ -126,6 +135,9 @@ def cycles(work):
 if kind in ("open-tree", "hold-tree", "change"):
     once = view()
     daemon(lambda: cycles(once))
+elif kind == "count":
+    for adding in [adder() for _ in range(pairs)]:
+        daemon(lambda adding=adding: cycles(adding))
 elif kind == "barrier":
     for i in range(pairs):
         daemon(member(i == 0))
