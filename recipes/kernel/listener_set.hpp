@@ -149,7 +149,7 @@ template <typename Backlog>
 class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member> {
  public:
   Member(Backlog backlog, std::shared_ptr<zk::SerialQueue> queue)
-      : backlog_(std::in_place, std::move(backlog)), queue_(std::move(queue)) {}
+      : backlog_(std::make_unique<Backlog>(std::move(backlog))), queue_(std::move(queue)) {}
 
   /// True: then schedule().
   bool note(const News& news) {
@@ -162,7 +162,7 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
     queue_->post([self = this->shared_from_this()] { self->run(); });
   }
   void stop() {
-    std::optional<Backlog> gone;  // Without the lock.
+    std::unique_ptr<Backlog> gone;  // Without the lock.
     const std::lock_guard lock(mutex_);
     stopped_ = true;
     if (runner_ == std::thread::id()) gone.swap(backlog_);
@@ -188,7 +188,7 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
   };
 
   bool has_more() {
-    std::optional<Backlog> gone;
+    std::unique_ptr<Backlog> gone;
     std::unique_lock lock(mutex_);
     if (stopped_) gone.swap(backlog_);
     if (gone) {
@@ -211,7 +211,7 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
     backlog_->call(std::move(news));
   }
 
-  std::optional<Backlog> backlog_;  // Until it was stopped, and has returned.
+  std::unique_ptr<Backlog> backlog_;  // Until it was stopped, and has returned.
   const std::shared_ptr<zk::SerialQueue> queue_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
