@@ -65,6 +65,7 @@ Awaitable<void> CallJob::drive(std::shared_ptr<CallJob> self, Call limits) {
   }
   self->stop_.reset();
   if (const Error* failure = self->failure()) self->fail(with_trouble(*self->core_, *failure));
+  self->core_->flush();  // The watch of a lease, say, goes out before its holder learns of it.
   self->finish();
 }
 

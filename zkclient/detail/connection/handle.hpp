@@ -78,6 +78,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool has_room();
   /// Before the first request of a handle: proves all these identities. Does nothing later.
   void authenticate_first(const std::vector<std::shared_ptr<Credential>>& credentials);
+  /// Sends what was submitted in this turn of the loop, before the turn ends.
+  void send_gathered();
   bool connected() const noexcept { return connected_; }
   int in_flight() const noexcept { return in_flight_; }
   SessionCredentials credentials() const;
@@ -117,7 +119,6 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool take_descriptor(int fd);
   void drop_descriptor();
   void gather_packets();
-  void send_gathered();
   void bound_what_is_unsent();
   void arm_timer(std::chrono::microseconds delay);
   void on_ready(bool writable);

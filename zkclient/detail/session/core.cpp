@@ -213,6 +213,8 @@ PendingReply ClientCore::launch(Request request, const Call& call) {
   return pending;
 }
 
+void ClientCore::flush() { parts_->requests.flush(); }
+
 PendingReply ClientCore::launch_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch) {
   const PendingReply pending;
   request.watch = true;

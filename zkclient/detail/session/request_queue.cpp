@@ -105,6 +105,10 @@ void RequestQueue::forget_abandoned() {
   abandoned_ = 0;
 }
 
+void RequestQueue::flush() {
+  if (connection_ != nullptr && connection_->handle() != nullptr) connection_->handle()->send_gathered();
+}
+
 void RequestQueue::pump() {
   if (connection_->draining()) {
     connection_->check_drained();

@@ -37,6 +37,8 @@ class RequestQueue {
   void start(Request request, const Call& call, Op::Done done);
   /// Sends what may be sent.
   void pump();
+  /// What was sent is on its way when this returns.
+  void flush();
   /// Whether nothing waits.
   bool empty() const noexcept { return waiting_.empty(); }
 
