@@ -28,11 +28,16 @@ std::optional<std::int64_t> BlockCore::take() {
 void BlockCore::abandon() noexcept {
   try {
     client_->loop()->post([self = shared_from_this()] {
-      if (self->waiting_ == 0) self->abandoned_->request();
+      self->ownerless_ = true;
+      self->end_what_nobody_waits_for();
     });
   } catch (...) {
     // Out of memory: it ends with the client.
   }
+}
+
+void BlockCore::end_what_nobody_waits_for() {
+  if (ownerless_ && waiting_ == 0) abandoned_->request();
 }
 
 Awaitable<Result<std::int64_t>> BlockCore::next(std::shared_ptr<BlockCore> self, const char* operation,
@@ -52,6 +57,7 @@ Awaitable<Result<std::int64_t>> BlockCore::next(std::shared_ptr<BlockCore> self,
     co_await waiting->wait();
   }
   --self->waiting_;
+  self->end_what_nobody_waits_for();
   if (!id) co_return zk::to_error(failed, operation, path);
   co_return *id;
 }

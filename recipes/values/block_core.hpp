@@ -38,6 +38,7 @@ class BlockCore : public std::enable_shared_from_this<BlockCore> {
   using Waiting = WaitingCalls::Waiting;
 
   static zk::Awaitable<void> reserve(std::shared_ptr<BlockCore> self);
+  void end_what_nobody_waits_for();
 
   const std::shared_ptr<zk::ClientCore> client_;
   const std::int64_t block_;
@@ -50,6 +51,7 @@ class BlockCore : public std::enable_shared_from_this<BlockCore> {
   // Loop thread only.
   WaitingCalls calls_;
   int waiting_ = 0;
+  bool ownerless_ = false;
   std::uint64_t failures_ = 0;
   zk::Reply failure_;  // The last one.
   const std::shared_ptr<zk::CancelScope> abandoned_ = std::make_shared<zk::CancelScope>();

@@ -205,7 +205,7 @@ std::vector<std::string> OptimisticRun::names(const Path& path) {
       // That it is missing has to be checked, too; and this function may have made it.
       if (!set_.data(known(path))) fail(Errc::no_node, path, " does not exist");
       list.emplace();
-      list->fixed = true;
+      list->fixed = !set_.existed(full);  // Else another client has made it since, and the probe finds what is below.
     }
     set_.add_list(full, std::move(*list));
   }

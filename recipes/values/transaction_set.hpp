@@ -42,6 +42,8 @@ std::int32_t creations_of(const zkclient::Stat& stat) noexcept;
 class TransactionSet {
  public:
   bool knows(const std::string& path) const { return nodes_.contains(path); }
+  /// As it was read, whatever was changed since. It is known.
+  bool existed(const std::string& path) const { return nodes_.at(path).seen.exists; }
   bool knows_list(const std::string& path) const { return lists_.contains(path); }
   void add(const std::string& path, SeenNode node);
   void add_list(const std::string& path, SeenList list);

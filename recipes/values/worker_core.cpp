@@ -82,10 +82,14 @@ Call WorkerCore::bound_call() const {
 
 Awaitable<Reply> WorkerCore::begin(Call call) {
   call.bound = lease_->session();
-  Reply reply = co_await look(call);
-  if (!reply.ok()) co_return reply;
-  generator_.emplace(spec_->options.layout, number_, found_);
-  reply = co_await reserve(call);
+  Reply reply;
+  do {
+    overtaken_ = false;
+    reply = co_await look(call);
+    if (!reply.ok()) co_return reply;
+    generator_.emplace(spec_->options.layout, number_, found_);
+    reply = co_await reserve(call);
+  } while (overtaken_);  // By the last write of the owner before: what that has reserved is left out.
   if (reply.ok()) zk::spawn(keep_ahead(shared_from_this()));
   co_return reply;
 }
@@ -146,19 +150,28 @@ Request WorkerCore::writing(std::int64_t until) const {
   return both;
 }
 
-// The first operation refuses it as soon as the number may be another's. Nobody else writes there but an operator: so
-// what was written by a request whose reply was lost may be written again.
+// The first operation refuses it as soon as the lease's node is gone. An operator may have removed that, and another
+// worker have the number and a node of that name: then the time is not what it was, nor what this has asked for. What
+// was written by a request whose reply was lost may be written again.
 Awaitable<Reply> WorkerCore::write(std::int64_t until, Call call) {
   for (;;) {
     if (stored_ == Node::unknown) {
+      const std::int64_t before = found_;
       Reply seen = co_await look(call);
       if (!seen.ok()) co_return seen;
+      if (found_ != before && found_ != until) {
+        overtaken_ = true;
+        seen.error = Errc::session_lost;
+        seen.detail = "another worker has reserved time for the number";
+        co_return seen;
+      }
     }
     Request both = writing(until);
     Reply reply = co_await spec_->client->perform(std::move(both), call);
     if (reply.ok()) {
       version_ = stored_ == Node::present ? reply.results.back().stat->version : 0;
       stored_ = Node::present;
+      found_ = until;
       co_return reply;
     }
     const bool created = stored_ == Node::missing;

@@ -78,6 +78,7 @@ class WorkerCore : public std::enable_shared_from_this<WorkerCore> {
   enum class Node { unknown, missing, present } stored_ = Node::unknown;
   std::int32_t version_ = 0;  // If it is present.
   std::int64_t found_ = 0;    // The time that was there.
+  bool overtaken_ = false;    // The last write found the time of another owner.
   std::shared_ptr<zk::CancelScope> wake_ = std::make_shared<zk::CancelScope>();
 };
 
