@@ -104,7 +104,10 @@ ConfigurationPtr Configuration::current() const noexcept { return core_->current
 ConfigurationOrigin Configuration::origin() const { return core_->origin(); }
 std::optional<zkclient::BootClock::time_point> Configuration::as_of() const { return core_->as_of(); }
 std::optional<Error> Configuration::problem() const { return core_->problem(); }
-void Configuration::close() { core_->close(); }
+void Configuration::close() {
+  const auto core = core_;  // A listener that is released may own this object.
+  core->close();
+}
 
 ConfigurationPtr Configuration::wait_ready(const CallOptions& call) const {
   return core_->form(waiting).endless().wait(call, core_->wait_work(ConfigurationCore::Wanted::any, 0));

@@ -11,7 +11,8 @@
 namespace zkrecipes::detail {
 
 /// A predicate of the user's, which may be stopped while it is called. It may own what owns this, so it is released as
-/// soon as it is not to be called any more. Any thread; not in a forked child.
+/// soon as it is not to be called any more. The caller of a member keeps this alive meanwhile. Any thread; not in a forked
+/// child.
 template <typename Argument>
 class GuardedPredicate {
  public:
