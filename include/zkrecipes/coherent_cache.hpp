@@ -21,7 +21,7 @@ struct CoherentCacheOptions {
   /// the first one to use the directory: all later ones take what is written there. 1 to 65536.
   std::uint32_t shards = 64;
   /// For how long a lease lasts without a renewal, and so for how long a write waits at most for a reader that does not
-  /// answer. 0, or more than 7/12 of the session timeout: 7/12 of the session timeout.
+  /// answer. At most 7/12 of the session timeout. 0: that, or half of the client's operation_timeout if that is less.
   std::chrono::milliseconds lease_term{0};
   /// Of the items in memory: names, data and what belongs to them. The least recently used ones go first.
   std::size_t max_bytes = std::size_t{64} * 1024 * 1024;
@@ -68,7 +68,8 @@ struct CoherentCacheStatistics {
 /// followers that were cut off, as long as the clocks of two machines differ in speed by less than a thousandth, and the
 /// session lives as long as lease.hpp says. Reads never wait for writes. A write waits for readers for a lease's term
 /// (and a thousandth, and 10 ms) at most, whatever they do.
-/// Not guaranteed: order among several items; progress of one writer while others keep writing to its shard.
+/// Not guaranteed: order among several items; progress of one writer while others keep writing to its shard. A write that
+/// has to wait for a term needs a deadline beyond it, as the default one is.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
@@ -90,13 +91,16 @@ struct CoherentCacheStatistics {
 /// answers are too slow for leases          nothing is put into memory; each read is two round trips
 /// more data than max_bytes                 the least recently used items leave memory
 /// the directory is another recipe's        foreign_node
-/// cache or client closed                   calls end with closed, a write perhaps with in_doubt
+/// cache or client closed                   later calls end with closed, those under way by themselves or, with the client,
+///                                          at once; a write perhaps with in_doubt
 ///
-/// Nothing but this recipe may write below `path`: a value that an operator changes by hand is seen late.
+/// Nothing but this recipe may write below `path`: a value that an operator changes by hand may stay unseen until this
+/// recipe writes to its shard, and be overwritten then; what is left of a directory that was removed and made again may
+/// be answered from memory.
 ///
 /// A hit takes no I/O and well below a microsecond. A miss takes two round trips, or one if another item of the shard is
 /// in memory. A write takes one or two round trips if no other process reads the shard, else about four.
-/// The object renews its leases by one transaction every seventh of the session timeout.
+/// The object renews its leases four times per term, by one transaction for 128 shards.
 ///
 /// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
 /// to.
@@ -161,7 +165,7 @@ class ZKRECIPES_API CoherentCache {
   void async_update(std::string_view name, Function function, zkclient::Handler<std::optional<std::string>> handler,
                     const zkclient::CallOptions& call = {});
 
-  /// Ends the leases: no call answers from memory afterwards, and all end with closed. Does not block.
+  /// Ends the leases: no call answers from memory afterwards, and later ones end with closed. Does not block.
   void close();
 
   CoherentCacheStatistics statistics() const;

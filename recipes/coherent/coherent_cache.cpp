@@ -50,7 +50,7 @@ struct Shared {
     if (name.empty()) refuse("the name is empty");
     if (name.find('/') != std::string_view::npos) refuse("the name has a slash: it is one component of a path");
     try {
-      (void)zkclient::Path(shown(name));
+      (void)client.impl()->full(zkclient::Path(shown(name)));  // As it is sent: with the client's prefix.
     } catch (const Error& error) {
       refuse("the name cannot be that of a node: the path " + error.detail());
     }

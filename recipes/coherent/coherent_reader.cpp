@@ -341,7 +341,10 @@ void CoherentReader::begin_lease(std::uint32_t shard, Hold hold, const std::stri
 // A session that has promised less than the term ends the lease all the same: see CoherentTable.
 std::chrono::milliseconds CoherentReader::term_of(const SessionState& session) const {
   const auto longest = std::chrono::floor<std::chrono::milliseconds>(default_term(session.timeout()));
-  const auto wanted = wanted_term_.count() > 0 ? std::min(wanted_term_, longest) : longest;
+  // A writer with the default deadline has to outlast a reader that is gone.
+  const auto patience = client_->default_deadline() - std::chrono::steady_clock::now();
+  const auto usual = std::chrono::ceil<std::chrono::milliseconds>(patience / 2);
+  const auto wanted = std::min(wanted_term_.count() > 0 ? wanted_term_ : usual, longest);
   return std::max(wanted, std::chrono::milliseconds(1));
 }
 

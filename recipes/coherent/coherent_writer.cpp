@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t most_revisions = 256;
 constexpr int most_preparations = 3;
+constexpr auto before_opening_again = std::chrono::milliseconds(500);  // A gate, when the server had no time for it.
 
 bool is_there_or_not(const Reply& read) { return read.ok() || read.failed(Errc::no_node); }
 
@@ -428,13 +429,21 @@ Awaitable<void> CoherentWriter::close_gate(Line& line, PartPtr part, Call call) 
   part->end(std::move(written.reply));
 }
 
+// Until it is open, or the session over, whose end opens it to others: run() comes back.
 Awaitable<void> CoherentWriter::open_again(Line& line) {
   Operations all = gate_change(layout_->gate(line.shard), format_gate(true, ""), line.closing->version);
   all.emplace_back(Transaction::Remove{Path(layout_->writer(line.shard)), any_version});
   Call call;
-  call.bound = line.closing->session;
-  (void)co_await writer_->write_bound(std::move(all), std::move(call));
-  line.forget();
+  const auto session = line.closing->session;
+  call.bound = session;
+  const Written written = co_await writer_->write_bound(std::move(all), std::move(call));
+  const bool changed = written.outcome == Written::Outcome::refused && is_conflict(zk::rc::to_errc(written.code));
+  const bool settled = written.outcome == Written::Outcome::done || changed;
+  if (settled || session->over() || client_->closing()) {
+    line.forget();
+    co_return;
+  }
+  co_await zk::pause_for(before_opening_again, client_->events(), session);
 }
 
 Awaitable<void> CoherentWriter::reopen(Line& line, PartPtr part, Call call) {
