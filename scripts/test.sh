@@ -35,6 +35,7 @@ while (($#)); do
     *) echo "test: unknown option $1 (see --help)" >&2; exit 2 ;;
   esac
 done
+((build_it || test_it)) || { echo "test: --build-only and --no-build leave nothing to do" >&2; exit 2; }
 [[ -z $repeat || $repeat =~ ^[1-9][0-9]*$ ]] || { echo "test: --repeat $repeat" >&2; exit 2; }
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || { echo "test: --jobs $jobs" >&2; exit 2; }
 
