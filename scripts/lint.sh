@@ -69,7 +69,7 @@ if ((tidy)); then
     joined=ON
     extra=(--header-filter='/(include|zkclient|recipes|zktesting|tools)/.*\.[ch]pp$' --checks=-bugprone-suspicious-include)
   fi
-  rm -f build/lint/compile_commands.json  # It may be of the other kind, and CMake leaves it then.
+  rm -rf build/lint  # It may be of the other kind, or of another compiler, and CMake leaves the database out then.
   cmake --preset dev -B build/lint -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON -D CMAKE_CXX_FLAGS= \
     -D ZKRECIPES_JOIN_SOURCES=$joined >build/lint-configure.log 2>&1 ||
     { cat build/lint-configure.log >&2; echo "lint: FAILED: configuring" >&2; exit 1; }
@@ -85,6 +85,10 @@ if ((tidy)); then
         sources+=("$file")
       fi
     done
+  fi
+  if [[ ! -s $database ]] || { [[ -z $changed ]] && ((${#sources[@]} == 0)); }; then
+    echo "lint: FAILED: $database names no source" >&2
+    exit 1
   fi
   echo "lint: clang-tidy, ${#sources[@]} translation units"
   if ((${#sources[@]})) &&
