@@ -140,7 +140,7 @@ Awaitable<Reply> CoherentWriter::write(std::shared_ptr<CoherentWriter> self, Ite
   const auto part = std::make_shared<Part>(self->client_->events(), std::move(write));
   if (self->table_->closed()) part->end_with(Errc::closed);
   if (call.cancel != nullptr && call.cancel->requested()) part->end_with(Errc::cancelled);
-  const auto give_up = [raw = self.get(), &line, part](Errc why) { raw->give_up(line, part, why); };
+  const auto give_up = [&line, part](Errc why) { CoherentWriter::give_up(line, part, why); };
   zk::CancelScope::Guard cancelled;
   if (!part->ended) {
     cancelled = zk::CancelScope::Guard(call.cancel, [give_up] { give_up(Errc::cancelled); });
