@@ -7,6 +7,7 @@
 #include "recipes/coherent/coherent_reader.hpp"
 #include "recipes/coherent/coherent_writer.hpp"
 #include "recipes/kernel/acl_check.hpp"
+#include "recipes/kernel/prepared_call.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
@@ -17,6 +18,7 @@ using detail::CoherentReader;
 using detail::CoherentTable;
 using detail::CoherentWriter;
 using detail::ItemWrite;
+using detail::PreparedCall;
 using zk::Awaitable;
 using zk::Call;
 using zk::Reply;
@@ -97,20 +99,7 @@ Awaitable<Result<bool>> compare_on_loop(std::shared_ptr<CoherentWriter> writer, 
 
 // --- From a call to its coroutine -----------------------------------------------------------------------------------
 
-/// A call as it is about to be started.
-template <typename T>
-struct Prepared {
-  zk::CallForm form;
-  zk::Work<T> work;
-
-  T wait(const CallOptions& call) && { return form.wait(call, std::move(work)); }
-  template <typename Handler>
-  void start(Handler handler, const CallOptions& call) && {
-    form.start(call, std::move(work), std::move(handler));
-  }
-};
-
-Prepared<CoherentItemPtr> prepare_get(const SharedPtr& shared, const char* operation, std::string_view name) {
+PreparedCall<CoherentItemPtr> prepare_get(const SharedPtr& shared, const char* operation, std::string_view name) {
   shared->require_name(operation, name);
   const Origin origin{operation, shared->shown(name)};
   auto work = [reader = shared->reader, name = std::string(name), origin](Call limits) {
@@ -120,8 +109,9 @@ Prepared<CoherentItemPtr> prepare_get(const SharedPtr& shared, const char* opera
 }
 
 template <typename T>
-Prepared<T> prepare_write(const SharedPtr& shared, const char* operation, ItemWrite write,
-                          Awaitable<Result<T>> (*coroutine)(std::shared_ptr<CoherentWriter>, ItemWrite, Origin, Call)) {
+PreparedCall<T> prepare_write(const SharedPtr& shared, const char* operation, ItemWrite write,
+                              Awaitable<Result<T>> (*coroutine)(std::shared_ptr<CoherentWriter>, ItemWrite, Origin,
+                                                                Call)) {
   shared->require_name(operation, write.name);
   const Origin origin{operation, shared->shown(write.name)};
   zk::CallForm form(shared->client.impl(), operation, origin.path);
@@ -132,22 +122,22 @@ Prepared<T> prepare_write(const SharedPtr& shared, const char* operation, ItemWr
   return {std::move(form), std::move(work)};
 }
 
-Prepared<void> prepare_put(const SharedPtr& shared, std::string_view name, std::string_view data) {
+PreparedCall<void> prepare_put(const SharedPtr& shared, std::string_view name, std::string_view data) {
   return prepare_write(shared, putting, ItemWrite{ItemWrite::put, std::string(name), std::string(data)}, write_on_loop);
 }
-Prepared<void> prepare_create(const SharedPtr& shared, std::string_view name, std::string_view data) {
+PreparedCall<void> prepare_create(const SharedPtr& shared, std::string_view name, std::string_view data) {
   return prepare_write(shared, creating, ItemWrite{ItemWrite::create, std::string(name), std::string(data)},
                        write_on_loop);
 }
-Prepared<void> prepare_remove(const SharedPtr& shared, std::string_view name) {
+PreparedCall<void> prepare_remove(const SharedPtr& shared, std::string_view name) {
   return prepare_write(shared, removing, ItemWrite{ItemWrite::remove, std::string(name)}, write_on_loop);
 }
-Prepared<bool> prepare_compare_put(const SharedPtr& shared, const char* operation, std::string_view name,
-                                   std::int64_t expected, std::string_view data) {
+PreparedCall<bool> prepare_compare_put(const SharedPtr& shared, const char* operation, std::string_view name,
+                                       std::int64_t expected, std::string_view data) {
   ItemWrite write{ItemWrite::compare_put, std::string(name), std::string(data), expected};
   return prepare_write(shared, operation, std::move(write), compare_on_loop);
 }
-Prepared<bool> prepare_compare_remove(const SharedPtr& shared, std::string_view name, std::int64_t expected) {
+PreparedCall<bool> prepare_compare_remove(const SharedPtr& shared, std::string_view name, std::int64_t expected) {
   ItemWrite write{ItemWrite::compare_remove, std::string(name), {}, expected};
   if (expected == 0) {
     throw Error(Errc::invalid_argument, comparing_to_remove, shared->shown(name), "an item with revision 0 is none");

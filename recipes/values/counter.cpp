@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "recipes/kernel/acl_check.hpp"
+#include "recipes/kernel/prepared_call.hpp"
 #include "recipes/values/counter_core.hpp"
 #include "recipes/values/counter_format.hpp"
 #include "zkclient/detail/recipe_api.hpp"
@@ -14,6 +15,7 @@ namespace zk = zkclient::detail;
 using detail::CounterAnswer;
 using detail::CounterCore;
 using detail::CounterRequest;
+using detail::PreparedCall;
 using zk::Awaitable;
 using zk::Call;
 using zkclient::CallOptions;
@@ -96,43 +98,30 @@ Target target_of(const SharedPtr& shared, const char* operation) {
   return Target{shared->core, operation, shared->path.str()};
 }
 
-/// A call as it is about to be started.
 template <typename T>
-struct Prepared {
-  zk::CallForm form;
-  zk::Work<T> work;
-
-  T wait(const CallOptions& call) && { return form.wait(call, std::move(work)); }
-  template <typename Handler>
-  void start(Handler handler, const CallOptions& call) && {
-    form.start(call, std::move(work), std::move(handler));
-  }
-};
-
-template <typename T>
-Prepared<T> prepare(const SharedPtr& shared, const char* operation, CounterRequest request,
-                    Awaitable<Result<T>> (*coroutine)(Target, CounterRequest, Call)) {
+PreparedCall<T> prepare(const SharedPtr& shared, const char* operation, CounterRequest request,
+                        Awaitable<Result<T>> (*coroutine)(Target, CounterRequest, Call)) {
   return {shared->form(operation), [target = target_of(shared, operation), request, coroutine](Call limits) {
             return coroutine(target, request, std::move(limits));
           }};
 }
 
-Prepared<CounterChange> prepare_add(const SharedPtr& shared, std::int64_t delta) {
+PreparedCall<CounterChange> prepare_add(const SharedPtr& shared, std::int64_t delta) {
   return prepare(shared, adding, CounterRequest{CounterRequest::Kind::add, delta, 0}, add_on_loop);
 }
 
-Prepared<void> prepare_set(const SharedPtr& shared, std::int64_t value) {
+PreparedCall<void> prepare_set(const SharedPtr& shared, std::int64_t value) {
   shared->require(value, setting);
   return prepare(shared, setting, CounterRequest{CounterRequest::Kind::set, value, 0}, set_on_loop);
 }
 
-Prepared<bool> prepare_compare_set(const SharedPtr& shared, std::int64_t expected, std::int64_t desired) {
+PreparedCall<bool> prepare_compare_set(const SharedPtr& shared, std::int64_t expected, std::int64_t desired) {
   shared->require(desired, comparing);
   return prepare(shared, comparing, CounterRequest{CounterRequest::Kind::compare_set, desired, expected},
                  compare_set_on_loop);
 }
 
-Prepared<std::int64_t> prepare_get(const SharedPtr& shared) {
+PreparedCall<std::int64_t> prepare_get(const SharedPtr& shared) {
   auto work = [client = shared->client.impl(), node = shared->node, encoding = shared->options.encoding,
                path = shared->path.str()](Call limits) {
     return get_on_loop(client, node, encoding, path, std::move(limits));
@@ -142,14 +131,15 @@ Prepared<std::int64_t> prepare_get(const SharedPtr& shared) {
 
 // --- An update: look, let the function decide, swap; again if another client was faster -----------------------------
 
-Prepared<std::int64_t> prepare_look(const SharedPtr& shared) {
+PreparedCall<std::int64_t> prepare_look(const SharedPtr& shared) {
   auto work = [target = target_of(shared, updating)](Call limits) {
     return CounterCore::look(target.core, target.operation, target.path, std::move(limits));
   };
   return {shared->form(updating), std::move(work)};
 }
 
-Prepared<CounterAnswer> prepare_swap(const SharedPtr& shared, std::int64_t before, const Counter::Function& function) {
+PreparedCall<CounterAnswer> prepare_swap(const SharedPtr& shared, std::int64_t before,
+                                         const Counter::Function& function) {
   const std::int64_t desired = function(before).value_or(before);
   shared->require(desired, updating);
   return prepare(shared, updating, CounterRequest{CounterRequest::Kind::compare_set, desired, before}, change_on_loop);
@@ -180,7 +170,7 @@ class Update : public std::enable_shared_from_this<Update> {
 
  private:
   void swap(std::int64_t before) {
-    std::optional<Prepared<CounterAnswer>> next;
+    std::optional<PreparedCall<CounterAnswer>> next;
     try {
       next.emplace(prepare_swap(shared_, before, function_));
     } catch (const Error& error) {

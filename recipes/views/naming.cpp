@@ -8,6 +8,7 @@
 #include "recipes/kernel/acquirer.hpp"
 #include "recipes/kernel/contend.hpp"
 #include "recipes/kernel/exactly_once_writer.hpp"
+#include "recipes/kernel/prepared_call.hpp"
 #include "recipes/kernel/single_node.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
 #include "zkclient/detail/recipe_api.hpp"
@@ -18,6 +19,7 @@ namespace zk = zkclient::detail;
 using detail::Acquirer;
 using detail::ExactlyOnceWriter;
 using detail::Patience;
+using detail::PreparedCall;
 using detail::SingleNodeSpec;
 using detail::Written;
 using zk::Awaitable;
@@ -259,24 +261,12 @@ Awaitable<Result<std::vector<std::string>>> list_on_loop(NamesPtr names, Call ca
 
 // --- From a call to its coroutine -----------------------------------------------------------------------------------
 
-/// A call as it is about to be started.
-template <typename T>
-struct Prepared {
-  zk::CallForm form;
-  zk::Work<T> work;
-
-  T wait(const CallOptions& call) && { return form.wait(call, std::move(work)); }
-  void start(zkclient::Handler<T> handler, const CallOptions& call) && {
-    form.start(call, std::move(work), std::move(handler));
-  }
-};
-
 zk::CallForm form_of(const NamesPtr& names, const char* operation, std::string_view name) {
   require_name(*names, operation, name);
   return zk::CallForm(names->client, operation, names->shown(name));
 }
 
-Prepared<void> prepare_bind(const NamesPtr& names, std::string_view name, std::string_view data) {
+PreparedCall<void> prepare_bind(const NamesPtr& names, std::string_view name, std::string_view data) {
   zk::CallForm form = form_of(names, binding_for_good, name).payload(data.size());
   auto work = [names, name = std::string(name), data = std::string(data)](Call limits) {
     return bind_permanent_on_loop(names, name, data, std::move(limits));
@@ -284,8 +274,8 @@ Prepared<void> prepare_bind(const NamesPtr& names, std::string_view name, std::s
   return {std::move(form), std::move(work)};
 }
 
-Prepared<std::int32_t> prepare_rebind(const NamesPtr& names, std::string_view name, std::string_view data,
-                                      std::int32_t expected) {
+PreparedCall<std::int32_t> prepare_rebind(const NamesPtr& names, std::string_view name, std::string_view data,
+                                          std::int32_t expected) {
   zk::CallForm form = form_of(names, rebinding, name).payload(data.size());
   auto work = [names, name = std::string(name), data = std::string(data), expected](Call limits) {
     return rebind_on_loop(names, name, data, expected, std::move(limits));
@@ -293,7 +283,7 @@ Prepared<std::int32_t> prepare_rebind(const NamesPtr& names, std::string_view na
   return {std::move(form), std::move(work)};
 }
 
-Prepared<void> prepare_unbind(const NamesPtr& names, std::string_view name, std::int32_t expected) {
+PreparedCall<void> prepare_unbind(const NamesPtr& names, std::string_view name, std::int32_t expected) {
   zk::CallForm form = form_of(names, unbinding, name);
   auto work = [names, name = std::string(name), expected](Call limits) {
     return unbind_on_loop(names, name, expected, std::move(limits));
@@ -301,7 +291,7 @@ Prepared<void> prepare_unbind(const NamesPtr& names, std::string_view name, std:
   return {std::move(form), std::move(work)};
 }
 
-Prepared<std::optional<Binding>> prepare_resolve(const NamesPtr& names, std::string_view name) {
+PreparedCall<std::optional<Binding>> prepare_resolve(const NamesPtr& names, std::string_view name) {
   zk::CallForm form = form_of(names, resolving, name);
   auto work = [names, name = std::string(name)](Call limits) {
     return resolve_on_loop(names, name, std::move(limits));
@@ -309,7 +299,7 @@ Prepared<std::optional<Binding>> prepare_resolve(const NamesPtr& names, std::str
   return {std::move(form), std::move(work)};
 }
 
-Prepared<std::vector<std::string>> prepare_list(const NamesPtr& names) {
+PreparedCall<std::vector<std::string>> prepare_list(const NamesPtr& names) {
   return {zk::CallForm(names->client, listing, names->path.str()),
           [names](Call limits) { return list_on_loop(names, std::move(limits)); }};
 }

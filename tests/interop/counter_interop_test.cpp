@@ -78,7 +78,7 @@ class CounterBesideCurator : public CounterBesideOthers {
   }
   void SetUp() override {
     RecipeTest::SetUp();
-    if (peers_[0] == nullptr) GTEST_SKIP() << "Apache Curator is not installed";
+    if (peers_[0] == nullptr) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
   }
   static std::vector<Peer*> peers() { return {peers_[0].get(), peers_[1].get()}; }
 

@@ -44,7 +44,7 @@ class DiscoveryInterop : public ::testing::Test {
     client.remove_tree(root(), {.deadline = soon()});
   }
   void SetUp() override {
-    if (curator_ == nullptr) GTEST_SKIP() << "Apache Curator's discovery is not installed";
+    if (curator_ == nullptr) GTEST_SKIP() << "not installed: libcurator-discovery-java, default-jdk-headless";
     client_.emplace(server(), zkclient::ClientOptions{.session_timeout = 20s, .prefix = root()});
     directory_.emplace(*client_, "/services");
   }

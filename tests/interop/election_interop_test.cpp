@@ -86,7 +86,7 @@ void occupy(const Client& client, const zkclient::Path& node) {
 }
 
 TEST(ElectionInterop, OneLeaderAtATimeBesideCurator) {
-  if (!Curator::installed()) GTEST_SKIP() << "Apache Curator is not installed";
+  if (!Curator::installed()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
   const Curator program;
   zktesting::Server server;
   const Client client(server.connect_string(), {.session_timeout = 30s});
@@ -159,7 +159,7 @@ int run_candidate(const std::string& hosts) {
 }
 
 TEST(ElectionInterop, OneLeaderAtATimeThroughRandomKills) {
-  if (!Curator::installed()) GTEST_SKIP() << "Apache Curator is not installed";
+  if (!Curator::installed()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
   const int kills = std::getenv("ZKRECIPES_SOAK") != nullptr ? 50 : 3;
   const char* given = std::getenv("ZKRECIPES_SEED");
   const unsigned seed = given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();

@@ -75,7 +75,7 @@ class GroupBesideCurator : public testkit::RecipeTest {
   }
   void SetUp() override {
     RecipeTest::SetUp();
-    if (curator_ == nullptr) GTEST_SKIP() << "Apache Curator is not installed";
+    if (curator_ == nullptr) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
   }
 
   static std::unique_ptr<Peer> start(const std::string& session_timeout) {

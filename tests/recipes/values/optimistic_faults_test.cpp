@@ -108,6 +108,24 @@ TEST_F(OptimisticFaults, WrittenOverBeforeItIsAskedAgain) {
   EXPECT_EQ(data(bob), "1");
 }
 
+// The list is missing, and there, with a child, when its node is looked for.
+TEST_F(OptimisticFaults, AListIsMadeWhileItIsRead) {
+  Client client = calm_proxied();
+  Optimistic bank = make(client);
+  client.connect(patient());
+  auto held = proxy.hold_next_reply(RequestType::get_children2);
+  auto counting = in_thread([&] {
+    bank.atomically([](OptimisticView& view) { view.set(ann, std::to_string(view.children("/late").size())); },
+                    patient());
+  });
+  ASSERT_TRUE(held.wait(patience));
+  the_operator().create("/late", "");
+  the_operator().create("/late/child", "");
+  held.release();
+  result_of(counting);
+  EXPECT_EQ(data(), "1");
+}
+
 TEST_F(OptimisticFaults, SessionLostWhileWriting) {
   Client client = calm_proxied();
   Optimistic bank = make(client);
