@@ -57,4 +57,9 @@ inline bool in_order(const zk::Reply& first, const zk::Reply& second) noexcept {
 std::vector<zkclient::Transaction::Operation> reopening(const CoherentLayout& layout, std::uint32_t shard,
                                                         std::int32_t version);
 
+/// Its session ended under it, and its caller still waits: the next session is asked.
+inline bool ended_with_its_session(const zk::Reply& reply) {
+  return !reply.given_up && (reply.failed(zkclient::Errc::session_lost) || reply.failed(zkclient::Errc::in_doubt));
+}
+
 }  // namespace zkrecipes::detail

@@ -1,8 +1,8 @@
 #include "recipes/coherent/coherent_writer.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <utility>
+
+#include "recipes/coherent/coherent_line.hpp"
 
 namespace zkrecipes::detail {
 
@@ -13,7 +13,6 @@ using zk::PendingReply;
 using zk::Reply;
 using zk::Request;
 using zkclient::any_version;
-using zkclient::BootClock;
 using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Path;
@@ -24,99 +23,10 @@ namespace {
 
 constexpr std::size_t most_revisions = 256;
 constexpr int most_preparations = 3;
-constexpr auto before_opening_again = std::chrono::milliseconds(500);  // A gate, when the server had no time for it.
 
 bool is_there_or_not(const Reply& read) { return read.ok() || read.failed(Errc::no_node); }
 
-bool session_ended(const Reply& reply) {
-  return !reply.given_up && (reply.failed(Errc::session_lost) || reply.failed(Errc::in_doubt));
-}
-
-/// Others have changed what was known.
-bool is_conflict(Errc code) {
-  return code == Errc::bad_version || code == Errc::no_node || code == Errc::node_exists || code == Errc::not_empty;
-}
-
 }  // namespace
-
-struct CoherentWriter::Part {
-  Part(zk::EventLoop& events, ItemWrite what) : write(std::move(what)), deadline(events) {}
-
-  const ItemWrite write;
-  zk::Timer deadline;
-  bool ended = false;
-  int prepared = 0;
-  zk::Pending<Reply> outcome;
-
-  void end(Reply with) {
-    if (std::exchange(ended, true)) return;
-    deadline.cancel();
-    outcome.arrive(std::move(with));
-  }
-  void end_with(Errc error, const char* detail = "") {
-    Reply reply;
-    reply.error = error;
-    reply.detail = detail;
-    end(std::move(reply));
-  }
-};
-
-struct CoherentWriter::Line {
-  Line(std::uint32_t of, zk::EventLoop& events) : shard(of), wake(events) {}
-
-  /// The gate as this writer has closed it.
-  struct Closing {
-    std::int32_t version = 0;
-    WriteFacts::TimePoint at{};
-    std::shared_ptr<zk::SessionState> session;
-  };
-
-  const std::uint32_t shard;
-  std::deque<PartPtr> waiting;
-  PartPtr active;
-  bool sent = false;  // The active one's transaction.
-  bool running = false;
-  std::shared_ptr<zk::CancelScope> wait;  // Of what is done for the active one before its transaction is sent.
-  zk::Signal wake;
-
-  std::optional<Gate> gate;                       // As it was last seen.
-  std::map<std::string, std::int64_t> revisions;  // Of items, at that version of the gate.
-  bool ask_leader = false;                        // What a server of ours says may be old.
-  bool readers_there = false;
-  bool closer_alive = true;
-  std::optional<Closing> closing;
-  std::optional<std::vector<Registration>> registered;  // Since the closing, as listed last.
-  std::shared_ptr<zk::LoopWatch> list_watch;
-
-  void forget() {
-    gate.reset();
-    revisions.clear();
-    readers_there = false;
-    closer_alive = true;
-    closing.reset();
-    registered.reset();
-    list_watch.reset();
-  }
-  void see_gate(Gate now) {
-    gate = std::move(now);
-    readers_there = false;
-    closer_alive = true;
-  }
-  bool closed_by_us() const { return closing && gate && !gate->open && closing->version == gate->version; }
-  WriteFacts facts() const {
-    WriteFacts facts;
-    facts.gate = *gate;
-    facts.closer_alive = closer_alive;
-    facts.readers_there = readers_there;
-    facts.now = BootClock::now();
-    if (closing) {
-      facts.closed_version = closing->version;
-      facts.closed_at = closing->at;
-    }
-    if (registered) facts.registered = *registered;
-    return facts;
-  }
-};
 
 CoherentWriter::CoherentWriter(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<const CoherentLayout> layout,
                                std::shared_ptr<CoherentTable> table, std::shared_ptr<CoherentReader> reader)
@@ -213,7 +123,7 @@ Awaitable<void> CoherentWriter::write_one(Line& line, PartPtr part) {
         co_await prepare(line, part, call);
         continue;
       }
-      if (session_ended(learned)) continue;
+      if (ended_with_its_session(learned)) continue;
       if (!learned.ok()) {
         part->end(std::move(learned));
         break;
@@ -271,7 +181,7 @@ Awaitable<void> CoherentWriter::prepare(Line& line, PartPtr part, Call call) {
     co_return;
   }
   Reply made = co_await layout_->prepare(line.shard, call);
-  if (!made.ok() && !session_ended(made)) part->end(std::move(made));
+  if (!made.ok() && !ended_with_its_session(made)) part->end(std::move(made));
 }
 
 // Only the leader's word counts: the gate still has the version at which the item was read.
@@ -281,10 +191,10 @@ Awaitable<void> CoherentWriter::refuse(Line& line, PartPtr part, Errc why, Call 
   Reply reply = co_await client_->perform(std::move(check), call);
   if (reply.ok()) {
     part->end_with(why);
-  } else if (reply.failed(Errc::transaction_failed) && is_conflict(reply.cause())) {
+  } else if (reply.failed(Errc::transaction_failed) && is_shard_conflict(reply.cause())) {
     line.forget();
     line.ask_leader = true;
-  } else if (!session_ended(reply)) {
+  } else if (!ended_with_its_session(reply)) {
     part->end(std::move(reply));
   }
 }
@@ -364,7 +274,7 @@ void CoherentWriter::settle_refusal(Line& line, const PartPtr& part, Written wri
   } else if (code == Errc::no_node && line.closed_by_us() && written.index >= gate_operations &&
              written.index < last - 1) {
     line.registered.reset();  // It has gone meanwhile.
-  } else if (is_conflict(code) && code != Errc::not_empty) {
+  } else if (is_shard_conflict(code) && code != Errc::not_empty) {
     line.forget();
     line.ask_leader = true;
   } else {
@@ -385,10 +295,10 @@ Awaitable<void> CoherentWriter::judge(Line& line, PartPtr part, std::string slot
     if (!connected.ok()) break;
     call.bound = connected.session;
     const Reply removed = co_await client_->perform(zk::make_request(OpType::remove, slot), call);
-    if (session_ended(removed)) continue;
+    if (ended_with_its_session(removed)) continue;
     if (!is_there_or_not(removed)) break;
     const Reply read = co_await client_->perform(zk::make_request(OpType::get, layout_->gate(line.shard)), call);
-    if (session_ended(read)) continue;
+    if (ended_with_its_session(read)) continue;
     const auto gate = read.ok() ? parse_gate(read.data, read.stat.version) : std::nullopt;
     if (gate) verdict = decide_verdict(*gate, id, expected);
     break;
@@ -396,138 +306,6 @@ Awaitable<void> CoherentWriter::judge(Line& line, PartPtr part, std::string slot
   line.forget();
   if (verdict == Verdict::applied) part->end(Reply{});
   if (verdict == Verdict::unknown) part->end_with(Errc::in_doubt, "the session was lost before the answer came");
-}
-
-// --- The gate -------------------------------------------------------------------------------------------------------
-
-// Followed to its end, whoever gives up meanwhile: a gate that is closed has to be opened.
-Awaitable<void> CoherentWriter::close_gate(Line& line, PartPtr part, Call call) {
-  call.cancel = nullptr;
-  const std::string id = zk::make_uuid();
-  Operations all = gate_change(layout_->gate(line.shard), format_gate(false, id), line.gate->version);
-  const Path writer(layout_->writer(line.shard));
-  all.emplace_back(Transaction::Create{writer, id, CreateMode::ephemeral, layout_->acl()});
-  const auto session = call.bound;
-  Written written = co_await writer_->write_bound(std::move(all), std::move(call));
-  if (written.outcome == Written::Outcome::done) {
-    const std::int32_t version = next_version(line.gate->version);
-    line.see_gate(Gate{false, version, id});
-    line.closing = Line::Closing();
-    line.closing->version = version;
-    line.closing->at = BootClock::now();
-    line.closing->session = session;
-    line.registered.reset();
-    table_->count_closing();
-    co_return;
-  }
-  line.forget();
-  line.ask_leader = true;
-  const bool refused = written.outcome == Written::Outcome::refused;
-  if (written.outcome == Written::Outcome::in_doubt || written.reply.failed(Errc::session_lost)) co_return;
-  if (refused && is_conflict(zk::rc::to_errc(written.code))) co_return;
-  if (refused) written.reply.error = zk::rc::to_errc(written.code);
-  part->end(std::move(written.reply));
-}
-
-// Until it is open, or the session over, whose end opens it to others: run() comes back.
-Awaitable<void> CoherentWriter::open_again(Line& line) {
-  Operations all = gate_change(layout_->gate(line.shard), format_gate(true, ""), line.closing->version);
-  all.emplace_back(Transaction::Remove{Path(layout_->writer(line.shard)), any_version});
-  Call call;
-  const auto session = line.closing->session;
-  call.bound = session;
-  const Written written = co_await writer_->write_bound(std::move(all), std::move(call));
-  const bool changed = written.outcome == Written::Outcome::refused && is_conflict(zk::rc::to_errc(written.code));
-  const bool settled = written.outcome == Written::Outcome::done || changed;
-  if (settled || session->over() || client_->closing()) {
-    line.forget();
-    co_return;
-  }
-  co_await zk::pause_for(before_opening_again, client_->events(), session);
-}
-
-Awaitable<void> CoherentWriter::reopen(Line& line, PartPtr part, Call call) {
-  Request open = zk::make_request(OpType::multi, layout_->gate(line.shard));
-  open.operations = reopening(*layout_, line.shard, line.gate->version);
-  Reply reply = co_await client_->perform(std::move(open), call);
-  if (reply.ok()) {
-    const std::int32_t version = next_version(line.gate->version);
-    line.see_gate(Gate{true, version, ""});
-    co_return;
-  }
-  line.forget();
-  line.ask_leader = true;
-  const bool conflict = reply.failed(Errc::transaction_failed) && is_conflict(reply.cause());
-  if (!conflict && !session_ended(reply)) part->end(std::move(reply));
-}
-
-// --- Waiting --------------------------------------------------------------------------------------------------------
-
-// The gate first: if its writer's node is missing then, it was left closed, or it is not closed any more.
-Awaitable<void> CoherentWriter::await_writer(Line& line, Call call) {
-  line.wake.clear();
-  const auto make_watch = [&] {
-    auto on_event = [weak = weak_from_this(), &line](zkclient::WatchEventType) {
-      if (const auto self = weak.lock()) line.wake.set();
-    };
-    return std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::data, std::move(on_event));
-  };
-  const auto gate_watch = make_watch();
-  const auto writer_watch = make_watch();
-  const zk::CancelScope::Guard cancelled(call.cancel, [&line] { line.wake.set(); });
-  Request get_gate = zk::make_request(OpType::get, layout_->gate(line.shard));
-  Request get_writer = zk::make_request(OpType::get, layout_->writer(line.shard));
-  const PendingReply asked_gate = client_->launch_watching(std::move(get_gate), call, gate_watch);
-  const PendingReply asked_writer = client_->launch_watching(std::move(get_writer), call, writer_watch);
-  const Reply gate = co_await asked_gate.get();
-  const Reply writer = co_await asked_writer.get();
-  const bool unwatched = gate.failed(Errc::overloaded) || writer.failed(Errc::overloaded);
-  const bool same = gate.ok() && gate.stat.version == line.gate->version;
-  if (same && writer.failed(Errc::no_node)) {
-    line.closer_alive = false;
-    co_return;
-  }
-  if (same && writer.ok()) co_await line.wake.wait(std::nullopt);
-  if (unwatched) co_await line.wake.wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
-  line.forget();
-  line.ask_leader = !same;
-}
-
-// Lists them if that is to be done, or else waits until `until`, or until the list has changed.
-Awaitable<void> CoherentWriter::await_readers(Line& line, PartPtr part, std::optional<WriteFacts::TimePoint> until,
-                                              Call call) {
-  if (until) {
-    const zk::CancelScope::Guard cancelled(call.cancel, [&line] { line.wake.set(); });
-    const zk::SessionEnd end(call.bound, line.wake);
-    const auto left = *until - BootClock::now();
-    if (!call.bound->over() && !call.cancel->requested()) {
-      co_await line.wake.wait(std::chrono::steady_clock::now() + left);
-    }
-    if (line.wake.is_set()) line.registered.reset();
-    co_return;
-  }
-  line.wake.clear();
-  auto on_event = [weak = weak_from_this(), &line](zkclient::WatchEventType) {
-    if (const auto self = weak.lock()) line.wake.set();
-  };
-  line.list_watch = std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::children, std::move(on_event));
-  Request list = zk::make_request(OpType::children, layout_->holders(line.shard));
-  Reply reply = co_await client_->launch_watching(std::move(list), call, line.list_watch).get();
-  if (reply.failed(Errc::overloaded)) {  // There is no room for another watch: it waits for the longest term.
-    Request again = zk::make_request(OpType::children, layout_->holders(line.shard));
-    reply = co_await client_->perform(std::move(again), call);
-  }
-  if (reply.failed(Errc::no_node)) reply.error.reset();
-  if (!reply.ok()) {
-    if (!session_ended(reply)) part->end(std::move(reply));
-    co_return;
-  }
-  std::vector<Registration> all;
-  for (const std::string& name : reply.names) {
-    std::optional<Registration> one = parse_registration(name);
-    all.push_back(one ? std::move(*one) : Registration{name, std::chrono::milliseconds(0)});
-  }
-  line.registered = std::move(all);
 }
 
 }  // namespace zkrecipes::detail

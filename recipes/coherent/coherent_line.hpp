@@ -1,0 +1,102 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recipes/coherent/coherent_writer.hpp"
+
+namespace zkrecipes::detail {
+
+/// Others have changed what was known.
+inline bool is_shard_conflict(zkclient::Errc code) {
+  return code == zkclient::Errc::bad_version || code == zkclient::Errc::no_node ||
+         code == zkclient::Errc::node_exists || code == zkclient::Errc::not_empty;
+}
+
+/// One call that writes.
+struct CoherentWriter::Part {
+  Part(zk::EventLoop& events, ItemWrite what) : write(std::move(what)), deadline(events) {}
+
+  const ItemWrite write;
+  zk::Timer deadline;
+  bool ended = false;
+  int prepared = 0;
+  zk::Pending<zk::Reply> outcome;
+
+  void end(zk::Reply with) {
+    if (std::exchange(ended, true)) return;
+    deadline.cancel();
+    outcome.arrive(std::move(with));
+  }
+  void end_with(zkclient::Errc error, const char* detail = "") {
+    zk::Reply reply;
+    reply.error = error;
+    reply.detail = detail;
+    end(std::move(reply));
+  }
+};
+
+/// The writes of one shard, one after another, and what is known there.
+struct CoherentWriter::Line {
+  Line(std::uint32_t of, zk::EventLoop& events) : shard(of), wake(events) {}
+
+  /// The gate as this writer has closed it.
+  struct Closing {
+    std::int32_t version = 0;
+    WriteFacts::TimePoint at{};
+    std::shared_ptr<zk::SessionState> session;
+  };
+
+  const std::uint32_t shard;
+  std::deque<PartPtr> waiting;
+  PartPtr active;
+  bool sent = false;  // The active one's transaction.
+  bool running = false;
+  std::shared_ptr<zk::CancelScope> wait;  // Of what is done for the active one before its transaction is sent.
+  zk::Signal wake;
+
+  std::optional<Gate> gate;                       // As it was last seen.
+  std::map<std::string, std::int64_t> revisions;  // Of items, at that version of the gate.
+  bool ask_leader = false;                        // What a server of ours says may be old.
+  bool readers_there = false;
+  bool closer_alive = true;
+  std::optional<Closing> closing;
+  std::optional<std::vector<Registration>> registered;  // Since the closing, as listed last.
+  std::shared_ptr<zk::LoopWatch> list_watch;
+
+  void forget() {
+    gate.reset();
+    revisions.clear();
+    readers_there = false;
+    closer_alive = true;
+    closing.reset();
+    registered.reset();
+    list_watch.reset();
+  }
+  void see_gate(Gate now) {
+    gate = std::move(now);
+    readers_there = false;
+    closer_alive = true;
+  }
+  bool closed_by_us() const { return closing && gate && !gate->open && closing->version == gate->version; }
+  WriteFacts facts() const {
+    WriteFacts facts;
+    facts.gate = *gate;
+    facts.closer_alive = closer_alive;
+    facts.readers_there = readers_there;
+    facts.now = zkclient::BootClock::now();
+    if (closing) {
+      facts.closed_version = closing->version;
+      facts.closed_at = closing->at;
+    }
+    if (registered) facts.registered = *registered;
+    return facts;
+  }
+};
+
+}  // namespace zkrecipes::detail
