@@ -145,6 +145,7 @@ TEST(ManyCaches, NothingUnchangedIsReadAfterALeaderElection) {
 
   // The watches are all there: a change is seen by all, and each reads it once.
   testkit::restart_who_has_died(ensemble, leader);
+  const std::size_t connections = counted.requests(RequestType::connect);
   writer.set("/tree/7", "other data", zkclient::any_version, {.deadline = SteadyClock::now() + 90s});
   for (const Follower& follower : followers) {
     const auto is_changed = [](const Snapshot& now) {
@@ -153,7 +154,10 @@ TEST(ManyCaches, NothingUnchangedIsReadAfterALeaderElection) {
     };
     follower.cache().wait_until(is_changed, {.deadline = testkit::soon()});
   }
-  EXPECT_EQ(counted.reads(), reads + followers_of_the_tree);
+  // But for a read whose connection broke before the reply: a server on a busy machine drops its clients now and then.
+  const std::size_t repeated = counted.requests(RequestType::connect) - connections;
+  EXPECT_GE(counted.reads(), reads + followers_of_the_tree);
+  EXPECT_LE(counted.reads(), reads + followers_of_the_tree + repeated);
 }
 
 }  // namespace
