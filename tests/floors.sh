@@ -26,6 +26,9 @@ below='zkclient/detail/([^r]|r[^e]|re[^c])'
 refuse recipes "$below" "Recipes include zkclient/detail/recipe_api.hpp, and nothing else of the client's inside."
 refuse recipes 'zookeeper/|boost/' "Recipes know neither the C client nor Boost."
 refuse zkclient 'recipes/|zkrecipes/' "The client knows no recipe."
+for library in zkclient zktesting; do
+  refuse $library 'boost/' "The libraries do without Boost; opt-in headers and what users compile may need it."
+done
 
 # The rooms of the client from the ground up: NAME MAY_INCLUDE...
 rooms=(
