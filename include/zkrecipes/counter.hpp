@@ -54,8 +54,8 @@ struct CounterChange {
 /// Guaranteed: the changes of all clients have one order, in which each one that succeeded is there once, with the
 /// `before` and `after` that its caller got; it lies between the call and its return. No write is applied twice, or
 /// reported as failed although it was applied.
-/// Not guaranteed: progress of one caller while others keep changing the number (somebody always succeeds); that get()
-/// knows of a change that another client has just made; anything across a deletion of the node by hand.
+/// Not guaranteed: progress of one caller while others keep changing the number (one of them always succeeds; a caller
+/// that is refused again and again waits for random times, up to 320 ms, before it tries again); that get() knows of a change that another client has just made; anything across a deletion of the node by hand.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
@@ -76,9 +76,9 @@ struct CounterChange {
 /// the result is beyond the encoding        invalid_argument; the number stays as it is
 /// the node holds no number                 foreign_node; set() overwrites it
 /// node deleted by hand                     the number is 0 again, and the next change makes the node
-/// node deleted and made again              the new number counts; if that happens in the very instant of a change, a
-///                                          change that may have hit the new node ends with foreign_node, or with
-///                                          in_doubt if its reply was lost, too
+/// node deleted and made again              the new number counts; if that happens in the very instant of a change, or
+///                                          within 10 ms after the object's last one, a change that may have hit the
+///                                          new node ends with foreign_node, or with in_doubt if its reply was lost, too
 /// node written by another program          the new number counts
 /// the node's version is about to be -1     nothing: -1 means any version, so it is skipped
 /// the node's version is -1                 bad_version: no change can be conditional; set() writes it, and ends that
@@ -103,7 +103,7 @@ class ZKRECIPES_API Counter {
   Counter& operator=(Counter&&) noexcept;
 
   /// Adds `delta`, which may be negative or 0. Blocks for one round trip; for two if another client has changed the
-  /// number since this object's last change, and one more for each change that comes in between; up to three more for
+  /// number since this object's last change; for longer while others change it all the time; up to three more for
   /// the first change of a session (if durable, five for the first one of the object). Errors: see the table, and those common to all operations of Client.
   CounterChange add(std::int64_t delta, const zkclient::CallOptions& call = {});
   void async_add(std::int64_t delta, zkclient::Handler<CounterChange> handler, const zkclient::CallOptions& call = {});

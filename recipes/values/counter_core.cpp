@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <random>
 #include <utility>
 
 #include "recipes/values/counter_format.hpp"
@@ -53,44 +54,6 @@ struct CounterCore::Part {
   }
 };
 
-struct CounterCore::Look {
-  Look() = default;
-  ~Look() {
-    if (observer) reply.session->forget(*observer);
-  }
-  Look(const Look&) = delete;
-  Look& operator=(const Look&) = delete;
-
-  zk::PendingReply pending;
-  Reply reply;
-  std::shared_ptr<zk::LoopWatch> watch;
-  std::optional<zk::SessionState::ObserverId> observer;
-  bool outdated = false;  // The watch has fired, or the connection has broken.
-
-  bool exists() const noexcept { return reply.ok(); }
-  bool usable() const noexcept { return reply.ok() || reply.failed(Errc::no_node); }
-  // What is not there has no watch. A version of -1 is no condition, so nothing would show that the memory is old.
-  bool holds() const noexcept { return exists() && !outdated && reply.stat.version != any_version; }
-
-  void arrive(Reply with) {
-    reply = std::move(with);
-    if (!reply.ok()) return;
-    const auto is_broken = [this] { return reply.session->raw_state() != ConnectionState::connected; };
-    outdated = outdated || is_broken();
-    if (outdated) return;
-    // A deletion and a creation in a break may have led to the same version. The event may come after a write.
-    observer = reply.session->observe([this, is_broken] { outdated = outdated || is_broken(); });
-  }
-  CounterView view(CounterEncoding encoding) const {
-    CounterView seen;
-    seen.exists = exists();
-    if (!seen.exists) return seen;
-    seen.value = decode_counter(reply.data, encoding);
-    seen.version = reply.stat.version;
-    return seen;
-  }
-};
-
 std::shared_ptr<CounterCore> CounterCore::make(std::shared_ptr<zk::ClientCore> client, std::string node,
                                                CounterOptions options) {
   const auto retire = [loop = client->loop()](CounterCore* core) {
@@ -116,7 +79,9 @@ CounterCore::CounterCore(std::shared_ptr<zk::ClientCore> client, std::string nod
       node_(std::move(node)),
       options_(std::move(options)),
       writer_(ExactlyOnceWriter::make(client_, zk::child_path(zk::parent_of(node_), slots_name), options_.acl)),
-      marker_(make_marker(client_, node_, options_)) {}
+      marker_(make_marker(client_, node_, options_)),
+      pace_(std::random_device()() | 1),
+      unwatched_(client_->events()) {}
 
 // --- Calls ----------------------------------------------------------------------------------------------------------
 
@@ -159,8 +124,8 @@ void CounterCore::give_up(const std::shared_ptr<Part>& part, Errc why) {
 Awaitable<Result<std::int64_t>> CounterCore::look(std::shared_ptr<CounterCore> self, const char* operation,
                                                   std::string path, Call call) {
   LookPtr seen = self->known_;
-  if (seen == nullptr || !seen->holds()) seen = co_await self->see(call);
-  if (!seen->usable()) co_return zk::to_error(seen->reply, operation, path);
+  if (seen == nullptr || !seen->holds() || !seen->watched()) seen = co_await self->see(call);
+  if (!seen->usable()) co_return zk::to_error(seen->reply(), operation, path);
   if (seen->holds()) self->known_ = seen;
   const std::optional<std::int64_t> value = seen->view(self->options_.encoding).value;
   if (!value) co_return zkclient::Error(Errc::foreign_node, operation, path, no_number);
@@ -169,25 +134,14 @@ Awaitable<Result<std::int64_t>> CounterCore::look(std::shared_ptr<CounterCore> s
 
 // --- Reading --------------------------------------------------------------------------------------------------------
 
-CounterCore::LookPtr CounterCore::launch_look(const Call& call) {
-  auto look = std::make_shared<Look>();
-  const auto outdate = [weak = std::weak_ptr(look)](zkclient::WatchEventType) {
-    if (const auto seen = weak.lock()) seen->outdated = true;
-  };
-  look->watch = std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::data, outdate);
-  Request get = zk::make_request(OpType::get, node_);
-  look->pending = client_->launch_watching(std::move(get), call, look->watch);
-  return look;
-}
-
 Awaitable<CounterCore::LookPtr> CounterCore::see(Call call) {
   for (;;) {
-    LookPtr look = launch_look(call);
-    Reply reply = co_await look->pending.get();
+    LookPtr look = CounterLook::launch(client_, node_, call);
+    Reply reply = co_await look->pending().get();
     if (reply.failed(Errc::overloaded)) {  // There is no room for another watch: without one it is seen only once.
       Request get = zk::make_request(OpType::get, node_);
       reply = co_await client_->perform(std::move(get), call);
-      look->outdated = true;
+      look->outdate();
     }
     if (reply.failed(Errc::session_lost) && call.bound == nullptr) continue;  // Together with the answer.
     look->arrive(std::move(reply));
@@ -197,9 +151,30 @@ Awaitable<CounterCore::LookPtr> CounterCore::see(Call call) {
 
 Awaitable<void> CounterCore::remember(LookPtr look) {
   if (look == nullptr) co_return;
-  Reply reply = co_await look->pending.get();
+  Reply reply = co_await look->pending().get();
   look->arrive(std::move(reply));
   if (look->holds()) known_ = std::move(look);
+}
+
+// The next change builds upon it. If none comes soon, a read arms a watch, so that a later one still needs a single round
+// trip.
+void CounterCore::remember_own_write(const CounterStep& step, Reply written) {
+  written.session = last_session_;
+  written.stat = *written.results.back().stat;
+  written.data = encode_counter(step.value, options_.encoding);
+  known_ = CounterLook::of_own_write(std::move(written));
+  unwatched_.set_after(CounterLook::trust_in_own_write, [this] {
+    if (const auto self = weak_from_this().lock(); self != nullptr && !running_) zk::spawn(watch_again(self));
+  });
+}
+
+Awaitable<void> CounterCore::watch_again(std::shared_ptr<CounterCore> self) {
+  const LookPtr own = std::exchange(self->known_, nullptr);
+  if (own == nullptr || own->watched()) co_return;
+  Call call;
+  call.bound = own->reply().session;
+  LookPtr seen = co_await self->see(call);
+  if (!self->running_ && self->known_ == nullptr && seen->holds()) self->known_ = std::move(seen);
 }
 
 // --- Writing --------------------------------------------------------------------------------------------------------
@@ -223,13 +198,26 @@ Call CounterCore::new_wait() {
   return call;
 }
 
+// For others, which write the node as well.
+Awaitable<void> CounterCore::make_way() {
+  const WritePace::Duration pause = pace_.pause();
+  if (pause == WritePace::Duration::zero()) co_return;
+  zk::Signal over(client_->events());
+  const Call call = new_wait();
+  const zk::CancelScope::Guard unwanted(call.cancel, [&over] { over.set(); });
+  const zk::SessionEnd end(last_session_, over);
+  if (last_session_->over()) co_return;
+  co_await over.wait(std::chrono::steady_clock::now() + pause);
+}
+
 Awaitable<void> CounterCore::run_once() {
+  co_await make_way();
   LookPtr seen = std::exchange(known_, nullptr);
   if (seen == nullptr || !seen->holds()) {
     const Call call = new_wait();
     seen = co_await see(call);
     if (!seen->usable()) {  // If nobody waited any more, others may have come since.
-      if (!seen->reply.given_up) fail_all(std::exchange(waiting_, {}), seen->reply);
+      if (!seen->reply().given_up) fail_all(std::exchange(waiting_, {}), seen->reply());
       co_return;
     }
   }
@@ -247,19 +235,34 @@ Awaitable<void> CounterCore::transact(LookPtr seen) {
     co_return;
   }
   Call call = new_wait();
-  call.bound = seen->reply.session;
+  call.bound = last_session_ = seen->reply().session;
   behind_ = nullptr;
   progress_ = Progress::unsent;
-  const auto sent = [this, session = call.bound] {
+  const auto begun = CounterLook::Clock::now();
+  // In a row of changes each one tells the next what it needs, unless it is refused. Otherwise a read behind does.
+  const bool in_a_row = begun - last_change_ < CounterLook::trust_in_own_write;
+  const bool read_behind = !in_a_row || !is_conditional(step) || pace_.is_contended();
+  const auto sent = [this, read_behind, session = call.bound] {
     progress_ = Progress::sent;
+    if (!read_behind) return;
     Call read;
     read.bound = session;
-    behind_ = launch_look(read);
+    behind_ = CounterLook::launch(client_, node_, read);
   };
   Written written;
   if (is_marked(step)) written.reply = co_await marker_->prepare(call);
   if (written.reply.ok()) written = co_await writer_->write_bound(operations(step, *seen), call, sent);
+  const auto ended = CounterLook::Clock::now();
+  if (written.outcome == Written::Outcome::refused) pace_.refused(ended - begun);
+  if (written.outcome == Written::Outcome::done) {
+    pace_.applied(ended - begun);
+    last_change_ = ended;
+  }
   co_await settle(std::move(step), std::move(seen), std::move(written));
+}
+
+bool CounterCore::is_conditional(const CounterStep& step) {
+  return step.write == CounterStep::Write::set || step.write == CounterStep::Write::set_twice;
 }
 
 // What changes nothing need not be found out: it is asked again.
@@ -267,10 +270,10 @@ bool CounterCore::is_marked(const CounterStep& step) const noexcept {
   return marker_ != nullptr && step.write != CounterStep::Write::check;
 }
 
-std::vector<Transaction::Operation> CounterCore::operations(const CounterStep& step, const Look& seen) const {
+std::vector<Transaction::Operation> CounterCore::operations(const CounterStep& step, const CounterLook& seen) const {
   using Write = CounterStep::Write;
   std::vector<Transaction::Operation> all;
-  const std::int32_t version = seen.reply.stat.version;
+  const std::int32_t version = seen.reply().stat.version;
   const std::string data = encode_counter(step.value, options_.encoding);
   if (is_marked(step)) all.push_back(marker_->operation());
   switch (step.write) {
@@ -316,14 +319,14 @@ Awaitable<void> CounterCore::settle(CounterStep step, LookPtr seen, Written writ
 Awaitable<void> CounterCore::settle_success(CounterStep step, LookPtr seen, Reply reply) {
   using Write = CounterStep::Write;
   const LookPtr behind = std::exchange(behind_, nullptr);
-  const bool conditional = step.write == Write::set || step.write == Write::set_twice;
-  const bool told = conditional && !reply.results.empty() && reply.results.back().stat;
-  if (told && reply.results.back().stat->czxid != seen->reply.stat.czxid) {
+  const bool told = is_conditional(step) && !reply.results.empty() && reply.results.back().stat;
+  if (told && reply.results.back().stat->czxid != seen->reply().stat.czxid) {
     reply.error = Errc::foreign_node;
     reply.detail = "the node was deleted and made again; this was written over its new number";
     fail_all(std::exchange(batch_, {}), reply);
   } else if (told || step.write == Write::create || step.write == Write::set_always) {
     answer_all(step);
+    if (told && behind == nullptr) remember_own_write(step, reply);
   }
   co_await remember(behind);
   if (batch_.empty()) co_return;
@@ -342,7 +345,7 @@ Awaitable<void> CounterCore::settle_success(CounterStep step, LookPtr seen, Repl
 // Whether it is the same node: the reply that would have told was lost.
 Awaitable<bool> CounterCore::still_there(LookPtr seen, LookPtr behind) {
   if (behind != nullptr && behind->usable()) {
-    co_return behind->exists() && behind->reply.stat.czxid == seen->reply.stat.czxid;
+    co_return behind->exists() && behind->reply().stat.czxid == seen->reply().stat.czxid;
   }
   Call call;
   call.cancel = wait_;
@@ -350,7 +353,7 @@ Awaitable<bool> CounterCore::still_there(LookPtr seen, LookPtr behind) {
     Request get = zk::make_request(OpType::exists, node_);
     const Reply now = co_await zk::fresh(client_, std::move(get), call);
     if (now.failed(Errc::session_lost) && !now.given_up) continue;
-    co_return now.ok() && now.stat.czxid == seen->reply.stat.czxid;
+    co_return now.ok() && now.stat.czxid == seen->reply().stat.czxid;
   }
 }
 

@@ -8,7 +8,9 @@
 
 #include "recipes/kernel/exactly_once_writer.hpp"
 #include "recipes/values/counter_decider.hpp"
+#include "recipes/values/counter_look.hpp"
 #include "recipes/values/write_marker.hpp"
+#include "recipes/values/write_pace.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
@@ -18,10 +20,10 @@ namespace zk = zkclient::detail;
 /// The changes of one Counter. One transaction is on its way at a time, for all calls that have come until then:
 ///
 ///   look at the node, unless it is known; work out the transaction; write it, and read the node behind it in the same
-///   flight; answer the calls
+///   flight, unless one change follows the other; answer the calls
 ///
-/// The node is known for as long as the watch that the read armed has not fired, and the connection has not broken. The
-/// members belong to the loop thread, but for make().
+/// The node is known for as long as the watch that the read armed has not fired, and the connection has not broken; or
+/// for an instant after an own change: see CounterLook. The members belong to the loop thread, but for make().
 class CounterCore : public std::enable_shared_from_this<CounterCore> {
  public:
   /// Any thread; any thread may drop it.
@@ -45,26 +47,27 @@ class CounterCore : public std::enable_shared_from_this<CounterCore> {
   /// One call.
   struct Part;
   using Batch = std::vector<std::shared_ptr<Part>>;
-  /// A read of the node, and whether it still holds.
-  struct Look;
-  using LookPtr = std::shared_ptr<Look>;
+  using LookPtr = std::shared_ptr<CounterLook>;
 
   void start_soon();
   static zk::Awaitable<void> run(std::shared_ptr<CounterCore> self);
   zk::Awaitable<void> run_once();
   /// Sees the node; fails when it cannot be read.
   zk::Awaitable<LookPtr> see(zk::Call call);
-  LookPtr launch_look(const zk::Call& call);
   zk::Awaitable<void> remember(LookPtr look);
+  void remember_own_write(const CounterStep& step, zk::Reply written);
+  static zk::Awaitable<void> watch_again(std::shared_ptr<CounterCore> self);
+  zk::Awaitable<void> make_way();
   zk::Awaitable<void> transact(LookPtr seen);
   zk::Awaitable<void> settle(CounterStep step, LookPtr seen, Written written);
   zk::Awaitable<void> settle_success(CounterStep step, LookPtr seen, zk::Reply reply);
   zk::Awaitable<void> settle_refusal(const CounterStep& step, Written written);
   /// The session is over, or the slot is gone, and the answer has not come.
   zk::Awaitable<void> settle_doubt(CounterStep step, LookPtr seen, Written written);
+  static bool is_conditional(const CounterStep& step);
   bool is_marked(const CounterStep& step) const noexcept;
   zk::Awaitable<bool> still_there(LookPtr seen, LookPtr behind);
-  std::vector<zkclient::Transaction::Operation> operations(const CounterStep& step, const Look& seen) const;
+  std::vector<zkclient::Transaction::Operation> operations(const CounterStep& step, const CounterLook& seen) const;
   zk::Call new_wait();
   void answer_all(const CounterStep& step);
   void repeat();
@@ -83,6 +86,10 @@ class CounterCore : public std::enable_shared_from_this<CounterCore> {
   std::shared_ptr<zk::CancelScope> wait_;  // Of what is being done for them: requested when nobody wants it any more.
   LookPtr known_;
   LookPtr behind_;  // Sent with the transaction.
+  WritePace pace_;
+  CounterLook::Clock::time_point last_change_;      // When it was answered.
+  std::shared_ptr<zk::SessionState> last_session_;  // Of the last transaction.
+  zk::Timer unwatched_;                             // No watch tells that known_ has changed: arm one.
 };
 
 }  // namespace zkrecipes::detail

@@ -384,11 +384,72 @@ TEST_F(CounterFaults, OneRoundTripWithoutConflict) {
   }
 }
 
+// One change after the other: each one tells the next what it needs to know.
+TEST_F(CounterFaults, OneRequestForEachChangeInARow) {
+  Client client = calm_proxied();
+  Counter counter = make(client);
+  counter.add(1, patient());
+  const std::size_t transactions_before = transactions();
+  const std::size_t reads_before = reads();
+  Box<CounterChange> told;
+  constexpr int changes = 200;
+  std::function<void(int)> add = [&](int left) {
+    counter.async_add(
+        1,
+        [&, left](Result<CounterChange> result) {
+          told.put(result.value());
+          if (left > 1) add(left - 1);
+        },
+        patient());
+  };
+  add(changes);
+  for (int i = 1; i <= changes; ++i)
+    EXPECT_EQ(told.take(), (CounterChange{i, i + 1}));
+  EXPECT_EQ(transactions(), transactions_before + changes);
+  // A busy machine may stop it for 10 ms now and then.
+  EXPECT_LT(reads(), reads_before + changes / 4);
+  EXPECT_TRUE(eventually([&] { return watches(client, node); })) << "for the next change, whenever it comes";
+  EXPECT_EQ(data(), std::to_string(changes + 1));
+}
+
+// What was written in between is worked out from what is there now, although no watch has told of it.
+TEST_F(CounterFaults, AnotherClientsChangesInARow) {
+  Client client = calm_proxied();
+  Counter counter = make(client);
+  Counter other = make(the_operator());
+  std::int64_t number = 0;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(counter.add(1, patient()), (CounterChange{number, number + 1}));
+    EXPECT_EQ(counter.add(1, patient()), (CounterChange{number + 1, number + 2}));
+    number += 2;
+    if (i % 2 == 0) continue;
+    EXPECT_EQ(other.add(10, patient()), (CounterChange{number, number + 10}));
+    number += 10;
+  }
+  EXPECT_EQ(data(), std::to_string(number));
+}
+
+// A get() may be asked for what others have written, and an own write that no watch looks after does not tell.
+TEST_F(CounterFaults, AnOwnChangeIsNotWhatOthersHaveWrittenSince) {
+  Client client = calm_proxied();
+  Counter counter = make(client);
+  for (int i = 0; i < 20; ++i) {
+    counter.set(1, patient());
+    counter.add(1, patient());
+    counter.add(1, patient());
+    the_operator().set(node, "70");
+    client.sync("/", patient());
+    EXPECT_EQ(counter.get(patient()), 70);
+  }
+}
+
 TEST_F(CounterFaults, OneMoreForAConflict) {
   Client client = calm_proxied();
   Counter counter = make(client);
   Counter other = make(the_operator());
   counter.add(1, patient());
+  const auto changed = SteadyClock::now();
+  EXPECT_TRUE(eventually([&] { return SteadyClock::now() > changed + 20ms; })) << "it is not one of a row";
   EXPECT_EQ(counter.get(patient()), 1) << "so the read behind it was answered";
   // The event of the other change has not come yet.
   proxy.stall(zktesting::Direction::to_client);
@@ -438,7 +499,7 @@ TEST_F(CounterFaults, NothingIsLeftBesideTheNumber) {
     Counter counter = make(client);
     for (int i = 0; i < 5; ++i)
       counter.add(1, patient());
-    EXPECT_TRUE(watches(client, node));
+    EXPECT_TRUE(eventually([&] { return watches(client, node); }));
     EXPECT_EQ(server.watch_count(), 1u);
     EXPECT_EQ(server.ephemeral_count(), 1u);
   }
