@@ -169,8 +169,8 @@ void CounterCore::remember_own_write(const CounterStep& step, Reply written) {
 }
 
 Awaitable<void> CounterCore::watch_again(std::shared_ptr<CounterCore> self) {
+  if (self->known_ == nullptr || self->known_->watched()) co_return;
   const LookPtr own = std::exchange(self->known_, nullptr);
-  if (own == nullptr || own->watched()) co_return;
   Call call;
   call.bound = own->reply().session;
   LookPtr seen = co_await self->see(call);
