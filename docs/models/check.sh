@@ -4,7 +4,8 @@
 #
 #   docs/models/check.sh two_phase_commit   both variants: 3 participants, 1 crash; 2 participants, 2 crashes: some seconds
 #   docs/models/check.sh coherent_cache     1 or 2 readers, 1 or 2 writers, a crash, a lost reply, a slow clock: under a minute
-#   docs/models/check.sh                    both models
+#   docs/models/check.sh replica_group      3 members, 2 or 3 epochs, a crash, an emptied disk, read leases: half a minute
+#   docs/models/check.sh                    all models
 #   ZKRECIPES_SOAK=1 docs/models/check.sh   also with more of everything at once: minutes, and some gigabytes
 set -euo pipefail
 
@@ -85,10 +86,35 @@ coherent_cache() {
   caught COMMIT_UNCHECKED "$one -DBEATS=0 -DLOSSES=0"
 }
 
-if (($# == 0)); then set -- two_phase_commit coherent_cache; fi
+replica_group() {
+  local model=replica_group mistake two="-DTERMS=2" calm="-DCRASHES=0"
+  sound "2 epochs, 2 changes, 2 writes" "$two $calm" -DSAFETY
+  sound "3 epochs, 1 change, 1 write" "-DCHANGES=1 -DWRITES=1 $calm" -DSAFETY
+  sound "2 epochs, 1 change, 2 writes, 1 crash" "$two -DCHANGES=1" -DSAFETY
+  sound "2 epochs, 1 change, 1 write, 1 emptied disk" "$two -DCHANGES=1 -DWRITES=1 -DWIPES=1" -DSAFETY
+  sound "2 epochs, 1 change, 1 write, 2 read leases" "$two -DCHANGES=1 -DWRITES=1 -DREADS=2 $calm" -DSAFETY
+  if [[ -n ${ZKRECIPES_SOAK:-} ]]; then
+    sound "2 epochs, 2 changes, 2 writes, 1 crash" "$two" -DSAFETY
+    sound "2 epochs, 2 changes, 1 write, 1 emptied disk" "$two -DWRITES=1 -DWIPES=1" -DSAFETY
+    sound "2 epochs, 2 changes, 1 write, 2 read leases" "$two -DWRITES=1 -DREADS=2 $calm" -DSAFETY
+    sound "3 epochs, 1 change, 2 writes" "-DCHANGES=1 $calm" -DSAFETY
+    sound "3 epochs, 2 changes, 2 writes, 1 crash" "" "-DSAFETY -DCOLLAPSE"
+  fi
+  for mistake in SHRINK_EARLY TAKE_UNCHECKED CHOOSE_ALIVE NOT_EQUAL MAJORITY LEASE_IGNORED; do
+    caught "$mistake" "$two -DCHANGES=1 -DWRITES=1 $calm"
+  done
+  for mistake in EXPAND_LATE EXPAND_LAGGING CHANGE_UNCHECKED; do caught "$mistake" "$two $calm"; done
+  for mistake in OLD_EPOCH EPOCH_FORGOTTEN; do caught "$mistake" "$two -DCHANGES=0"; done
+  caught EMPTY_DISK "$two -DCHANGES=1 -DWRITES=1 -DWIPES=1"
+  for mistake in READS_UNCHECKED LEAVING_FORGOTTEN; do
+    caught "$mistake" "$two -DCHANGES=1 -DWRITES=1 -DREADS=2 $calm"
+  done
+}
+
+if (($# == 0)); then set -- two_phase_commit coherent_cache replica_group; fi
 for chosen in "$@"; do
   case $chosen in
-    two_phase_commit | coherent_cache) "$chosen" ;;
+    two_phase_commit | coherent_cache | replica_group) "$chosen" ;;
     *) echo "check: there is no model $chosen" >&2; exit 2 ;;
   esac
 done
