@@ -1,5 +1,7 @@
 #include "recipes/kernel/single_node.hpp"
 
+#include <variant>
+
 #include <fmt/format.h>
 
 #include "recipes/kernel/attempt.hpp"
@@ -16,6 +18,7 @@ using zk::Reply;
 using zk::Request;
 using zkclient::CreateMode;
 using zkclient::Errc;
+using zkclient::Error;
 using zkclient::Result;
 using zkclient::Transaction;
 
@@ -45,7 +48,7 @@ class SingleNodeAttempt : public Attempt {
     Reply reply = co_await waiter_.enter_to_hold();
     while (reply.ok()) {
       reply = co_await create();
-      const FlightStep step = decide_flight(reply, node_, read_later_);
+      const FlightStep step = decide_flight(reply, node_, read_later_, spec_->conditions.size());
       const bool taken = step == FlightStep::wait || step == FlightStep::try_again;
       if (taken && patience_ == Patience::try_once) co_return Outcome::busy;
       switch (step) {
@@ -60,6 +63,7 @@ class SingleNodeAttempt : public Attempt {
           break;
         case FlightStep::wait: reply = co_await wait(); break;
         case FlightStep::try_again: reply = Reply{}; break;
+        case FlightStep::refused: co_return refused(reply);
         case FlightStep::failed: reply.error = reply.cause(); break;
         case FlightStep::read_failed: reply = std::move(node_); break;
       }
@@ -72,12 +76,26 @@ class SingleNodeAttempt : public Attempt {
  private:
   Request creation() const {
     Request both = zk::make_request(OpType::multi, spec_->node());
+    both.operations = spec_->conditions;
     both.operations.emplace_back(Transaction::Create{zkclient::Path(holding_),
                                                      spec_->holding_data.empty() ? data_ : spec_->holding_data,
                                                      CreateMode::ephemeral, spec_->acl});
     both.operations.emplace_back(
         Transaction::Create{zkclient::Path(spec_->node()), data_, CreateMode::ephemeral, spec_->acl});
+    both.operations.insert(both.operations.end(), spec_->changes.begin(), spec_->changes.end());
     return both;
+  }
+
+  // Earlier tries of this attempt have made nothing: look() has found that out.
+  Outcome refused(const Reply& reply) {
+    const std::size_t index = reply.refusal()->index;
+    const bool condition = index < spec_->conditions.size();
+    const Transaction::Operation& operation =
+        condition ? spec_->conditions[index] : spec_->changes[index - spec_->conditions.size() - own_creates];
+    const std::string node =
+        client_->stripped(std::visit([](const auto& of) -> const std::string& { return of.path.str(); }, operation));
+    const std::string detail = fmt::format("its {} on {}", condition ? "condition" : "change", node);
+    return fail(Error(reply.cause(), spec_->operation, spec_->path, detail, node));
   }
 
   // The reply to the create; node_ and listed_ are what was read after it, and present_ watches another holder's node.
@@ -97,7 +115,7 @@ class SingleNodeAttempt : public Attempt {
     node_ = co_await getting.get();
     if (created.ok()) waiter_.keeper()->acknowledged(created.sent);
     read_later_ = listed_.sent > answered || node_.sent > answered;
-    const FlightStep step = decide_flight(created, node_, read_later_);
+    const FlightStep step = decide_flight(created, node_, read_later_, spec_->conditions.size());
     may_exist_ = step == FlightStep::claim || step == FlightStep::look || created.failed(Errc::in_doubt);
     present_ = step == FlightStep::wait ? watch : nullptr;
     if (present_ != nullptr) present_->node = node_;
@@ -193,6 +211,8 @@ class SingleNodeAttempt : public Attempt {
 }  // namespace
 
 std::string SingleNodeSpec::node() const { return zk::child_path(directory, name); }
+
+bool was_refused(const Error& error) noexcept { return !error.node().empty(); }
 
 Awaitable<Result<LeasePtr>> contend_for_node(SingleNodeSpecPtr spec, std::string data, Patience patience, Call call) {
   const bool requeue = spec->requeue_on_session_loss;

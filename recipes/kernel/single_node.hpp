@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <zkrecipes/contender.hpp>
 
@@ -33,6 +34,13 @@ struct SingleNodeSpec {
   bool watch_at_once = false;            ///< See LeaseCore::Grant.
   bool revocable = true;                 ///< See LeaseCore::Grant.
   std::string holding_data = {};         ///< Of the second node, for operators; "": the same as that of <name>.
+  /// The recipe's own operations in the transaction that makes both nodes: checks that stand before the creates, and
+  /// changes that stand behind. Paths are full ones. If the server refuses one of them, the attempt fails: see
+  /// was_refused(). A condition is judged first, so a node that is taken does not hide it. The nodes prove the
+  /// changes: who gets the lease has made them, whatever became of the reply. An attempt that fails for any other
+  /// reason may have made them, too: read again what they were about.
+  std::vector<zkclient::Transaction::Operation> conditions = {};
+  std::vector<zkclient::Transaction::Operation> changes = {};
 
   std::string node() const;  ///< Full path of <name>.
 };
@@ -44,6 +52,10 @@ using SingleNodeSpecPtr = std::shared_ptr<const SingleNodeSpec>;
 /// into it. Whatever else happens (deadline, cancellation, error), nothing stays behind.
 zk::Awaitable<zkclient::Result<LeasePtr>> contend_for_node(SingleNodeSpecPtr spec, std::string data, Patience patience,
                                                            zk::Call call);
+
+/// True if `error`, of contend_for_node(), is that of a condition or a change: errc() says why (bad_version, no_node,
+/// ...), node() the node that it is about, without the client's prefix.
+bool was_refused(const zkclient::Error& error) noexcept;
 
 /// The holder; nullopt if there is none. Contender::node is the node whose name is the holding's alone, if it is there.
 zk::Awaitable<zkclient::Result<std::optional<Contender>>> read_holder(SingleNodeSpecPtr spec, std::string operation,

@@ -13,11 +13,14 @@ constexpr std::size_t uuid_size = 36;
 
 }  // namespace
 
-FlightStep decide_flight(const Reply& created, const Reply& wanted, bool read_later) {
+FlightStep decide_flight(const Reply& created, const Reply& wanted, bool read_later, std::size_t conditions) {
   if (created.ok()) return read_later ? FlightStep::look : FlightStep::claim;
   if (created.failed(Errc::in_doubt)) return created.given_up ? FlightStep::failed : FlightStep::look;
+  const std::optional<zk::Refusal> refused = created.refusal();
+  const bool of_recipe = refused && (refused->index < conditions || refused->index >= conditions + own_creates);
+  if (of_recipe) return FlightStep::refused;
   // Only an earlier try can have made the node that is ours alone.
-  if (created.refused(0, zk::rc::node_exists)) return FlightStep::look;
+  if (created.refused(conditions, zk::rc::node_exists)) return FlightStep::look;
   const Errc cause = created.cause();
   if (cause == Errc::no_node) return FlightStep::make_parents;
   if (cause != Errc::node_exists) return FlightStep::failed;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 namespace zkrecipes::detail {
 
 namespace zk = zkclient::detail;
+
+/// A taking creates so many nodes.
+inline constexpr std::size_t own_creates = 2;
 
 /// What a contender for a single node does after the flight in which it tried to create both of its nodes, and read and
 /// watched the one that all contenders want.
@@ -20,11 +24,14 @@ enum class FlightStep {
   try_again,     ///< Another holder had it, and has not any more.
   failed,        ///< The create was refused for a reason of its own.
   read_failed,   ///< Another holder has it; the read says why it cannot be watched.
+  refused,       ///< A condition or a change of the recipe's was refused, so nothing was made.
 };
 
 /// `read_later`: a read was sent once more after the create had been answered, so it may tell what this session has
-/// made since for another holder.
-FlightStep decide_flight(const zk::Reply& created, const zk::Reply& wanted, bool read_later);
+/// made since for another holder. `conditions`: so many operations of the transaction stand before its two creates;
+/// those that stand behind are the recipe's changes.
+FlightStep decide_flight(const zk::Reply& created, const zk::Reply& wanted, bool read_later,
+                         std::size_t conditions = 0);
 
 /// The facts about both nodes after their creation.
 struct Claim {

@@ -98,6 +98,45 @@ TEST(SingleNodeDecider, Flight) {
   }
 }
 
+/// The same reply with so many conditions before, and a change behind, that went well or were not tried.
+Reply among(Reply reply, std::size_t conditions) {
+  if (reply.codes.empty()) return reply;
+  reply.codes.insert(reply.codes.begin(), conditions, rc::ok);
+  reply.codes.push_back(rc::runtime_inconsistency);
+  return reply;
+}
+
+// The two creates mean the same, wherever they stand in the transaction.
+TEST(SingleNodeDecider, FlightAmongOperationsOfTheRecipe) {
+  for (const std::size_t conditions : {0U, 1U, 2U}) {
+    for (const Creation& created : creations()) {
+      for (const Reading& read : readings()) {
+        EXPECT_EQ(decide_flight(among(created.reply, conditions), read.reply, false, conditions),
+                  created.step.value_or(read.step));
+      }
+    }
+  }
+}
+
+// Whatever the reason, also one that would mean "taken" or "no parent" of a create, and whoever has the node.
+TEST(SingleNodeDecider, FlightRefusedByARecipesOperation) {
+  constexpr std::size_t conditions = 2;
+  constexpr std::size_t operations = 6;  // Two changes.
+  for (const std::size_t refused : {0U, 1U, 4U, 5U}) {
+    for (const int code : {rc::bad_version, rc::no_node, rc::node_exists, rc::no_auth}) {
+      for (const Reading& read : readings()) {
+        Reply reply = failed(Errc::transaction_failed);
+        reply.codes.assign(operations, rc::runtime_inconsistency);
+        std::fill_n(reply.codes.begin(), refused, rc::ok);
+        reply.codes[refused] = code;
+        for (const bool later : {false, true})
+          EXPECT_EQ(decide_flight(reply, read.reply, later, conditions), FlightStep::refused)
+              << refused << ", " << code;
+      }
+    }
+  }
+}
+
 // In plain words, for each owner, each age, each way of listing: it is ours if this session owns the wanted node, and
 // it is the one of our create.
 TEST(SingleNodeDecider, Claim) {
