@@ -27,6 +27,7 @@
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
+#include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/revoke.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
@@ -42,8 +43,8 @@
 ///
 /// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled
 /// release goes on in the background and accepts partial and terminal, as do a downgrade and the operations of queues,
-/// barriers, coherent caches, configurations, counters, permanent bindings and transactions that may be in doubt when they are cancelled. A lease or
-/// claim that came too late for its handler (the coroutine is gone) is given back by its destructor.
+/// barriers, coherent caches, configurations, counters, permanent bindings, replica groups and transactions that may be
+/// in doubt when they are cancelled. A lease or claim that came too late for its handler (the coroutine is gone) is given back by its destructor.
 namespace zkrecipes {
 
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_acquire, &MultiLock::async_acquire,
@@ -64,11 +65,13 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_com
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_create> async_create;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::async_expand> async_expand;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &ServiceDirectory::async_register_instance>
     async_register_instance;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_reject> async_reject;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave, &Membership::async_leave>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave, &Membership::async_leave,
+                                     &ReplicaGroup::async_leave>
     async_leave;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_limit> async_limit;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Lease::async_lost> async_lost;
@@ -91,11 +94,13 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_relea
                                      &WorkerId::async_release>
     async_release;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_remove> async_remove;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::async_report_version> async_report_version;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_roll_back> async_roll_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_set> async_set;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Semaphore::async_set_limit> async_set_limit;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::async_shrink> async_shrink;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_try_acquire,
                                      &MultiLock::async_try_acquire>
     async_try_acquire;
@@ -168,6 +173,22 @@ auto async_serve(CommitParticipant& participant, std::shared_ptr<CommitHandlers>
 template <boost::asio::completion_token_for<void(std::exception_ptr)> Token>
 auto async_serve(CommitParticipant& participant, std::shared_ptr<CommitHandlers> handlers, Token&& token) {
   return async_serve(participant, std::move(handlers), zkclient::CallOptions(), std::forward<Token>(token));
+}
+
+/// force_primary() of replica_group.hpp.
+template <boost::asio::completion_token_for<void(std::exception_ptr)> Token>
+auto async_force_primary(const zkclient::Client& client, const zkclient::Path& path, const std::string& id,
+                         const zkclient::CallOptions& call, Token&& token) {
+  auto start = [client, path, id](zkclient::Handler<void> handler, const zkclient::CallOptions& limits) {
+    async_force_primary(client, path, id, std::move(handler), limits);
+  };
+  return zkclient::detail::begin_operation<void>(std::move(start), call, std::forward<Token>(token),
+                                                 zkclient::cancel_write);
+}
+template <boost::asio::completion_token_for<void(std::exception_ptr)> Token>
+auto async_force_primary(const zkclient::Client& client, const zkclient::Path& path, const std::string& id,
+                         Token&& token) {
+  return async_force_primary(client, path, id, zkclient::CallOptions(), std::forward<Token>(token));
 }
 
 /// revoke() and revoke_holders() of revoke.hpp. A cancelled request may stand.

@@ -97,6 +97,7 @@ const char* replica_id_defect(std::string_view id) noexcept {
   if (id.empty()) return "it is empty";
   if (id.size() > longest_replica_id) return "it is longer than 128 bytes";
   if (id == nobody) return "\"-\" stands for none";
+  if (id == "." || id == "..") return "it makes no name of a node";
   const bool printable = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 0x7f && c != '/'; });
   return printable ? nullptr : "it has a character that is not printable ASCII, a space or a slash";
 }

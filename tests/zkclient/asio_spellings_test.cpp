@@ -453,6 +453,19 @@ asio::awaitable<void> coherent_items(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, CoherentItems) { run(coherent_items(c(), {})); }
 
+asio::awaitable<void> replicas(Client client, std::stop_source stop) {
+  zkrecipes::ReplicaHandlers handlers{[](const zkrecipes::PrimaryTerm&) {}, [](const zkrecipes::SecondaryTerm&) {}};
+  zkrecipes::ReplicaGroup group(client, "/replicas", {"a", "disk"}, std::move(handlers));
+  EXPECT_TRUE(testkit::eventually([&] { return group.may_write(); }));
+  const std::vector<std::string> others = {"b"};
+  co_await zkrecipes::async_report_version(group, 1, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_shrink(group, others, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_expand(group, "a", "disk", {.deadline = soon()}, use_awaitable);
+  co_await zkrecipes::async_leave(group, {.deadline = soon()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Replicas) { run(replicas(c(), {})); }
+
 asio::awaitable<void> configurations(Client client, std::stop_source stop) {
   zkrecipes::Configuration config(client, "/config");
   zkrecipes::ConfigurationUpdate update;

@@ -24,6 +24,7 @@
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
+#include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
@@ -387,6 +388,37 @@ TEST_F(AsyncForms, CoherentItems) {
   for (const auto& call : without_handler)
     EXPECT_EQ(error_of(call), Errc::invalid_argument);
   EXPECT_FALSE(get()->exists);
+}
+
+TEST_F(AsyncForms, Replicas) {
+  const auto group = [&](const char* id) {
+    ReplicaHandlers handlers{[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}};
+    ReplicaGroupOptions options;
+    options.read_term = std::chrono::milliseconds(100);
+    return ReplicaGroup(client(), "/replicas", {id, "disk"}, std::move(handlers), options);
+  };
+  ReplicaGroup first = group("a");
+  ASSERT_TRUE(testkit::eventually([&] { return first.may_write(); }));
+  ReplicaGroup second = group("b");
+  ASSERT_TRUE(testkit::eventually([&] { return first.members().size() == 2; }));
+  wait_for<void>([&](auto h) { second.async_report_version(7, std::move(h), patient()); });
+  wait_for<void>([&](auto h) { first.async_expand("b", "disk", std::move(h), patient()); });
+  EXPECT_EQ(first.in_sync().size(), 2U);
+  wait_for<void>([&](auto h) { first.async_shrink({"b"}, std::move(h), patient()); });
+  EXPECT_EQ(first.in_sync().size(), 1U);
+  const std::vector<std::function<void()>> without_handler = {
+      [&] { first.async_report_version(1, {}); },
+      [&] { first.async_expand("b", "disk", {}); },
+      [&] { first.async_shrink({"b"}, {}); },
+      [&] { first.async_leave({}); },
+      [&] { async_force_primary(client(), "/replicas", "b", {}); },
+  };
+  for (const auto& call : without_handler)
+    EXPECT_EQ(error_of(call), Errc::invalid_argument);
+  wait_for<void>([&](auto h) { first.async_leave(std::move(h), patient()); });
+  EXPECT_EQ(first.role(), ReplicaRole::left);
+  wait_for<void>([&](auto h) { async_force_primary(client(), "/replicas", "b", std::move(h), patient()); });
+  EXPECT_TRUE(testkit::eventually([&] { return second.may_write(); }));
 }
 
 TEST_F(AsyncForms, Configurations) {

@@ -18,6 +18,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
+#include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
@@ -66,6 +67,7 @@ struct Recipes {
         bank(client, "/bank"),
         coherent(client, "/coherent"),
         configuration(client, "/config"),
+        replicas(client, "/replicas", {"a", "disk"}, {[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}}),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
         queue(client, "/queue"),
@@ -86,6 +88,7 @@ struct Recipes {
   Optimistic bank;
   CoherentCache coherent;
   Configuration configuration;
+  ReplicaGroup replicas;
   Barrier barrier;
   DoubleBarrier round;
   Queue queue;
@@ -147,6 +150,8 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     update.values = {{"key", std::to_string(i)}};
     recipes.configuration.async_publish(update, any_revision, calls.handler<std::int64_t>());
     recipes.configuration.async_roll_back(0, calls.handler<std::int64_t>());
+    recipes.replicas.async_report_version(static_cast<std::uint64_t>(i), calls.handler<void>());
+    recipes.replicas.async_shrink({"b"}, calls.handler<void>());
     recipes.configuration.async_history(calls.handler<std::vector<ConfigurationRevision>>());
     recipes.queue.async_try_pop(calls.handler<std::optional<std::string>>());
     recipes.queue.async_push("item", calls.handler<void>());

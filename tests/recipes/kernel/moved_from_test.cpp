@@ -16,6 +16,7 @@
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/queue.hpp>
+#include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/worker_id.hpp>
 
 #include "tests/support/recipe_test.hpp"
@@ -149,6 +150,21 @@ TEST_F(MovedFrom, ACoherentCacheMayBeAssignedToOrDestroyed) {
   CoherentCache last = std::move(*left);
   left.reset();
   EXPECT_EQ(last.get("a", patient())->data, "1");
+}
+
+TEST_F(MovedFrom, AReplicaGroupMayBeAssignedToOrDestroyed) {
+  const auto make = [&](const char* path) {
+    ReplicaHandlers handlers{[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}};
+    return ReplicaGroup(client(), path, {"a", "disk"}, std::move(handlers));
+  };
+  std::optional<ReplicaGroup> left(make("/replicas"));
+  ReplicaGroup group = std::move(*left);
+  *left = make("/others");
+  *left = std::move(group);
+  const ReplicaGroup last = std::move(*left);
+  left.reset();
+  EXPECT_TRUE(testkit::eventually([&] { return last.may_write(); }));
+  EXPECT_EQ(last.path(), zkclient::Path("/replicas"));
 }
 
 TEST_F(MovedFrom, AConfigurationMayBeAssignedToOrDestroyed) {

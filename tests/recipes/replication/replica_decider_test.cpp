@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "recipes/replication/read_lease.hpp"
+
 namespace zkrecipes::detail {
 namespace {
 
@@ -196,6 +198,42 @@ TEST(ReplicaDecider, CountsWhoIsTakenInFromTheSendingAndWhoIsTakenOutUntilItIsSe
   term.sending(expanded(term.state(), {"d", "disk", milliseconds(1)}));
   term.settle();  // It was refused.
   EXPECT_EQ(ids_of(term.counted()), (Ids{"a", "c"}));
+}
+
+constexpr ReadLease::TimePoint start{std::chrono::seconds(1000)};
+
+TEST(ReadLease, LastsATermFromTheSendingOfACheckOfTheNewestState) {
+  ReadLease lease;
+  EXPECT_FALSE(lease.wanted());
+  EXPECT_FALSE(lease.valid(start));
+  lease.in_sync(4, milliseconds(100));
+  EXPECT_TRUE(lease.wanted());
+  EXPECT_FALSE(lease.valid(start));
+  lease.acknowledged(3, start);  // Of a state that is older.
+  EXPECT_FALSE(lease.valid(start));
+  lease.acknowledged(4, start);
+  EXPECT_TRUE(lease.valid(start + milliseconds(99)));
+  EXPECT_FALSE(lease.valid(start + milliseconds(100)));
+  lease.acknowledged(4, start - milliseconds(50));  // It shortens nothing.
+  EXPECT_TRUE(lease.valid(start + milliseconds(99)));
+}
+
+TEST(ReadLease, RunsOnWhenTheStateChangesAndEndsWhenTheMemberIsTakenOut) {
+  ReadLease lease;
+  lease.in_sync(4, milliseconds(100));
+  lease.acknowledged(4, start);
+  lease.in_sync(5, milliseconds(100));
+  EXPECT_TRUE(lease.valid(start + milliseconds(99)));
+  lease.acknowledged(4, start + milliseconds(50));  // Answered late: it may have been refused by now.
+  EXPECT_FALSE(lease.valid(start + milliseconds(120)));
+  lease.revoke();
+  EXPECT_FALSE(lease.valid(start));
+  lease.acknowledged(5, start);
+  EXPECT_FALSE(lease.valid(start));
+}
+
+TEST(ReadLease, ThePrimaryWaitsForLongerThanATerm) {
+  EXPECT_EQ(patience_with_readers(std::chrono::seconds(4)), milliseconds(4014));
 }
 
 }  // namespace

@@ -96,8 +96,9 @@ TEST(ReplicaFormat, ReadsAMember) {
 
 TEST(ReplicaFormat, RefusesIdsThatItCannotWrite) {
   EXPECT_EQ(replica_id_defect("node-1.example:80"), nullptr);
-  for (const std::string& id : {std::string(), std::string("-"), std::string("a b"), std::string("a/b"),
-                                std::string("a\n"), std::string("\xc3\xa4"), std::string(129, 'x')})
+  for (const std::string& id :
+       {std::string(), std::string("-"), std::string("."), std::string(".."), std::string("a b"), std::string("a/b"),
+        std::string("a\n"), std::string("\xc3\xa4"), std::string(129, 'x')})
     EXPECT_NE(replica_id_defect(id), nullptr) << id;
 }
 

@@ -1,0 +1,367 @@
+// Replica groups while everything breaks: one test at least per row of the table "What goes wrong" in
+// <zkrecipes/replica_group.hpp>.
+
+#include <gtest/gtest.h>
+
+#include "tests/recipes/replication/replica_support.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::LastAllowed;
+using testkit::patience;
+using testkit::soon;
+using testkit::stopped;
+using testkit::take_in;
+using testkit::TestReplica;
+using zkclient::BootClock;
+using zkclient::Client;
+using zkclient::Errc;
+using zktesting::Direction;
+using zktesting::Fault;
+using zktesting::RequestType;
+using Strings = std::vector<std::string>;
+
+ReplicaGroupOptions quick() {
+  ReplicaGroupOptions options;
+  options.settle = 100ms;
+  options.read_term = 1s;
+  return options;
+}
+
+class ReplicaFaults : public testkit::RecipeFaultTest {
+ protected:
+  ReplicaFaults() : RecipeFaultTest("/replicas") {}
+
+  std::string state() {
+    std::error_code error;
+    return the_operator().get("/replicas/state", {}, error).data;
+  }
+  /// `a` the primary, `b` in sync.
+  static void pair(TestReplica& a, TestReplica& b) {
+    ASSERT_TRUE(a.may_write());
+    take_in(a, b, "b");
+    ASSERT_TRUE(b.may_serve_reads());
+  }
+};
+
+// Each by the one clock that both have: the old one has stopped before the new one is told.
+TEST_F(ReplicaFaults, PrimaryCutOff) {
+  const Client cut_off = contended_proxied();
+  const Client other = calm_direct();
+  TestReplica a(cut_off, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(other, "b", quick());
+  pair(a, b);
+  const FencingToken old = a.primary_terms()[0].second.token;
+  const std::stop_token lost = a.primary_terms()[0].second.lost;
+  const LastAllowed last([&] { return a->may_write(); });
+  proxy.refuse(true);
+  proxy.stall(Direction::both);
+  ASSERT_TRUE(b.may_write());
+  const auto taken = b.primary_terms().at(0);
+  EXPECT_FALSE(a->may_write());
+  EXPECT_FALSE(a->may_serve_reads());
+  EXPECT_EQ(a.in_sync(), Strings());
+  EXPECT_LT(last.at(), taken.first);
+  EXPECT_TRUE(stopped(lost));
+  EXPECT_GT(taken.second.token, old);
+  EXPECT_EQ(taken.second.epoch, 2);
+  EXPECT_EQ(error_of([&] { a->shrink({"b"}, {.deadline = soon()}); }), Errc::not_held);
+  proxy.refuse(false);
+  proxy.unstall(Direction::both);
+  EXPECT_TRUE(a.is(ReplicaRole::secondary));
+  ASSERT_TRUE(eventually([&] { return !a.secondary_terms().empty(); }));
+  EXPECT_EQ(a.secondary_terms().back().primary, "b");
+}
+
+TEST_F(ReplicaFaults, PrimaryDiesAfterTheShrink) {
+  Client dying = calm_direct();
+  const Client other = calm_direct();
+  TestReplica a(dying, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(other, "b", quick());
+  TestReplica c(other, "c", quick());
+  take_in(a, b, "b");
+  take_in(a, c, "c");
+  c->report_version(99);  // It would be the first choice.
+  a->shrink({"c"}, {.deadline = soon()});
+  expire(dying);
+  ASSERT_TRUE(b.may_write());
+  EXPECT_EQ(b.primary_terms().at(0).second.epoch, 2);
+  EXPECT_EQ(b.in_sync(), (Strings{"a", "b"}));
+  EXPECT_TRUE(c.is(ReplicaRole::out));
+  EXPECT_TRUE(c.primary_terms().empty());
+}
+
+TEST_F(ReplicaFaults, PrimarysProcessDies) {
+  Client dying = calm_direct();
+  const Client other = calm_direct();
+  TestReplica a(dying, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(other, "b", quick());
+  pair(a, b);
+  const std::stop_token lost = a.primary_terms()[0].second.lost;
+  expire(dying);
+  ASSERT_TRUE(b.may_write());
+  EXPECT_TRUE(stopped(lost));
+  EXPECT_FALSE(a->may_write());
+  EXPECT_TRUE(a.is(ReplicaRole::secondary));
+}
+
+TEST_F(ReplicaFaults, AllInSyncDead) {
+  const Client client = calm_direct();
+  std::optional<TestReplica> a(std::in_place, client, "a", quick());
+  ASSERT_TRUE(a->may_write());
+  TestReplica b(client, "b", quick());
+  ASSERT_TRUE(b.is(ReplicaRole::out));
+  a->group().leave({.deadline = soon()});
+  ASSERT_TRUE(eventually([&] { return b.problem() == Errc::not_available; }));
+  EXPECT_EQ(b->role(), ReplicaRole::out);
+  ASSERT_TRUE(eventually([&] { return !b.idle().empty() && b.idle().back() == ReplicaRole::out; }));
+  EXPECT_TRUE(b.primary_terms().empty());
+  a.emplace(client, "a", quick());
+  EXPECT_TRUE(a->may_write());
+  EXPECT_EQ(a->primary_terms().at(0).second.epoch, 2);
+  EXPECT_TRUE(eventually([&] { return !b.problem(); }));
+}
+
+TEST_F(ReplicaFaults, OperatorForcesAPrimary) {
+  const Client client = calm_direct();
+  EXPECT_EQ(error_of([&] { force_primary(the_operator(), "/replicas", "b"); }), Errc::no_node);
+  std::optional<TestReplica> a(std::in_place, client, "a", quick());
+  ASSERT_TRUE(a->may_write());
+  TestReplica b(client, "b", quick());
+  ASSERT_TRUE(b.is(ReplicaRole::out));
+  EXPECT_EQ(error_of([&] { force_primary(the_operator(), "/replicas", "b"); }), Errc::node_exists);
+  a->group().leave({.deadline = soon()});
+  EXPECT_EQ(error_of([&] { force_primary(the_operator(), "/replicas", "z"); }), Errc::no_node);
+  force_primary(the_operator(), "/replicas", "b", {.deadline = soon()});
+  ASSERT_TRUE(b.may_write());
+  EXPECT_EQ(b->state()->forced, 2);
+  EXPECT_EQ(b->state()->epoch, 3);
+  EXPECT_EQ(b.in_sync(), Strings{"b"});
+  a.emplace(client, "a", quick());
+  EXPECT_TRUE(a->is(ReplicaRole::out));
+}
+
+TEST_F(ReplicaFaults, ForcedWithALostReply) {
+  const Client client = calm_direct();
+  std::optional<TestReplica> a(std::in_place, client, "a", quick());
+  ASSERT_TRUE(a->may_write());
+  TestReplica b(client, "b", quick());
+  ASSERT_TRUE(b.is(ReplicaRole::out));
+  a->group().leave({.deadline = soon()});
+  const Client hand = calm_proxied();
+  hand.connect({.deadline = soon()});
+  const Fault lost = proxy.drop_next_reply(RequestType::multi);
+  force_primary(hand, "/replicas", "b", {.deadline = soon()});
+  EXPECT_TRUE(lost.happened());
+  ASSERT_TRUE(b.may_write());
+  EXPECT_EQ(b->state()->epoch, 3);
+}
+
+// Both at once: neither waits for the other.
+TEST_F(ReplicaFaults, TwoCandidatesAtOnce) {
+  ReplicaGroupOptions at_once = quick();
+  at_once.settle = 0ms;
+  const Client client = calm_direct();
+  const Client another = calm_direct();
+  std::optional<TestReplica> a(std::in_place, client, "a", at_once);
+  ASSERT_TRUE(a->may_write());
+  TestReplica b(client, "b", at_once);
+  TestReplica c(another, "c", at_once);
+  take_in(*a, b, "b");
+  take_in(*a, c, "c");
+  a->group().leave({.deadline = soon()});
+  ASSERT_TRUE(eventually([&] { return b->may_write() || c->may_write(); }));
+  TestReplica& primary = b->may_write() ? b : c;
+  TestReplica& other = &primary == &b ? c : b;
+  EXPECT_TRUE(other.is(ReplicaRole::secondary));
+  EXPECT_EQ(primary->state()->epoch, 2);
+  EXPECT_EQ(primary.primary_terms().size(), 1U);
+  EXPECT_TRUE(other.primary_terms().empty());
+}
+
+// Its transaction arrives, the answer does not, and its session ends before it can look.
+TEST_F(ReplicaFaults, TakenOverButTheGrantFails) {
+  const Client other = calm_direct();
+  const Client failing = calm_proxied();
+  std::optional<TestReplica> a(std::in_place, other, "a", quick());
+  ASSERT_TRUE(a->may_write());
+  ReplicaGroupOptions rare = quick();
+  rare.read_term = 10min;  // So that it sends no other transaction.
+  TestReplica c(other, "c", quick());
+  take_in(*a, c, "c");
+  TestReplica b(failing, "b", rare);
+  take_in(*a, b, "b");
+  ASSERT_TRUE(b.may_serve_reads());
+  b->report_version(1, {.deadline = soon()});
+  ASSERT_TRUE(eventually([&] {
+    for (const ReplicaMember& one : c->members()) {
+      if (one.id == "b" && one.version == 1) return true;
+    }
+    return false;
+  }));
+  const Fault lost = proxy.drop_next_reply(RequestType::multi);
+  proxy.refuse(true);
+  (*a)->leave({.deadline = soon()});
+  ASSERT_TRUE(eventually([&] { return state().find("primary=b") != std::string::npos; }));
+  ASSERT_TRUE(lost.wait(patience));
+  EXPECT_TRUE(b.primary_terms().empty());
+  const auto session = failing.session();
+  zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
+  ASSERT_TRUE(c.may_write());
+  EXPECT_EQ(c.primary_terms().at(0).second.epoch, 3);
+  proxy.refuse(false);
+  EXPECT_TRUE(b.is(ReplicaRole::secondary));
+  EXPECT_TRUE(b.primary_terms().empty());
+}
+
+TEST_F(ReplicaFaults, ShrinkOrExpandReplyLost) {
+  ReplicaGroupOptions rare = quick();
+  rare.read_term = 0ms;
+  const Client client = calm_proxied();
+  const Client other = calm_direct();
+  TestReplica a(client, "a", rare);
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(other, "b", quick());
+  ASSERT_TRUE(a.sees("b"));
+  const Fault expanding = proxy.drop_next_reply(RequestType::multi);
+  a->expand("b", "disk", {.deadline = soon()});
+  EXPECT_TRUE(expanding.happened());
+  EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
+  EXPECT_NE(state().find("\nb disk"), std::string::npos);
+  const Fault shrinking = proxy.drop_next_reply(RequestType::multi);
+  a->shrink({"b"}, {.deadline = soon()});
+  EXPECT_TRUE(shrinking.happened());
+  EXPECT_EQ(a.in_sync(), Strings{"a"});
+  EXPECT_EQ(state().find("\nb disk"), std::string::npos);
+  const Fault never_sent = proxy.drop_next_request(RequestType::multi);
+  a->expand("b", "disk", {.deadline = soon()});
+  EXPECT_TRUE(never_sent.happened());
+  EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
+  EXPECT_EQ(a->role(), ReplicaRole::primary);
+}
+
+// While it is not known whether a member is in sync, it counts.
+TEST_F(ReplicaFaults, WhoMayBeInSyncCounts) {
+  const Client client = calm_proxied();
+  const Client other = calm_direct();
+  TestReplica a(client, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(other, "b", quick());
+  ASSERT_TRUE(a.sees("b"));
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  std::promise<void> done;
+  a->async_expand("b", "disk", [&](const zkclient::Result<void>& result) {
+    EXPECT_TRUE(result);
+    done.set_value();
+  });
+  ASSERT_TRUE(held.wait(patience));
+  EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
+  held.release();
+  done.get_future().wait();
+  auto again = proxy.hold_next_reply(RequestType::multi);
+  EXPECT_EQ(error_of([&] { a->shrink({"b"}, {.deadline = std::chrono::steady_clock::now() + 300ms}); }),
+            Errc::deadline_exceeded);
+  EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
+  again.release();
+  EXPECT_TRUE(eventually([&] { return a.in_sync() == Strings{"a"}; }));  // It went on.
+}
+
+TEST_F(ReplicaFaults, SecondaryTakenOutWhileItIsCutOff) {
+  const Client client = calm_direct();
+  const Client cut_off = calm_proxied();
+  TestReplica a(client, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(cut_off, "b", quick());
+  pair(a, b);
+  const LastAllowed last([&] { return b->may_serve_reads(); });
+  proxy.refuse(true);
+  proxy.stall(Direction::both);
+  const auto began = BootClock::now();
+  a->shrink({"b"}, {.deadline = soon()});
+  const auto ended = BootClock::now();
+  EXPECT_FALSE(b->may_serve_reads());
+  EXPECT_LT(last.at(), ended);
+  EXPECT_GE(ended - began, 1s);
+  EXPECT_EQ(a.in_sync(), Strings{"a"});
+  proxy.refuse(false);
+  proxy.unstall(Direction::both);
+  EXPECT_TRUE(b.is(ReplicaRole::out));
+  EXPECT_FALSE(b->may_serve_reads());
+}
+
+TEST_F(ReplicaFaults, DiskEmptied) {
+  const Client client = calm_direct();
+  std::optional<TestReplica> a(std::in_place, client, "a", quick());
+  ASSERT_TRUE(a->may_write());
+  std::optional<TestReplica> b(std::in_place, client, "b", quick());
+  pair(*a, *b);
+  (*b)->leave({.deadline = soon()});
+  b.emplace(client, "b", quick(), "emptied");
+  ASSERT_TRUE(b->is(ReplicaRole::out));
+  EXPECT_FALSE((*b)->may_serve_reads());
+  (*a)->leave({.deadline = soon()});
+  ASSERT_TRUE(eventually([&] { return b->problem() == Errc::not_available; }));
+  EXPECT_FALSE((*b)->may_serve_reads());
+  EXPECT_TRUE(b->primary_terms().empty());
+  a.emplace(client, "a", quick());
+  take_in(*a, *b, "b", "emptied");
+  EXPECT_TRUE(b->may_serve_reads());
+}
+
+TEST_F(ReplicaFaults, AnotherSessionHasTheId) {
+  const Client client = calm_direct();
+  const Client another = calm_direct();
+  std::optional<TestReplica> first(std::in_place, client, "a", quick());
+  ASSERT_TRUE(first->may_write());
+  TestReplica second(another, "a", quick());
+  ASSERT_TRUE(eventually([&] { return second.problem() == Errc::node_exists; }));
+  EXPECT_EQ(second->role(), ReplicaRole::joining);
+  EXPECT_FALSE(second->may_write());
+  (*first)->leave({.deadline = soon()});
+  EXPECT_TRUE(second.may_write());
+  EXPECT_FALSE(second.problem());
+}
+
+TEST_F(ReplicaFaults, SessionLostWhileASecondary) {
+  const Client client = calm_direct();
+  Client dying = calm_direct();
+  TestReplica a(client, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(dying, "b", quick());
+  pair(a, b);
+  const std::size_t told = b.secondary_terms().size();
+  expire(dying);
+  ASSERT_TRUE(eventually([&] { return b.secondary_terms().size() > told; }));
+  EXPECT_TRUE(b.is(ReplicaRole::secondary));
+  EXPECT_TRUE(b.secondary_terms().back().in_sync);
+  EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
+  EXPECT_TRUE(b.may_serve_reads());
+}
+
+TEST_F(ReplicaFaults, StateRemovedOrOverwritten) {
+  const Client client = calm_direct();
+  TestReplica a(client, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(client, "b", quick());
+  pair(a, b);
+  const std::string before = state();
+  the_operator().set("/replicas/state", "something else");
+  EXPECT_TRUE(eventually([&] { return !a->may_write() && !b->may_serve_reads(); }));
+  EXPECT_TRUE(eventually([&] { return a.problem() == Errc::foreign_node && b.problem() == Errc::foreign_node; }));
+  the_operator().set("/replicas/state", before);
+  ASSERT_TRUE(eventually([&] { return a->may_write() || b->may_write(); }));
+  the_operator().remove("/replicas/state");
+  EXPECT_TRUE(eventually([&] { return !a->may_write() && !b->may_write(); }));
+  EXPECT_TRUE(eventually([&] { return a.problem() == Errc::no_node && b.problem() == Errc::no_node; }));
+  EXPECT_FALSE(the_operator().exists("/replicas/state"));  // Nobody begins anew.
+}
+
+}  // namespace
+}  // namespace zkrecipes
