@@ -31,6 +31,7 @@
 #include <zkrecipes/revoke.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/shared_value.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
 #include <zkrecipes/worker_id.hpp>
@@ -43,8 +44,9 @@
 ///
 /// A cancelled acquisition or campaign leaves no node behind and accepts every type of cancellation; a cancelled
 /// release goes on in the background and accepts partial and terminal, as do a downgrade and the operations of queues,
-/// barriers, coherent caches, configurations, counters, permanent bindings, replica groups and transactions that may be
-/// in doubt when they are cancelled. A lease or claim that came too late for its handler (the coroutine is gone) is given back by its destructor.
+/// barriers, coherent caches, configurations, counters, shared values, permanent bindings, replica groups and transactions
+/// that may be in doubt when they are cancelled. A lease or claim that came too late for its handler (the coroutine is
+/// gone) is given back by its destructor.
 namespace zkrecipes {
 
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_acquire, &MultiLock::async_acquire,
@@ -61,7 +63,9 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_cl
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_commit> async_commit;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_compare_put> async_compare_put;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_compare_remove> async_compare_remove;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_compare_set> async_compare_set;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_compare_set,
+                                     &SharedValue::async_compare_set>
+    async_compare_set;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_create> async_create;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
@@ -98,7 +102,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::asyn
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_roll_back> async_roll_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_set> async_set;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_set, &SharedValue::async_set> async_set;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Semaphore::async_set_limit> async_set_limit;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::async_shrink> async_shrink;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_try_acquire,
@@ -115,7 +119,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::asy
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_unbind> async_unbind;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Registration::async_unregister> async_unregister;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_update, &Counter::async_update,
-                                     &Membership::async_update, &Registration::async_update>
+                                     &Membership::async_update, &Registration::async_update, &SharedValue::async_update>
     async_update;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present,
@@ -126,7 +130,9 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_can
                                      &LeaderSelector::async_candidates>
     async_candidates;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_contenders> async_contenders;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &CoherentCache::async_get, &Counter::async_get> async_get;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &CoherentCache::async_get, &Counter::async_get,
+                                     &SharedValue::async_get>
+    async_get;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_history> async_history;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_holder> async_holder;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_instances> async_instances;

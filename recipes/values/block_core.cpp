@@ -12,7 +12,7 @@ using zkclient::Result;
 BlockCore::BlockCore(std::shared_ptr<zk::ClientCore> client, const std::string& node, const IdBlocksOptions& options)
     : client_(std::move(client)),
       block_(options.block),
-      counter_(CounterCore::make(client_, node, CounterOptions{options.acl, options.encoding})),
+      counter_(CounterCore::make(client_, node, CounterKind{options.encoding}, ValueOptions{options.acl})),
       stock_(block_) {}
 
 std::optional<std::int64_t> BlockCore::take() {

@@ -10,7 +10,7 @@
 
 #include "recipes/kernel/waiting_calls.hpp"
 #include "recipes/values/block_stock.hpp"
-#include "recipes/values/counter_core.hpp"
+#include "recipes/values/counter_kind.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {

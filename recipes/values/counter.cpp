@@ -5,8 +5,7 @@
 
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/prepared_call.hpp"
-#include "recipes/values/counter_core.hpp"
-#include "recipes/values/counter_format.hpp"
+#include "recipes/values/counter_kind.hpp"
 #include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
@@ -18,6 +17,7 @@ using detail::CounterRequest;
 using detail::PreparedCall;
 using zk::Awaitable;
 using zk::Call;
+using zk::Reply;
 using zkclient::CallOptions;
 using zkclient::Errc;
 using zkclient::Error;
@@ -81,15 +81,25 @@ Awaitable<Result<bool>> compare_set_on_loop(Target target, CounterRequest reques
   co_return answer->matched;
 }
 
+Result<std::int64_t> number_of(const Reply& reply, CounterEncoding encoding, const char* operation,
+                               std::string_view path) {
+  if (reply.failed(Errc::no_node)) return std::int64_t{0};
+  if (!reply.ok()) return zk::to_error(reply, operation, path);
+  const std::optional<std::int64_t> value = detail::decode_counter(reply.data, encoding);
+  if (!value) return Error(Errc::foreign_node, operation, path, "the data of the node is no number of this encoding");
+  return *value;
+}
+
 Awaitable<Result<std::int64_t>> get_on_loop(std::shared_ptr<zk::ClientCore> client, std::string node,
                                             CounterEncoding encoding, std::string path, Call call) {
   zk::Request get = zk::make_request(zk::OpType::get, std::move(node));
-  const zk::Reply reply = co_await client->perform(std::move(get), call);
-  if (reply.failed(Errc::no_node)) co_return std::int64_t{0};
-  if (!reply.ok()) co_return zk::to_error(reply, getting, path);
-  const std::optional<std::int64_t> value = detail::decode_counter(reply.data, encoding);
-  if (!value) co_return Error(Errc::foreign_node, getting, path, "the data of the node is no number of this encoding");
-  co_return *value;
+  const Reply reply = co_await client->perform(std::move(get), call);
+  co_return number_of(reply, encoding, getting, path);
+}
+
+Awaitable<Result<std::int64_t>> look_on_loop(Target target, CounterEncoding encoding, Call call) {
+  const Reply reply = co_await CounterCore::look(target.core, std::move(call));
+  co_return number_of(reply, encoding, target.operation, target.path);
 }
 
 // --- From a call to its coroutine -----------------------------------------------------------------------------------
@@ -132,8 +142,8 @@ PreparedCall<std::int64_t> prepare_get(const SharedPtr& shared) {
 // --- An update: look, let the function decide, swap; again if another client was faster -----------------------------
 
 PreparedCall<std::int64_t> prepare_look(const SharedPtr& shared) {
-  auto work = [target = target_of(shared, updating)](Call limits) {
-    return CounterCore::look(target.core, target.operation, target.path, std::move(limits));
+  auto work = [target = target_of(shared, updating), encoding = shared->options.encoding](Call limits) {
+    return look_on_loop(target, encoding, std::move(limits));
   };
   return {shared->form(updating), std::move(work)};
 }
@@ -206,7 +216,8 @@ SharedPtr make_shared_state(zkclient::Client client, zkclient::Path path, Counte
   }
   if (path.str() == "/") throw Error(Errc::invalid_argument, recipe, path.str(), "the root is no counter");
   std::string node = client.impl()->full(path);
-  auto core = CounterCore::make(client.impl(), node, options);
+  const detail::ValueOptions limits{options.acl, options.durable, options.max_marker_age};
+  auto core = CounterCore::make(client.impl(), node, detail::CounterKind{options.encoding}, limits);
   return std::make_shared<const Shared>(
       Shared{std::move(client), std::move(path), std::move(node), std::move(options), std::move(core)});
 }

@@ -7,6 +7,8 @@
 #include <zkclient/error.hpp>
 #include <zkrecipes/counter.hpp>
 
+#include "recipes/values/value_write.hpp"
+
 namespace zkrecipes::detail {
 
 /// What one caller wants.
@@ -34,14 +36,7 @@ struct CounterView {
 
 /// One transaction for many callers.
 struct CounterStep {
-  enum class Write {
-    create,      ///< Create the node with `value`.
-    set,         ///< Set `value` if the version is that of the view.
-    set_twice,   ///< The same, and once more: the version that comes next means any.
-    set_always,  ///< Set `value` without a condition.
-    check,       ///< Nothing changes: check that the version is that of the view, since the view may be old.
-    nothing,     ///< Nothing changes, and nothing can be checked.
-  };
+  using Write = ValueWrite;
   Write write = Write::nothing;
   std::int64_t value = 0;
   std::vector<CounterAnswer> answers;  ///< In the order of the requests.

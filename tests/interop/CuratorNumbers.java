@@ -1,8 +1,12 @@
-// Apache Curator's side of counter_interop_test.cpp. Arguments: the servers. Ends with its input, of which each line is a
+// Apache Curator's side of counter_interop_test.cpp and shared_value_interop_test.cpp. Arguments: the servers. Ends with its input, of which each line is a
 // command; each is answered by lines of which the last one is "done". KIND is long, integer or shared.
 //
 //   add <KIND> <path> <times>    adds 1 so many times, again whenever another client was faster; prints what it was at last
 //   get <KIND> <path>
+//   value get <path>                prints the version and the text of a SharedValue
+//   value set <path> <text>         whatever it was
+//   value try <path> <text>         if nobody has changed it since it was read; prints true or false
+//   value race <path> <text> <other>  the same, after it has written <other> in between
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -12,6 +16,8 @@ import org.apache.curator.framework.recipes.atomic.AtomicValue;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicInteger;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.shared.SharedValue;
+import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.curator.retry.RetryOneTime;
 
@@ -41,7 +47,23 @@ public final class CuratorNumbers {
     return new DistributedAtomicInteger(client, path, once).get().postValue().toString();
   }
 
+  private static String value(CuratorFramework client, String[] words) throws Exception {
+    try (SharedValue value = new SharedValue(client, words[2], "seed".getBytes())) {
+      value.start();
+      VersionedValue<byte[]> seen = value.getVersionedValue();
+      if (words[1].equals("get")) return seen.getVersion() + " " + new String(seen.getValue());
+      if (words[1].equals("race")) client.setData().forPath(words[2], words[4].getBytes());
+      if (!words[1].equals("set")) return Boolean.toString(value.trySetValue(seen, words[3].getBytes()));
+      value.setValue(words[3].getBytes());
+      return "set";
+    }
+  }
+
   private static void obey(CuratorFramework client, String[] words) throws Exception {
+    if (words[0].equals("value")) {
+      System.out.println(value(client, words));
+      return;
+    }
     if (words[0].equals("get")) {
       System.out.println(get(client, words[1], words[2]));
       return;

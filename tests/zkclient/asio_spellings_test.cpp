@@ -418,6 +418,19 @@ asio::awaitable<void> numbers(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, Numbers) { run(numbers(c(), {})); }
 
+asio::awaitable<void> shared_values(Client client, std::stop_source stop) {
+  zkrecipes::SharedValue value(client, "/value");
+  co_await zkrecipes::async_set(value, longer, {.stop = stop.get_token()}, use_awaitable);
+  const auto seen = co_await zkrecipes::async_get(value, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(seen.data, longer);
+  EXPECT_TRUE(
+      co_await zkrecipes::async_compare_set(value, seen.version, longer, {.stop = stop.get_token()}, use_awaitable));
+  const zkrecipes::SharedValue::Function append = [](const zkrecipes::VersionedValue& now) { return now.data + "+"; };
+  EXPECT_EQ(co_await zkrecipes::async_update(value, append, {.deadline = soon()}, use_awaitable), longer + "+");
+}
+
+TEST_F(AsioSpellingsTest, SharedValues) { run(shared_values(c(), {})); }
+
 asio::awaitable<void> ids(Client client, std::stop_source stop) {
   zkrecipes::IdBlocks blocks(client, "/ids");
   EXPECT_EQ(co_await zkrecipes::async_next(blocks, {.stop = stop.get_token()}, use_awaitable), 1);

@@ -27,6 +27,7 @@
 #include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/shared_value.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
@@ -329,6 +330,28 @@ TEST_F(AsyncForms, Numbers) {
   EXPECT_EQ(counter.get(patient()), 7);
 }
 
+TEST_F(AsyncForms, SharedValues) {
+  SharedValue value(client(), "/value");
+  const auto read = [&] { return wait_for<VersionedValue>([&](auto h) { value.async_get(std::move(h), patient()); }); };
+  wait_for<void>([&](auto h) { value.async_set("1", std::move(h), patient()); });
+  const ValueVersion first = read().version;
+  EXPECT_TRUE(wait_for<bool>([&](auto h) { value.async_compare_set(first, "2", std::move(h), patient()); }));
+  EXPECT_FALSE(wait_for<bool>([&](auto h) { value.async_compare_set(first, "3", std::move(h), patient()); }));
+  const auto append = [](const VersionedValue& seen) { return std::optional(seen.data + "+"); };
+  EXPECT_EQ(wait_for<std::optional<std::string>>([&](auto h) { value.async_update(append, std::move(h), patient()); }),
+            "2+");
+  EXPECT_EQ(read().data, "2+");
+  const std::vector<std::function<void()>> without_handler = {
+      [&] { value.async_get({}); },
+      [&] { value.async_set("x", {}); },
+      [&] { value.async_compare_set(read().version, "x", {}); },
+      [&] { value.async_update(append, {}); },
+  };
+  for (const auto& call : without_handler)
+    EXPECT_EQ(error_of(call), Errc::invalid_argument);
+  EXPECT_EQ(read().data, "2+");
+}
+
 TEST_F(AsyncForms, Ids) {
   IdBlocks ids(client(), "/ids");
   const auto next = [&] { return wait_for<std::int64_t>([&](auto h) { ids.async_next(std::move(h), patient()); }); };
@@ -501,6 +524,7 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { Barrier(client(), "/x", {.acl = acl}); },
         [&] { Naming(client(), "/x", {.acl = acl}); },
         [&] { Counter(client(), "/x", {.acl = acl}); },
+        [&] { SharedValue(client(), "/x", {.acl = acl}); },
         [&] { IdBlocks(client(), "/x", {.acl = acl}); },
         [&] { WorkerIds(client(), "/x", {.acl = acl}); },
         [&] { Optimistic(client(), "/x", {.acl = acl}); },

@@ -21,6 +21,7 @@
 #include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
+#include <zkrecipes/shared_value.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
@@ -62,6 +63,7 @@ struct Recipes {
         unfair_election(client, "/unfair-election"),
         naming(client, "/names"),
         counter(client, "/numbers/one"),
+        value(client, "/numbers/value"),
         ids(client, "/numbers/ids", {.block = 3}),
         workers(client, "/workers", {.layout = {.worker_bits = 4}}),
         bank(client, "/bank"),
@@ -83,6 +85,7 @@ struct Recipes {
   UnfairLeaderElection unfair_election;
   Naming naming;
   Counter counter;
+  SharedValue value;
   IdBlocks ids;
   WorkerIds workers;
   Optimistic bank;
@@ -139,6 +142,9 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.naming.async_unbind("name-" + std::to_string(i), zkclient::any_version, calls.handler<void>());
     recipes.counter.async_add(1, calls.handler<CounterChange>());
     recipes.counter.async_get(calls.handler<std::int64_t>());
+    recipes.value.async_set("x", calls.handler<void>());
+    recipes.value.async_get(calls.handler<VersionedValue>());
+    recipes.value.async_compare_set({}, "y", calls.handler<bool>());
     recipes.ids.async_next(calls.handler<std::int64_t>());
     recipes.workers.async_acquire(calls.handler<WorkerId>());
     recipes.bank.async_atomically([](OptimisticView& view) { view.exists("/bank"); }, calls.handler<void>());

@@ -17,6 +17,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/replica_group.hpp>
+#include <zkrecipes/shared_value.hpp>
 #include <zkrecipes/worker_id.hpp>
 
 #include "tests/support/recipe_test.hpp"
@@ -92,6 +93,18 @@ TEST_F(MovedFrom, ANamingMayBeAssignedToOrDestroyed) {
   const Naming last = std::move(*left);
   left.reset();
   EXPECT_EQ(last.resolve("one", patient())->data, "2");
+}
+
+TEST_F(MovedFrom, ASharedValueMayBeAssignedToOrDestroyed) {
+  std::optional<SharedValue> left(std::in_place, client(), "/value");
+  left->set("1", patient());
+  SharedValue value = std::move(*left);
+  const zkclient::Subscription heard = value.on_change([](const VersionedValue&) {});
+  value.set("2", patient());
+  *left = std::move(value);
+  const SharedValue last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.get(patient()).data, "2");
 }
 
 TEST_F(MovedFrom, ACounterMayBeAssignedToOrDestroyed) {

@@ -74,6 +74,7 @@ class CounterFaults : public testkit::RecipeFaultTest {
 
 // --- Lost replies ---------------------------------------------------------------------------------------------------
 
+// V81
 TEST_F(CounterFaults, AddLost) {
   Client client = calm_proxied();
   Counter counter = make(client);

@@ -1,4 +1,4 @@
-#include "recipes/values/counter_core.hpp"
+#include "recipes/values/value_core.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,8 @@
 #include <random>
 #include <utility>
 
-#include "recipes/values/counter_format.hpp"
+#include "recipes/values/counter_kind.hpp"
+#include "recipes/values/shared_value_kind.hpp"
 
 namespace zkrecipes::detail {
 
@@ -14,58 +15,32 @@ using zk::Awaitable;
 using zk::Call;
 using zk::OpType;
 using zk::Reply;
-using zk::Request;
 using zkclient::any_version;
-using zkclient::ConnectionState;
 using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Path;
-using zkclient::Result;
 using zkclient::Transaction;
 
 namespace {
 
 constexpr const char* slots_name = "_c_writes";
 constexpr const char* markers_name = "_c_markers";
-constexpr const char* no_number = "the data of the node is no number of this encoding";
 
 }  // namespace
 
-struct CounterCore::Part {
-  Part(zk::EventLoop& events, CounterRequest what) : request(what), deadline(events) {}
-
-  const CounterRequest request;
-  zk::Timer deadline;
-  std::optional<Errc> withdrawn;  // Given up before its transaction was sent.
-  bool ended = false;
-  zk::Pending<Outcome> outcome;
-
-  void end(Outcome with) {
-    if (std::exchange(ended, true)) return;
-    deadline.cancel();
-    outcome.arrive(std::move(with));
-  }
-  void fail(Errc error, Errc why, const char* detail = "") {
-    Outcome failed;
-    failed.reply.error = error;
-    failed.reply.given_up = why;
-    failed.reply.detail = detail;
-    end(std::move(failed));
-  }
-};
-
-std::shared_ptr<CounterCore> CounterCore::make(std::shared_ptr<zk::ClientCore> client, std::string node,
-                                               CounterOptions options) {
-  const auto retire = [loop = client->loop()](CounterCore* core) {
-    loop->post([owned = std::unique_ptr<CounterCore>(core)]() mutable { owned.reset(); });
+template <typename Kind>
+std::shared_ptr<ValueCore<Kind>> ValueCore<Kind>::make(std::shared_ptr<zk::ClientCore> client, std::string node,
+                                                       Kind kind, ValueOptions options) {
+  const auto retire = [loop = client->loop()](ValueCore* core) {
+    loop->post([owned = std::unique_ptr<ValueCore>(core)]() mutable { owned.reset(); });
   };
-  return {new CounterCore(std::move(client), std::move(node), std::move(options)), retire};
+  return {new ValueCore(std::move(client), std::move(node), std::move(kind), std::move(options)), retire};
 }
 
 namespace {
 
 std::unique_ptr<WriteMarker> make_marker(const std::shared_ptr<zk::ClientCore>& client, const std::string& node,
-                                         const CounterOptions& options) {
+                                         const ValueOptions& options) {
   if (!options.durable) return nullptr;
   return std::make_unique<WriteMarker>(client, zk::child_path(zk::parent_of(node), markers_name), options.acl,
                                        options.max_marker_age);
@@ -74,20 +49,23 @@ std::unique_ptr<WriteMarker> make_marker(const std::shared_ptr<zk::ClientCore>& 
 }  // namespace
 
 // The slots are beside the node: one that has them below it would have to be there before them.
-CounterCore::CounterCore(std::shared_ptr<zk::ClientCore> client, std::string node, CounterOptions options)
+template <typename Kind>
+ValueCore<Kind>::ValueCore(std::shared_ptr<zk::ClientCore> client, std::string node, Kind kind, ValueOptions options)
     : client_(std::move(client)),
       node_(std::move(node)),
-      options_(std::move(options)),
-      writer_(ExactlyOnceWriter::make(client_, zk::child_path(zk::parent_of(node_), slots_name), options_.acl)),
-      marker_(make_marker(client_, node_, options_)),
+      kind_(std::move(kind)),
+      acl_(options.acl),
+      writer_(ExactlyOnceWriter::make(client_, zk::child_path(zk::parent_of(node_), slots_name), acl_)),
+      marker_(make_marker(client_, node_, options)),
       pace_(std::random_device()() | 1),
       unwatched_(client_->events()) {}
 
 // --- Calls ----------------------------------------------------------------------------------------------------------
 
-Awaitable<CounterCore::Outcome> CounterCore::change(std::shared_ptr<CounterCore> self, CounterRequest request,
-                                                    Call call) {
-  const auto part = std::make_shared<Part>(self->client_->events(), request);
+template <typename Kind>
+Awaitable<typename ValueCore<Kind>::Outcome> ValueCore<Kind>::change(std::shared_ptr<ValueCore> self, Request request,
+                                                                     Call call) {
+  const auto part = std::make_shared<Part>(self->client_->events(), std::move(request));
   if (call.cancel != nullptr && call.cancel->requested()) part->fail(Errc::cancelled, Errc::cancelled);
   const bool late = call.deadline && std::chrono::steady_clock::now() >= *call.deadline;
   if (late) part->fail(Errc::deadline_exceeded, Errc::deadline_exceeded);
@@ -105,7 +83,8 @@ Awaitable<CounterCore::Outcome> CounterCore::change(std::shared_ptr<CounterCore>
 
 // What was not sent can be taken back, for the others to be sent without it. What was sent cannot: no attempt may
 // differ from the one before it, since nothing would tell which of them was applied.
-void CounterCore::give_up(const std::shared_ptr<Part>& part, Errc why) {
+template <typename Kind>
+void ValueCore<Kind>::give_up(const std::shared_ptr<Part>& part, Errc why) {
   if (part->ended) return;
   if (std::erase(waiting_, part) > 0) {
     part->fail(why, why);
@@ -121,27 +100,37 @@ void CounterCore::give_up(const std::shared_ptr<Part>& part, Errc why) {
   if (unwanted || progress_ == Progress::unsent) wait_->request();
 }
 
-Awaitable<Result<std::int64_t>> CounterCore::look(std::shared_ptr<CounterCore> self, const char* operation,
-                                                  std::string path, Call call) {
-  LookPtr seen = self->known_;
+template <typename Kind>
+Awaitable<Reply> ValueCore<Kind>::look(std::shared_ptr<ValueCore> self, Call call) {
+  ValueLookPtr seen = self->known_;
   if (seen == nullptr || !seen->holds() || !seen->watched()) seen = co_await self->see(call);
-  if (!seen->usable()) co_return zk::to_error(seen->reply(), operation, path);
   if (seen->holds()) self->known_ = seen;
-  const std::optional<std::int64_t> value = seen->view(self->options_.encoding).value;
-  if (!value) co_return zkclient::Error(Errc::foreign_node, operation, path, no_number);
-  co_return *value;
+  co_return seen->reply;
 }
 
 // --- Reading --------------------------------------------------------------------------------------------------------
 
-Awaitable<CounterCore::LookPtr> CounterCore::see(Call call) {
+template <typename Kind>
+ValueLookPtr ValueCore<Kind>::launch_look(const Call& call) {
+  auto look = std::make_shared<ValueLook>();
+  const auto outdate = [weak = std::weak_ptr(look)](zkclient::WatchEventType) {
+    if (const auto seen = weak.lock()) seen->outdated = true;
+  };
+  look->watch = std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::data, outdate);
+  zk::Request get = zk::make_request(Kind::read, node_);
+  look->pending = client_->launch_watching(std::move(get), call, look->watch);
+  return look;
+}
+
+template <typename Kind>
+Awaitable<ValueLookPtr> ValueCore<Kind>::see(Call call) {
   for (;;) {
-    LookPtr look = CounterLook::launch(client_, node_, call);
-    Reply reply = co_await look->pending().get();
+    ValueLookPtr look = launch_look(call);
+    Reply reply = co_await look->pending.get();
     if (reply.failed(Errc::overloaded)) {  // There is no room for another watch: without one it is seen only once.
-      Request get = zk::make_request(OpType::get, node_);
+      zk::Request get = zk::make_request(Kind::read, node_);
       reply = co_await client_->perform(std::move(get), call);
-      look->outdate();
+      look->outdated = true;
     }
     if (reply.failed(Errc::session_lost) && call.bound == nullptr) continue;  // Together with the answer.
     look->arrive(std::move(reply));
@@ -149,49 +138,55 @@ Awaitable<CounterCore::LookPtr> CounterCore::see(Call call) {
   }
 }
 
-Awaitable<void> CounterCore::remember(LookPtr look) {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::remember(ValueLookPtr look) {
   if (look == nullptr) co_return;
-  Reply reply = co_await look->pending().get();
+  Reply reply = co_await look->pending.get();
   look->arrive(std::move(reply));
   if (look->holds()) known_ = std::move(look);
 }
 
 // The next change builds upon it. If none comes soon, a read arms a watch, so that a later one still needs a single round
 // trip.
-void CounterCore::remember_own_write(const CounterStep& step, Reply written) {
+template <typename Kind>
+void ValueCore<Kind>::remember_own_write(const Step& step, Reply written) {
   written.session = last_session_;
   written.stat = *written.results.back().stat;
-  written.data = encode_counter(step.value, options_.encoding);
-  known_ = CounterLook::of_own_write(std::move(written));
-  unwatched_.set_after(CounterLook::trust_in_own_write, [this] {
-    if (const auto self = weak_from_this().lock(); self != nullptr && !running_) zk::spawn(watch_again(self));
+  written.data = kind_.data(step);
+  known_ = ValueLook::of_own_write(std::move(written));
+  unwatched_.set_after(ValueLook::trust_in_own_write, [this] {
+    if (const auto self = this->weak_from_this().lock(); self != nullptr && !running_) zk::spawn(watch_again(self));
   });
 }
 
-Awaitable<void> CounterCore::watch_again(std::shared_ptr<CounterCore> self) {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::watch_again(std::shared_ptr<ValueCore> self) {
   if (self->known_ == nullptr || self->known_->watched()) co_return;
-  const LookPtr own = std::exchange(self->known_, nullptr);
+  const ValueLookPtr own = std::exchange(self->known_, nullptr);
   Call call;
-  call.bound = own->reply().session;
-  LookPtr seen = co_await self->see(call);
+  call.bound = own->reply.session;
+  ValueLookPtr seen = co_await self->see(call);
   if (!self->running_ && self->known_ == nullptr && seen->holds()) self->known_ = std::move(seen);
 }
 
 // --- Writing --------------------------------------------------------------------------------------------------------
 
 // Not at once: what else the loop has to do now may want to count as well.
-void CounterCore::start_soon() {
+template <typename Kind>
+void ValueCore<Kind>::start_soon() {
   if (std::exchange(running_, true)) return;
-  client_->events().defer([self = shared_from_this()] { zk::spawn(run(self)); });
+  client_->events().defer([self = this->shared_from_this()] { zk::spawn(run(self)); });
 }
 
-Awaitable<void> CounterCore::run(std::shared_ptr<CounterCore> self) {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::run(std::shared_ptr<ValueCore> self) {
   while (!self->waiting_.empty())
     co_await self->run_once();
   self->running_ = false;
 }
 
-Call CounterCore::new_wait() {
+template <typename Kind>
+Call ValueCore<Kind>::new_wait() {
   wait_ = std::make_shared<zk::CancelScope>();
   Call call;
   call.cancel = wait_;
@@ -199,7 +194,8 @@ Call CounterCore::new_wait() {
 }
 
 // For others, which write the node as well.
-Awaitable<void> CounterCore::make_way() {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::make_way() {
   const WritePace::Duration pause = pace_.pause();
   if (pause == WritePace::Duration::zero()) co_return;
   zk::Signal over(client_->events());
@@ -210,49 +206,54 @@ Awaitable<void> CounterCore::make_way() {
   co_await over.wait(std::chrono::steady_clock::now() + pause);
 }
 
-Awaitable<void> CounterCore::run_once() {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::run_once() {
   co_await make_way();
-  LookPtr seen = std::exchange(known_, nullptr);
+  ValueLookPtr seen = std::exchange(known_, nullptr);
   if (seen == nullptr || !seen->holds()) {
     const Call call = new_wait();
     seen = co_await see(call);
     if (!seen->usable()) {  // If nobody waited any more, others may have come since.
-      if (!seen->reply().given_up) fail_all(std::exchange(waiting_, {}), seen->reply());
+      if (!seen->reply.given_up) fail_all(std::exchange(waiting_, {}), seen->reply);
       co_return;
     }
   }
   if (!waiting_.empty()) co_await transact(std::move(seen));
 }
 
-Awaitable<void> CounterCore::transact(LookPtr seen) {
-  batch_ = std::exchange(waiting_, {});
-  std::vector<CounterRequest> requests;
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::transact(ValueLookPtr seen) {
+  const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(waiting_.size(), Kind::most_calls));
+  batch_.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(end));
+  waiting_.erase(waiting_.begin(), end);
+  std::vector<Request> requests;
   for (const std::shared_ptr<Part>& part : batch_)
     requests.push_back(part->request);
-  CounterStep step = decide_counter(seen->view(options_.encoding), requests, options_.encoding);
-  if (step.write == CounterStep::Write::nothing) {
+  Step step = kind_.decide(seen->reply, requests);
+  if (step.write == ValueWrite::nothing) {
     answer_all(step);
     co_return;
   }
   Call call = new_wait();
-  call.bound = last_session_ = seen->reply().session;
+  call.bound = last_session_ = seen->reply.session;
   behind_ = nullptr;
   progress_ = Progress::unsent;
-  const auto begun = CounterLook::Clock::now();
+  const auto begun = ValueLook::Clock::now();
   // In a row of changes each one tells the next what it needs, unless it is refused. Otherwise a read behind does.
-  const bool in_a_row = begun - last_change_ < CounterLook::trust_in_own_write;
-  const bool read_behind = !in_a_row || !is_conditional(step) || pace_.is_contended();
+  const bool in_a_row = begun - last_change_ < ValueLook::trust_in_own_write;
+  const bool tells = changes(step.write) && rests_on_version(step.write);
+  const bool read_behind = !in_a_row || !tells || pace_.is_contended();
   const auto sent = [this, read_behind, session = call.bound] {
     progress_ = Progress::sent;
     if (!read_behind) return;
     Call read;
     read.bound = session;
-    behind_ = CounterLook::launch(client_, node_, read);
+    behind_ = launch_look(read);
   };
   Written written;
   if (is_marked(step)) written.reply = co_await marker_->prepare(call);
   if (written.reply.ok()) written = co_await writer_->write_bound(operations(step, *seen), call, sent);
-  const auto ended = CounterLook::Clock::now();
+  const auto ended = ValueLook::Clock::now();
   if (written.outcome == Written::Outcome::refused) pace_.refused(ended - begun);
   if (written.outcome == Written::Outcome::done) {
     pace_.applied(ended - begun);
@@ -261,29 +262,29 @@ Awaitable<void> CounterCore::transact(LookPtr seen) {
   co_await settle(std::move(step), std::move(seen), std::move(written));
 }
 
-bool CounterCore::is_conditional(const CounterStep& step) {
-  return step.write == CounterStep::Write::set || step.write == CounterStep::Write::set_twice;
-}
-
 // What changes nothing need not be found out: it is asked again.
-bool CounterCore::is_marked(const CounterStep& step) const noexcept {
-  return marker_ != nullptr && step.write != CounterStep::Write::check;
+template <typename Kind>
+bool ValueCore<Kind>::is_marked(const Step& step) const noexcept {
+  return marker_ != nullptr && changes(step.write);
 }
 
-std::vector<Transaction::Operation> CounterCore::operations(const CounterStep& step, const CounterLook& seen) const {
-  using Write = CounterStep::Write;
+template <typename Kind>
+std::vector<Transaction::Operation> ValueCore<Kind>::operations(const Step& step, const ValueLook& seen) const {
+  using Write = ValueWrite;
   std::vector<Transaction::Operation> all;
-  const std::int32_t version = seen.reply().stat.version;
-  const std::string data = encode_counter(step.value, options_.encoding);
+  const std::int32_t version = seen.reply.stat.version;
+  const std::string data = kind_.data(step);
   if (is_marked(step)) all.push_back(marker_->operation());
   switch (step.write) {
-    case Write::create:
-      all.emplace_back(Transaction::Create{Path(node_), data, CreateMode::persistent, options_.acl});
-      break;
+    case Write::create: all.emplace_back(Transaction::Create{Path(node_), data, CreateMode::persistent, acl_}); break;
     case Write::set: all.emplace_back(Transaction::Set{Path(node_), data, version}); break;
     case Write::set_twice: all.emplace_back(Transaction::Set{Path(node_), data, version}); [[fallthrough]];
     case Write::set_always: all.emplace_back(Transaction::Set{Path(node_), data, any_version}); break;
     case Write::check: all.emplace_back(zkclient::Check{Path(node_), version}); break;
+    case Write::check_absent:
+      all.emplace_back(Transaction::Create{Path(node_), std::string(), CreateMode::persistent, acl_});
+      all.emplace_back(Transaction::Remove{Path(node_), any_version});
+      break;
     case Write::nothing: break;
   }
   return all;
@@ -291,7 +292,8 @@ std::vector<Transaction::Operation> CounterCore::operations(const CounterStep& s
 
 // --- How it ended ---------------------------------------------------------------------------------------------------
 
-Awaitable<void> CounterCore::settle(CounterStep step, LookPtr seen, Written written) {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::settle(Step step, ValueLookPtr seen, Written written) {
   switch (written.outcome) {
     case Written::Outcome::done:
       if (is_marked(step)) marker_->count();
@@ -316,15 +318,16 @@ Awaitable<void> CounterCore::settle(CounterStep step, LookPtr seen, Written writ
 }
 
 // The condition was a version, which a node that was made again may have, too.
-Awaitable<void> CounterCore::settle_success(CounterStep step, LookPtr seen, Reply reply) {
-  using Write = CounterStep::Write;
-  const LookPtr behind = std::exchange(behind_, nullptr);
-  const bool told = is_conditional(step) && !reply.results.empty() && reply.results.back().stat;
-  if (told && reply.results.back().stat->czxid != seen->reply().stat.czxid) {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::settle_success(Step step, ValueLookPtr seen, Reply reply) {
+  const ValueLookPtr behind = std::exchange(behind_, nullptr);
+  const bool told =
+      rests_on_version(step.write) && changes(step.write) && !reply.results.empty() && reply.results.back().stat;
+  if (told && reply.results.back().stat->czxid != seen->reply.stat.czxid) {
     reply.error = Errc::foreign_node;
-    reply.detail = "the node was deleted and made again; this was written over its new number";
-    fail_all(std::exchange(batch_, {}), reply);
-  } else if (told || step.write == Write::create || step.write == Write::set_always) {
+    reply.detail = "the node was deleted and made again; this was written over its new value";
+    answer_the_regardless(step, reply);
+  } else if (told || !rests_on_version(step.write)) {
     answer_all(step);
     if (told && behind == nullptr) remember_own_write(step, reply);
   }
@@ -333,31 +336,33 @@ Awaitable<void> CounterCore::settle_success(CounterStep step, LookPtr seen, Repl
   const bool same = co_await still_there(std::move(seen), behind);
   if (same) {
     answer_all(step);
-  } else if (step.write == Write::check) {
+  } else if (!changes(step.write)) {
     repeat();
   } else {
     reply.error = Errc::in_doubt;
     reply.detail = "it was written, maybe into a node that was made again meanwhile";
-    fail_all(std::exchange(batch_, {}), reply);
+    answer_the_regardless(step, reply);
   }
 }
 
 // Whether it is the same node: the reply that would have told was lost.
-Awaitable<bool> CounterCore::still_there(LookPtr seen, LookPtr behind) {
+template <typename Kind>
+Awaitable<bool> ValueCore<Kind>::still_there(ValueLookPtr seen, ValueLookPtr behind) {
   if (behind != nullptr && behind->usable()) {
-    co_return behind->exists() && behind->reply().stat.czxid == seen->reply().stat.czxid;
+    co_return behind->exists() && behind->reply.stat.czxid == seen->reply.stat.czxid;
   }
   Call call;
   call.cancel = wait_;
   for (;;) {
-    Request get = zk::make_request(OpType::exists, node_);
+    zk::Request get = zk::make_request(OpType::exists, node_);
     const Reply now = co_await zk::fresh(client_, std::move(get), call);
     if (now.failed(Errc::session_lost) && !now.given_up) continue;
-    co_return now.ok() && now.stat.czxid == seen->reply().stat.czxid;
+    co_return now.ok() && now.stat.czxid == seen->reply.stat.czxid;
   }
 }
 
-Awaitable<void> CounterCore::settle_doubt(CounterStep step, LookPtr seen, Written written) {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::settle_doubt(Step step, ValueLookPtr seen, Written written) {
   auto fate = WriteMarker::Fate::not_applied;
   if (is_marked(step)) {
     Call call;
@@ -382,7 +387,8 @@ Awaitable<void> CounterCore::settle_doubt(CounterStep step, LookPtr seen, Writte
 }
 
 // The parent cannot be missing: it is that of the slot, too.
-Awaitable<void> CounterCore::settle_refusal(const CounterStep& step, Written written) {
+template <typename Kind>
+Awaitable<void> ValueCore<Kind>::settle_refusal(const Step& step, Written written) {
   const bool changed =
       written.code == zk::rc::bad_version || written.code == zk::rc::node_exists || written.code == zk::rc::no_node;
   progress_ = Progress::idle;  // None of it was applied.
@@ -397,7 +403,8 @@ Awaitable<void> CounterCore::settle_refusal(const CounterStep& step, Written wri
 }
 
 // Before those that came later.
-void CounterCore::repeat() {
+template <typename Kind>
+void ValueCore<Kind>::repeat() {
   progress_ = Progress::idle;
   Batch batch = std::exchange(batch_, {});
   for (const std::shared_ptr<Part>& part : batch) {
@@ -407,23 +414,39 @@ void CounterCore::repeat() {
   waiting_.insert(waiting_.begin(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
 }
 
-void CounterCore::answer_all(const CounterStep& step) {
+template <typename Kind>
+void ValueCore<Kind>::answer_all(const Step& step) {
   const Batch batch = std::exchange(batch_, {});
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    Outcome outcome;
-    outcome.answer = step.answers[i];
-    outcome.reply.error = outcome.answer.error;
-    outcome.reply.detail = outcome.answer.why;
-    batch[i]->end(std::move(outcome));
-  }
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    answer(*batch[i], step.answers[i]);
 }
 
-void CounterCore::fail_all(Batch batch, const Reply& reply) {
+template <typename Kind>
+void ValueCore<Kind>::answer_the_regardless(const Step& step, const Reply& failure) {
+  const Batch batch = std::exchange(batch_, {});
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    Kind::is_regardless(batch[i]->request) ? answer(*batch[i], step.answers[i]) : fail_all({batch[i]}, failure);
+}
+
+template <typename Kind>
+void ValueCore<Kind>::answer(Part& part, const Answer& with) {
+  Outcome outcome;
+  outcome.answer = with;
+  outcome.reply.error = with.error;
+  outcome.reply.detail = with.why;
+  part.end(std::move(outcome));
+}
+
+template <typename Kind>
+void ValueCore<Kind>::fail_all(Batch batch, const Reply& reply) {
   for (const std::shared_ptr<Part>& part : batch) {
     Outcome outcome;
     outcome.reply = reply;
     part->end(std::move(outcome));
   }
 }
+
+template class ValueCore<CounterKind>;
+template class ValueCore<SharedValueKind>;
 
 }  // namespace zkrecipes::detail

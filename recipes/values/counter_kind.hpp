@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <zkrecipes/counter.hpp>
+
+#include "recipes/values/counter_decider.hpp"
+#include "recipes/values/counter_format.hpp"
+#include "recipes/values/value_core.hpp"
+
+namespace zkrecipes::detail {
+
+/// A node that holds a number: see ValueCore.
+struct CounterKind {
+  using Request = CounterRequest;
+  using Answer = CounterAnswer;
+  using Step = CounterStep;
+  static constexpr zk::OpType read = zk::OpType::get;
+  static constexpr std::size_t most_calls = std::numeric_limits<std::size_t>::max();
+
+  CounterEncoding encoding;
+
+  CounterStep decide(const zk::Reply& seen, const std::vector<CounterRequest>& requests) const {
+    return decide_counter(view(seen), requests, encoding);
+  }
+  std::string data(const CounterStep& step) const { return encode_counter(step.value, encoding); }
+  static bool is_regardless(const CounterRequest&) noexcept { return false; }
+
+  CounterView view(const zk::Reply& seen) const {
+    CounterView view;
+    view.exists = seen.ok();
+    if (!view.exists) return view;
+    view.value = decode_counter(seen.data, encoding);
+    view.version = seen.stat.version;
+    return view;
+  }
+};
+
+using CounterCore = ValueCore<CounterKind>;
+
+}  // namespace zkrecipes::detail
