@@ -23,7 +23,7 @@ struct CoherentCacheOptions {
   /// For how long a lease lasts without a renewal, and so for how long a write waits at most for a reader that does not
   /// answer. At most 7/12 of the session timeout. 0: that, or half of the client's operation_timeout if that is less.
   std::chrono::milliseconds lease_term{0};
-  /// Of the items in memory: names, data and what belongs to them. The least recently used ones go first.
+  /// Of the items in memory: names, data and what belongs to them. Those that were not used for long go first.
   std::size_t max_bytes = std::size_t{64} * 1024 * 1024;
 };
 
@@ -91,12 +91,16 @@ struct CoherentCacheStatistics {
 /// answers are too slow for leases          nothing is put into memory; each read is two round trips
 /// more data than max_bytes                 the least recently used items leave memory
 /// the directory is another recipe's        foreign_node
-/// cache or client closed                   later calls end with closed, those under way by themselves or, with the client,
-///                                          at once; a write perhaps with in_doubt
+/// writer gives up before a reader's term   the next write of that object waits for the rest of the term only
+/// a slot deleted by hand                   nothing: what it would have told is found out from the gate; in_doubt if an answer
+///                                          is missing just then and the gate cannot tell
+/// item changed by hand                     a reader with a lease does not see it until this recipe writes to the shard;
+///                                          what compares (compare_put, update) finds it out, put() overwrites it
+/// directory removed and made again         nothing of the former one is answered from memory once the event has come
+/// cache or client closed                   calls end with closed, a write perhaps with in_doubt
 ///
-/// Nothing but this recipe may write below `path`: a value that an operator changes by hand may stay unseen until this
-/// recipe writes to its shard, and be overwritten then; what is left of a directory that was removed and made again may
-/// be answered from memory.
+/// Nothing but this recipe may write below `path`; the table says what becomes of it. A directory that is made again
+/// must have as many shards as before, or caches that were open then have to be closed before.
 ///
 /// A hit takes no I/O and well below a microsecond. A miss takes two round trips, or one if another item of the shard is
 /// in memory. A write takes one or two round trips if no other process reads the shard, else about four.
@@ -165,7 +169,8 @@ class ZKRECIPES_API CoherentCache {
   void async_update(std::string_view name, Function function, zkclient::Handler<std::optional<std::string>> handler,
                     const zkclient::CallOptions& call = {});
 
-  /// Ends the leases: no call answers from memory afterwards, and later ones end with closed. Does not block.
+  /// Ends the leases: no call answers from memory afterwards, and all end with closed, those under way as well. Does not
+  /// block.
   void close();
 
   CoherentCacheStatistics statistics() const;

@@ -187,9 +187,11 @@ class CoherentUpdate : public std::enable_shared_from_this<CoherentUpdate> {
       return fail("the function threw no std::exception");
     }
     if (!wanted) return handler_(std::optional<std::string>());
-    auto swapped = [self = shared_from_this(), wanted](Result<bool> done) {
+    auto swapped = [self = shared_from_this(), item, wanted](Result<bool> done) {
       if (!done) return self->handler_(done.error());
-      *done ? self->handler_(wanted) : self->look();
+      if (*done) return self->handler_(wanted);
+      self->shared_->table->outdate(self->name_, item);
+      self->look();
     };
     prepare_compare_put(shared_, updating, name_, item->revision, *wanted).start(std::move(swapped), call_);
   }
@@ -306,6 +308,7 @@ std::optional<std::string> CoherentCache::update(std::string_view name, const Fu
     std::optional<std::string> wanted = function(*item);
     if (!wanted) return std::nullopt;
     if (prepare_compare_put(shared, updating, name, item->revision, *wanted).wait(limits)) return wanted;
+    shared->table->outdate(name, item);  // A change by hand leaves the lease as it is.
   }
 }
 void CoherentCache::async_update(std::string_view name, Function function,

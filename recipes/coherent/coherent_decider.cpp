@@ -12,10 +12,13 @@ FillStep decide_under_lease(const FillFacts& facts) noexcept {
 }
 
 ShardLease::TimePoint end_of_leases(const WriteFacts& facts) {
-  ShardLease::Duration longest{0};
-  for (const Registration& one : facts.registered)
-    longest = std::max(longest, ShardLease::Duration(one.term));
-  return facts.closed_at + patience_for(longest);
+  ShardLease::TimePoint last = ShardLease::TimePoint::min();
+  for (const Registration& one : facts.registered) {
+    const auto place = facts.barred.find(one.name);
+    const ShardLease::TimePoint since = place == facts.barred.end() ? facts.closed_at : place->second;
+    last = std::max(last, since + patience_for(one.term));
+  }
+  return last;
 }
 
 WriteStep decide_behind_closed(const WriteFacts& facts) {

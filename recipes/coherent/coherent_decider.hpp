@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,6 +76,9 @@ struct WriteFacts {
   TimePoint closed_at{};                       ///< When that was acknowledged.
   bool readers_there = false;            ///< A write without a closing was refused because readers are registered.
   std::vector<Registration> registered;  ///< As listed after the closing.
+  /// Of those that were there at an earlier closing of this writer, the name, and when that was acknowledged: none of
+  /// them was renewed since.
+  std::map<std::string, TimePoint> barred;
   TimePoint now{};
 };
 

@@ -12,7 +12,8 @@ namespace zkrecipes::detail {
 struct Gate {
   bool open = true;
   std::int32_t version = 0;
-  std::string id = {};  ///< Open: of the write that opened it; "": none did. Closed: of the writer that closed it.
+  std::string id = {};     ///< Open: of the write that opened it; "": none did. Closed: of the writer that closed it.
+  std::int64_t czxid = 0;  ///< Tells it from one that was made again.
 };
 
 /// The version that a gate has after its next change. -1 is left out: as a condition it means any version.

@@ -40,9 +40,10 @@ Awaitable<void> CoherentWriter::close_gate(Line& line, PartPtr part, Call call) 
   Written written = co_await writer_->write_bound(std::move(all), std::move(call));
   if (written.outcome == Written::Outcome::done) {
     const std::int32_t version = next_version(line.gate->version);
-    line.see_gate(Gate{false, version, id});
+    line.see_gate(Gate{false, version, id, line.gate->czxid});
     line.closing = Line::Closing();
     line.closing->version = version;
+    line.closing->id = id;
     line.closing->at = BootClock::now();
     line.closing->session = session;
     line.registered.reset();
@@ -52,7 +53,8 @@ Awaitable<void> CoherentWriter::close_gate(Line& line, PartPtr part, Call call) 
   line.forget();
   line.ask_leader = true;
   const bool refused = written.outcome == Written::Outcome::refused;
-  if (written.outcome == Written::Outcome::in_doubt || written.reply.failed(Errc::session_lost)) co_return;
+  if (written.outcome == Written::Outcome::in_doubt) line.doubt = Line::Doubt{id, session, std::move(written.slot)};
+  if (line.doubt || written.reply.failed(Errc::session_lost)) co_return;
   if (refused && is_shard_conflict(zk::rc::to_errc(written.code))) co_return;
   if (refused) written.reply.error = zk::rc::to_errc(written.code);
   part->end(std::move(written.reply));
@@ -70,9 +72,41 @@ Awaitable<void> CoherentWriter::open_again(Line& line) {
   const bool settled = written.outcome == Written::Outcome::done || changed;
   if (settled || session->over() || client_->closing()) {
     line.forget();
+    line.doubt.reset();
     co_return;
   }
   co_await zk::pause_for(before_opening_again, client_->events(), session);
+}
+
+// Whether the gate is closed by us: the answer was lost, and will not come. As long as that is not known nothing else
+// helps, since others wait for us. The end of the session opens the gate to others.
+Awaitable<void> CoherentWriter::find_closing(Line& line) {
+  const Line::Doubt doubt = *line.doubt;
+  Call call;
+  call.bound = doubt.session;
+  Reply reply;
+  if (!doubt.slot.empty()) reply = co_await client_->perform(zk::make_request(OpType::remove, doubt.slot), call);
+  if (reply.ok() || reply.failed(Errc::no_node)) {
+    Request get = zk::make_request(OpType::get, layout_->gate(line.shard));
+    reply = co_await zk::fresh(client_, std::move(get), call);
+  }
+  const bool told = reply.ok() || reply.failed(Errc::no_node);
+  if (!told && !doubt.session->over() && !client_->closing()) {
+    co_await zk::pause_for(before_opening_again, client_->events(), doubt.session);
+    co_return;
+  }
+  line.forget();
+  line.doubt.reset();
+  line.ask_leader = true;
+  std::optional<Gate> gate = reply.ok() ? parse_gate(reply.data, reply.stat.version) : std::nullopt;
+  if (!gate || gate->open || gate->id != doubt.id || doubt.session->over()) co_return;
+  gate->czxid = reply.stat.czxid;
+  line.see_gate(*gate);
+  line.closing = Line::Closing();
+  line.closing->version = gate->version;
+  line.closing->id = doubt.id;
+  line.closing->at = BootClock::now();
+  line.closing->session = doubt.session;
 }
 
 Awaitable<void> CoherentWriter::reopen(Line& line, PartPtr part, Call call) {
@@ -81,7 +115,7 @@ Awaitable<void> CoherentWriter::reopen(Line& line, PartPtr part, Call call) {
   Reply reply = co_await client_->perform(std::move(open), call);
   if (reply.ok()) {
     const std::int32_t version = next_version(line.gate->version);
-    line.see_gate(Gate{true, version, ""});
+    line.see_gate(Gate{true, version, "", line.gate->czxid});
     co_return;
   }
   line.forget();
@@ -156,7 +190,7 @@ Awaitable<void> CoherentWriter::await_readers(Line& line, PartPtr part, std::opt
     std::optional<Registration> one = parse_registration(name);
     all.push_back(one ? std::move(*one) : Registration{name, std::chrono::milliseconds(0)});
   }
-  line.registered = std::move(all);
+  line.list(std::move(all));
 }
 
 }  // namespace zkrecipes::detail

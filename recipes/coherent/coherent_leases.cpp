@@ -47,6 +47,7 @@ void CoherentReader::let_go_all() {
 
 void CoherentReader::close() {
   let_go_all();
+  closing_->request();
   waiting_.wake_all();
   ended_.set();
 }

@@ -48,8 +48,16 @@ struct CoherentWriter::Line {
   /// The gate as this writer has closed it.
   struct Closing {
     std::int32_t version = 0;
+    std::string id;
     WriteFacts::TimePoint at{};
     std::shared_ptr<zk::SessionState> session;
+  };
+
+  /// A closing of which this writer does not know whether it was applied, or whether it stands.
+  struct Doubt {
+    std::string id;
+    std::shared_ptr<zk::SessionState> session;
+    std::string slot;  // Without it nothing can be applied any more.
   };
 
   const std::uint32_t shard;
@@ -66,17 +74,34 @@ struct CoherentWriter::Line {
   bool readers_there = false;
   bool closer_alive = true;
   std::optional<Closing> closing;
+  std::optional<Doubt> doubt;
   std::optional<std::vector<Registration>> registered;  // Since the closing, as listed last.
+  // Those of the last list, and when a closing of ours was acknowledged that they have seen: from then on they could not
+  // renew their leases, whatever became of that closing.
+  std::map<std::string, WriteFacts::TimePoint> barred;
   std::shared_ptr<zk::LoopWatch> list_watch;
 
+  /// What was read. A closing of ours may stand: that is found out before anything else.
   void forget() {
     gate.reset();
     revisions.clear();
     readers_there = false;
     closer_alive = true;
+    if (closing) doubt = Doubt{closing->id, closing->session, ""};
+    forget_closing();
+  }
+  void forget_closing() {
     closing.reset();
     registered.reset();
     list_watch.reset();
+  }
+  void list(std::vector<Registration> all) {
+    std::map<std::string, WriteFacts::TimePoint> former = std::exchange(barred, {});
+    for (const Registration& one : all) {
+      const auto place = former.find(one.name);
+      barred[one.name] = place == former.end() ? closing->at : place->second;
+    }
+    registered = std::move(all);
   }
   void see_gate(Gate now) {
     gate = std::move(now);
@@ -95,6 +120,7 @@ struct CoherentWriter::Line {
       facts.closed_at = closing->at;
     }
     if (registered) facts.registered = *registered;
+    facts.barred = barred;
     return facts;
   }
 };

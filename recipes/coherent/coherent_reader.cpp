@@ -79,8 +79,17 @@ FillFacts CoherentReader::facts(std::uint32_t shard, const std::string& name, bo
   return facts;
 }
 
+// Ends with the caller's wish, and with the cache.
 Awaitable<CoherentReader::Outcome> CoherentReader::read(std::shared_ptr<CoherentReader> self, std::string name,
                                                         Call call) {
+  const EndedByClosing limits(self->closing_, std::move(call));
+  Outcome outcome = co_await read_on(self, std::move(name), limits.call());
+  limits.judge(outcome.reply);
+  co_return outcome;
+}
+
+Awaitable<CoherentReader::Outcome> CoherentReader::read_on(std::shared_ptr<CoherentReader> self, std::string name,
+                                                           Call call) {
   Reply opened = co_await open(self, call);
   if (!opened.ok()) co_return failed_with(std::move(opened));
   const std::uint32_t shard = shard_of(name, self->shard_count_);
@@ -266,7 +275,8 @@ Awaitable<CoherentReader::Grant> CoherentReader::look(std::uint32_t shard, std::
     if (!gate_read.ok()) co_return end_with(std::move(gate_read));
     if (!answers(item)) co_return end_with(std::move(item));
     if (!in_order(gate_read, item)) continue;
-    const std::optional<Gate> gate = parse_gate(gate_read.data, gate_read.stat.version);
+    std::optional<Gate> gate = parse_gate(gate_read.data, gate_read.stat.version);
+    if (gate) gate->czxid = gate_read.stat.czxid;
     if (!gate) {
       gate_read.error = Errc::foreign_node;
       gate_read.detail = "the data of a gate is not that of a coherent cache";
@@ -304,7 +314,7 @@ Awaitable<CoherentReader::Grant> CoherentReader::enroll(std::uint32_t shard, std
   if (registered.ok()) {
     grant.ended = true;
     grant.outcome.item = make_item(item);
-    begin_lease(shard, std::move(hold), name, grant.outcome.item, registered, term);
+    begin_lease(shard, std::move(hold), gate.czxid, name, grant.outcome.item, registered, term);
   } else if (registered.failed(Errc::in_doubt)) {
     zk::delete_in_background(client_, hold.path, hold.session);
   }
@@ -312,8 +322,8 @@ Awaitable<CoherentReader::Grant> CoherentReader::enroll(std::uint32_t shard, std
 }
 
 // The read has its answer in any case: the gate was still the same when the registration was made.
-void CoherentReader::begin_lease(std::uint32_t shard, Hold hold, const std::string& name, CoherentItemPtr item,
-                                 const Reply& registered, std::chrono::milliseconds term) {
+void CoherentReader::begin_lease(std::uint32_t shard, Hold hold, std::int64_t gate, const std::string& name,
+                                 CoherentItemPtr item, const Reply& registered, std::chrono::milliseconds term) {
   const bool current = client_->current() == hold.session && !hold.session->over();
   if (current) client_->keeper()->acknowledged(registered.sent);
   const ShardLease lease(hold.epoch, registered.sent, term);
@@ -324,7 +334,7 @@ void CoherentReader::begin_lease(std::uint32_t shard, Hold hold, const std::stri
   }
   if (shards_[shard].hold) let_go(shard);  // It has run out.
   const std::int32_t epoch = hold.epoch;
-  table_->grant(shard, lease, hold.session);
+  table_->grant(shard, gate, lease, hold.session);
   keep_proven(hold.session);
   shards_[shard].hold = std::move(hold);
   ++holds_;

@@ -22,6 +22,32 @@ namespace zkrecipes::detail {
 /// What an item was when the reply to its read was sent.
 CoherentItemPtr make_item(zk::Reply& reply);
 
+/// A call that ends with its caller's wish, and with its cache. Loop thread only.
+class EndedByClosing {
+ public:
+  EndedByClosing(std::shared_ptr<zk::CancelScope> closing, zk::Call call)
+      : closing_(std::move(closing)), call_(std::move(call)) {
+    const auto scope = std::make_shared<zk::CancelScope>();
+    const auto end = [scope] { scope->request(); };
+    if (closing_->requested() || (call_.cancel != nullptr && call_.cancel->requested())) end();
+    cancelled_ = zk::CancelScope::Guard(call_.cancel, end);
+    closed_ = zk::CancelScope::Guard(closing_, end);
+    call_.cancel = scope;
+  }
+
+  const zk::Call& call() const noexcept { return call_; }
+  /// What ended with the cache says so.
+  void judge(zk::Reply& reply) const {
+    if (reply.failed(zkclient::Errc::cancelled) && closing_->requested()) reply.error = zkclient::Errc::closed;
+  }
+
+ private:
+  const std::shared_ptr<zk::CancelScope> closing_;
+  zk::Call call_;
+  zk::CancelScope::Guard cancelled_;
+  zk::CancelScope::Guard closed_;
+};
+
 /// The reads of one CoherentCache, and its leases. The members belong to the loop thread.
 class CoherentReader : public std::enable_shared_from_this<CoherentReader> {
  public:
@@ -39,6 +65,8 @@ class CoherentReader : public std::enable_shared_from_this<CoherentReader> {
   /// Makes sure that the number of shards is known, for shards().
   static zk::Awaitable<zk::Reply> open(std::shared_ptr<CoherentReader> self, zk::Call call);
   std::uint32_t shards() const noexcept { return shard_count_; }
+  /// Requested by close().
+  const std::shared_ptr<zk::CancelScope>& closing() const noexcept { return closing_; }
   /// Ends the lease of a shard: its registration is on its way out when this returns.
   void let_go(std::uint32_t shard);
   /// The table is closed: ends all of it.
@@ -81,6 +109,7 @@ class CoherentReader : public std::enable_shared_from_this<CoherentReader> {
     zk::PendingReply pending;
   };
 
+  static zk::Awaitable<Outcome> read_on(std::shared_ptr<CoherentReader> self, std::string name, zk::Call call);
   FillFacts facts(std::uint32_t shard, const std::string& name, bool cached, bool tried);
   zk::Awaitable<Outcome> fetch(std::uint32_t shard, std::string name, zk::Call call);
   /// Nothing once it is `done`; else why the wait is over.
@@ -89,7 +118,7 @@ class CoherentReader : public std::enable_shared_from_this<CoherentReader> {
   zk::Awaitable<Grant> look(std::uint32_t shard, std::string name, zk::Call call);
   zk::Awaitable<Grant> enroll(std::uint32_t shard, std::string name, Gate gate, std::shared_ptr<GateWatch> watch,
                               zk::Reply item, zk::Call call);
-  void begin_lease(std::uint32_t shard, Hold hold, const std::string& name, CoherentItemPtr item,
+  void begin_lease(std::uint32_t shard, Hold hold, std::int64_t gate, const std::string& name, CoherentItemPtr item,
                    const zk::Reply& registered, std::chrono::milliseconds term);
   zk::Awaitable<Outcome> uncached(std::uint32_t shard, std::string name, std::optional<Gate> closed, zk::Call call);
   static zk::Awaitable<void> reopen(std::shared_ptr<CoherentReader> self, std::uint32_t shard, Gate gate,
@@ -114,6 +143,7 @@ class CoherentReader : public std::enable_shared_from_this<CoherentReader> {
   bool renewing_ = false;
   zk::Signal ended_;  // For the renewals: there is nothing left to renew.
   WaitingCalls waiting_;
+  const std::shared_ptr<zk::CancelScope> closing_ = std::make_shared<zk::CancelScope>();
   // Heartbeats of the session, for its lease clock, while there are leases.
   std::shared_ptr<zk::LeaseKeeper> keeper_;
   std::optional<zk::LeaseKeeper::HoldId> proving_;

@@ -1,7 +1,8 @@
 #include "recipes/coherent/coherent_table.hpp"
 
-#include <algorithm>
 #include <utility>
+
+#include <zkclient/types.hpp>
 
 #include "recipes/coherent/coherent_decider.hpp"
 #include "recipes/coherent/coherent_format.hpp"
@@ -9,7 +10,7 @@
 namespace zkrecipes::detail {
 namespace {
 
-constexpr std::size_t bytes_of_entry = 160;  // What an item takes besides its name and data, roughly.
+constexpr std::size_t bytes_of_entry = 176;  // What an item takes besides its name and data, roughly.
 
 }  // namespace
 
@@ -25,7 +26,7 @@ CoherentItemPtr CoherentTable::find(std::string_view name) {
   if (!shard.valid(now)) return nullptr;
   const auto found = shard.items.find(Probe{hash, name});
   if (found == shard.items.end() || found->second.epoch != shard.lease.epoch()) return nullptr;
-  found->second.used = now;
+  found->second.used = true;
   ++shard.hits;
   return found->second.item;
 }
@@ -38,6 +39,17 @@ CoherentItemPtr CoherentTable::peek(std::string_view name) const {
   const std::lock_guard lock(shard.mutex);
   const auto found = shard.items.find(Probe{hash, name});
   return found == shard.items.end() ? nullptr : found->second.item;
+}
+
+void CoherentTable::outdate(std::string_view name, const CoherentItemPtr& item) {
+  const std::uint32_t count = known_shards_.load(std::memory_order_acquire);
+  if (count == 0) return;
+  const std::uint64_t hash = item_hash(name);
+  Shard& shard = shards_[hash % count];
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.items.find(Probe{hash, name});
+  // No lease has that epoch.
+  if (found != shard.items.end() && found->second.item == item) found->second.epoch = zkclient::any_version;
 }
 
 void CoherentTable::close() {
@@ -69,10 +81,15 @@ void CoherentTable::set_shards(std::uint32_t shards) {
   known_shards_.store(shards, std::memory_order_release);
 }
 
-void CoherentTable::grant(std::uint32_t shard, const ShardLease& lease, std::shared_ptr<zk::SessionState> session) {
+void CoherentTable::grant(std::uint32_t shard, std::int64_t gate, const ShardLease& lease,
+                          std::shared_ptr<zk::SessionState> session) {
   Shard& granted = shards_[shard];
   const std::lock_guard lock(granted.mutex);
   if (closed()) return;
+  if (std::exchange(granted.gate, gate) != gate) {  // Its versions began again.
+    for (auto& [key, entry] : granted.items)
+      entry.epoch = zkclient::any_version;
+  }
   granted.lease = lease;
   granted.session = std::move(session);
   granted.leased = true;
@@ -106,36 +123,29 @@ void CoherentTable::store(std::uint32_t shard, std::int32_t epoch, const std::st
   {
     const std::lock_guard lock(into.mutex);
     if (!may_cache(epoch, into.lease.epoch(), into.valid(now))) return;
-    Entry& entry = into.items[Key{item_hash(name), name}];
-    bytes_ += bytes - entry.bytes;
-    entry = Entry{std::move(item), epoch, now, bytes};
+    const auto [place, added] = into.items.try_emplace(Key{item_hash(name), name});
+    bytes_ += bytes - place->second.bytes;
+    place->second = Entry{std::move(item), epoch, true, bytes};
+    if (added) clock_.push_back(Place{&into, &*place});
   }
   ++fills_;
-  if (bytes_ > max_bytes_) evict();
+  evict();
 }
 
-// An eighth more than necessary, so that the next items need no search.
+// The clock algorithm: what was used since the hand came by gets another round. Each use is paid for once, so an eviction
+// takes the same time however many items there are.
 void CoherentTable::evict() {
-  struct Candidate {
-    TimePoint used;
-    Shard* shard;
-    Key key;
-  };
-  std::vector<Candidate> all;
-  for (Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
-    for (const auto& [key, entry] : shard.items)
-      all.push_back(Candidate{entry.used, &shard, key});
-  }
-  const auto older = [](const Candidate& one, const Candidate& other) { return one.used < other.used; };
-  std::sort(all.begin(), all.end(), older);
-  const std::size_t enough = max_bytes_ - max_bytes_ / 8;
-  for (const Candidate& candidate : all) {
-    if (bytes_ <= enough) return;
-    const std::lock_guard lock(candidate.shard->mutex);
-    const auto found = candidate.shard->items.find(candidate.key);
-    bytes_ -= found->second.bytes;
-    candidate.shard->items.erase(found);
+  while (bytes_ > max_bytes_) {
+    const Place place = clock_.front();
+    clock_.pop_front();
+    const std::lock_guard lock(place.shard->mutex);
+    Entry& entry = place.item->second;
+    if (std::exchange(entry.used, false)) {
+      clock_.push_back(place);
+      continue;
+    }
+    bytes_ -= entry.bytes;
+    place.shard->items.erase(place.shard->items.find(Probe{place.item->first.hash, place.item->first.name}));
     ++evictions_;
   }
 }

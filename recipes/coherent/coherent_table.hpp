@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,8 @@ class CoherentTable {
   CoherentItemPtr find(std::string_view name);
   /// What was in force when it was asked last, and may be still; null if it never was, or was evicted.
   CoherentItemPtr peek(std::string_view name) const;
+  /// No hit brings `item` any more: it was not what is in force.
+  void outdate(std::string_view name, const CoherentItemPtr& item);
   /// No hit begins afterwards.
   void close();
   bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
@@ -47,12 +50,15 @@ class CoherentTable {
 
   /// Before everything else here; once.
   void set_shards(std::uint32_t shards);
-  void grant(std::uint32_t shard, const ShardLease& lease, std::shared_ptr<zk::SessionState> session);
+  /// `gate`: the czxid of the shard's gate. What was stored under another one is of a directory that is no more.
+  void grant(std::uint32_t shard, std::int64_t gate, const ShardLease& lease,
+             std::shared_ptr<zk::SessionState> session);
   void revoke(std::uint32_t shard);
   void renew(std::uint32_t shard, std::int32_t epoch, TimePoint sent, TimePoint now);
   bool valid(std::uint32_t shard, TimePoint now) const;
   std::int32_t epoch(std::uint32_t shard) const;
-  /// Keeps an item that was read under the lease's epoch, and lets the least recently used ones go if it must.
+  /// Keeps an item that was read under the lease's epoch, and lets others go if it must, the least recently used ones
+  /// first.
   void store(std::uint32_t shard, std::int32_t epoch, const std::string& name, CoherentItemPtr item);
 
  private:
@@ -80,24 +86,33 @@ class CoherentTable {
   struct Entry {
     CoherentItemPtr item;
     std::int32_t epoch = 0;
-    TimePoint used{};
+    bool used = true;  // Since the clock's hand has passed it.
     std::size_t bytes = 0;
   };
+  using Items = std::unordered_map<Key, Entry, Hash, Equal>;
   struct Shard {
     mutable std::mutex mutex;
     ShardLease lease;
     bool leased = false;
     std::shared_ptr<zk::SessionState> session;
-    std::unordered_map<Key, Entry, Hash, Equal> items;
+    std::int64_t gate = 0;
+    Items items;
     std::uint64_t hits = 0;
 
     bool valid(TimePoint now) const { return leased && lease.valid(now, session->valid_until()); }
+  };
+
+  /// An item's place on the clock. Only eviction removes items, so the pointer is good.
+  struct Place {
+    Shard* shard;
+    Items::value_type* item;
   };
 
   void evict();
 
   const std::size_t max_bytes_;
   std::vector<Shard> shards_;
+  std::deque<Place> clock_;                     // All items; its hand is at the front. The loop's.
   std::atomic<std::uint32_t> known_shards_{0};  // 0 until shards_ may be read.
   std::atomic<bool> closed_{false};
   std::atomic<std::size_t> bytes_{0};

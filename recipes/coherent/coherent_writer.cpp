@@ -41,7 +41,9 @@ CoherentWriter::~CoherentWriter() = default;
 // --- Calls ----------------------------------------------------------------------------------------------------------
 
 Awaitable<Reply> CoherentWriter::write(std::shared_ptr<CoherentWriter> self, ItemWrite write, Call call) {
-  Reply opened = co_await CoherentReader::open(self->reader_, call);
+  const EndedByClosing limits(self->reader_->closing(), call);
+  Reply opened = co_await CoherentReader::open(self->reader_, limits.call());
+  limits.judge(opened);
   if (!opened.ok()) co_return opened;
   const std::uint32_t shard = shard_of(write.name, self->reader_->shards());
   std::unique_ptr<Line>& place = self->lines_[shard];
@@ -85,7 +87,11 @@ void CoherentWriter::close() {
 
 Awaitable<void> CoherentWriter::run(std::shared_ptr<CoherentWriter> self, std::uint32_t shard) {
   Line& line = *self->lines_.at(shard);
-  while (!line.waiting.empty() || line.closing) {
+  while (!line.waiting.empty() || line.closing || line.doubt) {
+    if (line.doubt) {
+      co_await self->find_closing(line);
+      continue;
+    }
     if (line.waiting.empty()) {  // Whoever wanted it closed has given up.
       co_await self->open_again(line);
       continue;
@@ -115,7 +121,11 @@ Awaitable<void> CoherentWriter::write_one(Line& line, PartPtr part) {
       break;
     }
     call.bound = connected.session;
-    if (line.closing && line.closing->session != call.bound) line.forget();  // Our node went with that session.
+    if (line.closing && line.closing->session != call.bound) line.forget();
+    if (line.doubt) {
+      co_await find_closing(line);
+      continue;
+    }
     if (!line.gate || !line.revisions.contains(part->write.name)) {
       Reply learned = co_await learn(line, *part, call);
       if (part->ended) break;
@@ -165,8 +175,9 @@ Awaitable<Reply> CoherentWriter::learn(Line& line, const Part& part, Call call) 
     gate_read.detail = "the data of a gate is not that of a coherent cache";
     co_return gate_read;
   }
+  gate->czxid = gate_read.stat.czxid;
   line.ask_leader = false;
-  const bool same = line.gate && line.gate->version == gate->version;
+  const bool same = line.gate && line.gate->version == gate->version && line.gate->czxid == gate->czxid;
   if (!same || line.revisions.size() >= most_revisions) line.revisions.clear();
   if (!same) line.see_gate(std::move(*gate));
   if (line.closing && !line.closed_by_us()) line.closing.reset();
@@ -184,13 +195,21 @@ Awaitable<void> CoherentWriter::prepare(Line& line, PartPtr part, Call call) {
   if (!made.ok() && !ended_with_its_session(made)) part->end(std::move(made));
 }
 
-// Only the leader's word counts: the gate still has the version at which the item was read.
+// Only the leader's word counts: the gate still has the version at which the item was read. Behind that, in the same
+// flight, the item: somebody may have changed it by hand.
 Awaitable<void> CoherentWriter::refuse(Line& line, PartPtr part, Errc why, Call call) {
   Request check = zk::make_request(OpType::multi, layout_->gate(line.shard));
   check.operations.emplace_back(zkclient::Check{Path(layout_->gate(line.shard)), line.gate->version});
-  Reply reply = co_await client_->perform(std::move(check), call);
-  if (reply.ok()) {
-    part->end_with(why);
+  const std::string& name = part->write.name;
+  const PendingReply checking = client_->launch(std::move(check), call);
+  const PendingReply reading = client_->launch(zk::make_request(OpType::get, layout_->item(name)), call);
+  Reply reply = co_await checking.get();
+  const Reply item = co_await reading.get();
+  if (reply.ok() && is_there_or_not(item)) {
+    const std::int64_t revision = item.ok() ? item.stat.mzxid : 0;
+    if (std::exchange(line.revisions.at(name), revision) == revision) part->end_with(why);
+  } else if (reply.ok()) {
+    if (!ended_with_its_session(item)) part->end(item);
   } else if (reply.failed(Errc::transaction_failed) && is_shard_conflict(reply.cause())) {
     line.forget();
     line.ask_leader = true;
@@ -255,7 +274,7 @@ Awaitable<void> CoherentWriter::transact(Line& line, PartPtr part, bool behind_c
 
 void CoherentWriter::settle_success(Line& line, const PartPtr& part, const std::string& id, const Written& written) {
   const std::int32_t version = next_version(line.gate->version);
-  line.see_gate(Gate{true, version, id});
+  line.see_gate(Gate{true, version, id, line.gate->czxid});
   line.closing.reset();
   line.registered.reset();
   line.list_watch.reset();

@@ -52,6 +52,7 @@ class CoherentWriter : public std::enable_shared_from_this<CoherentWriter> {
   zk::Awaitable<void> judge(Line& line, PartPtr part, std::string slot, std::string id, std::int32_t expected);
   zk::Awaitable<void> close_gate(Line& line, PartPtr part, zk::Call call);
   zk::Awaitable<void> open_again(Line& line);
+  zk::Awaitable<void> find_closing(Line& line);
   zk::Awaitable<void> reopen(Line& line, PartPtr part, zk::Call call);
   zk::Awaitable<void> await_writer(Line& line, zk::Call call);
   zk::Awaitable<void> await_readers(Line& line, PartPtr part, std::optional<WriteFacts::TimePoint> until,

@@ -441,6 +441,171 @@ TEST_F(CoherentFaults, DeadlineOrStopBeforeAWriteIsSent) {
   proxy.unstall(Direction::both);
 }
 
+// Each attempt is shorter than the term of a reader that is gone: together they outlast it.
+TEST_F(CoherentFaults, AWriterThatGaveUpHasWaitedForTheNextOne) {
+  CoherentCache writer = make(the_operator());
+  writer.put("a", "1", patient());
+  const Client client = calm_proxied();
+  CoherentCache reader = make(client, 2000ms);
+  EXPECT_EQ(data(reader), "1");
+  proxy.stall(Direction::both);
+  int attempts = 1;
+  const auto writes = [&] {
+    try {
+      writer.put("a", "2", {.deadline = SteadyClock::now() + 700ms});
+      return true;
+    } catch (const zkclient::Error& error) {
+      EXPECT_EQ(error.errc(), Errc::deadline_exceeded);
+      return false;
+    }
+  };
+  for (; attempts < 20 && !writes(); ++attempts) {
+    EXPECT_TRUE(gate_is("open"));
+    EXPECT_EQ(value(), "1");
+  }
+  EXPECT_GT(attempts, 1);
+  EXPECT_LT(attempts, 20);
+  EXPECT_EQ(value(), "2");
+  EXPECT_EQ(holders(), 0U);
+  proxy.unstall(Direction::both);
+  EXPECT_EQ(data(reader), "2");
+}
+
+// --- Gates whose writer does not know them --------------------------------------------------------------------------
+
+/// The answer to a transaction is lost, and its repetition, in the same session, cannot tell: the slot is gone.
+class CoherentDoubts : public CoherentFaults {
+ protected:
+  void remove_slots() {
+    for (const std::string& slot : names("/coherent/_c_writes"))
+      the_operator().remove(Path("/coherent/_c_writes") / slot);
+  }
+  /// The reader that makes the writer close the gate.
+  void begin_to_read() { EXPECT_EQ(data(reader_), "1"); }
+  /// Holds the answer to the closing of the next write.
+  zktesting::HeldReply hold_closing(const std::function<void()>& begin) {
+    auto refused = proxy.hold_next_reply(RequestType::multi);  // The attempt without a closing.
+    begin();
+    EXPECT_TRUE(refused.wait(patience));
+    auto closing = proxy.hold_next_reply(RequestType::multi);
+    refused.release();
+    EXPECT_TRUE(closing.wait(patience));
+    EXPECT_TRUE(gate().starts_with("closed"));
+    return closing;
+  }
+
+  const Client reading_ = calm_direct();
+  CoherentCache reader_ = make(reading_);
+};
+
+TEST_F(CoherentDoubts, AClosingThatNoAnswerTellsOfIsFoundOut) {
+  const Client client = calm_proxied();
+  CoherentCache writer = make(client);
+  writer.put("a", "1", patient());
+  begin_to_read();
+  std::future<void> writing;
+  auto held = hold_closing([&] { writing = in_thread([&] { writer.put("a", "2", patient()); }); });
+  remove_slots();
+  proxy.cut();
+  held.release();
+  result_of(writing);
+  EXPECT_EQ(value(), "2");
+  EXPECT_TRUE(gate().starts_with("open"));
+  EXPECT_EQ(data(reader_), "2");
+}
+
+TEST_F(CoherentDoubts, AClosingThatNobodyWantsAnyMoreIsUndone) {
+  const Client client = calm_proxied();
+  CoherentCache writer = make(client);
+  writer.put("a", "1", patient());
+  begin_to_read();
+  std::stop_source stop;
+  std::future<void> writing;
+  auto held = hold_closing(
+      [&] { writing = in_thread([&] { writer.put("a", "2", {.deadline = soon(), .stop = stop.get_token()}); }); });
+  stop.request_stop();
+  EXPECT_EQ(failure_of(writing), Errc::cancelled);
+  remove_slots();
+  proxy.cut();
+  held.release();
+  EXPECT_TRUE(gate_is("open"));
+  EXPECT_EQ(value(), "1");
+}
+
+// The one that commits: what became of it is not known, and the gate is still closed by this writer.
+TEST_F(CoherentDoubts, ACommitThatNoAnswerTellsOfLeavesNoGateClosed) {
+  const Client client = calm_proxied();
+  CoherentCache writer = make(client);
+  writer.put("a", "1", patient());
+  begin_to_read();
+  std::future<void> writing;
+  auto held = hold_closing([&] { writing = in_thread([&] { writer.put("a", "2", patient()); }); });
+  EXPECT_TRUE(eventually([&] { return holders() == 0; }));
+  proxy.refuse(true);
+  auto commit = proxy.drop_next_request(RequestType::multi);
+  held.release();
+  ASSERT_TRUE(commit.wait(patience));
+  remove_slots();
+  proxy.refuse(false);
+  result_of(writing);
+  EXPECT_EQ(value(), "2");
+  EXPECT_TRUE(gate().starts_with("open"));
+}
+
+// Nothing but this writer may open it while its session lives.
+TEST_F(CoherentDoubts, AGateThatCouldNotBeOpenedIsOpenedAgain) {
+  const Client client = calm_proxied();
+  CoherentCache writer = make(client);
+  writer.put("a", "1", patient());
+  zktesting::Proxy other(server.connect_string());
+  const Client silent_client(other.connect_string(), {.session_timeout = calm});
+  CoherentCache silent = make(silent_client, 15s);
+  EXPECT_EQ(data(silent), "1");
+  other.stall(Direction::both);
+  std::stop_source stop;
+  auto writing = in_thread([&] { writer.put("a", "2", {.deadline = soon(), .stop = stop.get_token()}); });
+  ASSERT_TRUE(gate_is("closed"));
+  proxy.refuse(true);
+  auto opening = proxy.drop_next_request(RequestType::multi);
+  stop.request_stop();
+  EXPECT_EQ(failure_of(writing), Errc::cancelled);
+  ASSERT_TRUE(opening.wait(patience));
+  EXPECT_TRUE(gate().starts_with("closed"));
+  remove_slots();
+  proxy.refuse(false);
+  EXPECT_TRUE(gate_is("open"));
+  EXPECT_EQ(value(), "1");
+  EXPECT_FALSE(the_operator().exists("/coherent/writers/0"));
+}
+
+// --- Closing --------------------------------------------------------------------------------------------------------
+
+// Whatever they wait for: the server, or another read's registration.
+TEST_F(CoherentFaults, ClosingEndsReadsUnderWay) {
+  CoherentCache writer = make(the_operator());
+  writer.put("a", "1", patient());
+  const Client client = calm_proxied();
+  for (const bool opened : {false, true}) {
+    CoherentCache reader = make(client);
+    if (opened) {
+      EXPECT_EQ(data(reader), "1");
+      writer.put("a", "1", patient());
+      ASSERT_TRUE(eventually([&] { return reader.statistics().leases == 0; }));
+    }
+    auto held = proxy.hold_next_reply(RequestType::get_data);
+    std::vector<std::future<CoherentItemPtr>> reading;
+    for (int i = 0; i < 3; ++i)
+      reading.push_back(in_thread([&] { return reader.get("a", patient()); }));
+    ASSERT_TRUE(held.wait(patience));
+    ASSERT_TRUE(eventually([&] { return reader.statistics().misses >= (opened ? 4U : 0U); }));
+    reader.close();
+    for (auto& one : reading)
+      EXPECT_EQ(failure_of(one), Errc::closed);
+    held.release();
+  }
+  EXPECT_TRUE(eventually([&] { return holders() == 0; }));
+}
+
 // --- Sessions -------------------------------------------------------------------------------------------------------
 
 TEST_F(CoherentFaults, SessionLostBetweenReads) {

@@ -272,6 +272,53 @@ TEST_F(CoherentCacheTest, RefusesWhatCannotBe) {
   EXPECT_EQ(error_of([&] { CoherentCache(client(), path(), {.acl = {}}); }), Errc::invalid_acl);
 }
 
+// The reader has a lease and the item. Neither it nor the writer remembers the item for ever.
+TEST_F(CoherentCacheTest, ItemChangedByHand) {
+  CoherentCache cache = make(one_shard());
+  const auto append = [](const CoherentItem& item) { return std::optional(item.data + "+"); };
+  cache.put("a", "1", patient());
+  const std::int64_t written = cache.get("a", patient())->revision;
+  EXPECT_EQ(data(cache, "a"), "1");
+  client().set(path() / "items/a", "by hand");
+  EXPECT_FALSE(cache.compare_put("a", 1, "x", patient()));
+  EXPECT_FALSE(cache.compare_put("a", written, "x", patient()));
+  EXPECT_EQ(data(cache, "a"), "1") << "not seen: nothing has written to the shard";
+  EXPECT_EQ(cache.update("a", append, patient()), "by hand+");
+  EXPECT_EQ(data(cache, "a"), "by hand+");
+  // The asynchronous form, after a removal by hand.
+  client().remove(path() / "items/a");
+  EXPECT_EQ(data(cache, "a"), "by hand+");
+  Box<Result<std::optional<std::string>>> answers;
+  cache.async_update(
+      "a", append, [&](auto answer) { answers.put(std::move(answer)); }, patient());
+  EXPECT_EQ(answers.take().value(), "+");
+  client().set(path() / "items/a", "again");
+  cache.put("a", "2", patient());
+  EXPECT_EQ(data(cache, "a"), "2");
+}
+
+// The gate has the version that it had before.
+TEST_F(CoherentCacheTest, DirectoryRemovedAndMadeAgain) {
+  CoherentCache reader = make(one_shard());
+  {
+    CoherentCache writer = make_other(one_shard());
+    writer.put("a", "former", patient());
+  }
+  EXPECT_EQ(data(reader, "a"), "former");
+  EXPECT_EQ(data(reader, "b"), "(none)");
+  const auto before = client().get(path() / "gates/0").stat;
+  client().remove_tree(path(), patient());
+  EXPECT_TRUE(testkit::eventually([&] { return reader.statistics().leases == 0; }));
+  CoherentCache writer = make_other(one_shard());
+  writer.put("a", "new", patient());
+  const auto after = client().get(path() / "gates/0").stat;
+  EXPECT_EQ(after.version, before.version);
+  EXPECT_NE(after.czxid, before.czxid);
+  EXPECT_EQ(data(reader, "b"), "(none)");
+  EXPECT_EQ(reader.statistics().leases, 1U);
+  EXPECT_EQ(data(reader, "a"), "new");
+}
+
 TEST_F(CoherentCacheTest, Closed) {
   CoherentCache cache = make(one_shard());
   cache.put("a", "1", patient());

@@ -198,6 +198,22 @@ TEST(CoherentDecider, CommitsWhenNoneIsRegisteredOrTheLongestTermHasPassed) {
   EXPECT_GT(late, 0);
 }
 
+// A reader that has seen an earlier closing could not renew since: each one's own time counts.
+TEST(CoherentDecider, WaitsFromTheFirstClosingThatAReaderHasSeen) {
+  WriteFacts facts;
+  facts.gate = closed_at(5);
+  facts.closed_version = 5;
+  facts.closed_at = start + milliseconds(1000);
+  facts.now = facts.closed_at;
+  facts.registered = {{"old", milliseconds(2000)}};
+  facts.barred = {{"old", start}};
+  EXPECT_EQ(decide_write(facts).until, start + patience_for(milliseconds(2000)));
+  facts.registered.push_back({"new", milliseconds(1500)});
+  EXPECT_EQ(decide_write(facts).until, facts.closed_at + patience_for(milliseconds(1500)));
+  facts.registered = {{"old", milliseconds(900)}};
+  EXPECT_EQ(decide_write(facts).kind, WriteStep::commit);
+}
+
 TEST(CoherentDecider, NeverTouchesTheGateOfAWriterThatIsAlive) {
   for_all_writes([](const WriteFacts& facts) {
     const bool others = !facts.gate.open && facts.closed_version != facts.gate.version;
