@@ -95,6 +95,8 @@ struct ConfigurationOptions {
 /// wait_applied: a follower refuses it         that one is in `refused`, with the reason; the others are waited for
 /// wait_applied: deadline                      no error: who has not answered is in `behind` or `missing`
 /// wait_applied: reports cannot be read        no_auth or the like
+/// wait_applied: path removed and made again   what a follower has of the former path counts for nothing, although the
+///                                               revisions begin again
 /// client closed                               calls end with closed; current() stays
 ///
 /// Cost: as a TreeCache of the path. publish(): three round trips, the first one of a session up to seven. `report`: one

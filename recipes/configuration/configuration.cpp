@@ -49,9 +49,10 @@ struct RollOutQuestion {
   CorePtr core;
   std::int64_t revision;
   std::vector<std::string> ids;
+  std::int64_t epoch = 0;  // Of the path, when the question was asked.
 
   ConfigurationRollOut answer(const Snapshot& reports) const {
-    return detail::judge_roll_out(detail::reports_of(reports), revision, ids);
+    return detail::judge_roll_out(detail::reports_of(reports), revision, ids, epoch);
   }
   Error error(Errc code, const std::string& why) const { return Error(code, waiting_applied, core->path().str(), why); }
   void require_ids() const {
@@ -67,10 +68,10 @@ struct RollOutQuestion {
     return detail::is_decided(answer(reports));
   }
 };
-using RollOutQuestionPtr = std::shared_ptr<const RollOutQuestion>;
+using RollOutQuestionPtr = std::shared_ptr<RollOutQuestion>;
 
 RollOutQuestionPtr make_question(const CorePtr& core, std::int64_t revision, std::vector<std::string> ids) {
-  auto question = std::make_shared<const RollOutQuestion>(RollOutQuestion{core, revision, std::move(ids)});
+  auto question = std::make_shared<RollOutQuestion>(RollOutQuestion{core, revision, std::move(ids), 0});
   question->require_ids();
   return question;
 }
@@ -139,6 +140,12 @@ ConfigurationRollOut Configuration::wait_applied(std::int64_t revision, std::vec
   const RollOutQuestionPtr question = make_question(core_, revision, std::move(ids));
   const auto reports = core_->reports();
   try {
+    question->epoch = detail::epoch_of(core_->cache().refresh(ReadBarrier::none, call));
+  } catch (const Error& error) {
+    if (error.errc() != Errc::deadline_exceeded) throw question->error(error.errc(), error.detail());
+    question->epoch = detail::epoch_of(core_->cache().snapshot());
+  }
+  try {
     return question->answer(reports->wait_until(decided(question), call));
   } catch (const Error& error) {
     if (error.errc() == Errc::deadline_exceeded) return question->answer(reports->snapshot());
@@ -155,7 +162,13 @@ void Configuration::async_wait_applied(std::int64_t revision, std::vector<std::s
     if (!seen && !late) return handler(question->error(seen.error().errc(), seen.error().detail()));
     handler(question->answer(late ? reports->snapshot() : *seen));
   };
-  reports->async_wait_until(decided(question), std::move(told), call);
+  auto begin = [question, reports, call, told = std::move(told)](Result<Snapshot> nodes) mutable {
+    const bool late = !nodes && nodes.error().errc() == Errc::deadline_exceeded;
+    if (!nodes && !late) return told(std::move(nodes));
+    question->epoch = detail::epoch_of(late ? question->core->cache().snapshot() : *nodes);
+    reports->async_wait_until(decided(question), std::move(told), call);
+  };
+  core_->cache().async_refresh(ReadBarrier::none, std::move(begin), call);
 }
 
 zkclient::Subscription Configuration::on_change(Listener listener) const {

@@ -138,7 +138,7 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   void conclude(const Snapshot& nodes, bool live, std::optional<zkclient::Error> problem);
   void keep_in_file(const ConfigurationValues& values);
   /// Tells the others what is in force here, and what is not.
-  void report();
+  void report(std::int64_t epoch);
   void wake();
   /// What is wrong with them; nullopt: nothing, and they are parsed.
   std::optional<std::string> defect_of(ConfigurationValues& values) const;
@@ -165,6 +165,8 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   bool awaiting_exact_ = false;
   RejectionPtr rejected_;
   std::string reported_;
+  std::int64_t accepted_epoch_ = 0;  // Of the path, when current_ was read from it.
+  std::int64_t rejected_epoch_ = 0;
 
   std::atomic<bool> closed_{false};
 

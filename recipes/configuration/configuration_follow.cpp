@@ -57,6 +57,7 @@ void ConfigurationCore::consider() {
     case ConfigurationVerdict::Kind::candidate: {
       const bool known = rejected_ != nullptr && rejected_->values->values == verdict.values->values &&
                          rejected_->revision == verdict.values->revision;
+      if (known) rejected_epoch_ = epoch_of(nodes);
       if (known) return conclude(nodes, false, error(Errc::invalid_argument, following, rejected_->why));
       if (auto why = defect_of(*verdict.values)) return reject(verdict.values, std::move(*why), nodes);
       return accept(std::move(verdict.values), nodes);
@@ -96,22 +97,24 @@ void ConfigurationCore::conclude(const Snapshot& nodes, bool live, std::optional
     problem_ = std::move(problem);
   }
   if (live && std::exchange(rejected_, nullptr) != nullptr) rejection_listeners_->tell(nullptr);
-  report();
+  if (live) accepted_epoch_ = epoch_of(nodes);
+  report(epoch_of(nodes));
   wake();
 }
 
-void ConfigurationCore::report() {
+// What is in force, or was refused, of a path that is no more says nothing about the present one.
+void ConfigurationCore::report(std::int64_t epoch) {
   if (report_ == nullptr) return;
   ConfigurationReport now;
   {
     const std::lock_guard lock(mutex_);
-    if (current_ != nullptr && !from_file_) now.applied = current_->revision;
+    if (current_ != nullptr && !from_file_ && accepted_epoch_ == epoch) now.applied = current_->revision;
   }
-  if (rejected_ != nullptr) {
+  if (rejected_ != nullptr && rejected_epoch_ == epoch) {
     now.refused = rejected_->revision;
     now.why = rejected_->why;
   }
-  std::string text = encode(now);
+  std::string text = encode(now, epoch);
   if (text == reported_) return;
   reported_ = text;
   client_->loop()->post([node = report_, text = std::move(text)]() mutable { node->want(std::move(text)); });
@@ -135,6 +138,7 @@ void ConfigurationCore::accept(std::shared_ptr<ConfigurationValues> values, cons
 void ConfigurationCore::reject(const std::shared_ptr<ConfigurationValues>& values, std::string why,
                                const Snapshot& nodes) {
   rejected_ = std::make_shared<const ConfigurationRejection>(ConfigurationRejection{values->revision, why, values});
+  rejected_epoch_ = epoch_of(nodes);
   conclude(nodes, false, error(Errc::invalid_argument, following, why));
   rejection_listeners_->tell(rejected_);
 }

@@ -178,8 +178,9 @@ std::optional<std::int64_t> revision_of_history(std::string_view name) {
   return revision && *revision >= 0 ? revision : std::nullopt;
 }
 
-std::string encode(const ConfigurationReport& report) {
+std::string encode(const ConfigurationReport& report, std::int64_t epoch) {
   std::string text = fmt::format("{}\n", report_mark);
+  if (epoch != 0) text += fmt::format("of {}\n", epoch);
   if (report.applied) text += fmt::format("applied {}\n", *report.applied);
   if (report.refused) text += fmt::format("refused {}\n", *report.refused);
   if (!report.why.empty()) text += fmt::format("why {}\n", one_line(report.why.substr(0, longest_reason)));
@@ -204,6 +205,13 @@ std::optional<ConfigurationReport> decode_report(std::string_view id, std::strin
     }
   }
   return report;
+}
+
+std::int64_t epoch_of_report(std::string_view text) {
+  constexpr std::string_view mark = "of ";
+  (void)take_line(text);
+  const std::string_view line = take_line(text);
+  return line.starts_with(mark) ? number<std::int64_t>(line.substr(mark.size())).value_or(0) : 0;
 }
 
 std::string encode_file(std::string_view path, const ConfigurationValues& values) {

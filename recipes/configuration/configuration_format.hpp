@@ -59,7 +59,10 @@ ZKRECIPES_INTERNAL_API std::string history_name(std::int64_t revision);
 ZKRECIPES_INTERNAL_API std::optional<std::int64_t> revision_of_history(std::string_view name);
 
 /// The data of a follower's report; its id is the node's name. nullopt: it is none.
-ZKRECIPES_INTERNAL_API std::string encode(const ConfigurationReport& report);
+/// `epoch`: the czxid of the path that the report is about; 0: not known.
+ZKRECIPES_INTERNAL_API std::string encode(const ConfigurationReport& report, std::int64_t epoch = 0);
+/// 0: the report does not say.
+ZKRECIPES_INTERNAL_API std::int64_t epoch_of_report(std::string_view text);
 ZKRECIPES_INTERNAL_API std::optional<ConfigurationReport> decode_report(std::string_view id, std::string_view text);
 
 /// The text of a fallback file. `path`: the configuration's, so that a file of another one is not taken for it.

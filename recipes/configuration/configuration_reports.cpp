@@ -29,13 +29,14 @@ ConfigurationReports reports_of(const Snapshot& nodes) {
   ConfigurationReports reports;
   for (const CachedNodePtr& node : nodes.children()) {
     if (node->stat.ephemeral_owner == 0 || !node->has_data) continue;
-    if (auto report = decode_report(node->name, node->data)) reports.emplace(node->name, std::move(*report));
+    auto report = decode_report(node->name, node->data);
+    if (report) reports.emplace(node->name, HeardReport{std::move(*report), epoch_of_report(node->data)});
   }
   return reports;
 }
 
 ConfigurationRollOut judge_roll_out(const ConfigurationReports& reports, std::int64_t revision,
-                                    const std::vector<std::string>& ids) {
+                                    const std::vector<std::string>& ids, std::int64_t epoch) {
   ConfigurationRollOut out;
   for (const std::string& id : ids) {
     const auto found = reports.find(id);
@@ -43,7 +44,9 @@ ConfigurationRollOut judge_roll_out(const ConfigurationReports& reports, std::in
       out.missing.push_back(id);
       continue;
     }
-    const ConfigurationReport& report = found->second;
+    ConfigurationReport report = found->second.report;
+    const std::int64_t about = found->second.epoch;
+    if (epoch != 0 && about != 0 && about != epoch) report = ConfigurationReport{id};
     const bool applied = report.applied && *report.applied >= revision;
     const bool refused = report.refused && *report.refused >= revision;
     (applied ? out.applied : refused ? out.refused : out.behind).push_back(report);

@@ -16,13 +16,26 @@
 /// What followers tell of themselves, and what that means for a revision.
 namespace zkrecipes::detail {
 
-using ConfigurationReports = std::map<std::string, ConfigurationReport, std::less<>>;
+/// A report, and the czxid of the path that it is about: revisions begin again in one that was removed and made again.
+/// 0: not known.
+struct HeardReport {
+  ConfigurationReport report;
+  std::int64_t epoch = 0;
+};
+using ConfigurationReports = std::map<std::string, HeardReport, std::less<>>;
+
+/// The czxid of the path; 0: there is none.
+inline std::int64_t epoch_of(const Snapshot& nodes) noexcept {
+  const CachedNode* root = nodes.root();
+  return root == nullptr ? 0 : root->stat.czxid;
+}
 
 /// By id.
 ConfigurationReports reports_of(const Snapshot& nodes);
 
+/// `epoch`: of the path now; 0: not known. A follower whose report is about another one has come to nothing yet.
 ZKRECIPES_INTERNAL_API ConfigurationRollOut judge_roll_out(const ConfigurationReports& reports, std::int64_t revision,
-                                                           const std::vector<std::string>& ids);
+                                                           const std::vector<std::string>& ids, std::int64_t epoch);
 /// Nothing that comes would change the answer, but for the better.
 ZKRECIPES_INTERNAL_API bool is_decided(const ConfigurationRollOut& so_far) noexcept;
 

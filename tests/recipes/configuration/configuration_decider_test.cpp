@@ -409,8 +409,8 @@ TEST(ConfigurationReportsDecider, EachFollowerIsInOneList) {
   for (const auto applied : revisions) {
     for (const auto refused : revisions) {
       ConfigurationReports reports;
-      reports["one"] = {"one", applied, refused, "why"};
-      const ConfigurationRollOut out = judge_roll_out(reports, 4, {"one", "other"});
+      reports["one"] = {{"one", applied, refused, "why"}, 0};
+      const ConfigurationRollOut out = judge_roll_out(reports, 4, {"one", "other"}, 0);
       const bool is_applied = applied && *applied >= 4;
       const bool is_refused = !is_applied && refused && *refused >= 4;
       EXPECT_EQ(out.applied.size(), is_applied ? 1U : 0U);
@@ -419,12 +419,36 @@ TEST(ConfigurationReportsDecider, EachFollowerIsInOneList) {
       EXPECT_EQ(out.missing, std::vector<std::string>{"other"});
       EXPECT_FALSE(is_decided(out));
       EXPECT_FALSE(out.complete());
-      const ConfigurationRollOut alone = judge_roll_out(reports, 4, {"one"});
+      const ConfigurationRollOut alone = judge_roll_out(reports, 4, {"one"}, 0);
       EXPECT_EQ(is_decided(alone), is_applied || is_refused);
       EXPECT_EQ(alone.complete(), is_applied);
     }
   }
-  EXPECT_TRUE(judge_roll_out({}, 1, {}).complete());
+  EXPECT_TRUE(judge_roll_out({}, 1, {}, 0).complete());
+}
+
+// Revisions begin again in a path that was removed and made again.
+TEST(ConfigurationReportsDecider, AReportAboutAnotherPathCountsForNothing) {
+  for (const std::int64_t about : {0, 7, 8}) {
+    for (const std::int64_t now : {0, 7}) {
+      ConfigurationReports reports;
+      reports["one"] = {{"one", 9, std::nullopt, ""}, about};
+      reports["two"] = {{"two", std::nullopt, 9, "why"}, about};
+      const ConfigurationRollOut out = judge_roll_out(reports, 1, {"one", "two"}, now);
+      const bool foreign = now == 7 && about == 8;
+      EXPECT_EQ(out.applied.size(), foreign ? 0U : 1U);
+      EXPECT_EQ(out.refused.size(), foreign ? 0U : 1U);
+      if (foreign) {
+        EXPECT_EQ(out.behind, (std::vector<ConfigurationReport>{{"one"}, {"two"}}));
+      }
+    }
+  }
+  const ConfigurationReport report{"one", 7, 9, "why"};
+  EXPECT_EQ(epoch_of_report(encode(report, 77)), 77);
+  EXPECT_EQ(epoch_of_report(encode(report)), 0);
+  EXPECT_EQ(decode_report("one", encode(report, 77)), report);
+  for (const char* text : {"", "configuration report 1\n", "configuration report 1\nof x\n", "of 7\n"})
+    EXPECT_EQ(epoch_of_report(text), 0) << text;
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ TEST_F(ConfigurationReports, FollowersTellWhatIsInForce) {
     EXPECT_EQ(one.current()->revision, revision) << "in force where it is reported";
   }
   EXPECT_TRUE(publisher.wait_applied(1, {"one"}, patient()).complete()) << "a later one will do";
-  EXPECT_EQ(data("one"), "configuration report 1\napplied 3\n");
+  const std::int64_t epoch = the_operator().get("/config").stat.czxid;
+  EXPECT_EQ(data("one"), "configuration report 1\nof " + std::to_string(epoch) + "\napplied 3\n");
   EXPECT_EQ(the_operator().get(node("one")).stat.ephemeral_owner, client.session().id());
 }
 
@@ -196,6 +197,31 @@ TEST_F(ConfigurationReports, ReportDeletedOrWrittenByHand) {
   the_operator().create(node("by hand"), "configuration report 1\napplied 9\n");
   EXPECT_TRUE(eventually([&] { return names("/config/-applied").size() == 2; }));
   EXPECT_EQ(now(1, {"by hand"}).missing, Ids{"by hand"}) << "it tells of nobody who lives";
+}
+
+// A follower that is cut off still says what it has of the former path, as if that were a later revision.
+TEST_F(ConfigurationReports, PathRemovedAndMadeAgain) {
+  for (std::int64_t revision = 1; revision <= 3; ++revision)
+    publish(revision, std::to_string(revision));
+  const Client client = calm_proxied();
+  const Configuration one(client, "/config", reporter("one"));
+  EXPECT_TRUE(publisher.wait_applied(3, {"one"}, patient()).complete());
+  const std::string report = data("one");
+  proxy.stall(zktesting::Direction::both);
+  the_operator().remove_tree("/config", patient());
+  publish(1, "new");
+  // As one does that has seen the removal, and not yet what came after it.
+  Client hasty = calm_direct();
+  hasty.ensure("/config/-applied", zkclient::CreateMode::persistent);
+  hasty.create(node("one"), report, {.mode = zkclient::CreateMode::ephemeral});
+  EXPECT_TRUE(eventually([&] { return now(1, {"one"}).missing.empty(); }));
+  EXPECT_EQ(now(1, {"one"}).behind, (std::vector<ConfigurationReport>{{"one"}}));
+  auto waiting = in_thread([&] { return publisher.wait_applied(1, {"one"}, patient()); });
+  hasty.close();
+  proxy.unstall(zktesting::Direction::both);
+  const ConfigurationRollOut out = result_of(waiting);
+  EXPECT_EQ(out.applied, (std::vector<ConfigurationReport>{{"one", 1, std::nullopt, ""}}));
+  EXPECT_EQ(one.current()->at("a"), "new");
 }
 
 TEST_F(ConfigurationReports, ReportCannotBeWritten) {
