@@ -24,6 +24,8 @@
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/optimistic.hpp>
+#include <zkrecipes/partition_map.hpp>
+#include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -75,7 +77,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &ServiceDirectory::
     async_register_instance;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_reject> async_reject;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave, &Membership::async_leave,
-                                     &ReplicaGroup::async_leave>
+                                     &Partitioner::async_leave, &ReplicaGroup::async_leave>
     async_leave;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_limit> async_limit;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Lease::async_lost> async_lost;
@@ -116,6 +118,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_tr
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_try_pop> async_try_pop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_try_push, &Queue::async_try_push>
     async_try_push;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Partitioner::async_stop> async_stop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_unbind> async_unbind;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Registration::async_unregister> async_unregister;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_update, &Counter::async_update,
@@ -157,11 +160,12 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_wai
                                      &LeaderSelector::async_wait_for_leader>
     async_wait_for_leader;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Group::async_wait_for_members> async_wait_for_members;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &PartitionMap::async_wait_owner> async_wait_owner;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_wait_for_revision>
     async_wait_for_revision;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_wait_live> async_wait_live;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_ready, &Configuration::async_wait_ready,
-                                     &ServiceProvider::async_wait_ready>
+                                     &PartitionMap::async_wait_ready, &ServiceProvider::async_wait_ready>
     async_wait_ready;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_until> async_wait_until;
 

@@ -479,6 +479,24 @@ asio::awaitable<void> replicas(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, Replicas) { run(replicas(c(), {})); }
 
+asio::awaitable<void> shared_out_partitions(Client client, std::stop_source stop) {
+  testkit::Box<zkrecipes::Partition> kept;
+  const auto keep = [&](zkrecipes::Partition partition) { kept.put(std::move(partition)); };
+  zkrecipes::Partitioner partitioner(client, "/partitions", zkrecipes::PartitionSource::list({longer}), keep,
+                                     {.id = "a", .grace = 10ms});
+  zkrecipes::Partitioner other(client, "/partitions", zkrecipes::PartitionSource::list({longer}), keep, {.id = longer});
+  zkrecipes::PartitionMap map(client, "/partitions");
+  (void)co_await zkrecipes::async_wait_ready(map, {.stop = stop.get_token()}, use_awaitable);
+  partitioner.start();
+  const zkrecipes::FencingToken none;
+  const auto owner = co_await zkrecipes::async_wait_owner(map, longer, none, {.deadline = soon()}, use_awaitable);
+  EXPECT_EQ(owner.id, "a");
+  co_await zkrecipes::async_leave(partitioner, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_stop(other, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Partitions) { run(shared_out_partitions(c(), {})); }
+
 asio::awaitable<void> configurations(Client client, std::stop_source stop) {
   zkrecipes::Configuration config(client, "/config");
   zkrecipes::ConfigurationUpdate update;

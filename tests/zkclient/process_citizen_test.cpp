@@ -36,6 +36,8 @@
 #include <zkrecipes/node_cache.hpp>
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/participant_log.hpp>
+#include <zkrecipes/partition_map.hpp>
+#include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
@@ -436,6 +438,37 @@ TEST_F(Citizen, IdsAtHandAreTheParents) {
   busy.clear();
   EXPECT_GT(ids->next(), first);
   EXPECT_GT(worker->next(), 0);
+}
+
+TEST_F(Citizen, PartitionsAreTheParents) {
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  testkit::Box<zkrecipes::Partition> got;
+  auto partitioner =
+      std::make_unique<zkrecipes::Partitioner>(client, "/partitions", zkrecipes::PartitionSource::numbered(1),
+                                               [&](zkrecipes::Partition partition) { got.put(std::move(partition)); });
+  partitioner->start();
+  const zkrecipes::Partition partition = got.take();
+  auto map = std::make_unique<zkrecipes::PartitionMap>(client, "/partitions");
+  EXPECT_EQ(map->wait_owner("0").token, partition.token());
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(!partition.valid());
+      REQUIRE_IN_CHILD(partitioner->owned().empty());
+      REQUIRE_IN_CHILD(!partitioner->problem());
+      REQUIRE_IN_CHILD(refusal([&] { partitioner->start(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { partitioner->leave(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { partitioner->stop(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(!map->owner("0"));
+      REQUIRE_IN_CHILD(map->owners().empty());
+      REQUIRE_IN_CHILD(refusal([&] { (void)map->wait_owner("0"); }) == Errc::forked);
+      map.reset();
+      partitioner.reset();
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  EXPECT_TRUE(partition.valid());
+  EXPECT_EQ(partitioner->owned().size(), 1U);
 }
 
 // A child's own client has something to say, too.

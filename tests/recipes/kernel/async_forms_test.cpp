@@ -21,6 +21,8 @@
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/optimistic.hpp>
+#include <zkrecipes/partition_map.hpp>
+#include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -444,6 +446,32 @@ TEST_F(AsyncForms, Replicas) {
   EXPECT_TRUE(testkit::eventually([&] { return second.may_write(); }));
 }
 
+TEST_F(AsyncForms, Partitions) {
+  using Owners = PartitionMap::Owners;
+  Box<Partition> kept;
+  const auto keep = [&](Partition partition) { kept.put(std::move(partition)); };
+  PartitionerOptions options{.id = "leaver"};
+  options.grace = std::chrono::milliseconds(10);
+  Partitioner leaver(client(), "/recipe", PartitionSource::numbered(1), keep, options);
+  options.id = "stopper";
+  Partitioner stopper(client(), "/recipe", PartitionSource::numbered(1), keep, options);
+  const PartitionMap map(client(), "/recipe");
+  EXPECT_EQ(error_of([&] { leaver.async_leave({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { stopper.async_stop({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { map.async_wait_ready({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { map.async_wait_owner("0", {}, {}); }), Errc::invalid_argument);
+  leaver.start();
+  const auto owner = wait_for<PartitionOwner>([&](auto h) { map.async_wait_owner("0", {}, std::move(h), patient()); });
+  EXPECT_EQ(owner.id, "leaver");
+  (void)wait_for<Owners>([&](auto h) { map.async_wait_ready(std::move(h), patient()); });
+  wait_for<void>([&](auto h) { leaver.async_leave(std::move(h), patient()); });
+  stopper.start();
+  const auto next =
+      wait_for<PartitionOwner>([&](auto h) { map.async_wait_owner("0", owner.token, std::move(h), patient()); });
+  EXPECT_EQ(next.id, "stopper");
+  wait_for<void>([&](auto h) { stopper.async_stop(std::move(h), patient()); });
+}
+
 TEST_F(AsyncForms, Configurations) {
   ConfigurationOptions reporting;
   reporting.id = "one";
@@ -529,6 +557,7 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { WorkerIds(client(), "/x", {.acl = acl}); },
         [&] { Optimistic(client(), "/x", {.acl = acl}); },
         [&] { CoherentCache(client(), "/x", {.acl = acl}); },
+        [&] { Partitioner(client(), "/x", PartitionSource::numbered(1), [](const Partition&) {}, {.acl = acl}); },
         [&] { DoubleBarrier(client(), "/x", 2, {.acl = acl}); },
         [&] { Queue(client(), "/x", {.acl = acl}); },
         [&] { PriorityQueue(client(), "/x", {.acl = acl}); },

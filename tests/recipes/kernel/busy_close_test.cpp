@@ -16,6 +16,8 @@
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/optimistic.hpp>
+#include <zkrecipes/partition_map.hpp>
+#include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/replica_group.hpp>
@@ -69,6 +71,8 @@ struct Recipes {
         bank(client, "/bank"),
         coherent(client, "/coherent"),
         configuration(client, "/config"),
+        partitioner(client, "/partitions", PartitionSource::numbered(8), [](const Partition&) {}),
+        partition_map(client, "/partitions"),
         replicas(client, "/replicas", {"a", "disk"}, {[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}}),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
@@ -91,6 +95,8 @@ struct Recipes {
   Optimistic bank;
   CoherentCache coherent;
   Configuration configuration;
+  Partitioner partitioner;
+  PartitionMap partition_map;
   ReplicaGroup replicas;
   Barrier barrier;
   DoubleBarrier round;
@@ -115,6 +121,7 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.configuration.async_wait_live(calls.handler<ConfigurationPtr>());
     recipes.configuration.async_wait_for_revision(1000, calls.handler<ConfigurationPtr>());
     recipes.configuration.async_wait_applied(1000, {"somebody"}, calls.handler<ConfigurationRollOut>());
+    recipes.partition_map.async_wait_owner("no such one", {}, calls.handler<PartitionOwner>());
     recipes.barrier.async_wait(calls.handler<void>());
     recipes.queue.async_pop(calls.handler<std::string>());
     recipes.queue.async_claim(calls.handler<Claim>());
@@ -196,6 +203,8 @@ TEST_F(BusyClose, LeavesNoCoroutine) {
         EXPECT_TRUE(testkit::eventually(all_queue_up));
       }
       begin_requests(busy, recipes, calls);
+      recipes.partitioner.start();
+      if (round % 3 == 0) recipes.partitioner.async_leave(calls.handler<void>());
       busy.close();
       EXPECT_TRUE(testkit::eventually([&] { return calls.all_ended(); }));
     }

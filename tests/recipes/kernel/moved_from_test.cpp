@@ -15,6 +15,8 @@
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/optimistic.hpp>
+#include <zkrecipes/partition_map.hpp>
+#include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/shared_value.hpp>
@@ -178,6 +180,25 @@ TEST_F(MovedFrom, AReplicaGroupMayBeAssignedToOrDestroyed) {
   left.reset();
   EXPECT_TRUE(testkit::eventually([&] { return last.may_write(); }));
   EXPECT_EQ(last.path(), zkclient::Path("/replicas"));
+}
+
+TEST_F(MovedFrom, APartitionIsEmptyAndAMapMayBeAssignedToOrDestroyed) {
+  testkit::Box<Partition> got;
+  Partitioner partitioner(client(), "/recipe", PartitionSource::list({"one"}),
+                          [&](Partition partition) { got.put(std::move(partition)); });
+  partitioner.start();
+  Partition partition = got.take();
+  const Partition kept = std::move(partition);
+  EXPECT_FALSE(partition.valid());
+  EXPECT_EQ(kept.name(), "one");
+  EXPECT_TRUE(kept.valid());
+  std::optional<PartitionMap> left(std::in_place, client(), "/recipe");
+  PartitionMap map = std::move(*left);
+  EXPECT_EQ(map.wait_owner("one", {}, patient()).id, partitioner.id());
+  *left = std::move(map);
+  const PartitionMap last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.wait_owner("one", {}, patient()).id, partitioner.id());
 }
 
 TEST_F(MovedFrom, AConfigurationMayBeAssignedToOrDestroyed) {

@@ -1,0 +1,108 @@
+#include <zkrecipes/partitioner.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "recipes/partitions/partitioner_core.hpp"
+
+namespace zkrecipes {
+
+namespace zk = zkclient::detail;
+using detail::PartitionerCore;
+using zkclient::CallOptions;
+using zkclient::Errc;
+using zkclient::Error;
+using zkclient::Path;
+
+namespace {
+
+constexpr const char* listing = "partition source";
+constexpr const char* leaving_partitions = "partitioner leave";
+constexpr const char* stopping = "partitioner stop";
+
+void require_name(const std::string& name) {
+  try {
+    if (name.find('/') == std::string::npos) {
+      (void)(Path() / name);
+      return;
+    }
+  } catch (const Error&) {
+    // Said below.
+  }
+  throw Error(Errc::invalid_argument, listing, name, "no node can have this name");
+}
+
+}  // namespace
+
+PartitionSource PartitionSource::list(std::vector<std::string> names) {
+  for (const std::string& name : names)
+    require_name(name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end()) throw Error(Errc::invalid_argument, listing, *twice, "it is there twice");
+  PartitionSource source;
+  source.names_ = std::move(names);
+  return source;
+}
+
+PartitionSource PartitionSource::numbered(std::size_t count) {
+  std::vector<std::string> names;
+  names.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    names.push_back(std::to_string(i));
+  return list(std::move(names));
+}
+
+PartitionSource PartitionSource::children_of(Path path) {
+  PartitionSource source;
+  source.parent_ = std::move(path);
+  return source;
+}
+
+Partitioner::Partitioner(zkclient::Client client, Path path, PartitionSource source, OnAcquired on_acquired,
+                         PartitionerOptions options)
+    : core_(PartitionerCore::make(std::move(client), std::move(path), std::move(source), std::move(on_acquired),
+                                  std::move(options))) {}
+
+Partitioner::~Partitioner() {
+  if (core_->member()->forked()) {
+    zk::keep_for_ever(std::move(core_));
+    return;
+  }
+  try {
+    core_->member()->begin_to_leave(true);
+  } catch (const Error&) {
+    // The client is closed: nothing is held any more.
+  }
+  core_->member()->end_calls();
+}
+
+void Partitioner::start() { core_->start(); }
+
+void Partitioner::leave(const CallOptions& call) {
+  core_->member()->begin_to_leave(false);
+  core_->member()->form(leaving_partitions).endless().wait(call, core_->member()->until_left());
+}
+void Partitioner::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
+  zk::require_handler(handler, leaving_partitions, path().str());
+  core_->member()->begin_to_leave(false);
+  core_->member()->form(leaving_partitions).endless().start(call, core_->member()->until_left(), std::move(handler));
+}
+
+void Partitioner::stop(const CallOptions& call) {
+  core_->member()->begin_to_leave(true);
+  core_->member()->form(stopping).endless().wait(call, core_->member()->until_left());
+}
+void Partitioner::async_stop(zkclient::Handler<void> handler, const CallOptions& call) {
+  zk::require_handler(handler, stopping, path().str());
+  core_->member()->begin_to_leave(true);
+  core_->member()->form(stopping).endless().start(call, core_->member()->until_left(), std::move(handler));
+}
+
+std::vector<std::string> Partitioner::owned() const { return core_->member()->held(); }
+std::optional<Error> Partitioner::problem() const { return core_->problem(); }
+const std::string& Partitioner::id() const noexcept { return core_->member()->id(); }
+const Path& Partitioner::path() const noexcept { return core_->member()->path(); }
+
+}  // namespace zkrecipes

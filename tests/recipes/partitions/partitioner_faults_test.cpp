@@ -1,0 +1,340 @@
+// Partitioners while everything breaks: the rows of the table "What goes wrong" in <zkrecipes/partitioner.hpp> that need a
+// fault; the others are in partitioner_test.cpp.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <zkclient/error.hpp>
+#include <zkrecipes/partition_map.hpp>
+#include <zkrecipes/partitioner.hpp>
+#include <zktesting/ensemble.hpp>
+
+#include "tests/support/partition_test.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::all_owned;
+using testkit::eventually;
+using testkit::Ledger;
+using testkit::PartitionWorker;
+using testkit::patience;
+using testkit::soon;
+using testkit::SteadyClock;
+using testkit::stopped;
+using zkclient::CallOptions;
+using zkclient::Client;
+using zkclient::ConnectionState;
+using zkclient::Path;
+using zktesting::RequestType;
+using WorkerPtr = std::unique_ptr<PartitionWorker>;
+
+PartitionerOptions quick(std::string id) {
+  PartitionerOptions options;
+  options.id = std::move(id);
+  options.settle = 50ms;
+  return options;
+}
+
+class PartitionerFaults : public testkit::RecipeFaultTest {
+ protected:
+  PartitionerFaults() : RecipeFaultTest("/parts") {}
+
+  static CallOptions patient() { return {.deadline = soon()}; }
+  WorkerPtr join(const Client& client, const std::string& id, std::size_t count = 8) {
+    return std::make_unique<PartitionWorker>(client, "/parts", PartitionSource::numbered(count), quick(id),
+                                             PartitionWorker::Behaviour{.ledger = ledger});
+  }
+  static bool owns(const WorkerPtr& worker, std::size_t count) {
+    return eventually([&] { return worker->count() == count; });
+  }
+
+  std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
+};
+
+TEST_F(PartitionerFaults, NoServerYet) {
+  proxy.refuse(true);
+  const WorkerPtr a = join(calm_proxied(), "a");
+  EXPECT_EQ(a->count(), 0U);
+  proxy.refuse(false);
+  EXPECT_TRUE(owns(a, 8));
+}
+
+// The looks, the takings, what a taking reads, the parents.
+TEST_F(PartitionerFaults, TakeLost) {
+  for (const RequestType type :
+       {RequestType::multi, RequestType::get_data, RequestType::get_children2, RequestType::create_container}) {
+    for (const bool request : {true, false}) {
+      const Client client = calm_proxied();
+      (void)client.connect(patient());
+      const zktesting::Fault fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      const WorkerPtr a = join(client, "a");
+      EXPECT_TRUE(owns(a, 8)) << static_cast<int>(type);
+      EXPECT_TRUE(fault.happened());
+      EXPECT_EQ(a->given(), 8);
+      a->partitioner().leave(patient());
+      the_operator().remove_tree("/parts/owners");
+    }
+  }
+}
+
+// Every one of the takings' transactions in its turn.
+TEST_F(PartitionerFaults, EachTakingLost) {
+  for (int number = 1; number <= 9; ++number) {
+    const Client client = calm_proxied();
+    (void)client.connect(patient());
+    auto held = proxy.hold_next_reply(RequestType::multi);
+    const WorkerPtr a = join(client, "a");
+    ASSERT_TRUE(held.wait(patience));
+    for (int i = 1; i < number; ++i) {
+      auto next = proxy.hold_next_reply(RequestType::multi);
+      held.release();
+      ASSERT_TRUE(next.wait(patience));
+      held = std::move(next);
+    }
+    proxy.cut();
+    EXPECT_TRUE(owns(a, 8));
+    EXPECT_EQ(a->given(), 8);
+    EXPECT_EQ(a->lost(), 0);
+  }
+}
+
+// V98.
+TEST_F(PartitionerFaults, ConnectionBreaksSessionGoesOn) {
+  const Client client = calm_proxied();
+  const WorkerPtr a = join(client, "a");
+  const WorkerPtr b = join(calm_direct(), "b");
+  ASSERT_TRUE(eventually([&] { return a->count() == 4 && b->count() == 4; }));
+  const auto of_a = a->tokens();
+  const auto of_b = b->tokens();
+  const int asked = a->asked() + b->asked();
+  for (int i = 0; i < 5; ++i) {
+    proxy.refuse(true);
+    proxy.cut();
+    ASSERT_TRUE(reaches(client, ConnectionState::suspended));
+    testkit::let_age(100ms);  // Longer than `settle`.
+    proxy.refuse(false);
+    client.sync("/", patient());
+  }
+  EXPECT_EQ(a->tokens(), of_a);
+  EXPECT_EQ(b->tokens(), of_b);
+  EXPECT_EQ(a->asked() + b->asked(), asked);
+  EXPECT_EQ(a->lost() + b->lost(), 0);
+}
+
+TEST_F(PartitionerFaults, OwnersSessionIsLost) {
+  const Client client = brief_direct();
+  ledger = nullptr;  // The server ends the session in the middle of its time: the owner hears of it a moment later.
+  const WorkerPtr a = join(client, "a");
+  const WorkerPtr b = join(calm_direct(), "b");
+  ASSERT_TRUE(eventually([&] { return a->count() == 4 && b->count() == 4; }));
+  const auto of_b = b->tokens();
+  expire(client);
+  EXPECT_TRUE(eventually([&] { return a->lost() == 4; }));
+  EXPECT_TRUE(eventually([&] { return a->count() == 4 && b->count() == 4; })) << "it is a member again";
+  for (const auto& [name, token] : b->tokens())
+    EXPECT_EQ(token, of_b.at(name));
+  EXPECT_EQ(b->lost(), 0);
+}
+
+TEST_F(PartitionerFaults, OwnerIsCutOff) {
+  const Client client = contended_proxied();
+  const WorkerPtr a = join(client, "a");
+  const WorkerPtr b = join(calm_direct(), "b");
+  ASSERT_TRUE(eventually([&] { return a->count() == 4 && b->count() == 4; }));
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(owns(b, 8));  // The ledger looks whether the others were lost before.
+  EXPECT_TRUE(eventually([&] { return a->lost() == 4; }));
+  EXPECT_EQ(a->count(), 0U);
+}
+
+// V101: no farewell. One session timeout later its partitions have owners.
+TEST_F(PartitionerFaults, OwnersProcessDies) {
+  const Client dying = contended_proxied();
+  const WorkerPtr a = join(dying, "a");
+  const WorkerPtr b = join(calm_direct(), "b");
+  const WorkerPtr c = join(calm_direct(), "c");
+  ASSERT_TRUE(eventually([&] { return a->count() + b->count() + c->count() == 8 && a->count() >= 2; }));
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(eventually([&] { return b->count() == 4 && c->count() == 4; }));
+}
+
+// V99: what it reads of the group is late, and does not show it.
+TEST_F(PartitionerFaults, AServerThatLagsBehindHidesTheMember) {
+  const WorkerPtr b = join(calm_direct(), "b");
+  ASSERT_TRUE(owns(b, 8));
+  const Client client = calm_proxied();
+  (void)client.connect(patient());
+  auto late = proxy.hold_next_reply(RequestType::get_children2);
+  const WorkerPtr a = join(client, "a");
+  ASSERT_TRUE(late.wait(patience));
+  EXPECT_EQ(a->count(), 0U);
+  late.release();
+  EXPECT_TRUE(eventually([&] { return a->count() == 4 && b->count() == 4; }));
+  EXPECT_EQ(b->lost(), 0);
+}
+
+// A member that waits for a partition learns at once that it is free, by one watch for each.
+TEST_F(PartitionerFaults, OneWatchForEachPartitionThatIsWaitedFor) {
+  const Client holding = calm_direct();
+  PartitionWorker a(holding, "/parts", PartitionSource::numbered(8), quick("a"), {.gives_back = false});
+  ASSERT_TRUE(eventually([&] { return a.count() == 8; }));
+  const Client client = calm_direct();
+  const WorkerPtr b = join(client, "b");
+  ASSERT_TRUE(eventually([&] { return a.asked() == 4; }));
+  const auto session = client.connect(patient()).id();
+  const auto watched = [&] {
+    const auto all = testkit::watches_at(server);
+    return std::count_if(all.begin(), all.end(), [&](const auto& watch) {
+      return watch.session_id == session && watch.path.starts_with("/parts/owners/");
+    });
+  };
+  EXPECT_TRUE(eventually([&] { return watched() == 4; })) << watched();
+  b->partitioner().leave(patient());
+  EXPECT_TRUE(eventually([&] { return watched() == 0; }));
+}
+
+TEST_F(PartitionerFaults, NothingIsLeft) {
+  {
+    const WorkerPtr a = join(calm_direct(), "a");
+    const WorkerPtr b = join(calm_direct(), "b");
+    ASSERT_TRUE(eventually([&] { return a->count() == 4 && b->count() == 4; }));
+    a->partitioner().leave(patient());
+    ASSERT_TRUE(owns(b, 8));
+    b->partitioner().stop(patient());
+  }
+  EXPECT_TRUE(eventually([&] { return server.ephemeral_count() == 0; })) << server.four_letter_word("dump");
+  expect_no_watch_left();
+}
+
+TEST_F(PartitionerFaults, AMapGoesOnAfterAnOutage) {
+  const WorkerPtr a = join(calm_direct(), "a");
+  ASSERT_TRUE(owns(a, 8));
+  const Client client = calm_proxied();
+  PartitionMap map(client, "/parts");
+  ASSERT_TRUE(eventually([&] { return map.owners().size() == 8; }));
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return map.state() == CacheState::stale; }));
+  EXPECT_EQ(map.owners().size(), 8U);
+  const FencingToken before = map.owner("3")->token;
+  a->partition("3")->release(patient());
+  proxy.refuse(false);
+  EXPECT_GT(map.wait_owner("3", before, patient()).token, before);
+}
+
+// Members come, go, are cut off, and lose their nodes; the judge's clock is everybody's. Afterwards each partition has one
+// owner.
+TEST_F(PartitionerFaults, NeverTwoOwners) {
+  constexpr std::size_t partitions = 24;
+  constexpr auto time = 13s;
+  constexpr auto outage = 7s;  // Longer than the sessions of those who are behind the proxy.
+  std::mt19937 random(7);
+  std::map<std::string, std::pair<Client, WorkerPtr>> workers;
+  int number = 0;
+  const auto add = [&](bool through_proxy) {
+    const std::string id = "m" + std::to_string(number++ % 9);
+    if (workers.contains(id)) return;
+    Client client = through_proxy ? contended_proxied() : calm_direct();
+    WorkerPtr worker = join(client, id, partitions);
+    workers.emplace(id, std::pair(std::move(client), std::move(worker)));
+  };
+  for (int i = 0; i < 5; ++i)
+    add(i % 2 == 0);
+  const auto pick = [&] {
+    auto picked = workers.begin();
+    std::advance(picked, static_cast<std::ptrdiff_t>(random() % workers.size()));
+    return picked;
+  };
+  const auto take_out = [&] {
+    const auto leaver = pick();
+    auto taken = std::move(leaver->second);
+    workers.erase(leaver);
+    return taken;
+  };
+  int steps = 0;
+  int outages = 0;
+  for (const auto begin = SteadyClock::now(); SteadyClock::now() < begin + time; ++steps) {
+    const auto elapsed = SteadyClock::now() - begin;
+    const bool cut_off = elapsed > 2s && elapsed < 2s + outage;
+    if (cut_off != proxy.refuses()) {
+      proxy.refuse(cut_off);
+      if (cut_off) proxy.cut();
+      outages += cut_off ? 1 : 0;
+    }
+    const bool many = workers.size() > 3;
+    std::error_code error;
+    switch (random() % 6) {
+      case 0:
+      case 1: add(random() % 2 == 0); break;
+      case 2:
+        if (many) (void)take_out();
+        break;
+      case 3:
+        if (many) {
+          auto [client, leaver] = take_out();
+          leaver->partitioner().async_leave([](const zkclient::Result<void>&) {});
+          testkit::let_age(30ms);
+        }
+        break;
+      case 4:
+        if (many) take_out().first.close();
+        break;
+      case 5:
+        if (random() % 2 == 0) proxy.cut();
+        the_operator().remove(Path("/parts/members") / pick()->first, zkclient::any_version, patient(), error);
+        break;
+      default: break;
+    }
+    testkit::let_age(std::chrono::milliseconds(random() % 150));
+  }
+  EXPECT_TRUE(eventually([&] {
+    std::vector<PartitionWorker*> all;
+    for (const auto& [id, worker] : workers)
+      all.push_back(worker.second.get());
+    return all_owned(all, partitions);
+  }));
+  EXPECT_EQ(outages, 1);
+  EXPECT_GT(steps, 20);
+  EXPECT_GT(ledger->grants(), 3 * partitions);
+}
+
+// V94: a server dies, then a member joins.
+TEST(PartitionerEnsemble, AServerDiesThenAMemberJoins) {
+  zktesting::Ensemble ensemble;
+  const auto connect = [&] {
+    return Client(ensemble.connect_string(), {.session_timeout = 20s, .server_tick = testkit::server_tick});
+  };
+  const auto ledger = std::make_shared<Ledger>();
+  std::deque<WorkerPtr> workers;
+  const auto join = [&](const std::string& id) {
+    workers.push_back(std::make_unique<PartitionWorker>(connect(), "/parts", PartitionSource::numbered(12), quick(id),
+                                                        PartitionWorker::Behaviour{.ledger = ledger}));
+  };
+  for (const char* id : {"a", "b", "c"})
+    join(id);
+  ASSERT_TRUE(eventually([&] { return all_owned(workers, 12); }));
+  std::optional<std::size_t> leader;
+  ASSERT_TRUE(eventually([&] { return (leader = ensemble.leader()).has_value(); }));
+  ensemble.kill(*leader);
+  join("d");
+  EXPECT_TRUE(eventually(
+      [&] {
+        return all_owned(workers, 12) &&
+               std::all_of(workers.begin(), workers.end(), [](const auto& worker) { return worker->count() == 3; });
+      },
+      90s));
+}
+
+}  // namespace
+}  // namespace zkrecipes
