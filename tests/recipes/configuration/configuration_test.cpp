@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <future>
+#include <memory>
 #include <sstream>
 
 #include <sys/stat.h>
@@ -381,6 +383,50 @@ TEST_F(ConfigurationTest, AValidatorMayCallAndCloseIt) {
   EXPECT_TRUE(eventually([&] { return called.load(); }));
   EXPECT_EQ(error_of([&] { config->wait_for_revision(1, patient()); }), Errc::closed);
   config.reset();
+}
+
+/// A configuration that nobody owns but its own listener.
+struct OwnedConfiguration {
+  std::promise<void> made;
+  std::shared_ptr<Configuration> configuration;
+  zkclient::Subscription subscription;
+};
+
+// Neither waits for the other, and what the listener owns goes with it: the configuration, in the middle of its close().
+TEST_F(ConfigurationTest, ClosedByTheListenerThatOwnsIt) {
+  client().create(path(), "");
+  client().create(path() / "a", "1");
+  using Act = std::function<void(OwnedConfiguration&)>;
+  const std::vector<Act> all = {[](OwnedConfiguration& owner) { owner.configuration->close(); },
+                                [](OwnedConfiguration& owner) { owner.configuration.reset(); }};
+  for (const Act& act : all) {
+    auto owner = std::make_shared<OwnedConfiguration>();
+    owner->configuration = std::make_shared<Configuration>(client(), path());
+    auto listener = [owner, &act, first = true](const Changes&, const ConfigurationPtr&) mutable {
+      if (!std::exchange(first, false)) return;
+      owner->made.get_future().wait();
+      act(*owner);
+    };
+    owner->subscription = owner->configuration->on_change(std::move(listener));
+    owner->made.set_value();
+    const std::weak_ptr<OwnedConfiguration> left = std::exchange(owner, nullptr);
+    EXPECT_TRUE(eventually([&] { return left.expired(); }));
+  }
+}
+
+// By another thread, while it does not run: the last owner goes in close() itself.
+TEST_F(ConfigurationTest, ClosedWhileItsListenerOwnsIt) {
+  client().create(path(), "");
+  client().create(path() / "a", "1");
+  auto configuration = std::make_shared<Configuration>(client(), path());
+  Configuration* raw = configuration.get();
+  const std::weak_ptr<Configuration> left = configuration;
+  std::promise<void> called;
+  const auto subscription = raw->on_change(
+      [owner = std::move(configuration), &called](const Changes&, const ConfigurationPtr&) { called.set_value(); });
+  called.get_future().wait();
+  raw->close();
+  EXPECT_TRUE(left.expired()) << "the subscription goes on, but holds nothing";
 }
 
 TEST_F(ConfigurationTest, ClientClosed) {

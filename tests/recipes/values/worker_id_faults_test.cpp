@@ -158,6 +158,30 @@ TEST_F(WorkerIdFaults, NodeDeletedDuringAcquire) {
   (void)worker.next();
 }
 
+// It has not heard of that, and its number has another owner, who has reserved time behind it.
+TEST_F(WorkerIdFaults, NodeDeletedWhileReserving) {
+  Client client = calm_proxied();
+  const Client other = calm_direct();
+  WorkerId worker = make(client).acquire(patient());
+  (void)worker.next();
+  proxy.stall(zktesting::Direction::to_client);
+  the_operator().remove("/workers/held/0");
+  WorkerId next = make(other).acquire(patient());
+  EXPECT_EQ(next.number(), 0);
+  const std::int64_t others = reserved();
+  EXPECT_EQ(others, *now + 2 * ahead.count()) << "above what the former owner has";
+  const std::size_t transactions = proxy.request_count(RequestType::multi);
+  *now += 600;  // Not as much as the new one has: what is written now would be less.
+  (void)worker.next();
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::multi, transactions + 1, patience));
+  proxy.unstall(zktesting::Direction::to_client);
+  EXPECT_TRUE(stopped(worker.lease().lost()));
+  for (int i = 0; i < 3; ++i)  // Behind what it does with the answers.
+    client.sync("/", patient());
+  EXPECT_EQ(reserved(), others);
+  EXPECT_EQ(error_of([&] { worker.next(); }), Errc::not_held);
+}
+
 TEST_F(WorkerIdFaults, DeadlineOrStopDuringAcquire) {
   Client client = calm_proxied();
   client.connect(patient());
