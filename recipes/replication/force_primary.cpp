@@ -15,9 +15,7 @@ using zk::Call;
 using zk::OpType;
 using zk::Reply;
 using zk::Request;
-using zkclient::any_version;
 using zkclient::CallOptions;
-using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Error;
 using zkclient::Path;
@@ -33,24 +31,22 @@ struct ForcedGroup {
   std::string path;   // As the user wrote it.
   std::string state;  // Full, as all that follow.
   std::string member;
-  std::string primary;
+  std::string owner;
   std::string id;
 
   Error error(Errc code, std::string_view detail) const { return Error(code, forcing, path, detail); }
 };
 using ForcedGroupPtr = std::shared_ptr<const ForcedGroup>;
 
-// Made and removed in the same transaction: so nobody is the primary when the state is set.
 Request setting(const ForcedGroup& group, const std::string& data, std::int32_t version) {
-  const Path owner(zk::child_path(group.primary, "owner"));
   Request all = zk::make_request(OpType::multi, group.state);
   all.operations.emplace_back(zkclient::Check{Path(group.member)});
-  all.operations.emplace_back(Transaction::Create{owner, "", CreateMode::ephemeral, zkclient::open_acl()});
-  all.operations.emplace_back(Transaction::Remove{owner, any_version});
   all.operations.emplace_back(Transaction::Set{Path(group.state), data, version});
   return all;
 }
 
+// Who takes over changes the version of the state. So if nobody was the primary after that was read, nobody is when it is
+// set.
 Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
   std::optional<ReplicaState> sent;
   for (;;) {
@@ -60,7 +56,13 @@ Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
     detail::ReplicaDefect defect = detail::ReplicaDefect::none;
     const auto state = detail::decode_replica_state(state_node.data, &defect);
     if (!state) co_return group->error(Errc::foreign_node, to_string(defect));
-    if (sent && state->forced == sent->forced && state->in_sync == sent->in_sync) co_return Result<void>();
+    // After a lost reply. The member may have gone on by now.
+    const bool ours = sent && state->forced == sent->forced && state->find(group->id) != nullptr;
+    if (ours) co_return Result<void>();
+    Request look = zk::make_request(OpType::exists, group->owner);
+    const Reply owner = co_await group->client->perform(std::move(look), call);
+    if (owner.ok()) co_return group->error(Errc::node_exists, "there is a primary");
+    if (!owner.failed(Errc::no_node)) co_return zk::to_error(owner, forcing, group->path);
     Request get_member = zk::make_request(OpType::get, group->member);
     const Reply member_node = co_await group->client->perform(std::move(get_member), call);
     if (!member_node.ok()) co_return zk::to_error(member_node, forcing, group->path);
@@ -71,18 +73,11 @@ Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
     Request all = setting(*group, detail::encode(next), state_node.stat.version);
     Reply reply = co_await group->client->perform(std::move(all), call);
     if (reply.ok()) co_return Result<void>();
-    if (reply.refused(1, zk::rc::no_node)) {
-      Reply made =
-          co_await zk::ensure(group->client, group->primary, CreateMode::persistent, zkclient::open_acl(), call);
-      if (!made.ok()) co_return zk::to_error(made, forcing, group->path);
-      continue;
-    }
     if (reply.unanswered()) {
       if (!sent) sent = std::move(next);
       continue;
     }
-    if (reply.refused(3, zk::rc::bad_version)) continue;
-    if (reply.refused(1, zk::rc::node_exists)) co_return group->error(Errc::node_exists, "there is a primary");
+    if (reply.refused(1, zk::rc::bad_version)) continue;
     if (reply.failed(Errc::transaction_failed)) reply.error = reply.cause();
     co_return zk::to_error(reply, forcing, group->path);
   }
@@ -94,7 +89,7 @@ detail::PreparedCall<void> forcing_call(const zkclient::Client& client, const Pa
   const auto& core = client.impl();
   auto group = std::make_shared<const ForcedGroup>(ForcedGroup{core, path.str(), core->full(path / "state"),
                                                                core->full(path / "members" / id),
-                                                               core->full(path / "primary"), id});
+                                                               core->full(path / "primary" / "owner"), id});
   return {zk::CallForm(core, forcing, path.str()),
           [group = std::move(group)](Call call) { return force(group, std::move(call)); }};
 }
