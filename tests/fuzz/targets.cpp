@@ -28,6 +28,7 @@
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/locks/permit_decider.hpp"
 #include "recipes/queues/item_format.hpp"
+#include "recipes/replication/replica_format.hpp"
 #include "tools/guardian/orders.hpp"
 #include "zkclient/detail/log.hpp"
 #include "zkclient/detail/servers/hosts.hpp"
@@ -158,6 +159,17 @@ void check_leader_record(std::string_view input) {
   const LeaderRecord any{static_cast<std::int64_t>(std::hash<std::string_view>()(input)), input.size() % 2 == 0,
                          std::string(input)};
   require(decode_leader_record(encode(any)) == any, "every value comes back whole");
+}
+
+void check_replica_state(std::string_view input) {
+  using namespace zkrecipes::detail;
+  ReplicaDefect defect = ReplicaDefect::none;
+  const auto state = decode_replica_state(input, &defect);
+  require(state.has_value() == (defect == ReplicaDefect::none), "a refusal has a reason");
+  if (state) require(decode_replica_state(encode(*state)) == state, "written and read, it is the same state");
+  if (const auto member = decode_replica_member("a", input)) {
+    require(decode_replica_member("a", encode(*member)) == member, "written and read, it is the same member");
+  }
 }
 
 void check_commit_record(std::string_view input) {
@@ -518,6 +530,11 @@ std::vector<Target> make_targets() {
       {"leader_record",
        &check_leader_record,
        {"leader/1 7 1 1\nhttp://a", "leader/1 -1 0 0\n", "leader/1 7 1 0\nx", ""}},
+      {"replica_state",
+       &check_replica_state,
+       {"replicas 1 epoch=7 primary=b minimum=2 forced=5 leaving=1500\na disk-1 4666\nb disk-2 0\n",
+        "replicas 1 epoch=0 primary=- minimum=1 forced=0 leaving=0\n", "replica 1 disk-1 4666 17 host:80 x",
+        "replicas 2 ", ""}},
       {"ensemble_config",
        &check_ensemble_config,
        {"server.1=h:2888:3888:participant;0.0.0.0:2181\nserver.2=i:1:2:observer;3\nversion=100000000", "version=zz",
