@@ -38,7 +38,7 @@ struct ForcedGroup {
 };
 using ForcedGroupPtr = std::shared_ptr<const ForcedGroup>;
 
-Request setting(const ForcedGroup& group, const std::string& data, std::int32_t version) {
+Request setting_forced(const ForcedGroup& group, const std::string& data, std::int32_t version) {
   Request all = zk::make_request(OpType::multi, group.state);
   all.operations.emplace_back(zkclient::Check{Path(group.member)});
   all.operations.emplace_back(Transaction::Set{Path(group.state), data, version});
@@ -70,7 +70,7 @@ Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
     if (!member) co_return group->error(Errc::foreign_node, "the member's node is not what this recipe writes");
 
     ReplicaState next = detail::forced(*state, *member);
-    Request all = setting(*group, detail::encode(next), state_node.stat.version);
+    Request all = setting_forced(*group, detail::encode(next), state_node.stat.version);
     Reply reply = co_await group->client->perform(std::move(all), call);
     if (reply.ok()) co_return Result<void>();
     if (reply.unanswered()) {

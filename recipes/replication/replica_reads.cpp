@@ -16,7 +16,7 @@ using zkclient::Path;
 
 namespace {
 
-constexpr auto shortest_pause = std::chrono::milliseconds(10);
+constexpr auto shortest_read_pause = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -56,7 +56,7 @@ Awaitable<void> ReplicaCore::renew_reads(std::shared_ptr<ReplicaCore> self) {
       const std::lock_guard lock(self->mutex_);
       self->reads_.acknowledged(now.version(), reply.sent);
     }
-    const auto pause = std::max<ReadLease::Duration>(now.term() / 4, shortest_pause);
+    const auto pause = std::max<ReadLease::Duration>(now.term() / 4, shortest_read_pause);
     co_await self->reads_changed_.wait(std::chrono::steady_clock::now() + pause);
   }
 }

@@ -57,7 +57,7 @@ TEST(ReplicaDecider, TheOrderOfTheMembersDoesNotMatter) {
 }
 
 // All that one member can know, in a group of three.
-void for_all_facts(const std::function<void(const ReplicaMember& self, const ReplicaFacts& facts)>& visit) {
+void for_all_replica_facts(const std::function<void(const ReplicaMember& self, const ReplicaFacts& facts)>& visit) {
   const ReplicaMember self = replica("b", 4);
   for (int flags = 0; flags < 128; ++flags) {
     for (int in_sync = 0; in_sync < 8; ++in_sync) {
@@ -82,7 +82,7 @@ void for_all_facts(const std::function<void(const ReplicaMember& self, const Rep
 
 TEST(ReplicaDecider, TakesOverOnlyInSyncPresentAndFree) {
   int taken = 0;
-  for_all_facts([&](const ReplicaMember& self, const ReplicaFacts& facts) {
+  for_all_replica_facts([&](const ReplicaMember& self, const ReplicaFacts& facts) {
     const ReplicaDecision decision = decide_replica(self, facts);
     const bool takes = decision.step == ReplicaStep::take_over || decision.step == ReplicaStep::stand_by;
     if (!takes) return;
@@ -99,7 +99,7 @@ TEST(ReplicaDecider, TakesOverOnlyInSyncPresentAndFree) {
 }
 
 TEST(ReplicaDecider, LeadsUntilTheStateHasALaterEpoch) {
-  for_all_facts([](const ReplicaMember& self, const ReplicaFacts& facts) {
+  for_all_replica_facts([](const ReplicaMember& self, const ReplicaFacts& facts) {
     const ReplicaStep step = decide_replica(self, facts).step;
     EXPECT_EQ(step == ReplicaStep::lead, facts.term && facts.state && facts.state->epoch <= *facts.term);
     EXPECT_EQ(step == ReplicaStep::step_down, facts.term && !(facts.state && facts.state->epoch <= *facts.term));
@@ -107,7 +107,7 @@ TEST(ReplicaDecider, LeadsUntilTheStateHasALaterEpoch) {
 }
 
 TEST(ReplicaDecider, MakesTheFirstStateOnlyIfThereNeverWasOne) {
-  for_all_facts([](const ReplicaMember& self, const ReplicaFacts& facts) {
+  for_all_replica_facts([](const ReplicaMember& self, const ReplicaFacts& facts) {
     const ReplicaStep step = decide_replica(self, facts).step;
     const bool none = !facts.term && !facts.state;
     EXPECT_EQ(step == ReplicaStep::found, none && facts.present && !facts.founded);
