@@ -273,6 +273,25 @@ TEST_F(ReplicaFaults, WhoMayBeInSyncCounts) {
   EXPECT_TRUE(eventually([&] { return a.in_sync() == Strings{"a"}; }));  // It went on.
 }
 
+TEST_F(ReplicaFaults, WhoIsTakenOutCountsUntilItsReadsHaveEnded) {
+  const Client client = calm_direct();
+  ReplicaGroupOptions long_reads = quick();
+  long_reads.read_term = 3s;
+  TestReplica a(client, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(client, "b", long_reads);
+  pair(a, b);
+  std::promise<void> done;
+  a->async_shrink({"b"}, [&](const zkclient::Result<void>& result) {
+    EXPECT_TRUE(result);
+    done.set_value();
+  });
+  ASSERT_TRUE(eventually([&] { return state().find("\nb disk") == std::string::npos; }));
+  EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
+  done.get_future().wait();
+  EXPECT_EQ(a.in_sync(), Strings{"a"});
+}
+
 TEST_F(ReplicaFaults, SecondaryTakenOutWhileItIsCutOff) {
   const Client client = calm_direct();
   const Client cut_off = calm_proxied();
