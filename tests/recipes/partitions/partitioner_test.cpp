@@ -360,6 +360,26 @@ TEST_F(PartitionerTest, AMemberRestarts) {
   EXPECT_EQ(workers[1]->tokens(), before_b);
 }
 
+// Who has something is asked for it when nothing has changed for a while.
+TEST_F(PartitionerTest, AMemberThatComesAndGoesMovesNothing) {
+  PartitionerOptions patient_one = quick("a");
+  patient_one.settle = 60s;
+  const WorkerPtr a = join(patient_one);
+  ASSERT_TRUE(owns(a, 16));
+  const auto before = a->tokens();
+  for (int i = 0; i < 3; ++i) {
+    const WorkerPtr b = join("b", 17);  // Of another set: it takes what is free.
+    ASSERT_TRUE(owns(b, 1));
+    const WorkerPtr c = join("c");
+    ASSERT_TRUE(eventually([&] { return client().exists("/parts/members/c").has_value(); }));
+    testkit::let_age(60ms);  // Longer than the others' `settle`.
+    c->partitioner().leave(patient());
+    b->partitioner().leave(patient());
+  }
+  EXPECT_EQ(a->asked(), 0);
+  EXPECT_EQ(a->tokens(), before);
+}
+
 // V97: about an eleventh moves; the others keep their leases.
 TEST_F(PartitionerTest, AMemberJoinsTenOthers) {
   constexpr std::size_t partitions = 220;
