@@ -26,6 +26,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -77,13 +78,14 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &ServiceDirectory::
     async_register_instance;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_reject> async_reject;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave, &Membership::async_leave,
-                                     &Partitioner::async_leave, &ReplicaGroup::async_leave>
+                                     &Partitioner::async_leave, &PrimaryNode::async_leave, &ReplicaGroup::async_leave>
     async_leave;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_limit> async_limit;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Lease::async_lost> async_lost;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Group::async_join> async_join;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_lower> async_lower;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_make_unique> async_make_unique;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &PrimaryMonitor::async_move> async_move;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &IdBlocks::async_next> async_next;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_proclaim> async_proclaim;
@@ -118,12 +120,14 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_tr
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_try_pop> async_try_pop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_try_push, &Queue::async_try_push>
     async_try_push;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &Partitioner::async_stop> async_stop;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Partitioner::async_stop, &PrimaryNode::async_stop>
+    async_stop;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Naming::async_unbind> async_unbind;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Registration::async_unregister> async_unregister;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_update, &Counter::async_update,
                                      &Membership::async_update, &Registration::async_update, &SharedValue::async_update>
     async_update;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &PrimaryNode::async_update_status> async_update_status;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present,
                                      &Registration::async_wait_present>
