@@ -102,7 +102,7 @@ struct SecondaryTerm {
 struct ReplicaHandlers {
   /// Make the log of each member that is in sync equal the own one (tails are cut off), or take it out with shrink().
   /// Refuse what has a lower epoch from now on. When it returns, ReplicaGroup::may_write() can be true. If it cannot
-  /// be done, return when `lost` is requested, or call leave() (from another thread).
+  /// be done, return when `lost` is requested, or call leave().
   zkclient::UniqueFunction<void(const PrimaryTerm& term)> become_primary;
   /// Take entries of this epoch, and refuse those of a lower one. Keep the epoch with the log before the first entry of
   /// it is confirmed: it must survive a crash.
@@ -170,8 +170,8 @@ struct ReplicaGroupOptions {
 class ZKRECIPES_API ReplicaGroup {
  public:
   /// Joins; returns at once, with no I/O of its own. Errors: invalid_argument (id, storage, address, a handler is
-  /// missing, minimum is 0 or above 64, a negative time, the path is the root), invalid_acl, unsupported
-  /// (write_quorum), closed.
+  /// missing, minimum is 0 or above 64, a time that is negative or above an hour, the path is the root), invalid_acl,
+  /// unsupported (write_quorum), closed.
   ReplicaGroup(zkclient::Client client, zkclient::Path path, Replica self, ReplicaHandlers handlers,
                ReplicaGroupOptions options = {});
   /// Leaves, without waiting for it; but waits for a handler that runs, unless it is called there.
