@@ -21,8 +21,8 @@ namespace detail {
 struct ReplicaSeat;
 }
 
-/// A member that has every acknowledged write. It is a storage that does: with an emptied disk, or on another machine, the
-/// same id is a new member.
+/// A member that has every acknowledged write. It is a storage that does: with an emptied disk, or on another machine,
+/// the same id is a new member.
 struct InSyncReplica {
   std::string id;
   std::string storage;
@@ -126,16 +126,18 @@ struct ReplicaGroupOptions {
   std::optional<std::size_t> write_quorum = {};
 };
 
-/// A member of a group of replicas: who may write, who must have a write before it is acknowledged, who may serve reads. It
-/// moves no data. The rules are those of PacificA (Lin et al. 2008), with ZooKeeper as the manager of configurations.
+/// A member of a group of replicas: who may write, who must have a write before it is acknowledged, who may serve
+/// reads. It moves no data. The rules are those of PacificA (Lin et al. 2008), with ZooKeeper as the manager of
+/// configurations.
 ///
 ///   path                 persistent, or a container
 ///    |-- state           persistent: epoch, primary, in-sync members; its version orders all changes
 ///    |-- members/<id>    ephemeral, of a Group with leases: storage, address, reported version
-///    '-- primary/owner   ephemeral: the primary's lease; its czxid is the fencing token. Beside it a node of this holding
+///    '-- primary/owner   ephemeral: the primary's lease; its czxid is the fencing token. Beside it a node
+///                        of this holding alone
 ///
-/// Invariants: at most one member may write, and each of them with an epoch of its own. While one member that is in sync
-/// keeps its storage, no acknowledged write is lost. They hold if the users of this class follow the rules:
+/// Invariants: at most one member may write, and each of them with an epoch of its own. While one member that is in
+/// sync keeps its storage, no acknowledged write is lost. They hold if the users of this class follow the rules:
 ///
 ///   1. A write goes to the members with the primary's epoch, and is durable there before it is confirmed.
 ///   2. It is acknowledged when ALL of in_sync() have confirmed it, while may_write() is true.
@@ -206,8 +208,8 @@ class ZKRECIPES_API ReplicaGroup {
   void report_version(std::uint64_t version, const zkclient::CallOptions& call = {});
   void async_report_version(std::uint64_t version, zkclient::Handler<void> handler,
                             const zkclient::CallOptions& call = {});
-  /// The primary takes members out that have failed or lag behind, and waits until none of them serves reads. By default
-  /// without a deadline. Errors: not_held (it is not the primary, or not any more), invalid_argument (itself),
+  /// The primary takes members out that have failed or lag behind, and waits until none of them serves reads. By
+  /// default without a deadline. Errors: not_held (it is not the primary, or not any more), invalid_argument (itself),
   /// deadline_exceeded and cancelled (it goes on), and what the server refuses.
   void shrink(std::vector<std::string> ids, const zkclient::CallOptions& call = {});
   void async_shrink(std::vector<std::string> ids, zkclient::Handler<void> handler,
@@ -225,9 +227,9 @@ class ZKRECIPES_API ReplicaGroup {
   std::unique_ptr<detail::ReplicaSeat> seat_;
 };
 
-/// An operator's last resort, when no member that is in sync comes back: this one takes over with what it has. **Acknowledged
-/// writes that it lacks are lost.** Errors: node_exists (there is a primary), no_node (no such member is there, or no
-/// group), foreign_node, invalid_argument, in_doubt, and what the server refuses.
+/// An operator's last resort, when no member that is in sync comes back: this one takes over with what it has.
+/// **Acknowledged writes that it lacks are lost.** Errors: node_exists (there is a primary), no_node (no such member is
+/// there, or no group), foreign_node, invalid_argument, in_doubt, and what the server refuses.
 ZKRECIPES_API void force_primary(const zkclient::Client& client, const zkclient::Path& path, const std::string& id,
                                  const zkclient::CallOptions& call = {});
 ZKRECIPES_API void async_force_primary(const zkclient::Client& client, const zkclient::Path& path,

@@ -45,8 +45,8 @@ Request setting_forced(const ForcedGroup& group, const std::string& data, std::i
   return all;
 }
 
-// Who takes over changes the version of the state. So if nobody was the primary after that was read, nobody is when it is
-// set.
+// Who takes over changes the version of the state. So if nobody was the primary after that was read, nobody is when it
+// is set.
 Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
   std::optional<ReplicaState> sent;
   for (;;) {

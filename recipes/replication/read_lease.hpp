@@ -8,9 +8,9 @@
 
 namespace zkrecipes::detail {
 
-/// A secondary's right to serve reads. It rests on transactions that check the version of a state in which the member is in
-/// sync, and on nothing else: who takes it out changes the version first, and then waits for a term. A pure function of
-/// when those were sent.
+/// A secondary's right to serve reads. It rests on transactions that check the version of a state in which the member
+/// is in sync, and on nothing else: who takes it out changes the version first, and then waits for a term. A pure
+/// function of when those were sent.
 class ReadLease {
  public:
   using TimePoint = zkclient::BootClock::time_point;
@@ -44,8 +44,8 @@ class ReadLease {
   TimePoint valid_until_ = TimePoint::min();
 };
 
-/// How long a primary waits for a reader with a lease of `term`, from when the change was acknowledged. The clocks of both
-/// run at rates that differ by a thousandth at most; the margin is for the primary's timer and its reading.
+/// How long a primary waits for a reader with a lease of `term`, from when the change was acknowledged. The clocks of
+/// both run at rates that differ by a thousandth at most; the margin is for the primary's timer and its reading.
 inline ReadLease::Duration patience_with_readers(ReadLease::Duration term) noexcept {
   return term + term / 1000 + std::chrono::milliseconds(10);
 }

@@ -91,9 +91,9 @@ struct ReplicaLayout {
   std::string primary;
 };
 
-/// A member of a replica group. What the cache and the presence of the own node say is brought here: this object and its
-/// coroutines know only the inside of the client, and so keep no client open. The members belong to the loop thread,
-/// apart from the first ones.
+/// A member of a replica group. What the cache and the presence of the own node say is brought here: this object and
+/// its coroutines know only the inside of the client, and so keep no client open. The members belong to the loop
+/// thread, apart from the first ones.
 class ReplicaCore : public std::enable_shared_from_this<ReplicaCore> {
  public:
   ReplicaCore(std::shared_ptr<zk::ClientCore> client, zkclient::Path path, Replica self, ReplicaGroupOptions options);

@@ -12,12 +12,12 @@
 
 #include <zkrecipes/replica_group.hpp>
 
-/// Who is the primary, and what a member does. Pure functions of what it knows, which may be old: every write carries the
-/// version of the state that it rests on.
+/// Who is the primary, and what a member does. Pure functions of what it knows, which may be old: every write carries
+/// the version of the state that it rests on.
 namespace zkrecipes::detail {
 
-/// The members that may take over, the best one first: alive and in sync, with the storage that the state names. Each of
-/// them has every acknowledged write; the higher version only spares copying.
+/// The members that may take over, the best one first: alive and in sync, with the storage that the state names. Each
+/// of them has every acknowledged write; the higher version only spares copying.
 ZKRECIPES_INTERNAL_API std::vector<std::string> choose(const ReplicaState& state,
                                                        std::span<const ReplicaMember> members);
 
@@ -53,7 +53,7 @@ struct ReplicaDecision {
 
 ZKRECIPES_INTERNAL_API ReplicaDecision decide_replica(const ReplicaMember& self, const ReplicaFacts& facts);
 
-// --- What is written ----------------------------------------------------------------------------------------------------
+// --- What is written ----------------------------------------------------------------------------------------------
 
 ZKRECIPES_INTERNAL_API ReplicaState first_state(const ReplicaMember& self, std::size_t minimum);
 ZKRECIPES_INTERNAL_API ReplicaState taken_over(ReplicaState state, std::string_view id);
@@ -64,8 +64,8 @@ ZKRECIPES_INTERNAL_API ReplicaState expanded(ReplicaState state, const InSyncRep
 /// With this one alone, whatever was acknowledged.
 ZKRECIPES_INTERNAL_API ReplicaState forced(ReplicaState state, const ReplicaMember& member);
 
-/// Whose copies the primary of an epoch waits for. While the state changes, and until the read leases of those that were
-/// taken out have ended, that is who was in sync before or is afterwards.
+/// Whose copies the primary of an epoch waits for. While the state changes, and until the read leases of those that
+/// were taken out have ended, that is who was in sync before or is afterwards.
 class ZKRECIPES_INTERNAL_API ReplicaTerm {
  public:
   ReplicaTerm() = default;

@@ -11,8 +11,8 @@
 
 /// What is in the nodes of a replica group. Foreign text is refused, and never throws.
 ///
-///   state     "replicas 1 epoch=7 primary=b minimum=2 forced=0 leaving=0", then a line "<id> <storage> <term>" for each that
-///             is in sync; primary=- is none; times in milliseconds
+///   state     "replicas 1 epoch=7 primary=b minimum=2 forced=0 leaving=0", then a line "<id> <storage> <term>" for
+///             each that is in sync; primary=- is none; times in milliseconds
 ///   a member  "replica 1 <storage> <term> <version> <address>"
 namespace zkrecipes::detail {
 

@@ -34,8 +34,8 @@ void ReplicaCore::see_read_right() {
   if (news) reads_changed_.set();
 }
 
-// The checks rest on the version of the state that was seen last. One that is refused ends nothing: what was granted before
-// is waited for by who has changed the state, and the cache is about to tell of that.
+// The checks rest on the version of the state that was seen last. One that is refused ends nothing: what was granted
+// before is waited for by who has changed the state, and the cache is about to tell of that.
 Awaitable<void> ReplicaCore::renew_reads(std::shared_ptr<ReplicaCore> self) {
   while (!self->over()) {
     self->reads_changed_.clear();

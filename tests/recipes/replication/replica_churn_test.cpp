@@ -1,5 +1,6 @@
-// Three replicas of a log whose users follow the rules, while sessions end and members come and go: each acknowledged entry
-// is in the last primary's log, once, in order. ZKRECIPES_SEED repeats a run, ZKRECIPES_RUNS=number makes it longer.
+// Three replicas of a log whose users follow the rules, while sessions end and members come and go: each acknowledged
+// entry is in the last primary's log, once, in order. ZKRECIPES_SEED repeats a run, ZKRECIPES_RUNS=number makes it
+// longer.
 
 #include <gtest/gtest.h>
 
@@ -27,8 +28,8 @@ struct LogEntry {
   int value;
 };
 
-/// What a replica keeps when its process dies, and the messages that reach it. All replicas share one lock, which is never
-/// held across a call that blocks.
+/// What a replica keeps when its process dies, and the messages that reach it. All replicas share one lock, which is
+/// never held across a call that blocks.
 struct Storage {
   std::vector<LogEntry> log;
   std::int64_t accepted = 0;

@@ -14,8 +14,8 @@
 #include "recipes/replication/replica_decider.hpp"
 #include "recipes/replication/replica_format.hpp"
 
-/// Members of a replica group with logs, driven by the real decisions, beside a server that is a few variables: views are
-/// old, replies are lost, entries arrive late, disks are emptied, members crash.
+/// Members of a replica group with logs, driven by the real decisions, beside a server that is a few variables: views
+/// are old, replies are lost, entries arrive late, disks are emptied, members crash.
 namespace zkrecipes::detail::simulated {
 
 using std::chrono::milliseconds;
