@@ -165,7 +165,8 @@ class ZKRECIPES_API PrimaryMonitor {
   /// Whether this monitor decides, right now.
   bool leads() const noexcept;
   /// Names a member for a role: a planned hand-over. It need not lead, nor be started. What choose() says of it stands
-  /// afterwards, as the one who is named now; keep_primary() keeps it. Errors: those of Client::set(); no_node (no monitor
+  /// afterwards, as the one who is named now; keep_primary() keeps it, unless the monitor that leads does not see the member
+  /// yet, and names another one. Errors: those of Client::set(); no_node (no monitor
   /// has known this role yet), in_doubt.
   void move(const std::string& role, const std::string& member, const zkclient::CallOptions& call = {});
   void async_move(const std::string& role, const std::string& member, zkclient::Handler<void> handler,

@@ -33,6 +33,8 @@ using zkclient::ConnectionState;
 using zkclient::Errc;
 using zkclient::Error;
 using zkclient::Path;
+using zktesting::Direction;
+using zktesting::RequestType;
 using Strings = std::vector<std::string>;
 
 /// A member that keeps the roles that it gets. All of one test share the judge: who gets a role looks whether the one
@@ -128,11 +130,15 @@ class PrimaryFaults : public testkit::RecipeFaultTest {
     std::error_code error;
     return the_operator().get(Path("/app/roles") / role, {}, error).data;
   }
-  /// Waits until `holder` has the role, whoever was chosen first.
+  /// Waits until `holder` has the role, whoever was chosen first. A monitor that does not see the member yet names another
+  /// one; so it is moved until it stays.
   bool give(PrimaryMonitor& monitor, const std::unique_ptr<RoleHolder>& holder) {
-    if (!eventually([&] { return the_operator().exists("/app/roles/r").has_value(); })) return false;
-    monitor.move("r", holder->node().id(), patient());
-    return eventually([&] { return holder->has("r"); });
+    const std::string& id = holder->node().id();
+    const auto made = [&] { return the_operator().exists("/app/roles/r").has_value(); };
+    return eventually(made) && eventually([&] {
+             if (named() != id) monitor.move("r", id, patient());
+             return holder->has("r");
+           });
   }
 
   RoleHolder::Judge judge;
@@ -229,30 +235,56 @@ TEST_F(PrimaryFaults, MonitorIsCutOff) {
   EXPECT_TRUE(eventually([&] { return b->has("r"); }));
 }
 
-// V78: it had begun to decide, and writes when another one has decided.
+/// Names "b", and the second time waits, and would name somebody else.
+class SlowChoice {
+ public:
+  explicit SlowChoice(std::string second) : second_(std::move(second)) {}
+
+  ChoosePrimary choose() {
+    return [this](const RoleState& state, const std::vector<Member>&) {
+      const int decision = ++decisions_;
+      if (decision == 1) return std::string("b");
+      if (decision > 2) return state.named;
+      go_on_.wait(false);
+      return second_;
+    };
+  }
+  bool decides(int times) const {
+    return eventually([&] { return decisions_ >= times; });
+  }
+  bool waits() const { return decides(2); }
+  void go_on() {
+    go_on_ = true;
+    go_on_.notify_all();
+  }
+
+ private:
+  const std::string second_;
+  std::atomic<int> decisions_{0};
+  std::atomic<bool> go_on_{false};
+};
+
+// V78: it had begun to decide, and writes before it hears that it is deposed.
 TEST_F(PrimaryFaults, ADeposedMonitorWrites) {
-  const Client cut = contended_proxied();
+  const Client deposed = calm_proxied();
   const Client direct = calm_direct();
   const auto b = join(direct, "b");
-  std::atomic<bool> deciding{false};
-  std::atomic<bool> go_on{false};
-  const auto first = watch_over(cut, [&](const RoleState&, const std::vector<Member>&) {
-    deciding = true;
-    deciding.notify_all();
-    go_on.wait(false);
-    return std::string("a");
-  });
-  deciding.wait(false);
+  SlowChoice choice("a");
+  const auto first = watch_over(deposed, choice.choose());
+  ASSERT_TRUE(choice.waits());
+  ASSERT_TRUE(eventually([&] { return b->has("r"); }));
+  proxy.stall(Direction::to_client);
+  for (const std::string& candidate : names("/app/monitor"))
+    the_operator().remove(Path("/app/monitor") / candidate);
   const auto second = watch_over(direct);
-  proxy.refuse(true);
-  proxy.cut();
-  EXPECT_TRUE(eventually([&] { return b->has("r"); }));
-  proxy.refuse(false);
-  cut.connect(patient());
-  go_on = true;
-  go_on.notify_all();
-  the_operator().sync("/", patient());
-  EXPECT_TRUE(eventually([&] { return !first->leads() && second->leads(); }));
+  EXPECT_TRUE(eventually([&] { return second->leads(); }));
+  const std::size_t writes = proxy.request_count(RequestType::multi);
+  EXPECT_TRUE(first->leads()) << "it has not heard of that";
+  choice.go_on();
+  EXPECT_TRUE(eventually([&] { return proxy.request_count(RequestType::multi) > writes; }));
+  proxy.unstall(Direction::to_client);
+  deposed.sync("/", patient());  // Behind what it has written.
+  EXPECT_TRUE(eventually([&] { return !first->leads(); }));
   EXPECT_EQ(named(), "b");
   EXPECT_EQ(the_operator().get("/app/roles/r").stat.version, 0);
 }
@@ -260,22 +292,12 @@ TEST_F(PrimaryFaults, ADeposedMonitorWrites) {
 // V79: what it decides rests on what was there when it looked. Another one has written since: it decides anew.
 TEST_F(PrimaryFaults, ARoleIsNamedTwiceAtOnce) {
   const Client client = calm_direct();
-  const auto a = join(client, "a");
-  std::atomic<int> decisions{0};
-  std::atomic<bool> go_on{false};
-  Box<std::string> seen;
-  const auto monitor = watch_over(client, [&](const RoleState& state, const std::vector<Member>& members) {
-    seen.put(state.named);
-    if (++decisions == 2) go_on.wait(false);  // The first one makes the node.
-    if (state.named == "moved") return state.named;
-    return std::string(members.empty() ? "" : "chosen");
-  });
-  EXPECT_EQ(seen.take(), "");
-  ASSERT_TRUE(eventually([&] { return decisions == 2; }));
+  SlowChoice choice("late");
+  const auto monitor = watch_over(client, choice.choose());
+  ASSERT_TRUE(choice.waits());
   monitor->move("r", "moved", patient());
-  go_on = true;
-  go_on.notify_all();
-  seen.take_until([](const std::string& named) { return named == "moved"; });
+  choice.go_on();
+  EXPECT_TRUE(choice.decides(3));
   EXPECT_EQ(named(), "moved");
 }
 
