@@ -9,6 +9,7 @@ import queue
 import sys
 import threading
 import time
+import uuid
 
 from kazoo.client import KazooClient
 from kazoo.recipe.barrier import DoubleBarrier
@@ -125,6 +126,67 @@ def adder():
     return add
 
 
+class Partitioner:
+    def __init__(self):
+        self.owned = None
+        self.leaving = threading.Event()
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def work(self):
+        own = client()
+        names = [str(i) for i in range(backlog)]
+        partitioner = own.SetPartitioner(path, names, identifier=uuid.uuid4().hex, time_boundary=1)
+        while not self.leaving.is_set():
+            if partitioner.failed:
+                print("error", "the partitioner failed", flush=True)
+                os._exit(1)
+            if partitioner.release:
+                self.owned = None
+                partitioner.release_set()
+            elif partitioner.acquired:
+                self.owned = len(list(partitioner))
+                time.sleep(0.005)
+            else:
+                partitioner.wait_for_acquire(0.1)
+        partitioner.finish()
+        own.stop()
+        own.close()
+
+    def leave(self):
+        self.leaving.set()
+        self.thread.join()
+
+
+def in_force(group):
+    while any(one.owned is None for one in group) or sum(one.owned for one in group) != backlog:
+        time.sleep(0.005)
+
+
+def joins_and_leaves():
+    group = [Partitioner() for _ in range(pairs)]
+    in_force(group)
+
+    def work():
+        newcomer = Partitioner()
+        in_force(group + [newcomer])
+        newcomer.leave()
+        in_force(group)
+
+    return work
+
+
+def whole_cycles(work):
+    print("ready", flush=True)
+    for line in sys.stdin:
+        cpu, begin, done = time.process_time(), time.monotonic(), 0
+        while time.monotonic() - begin < int(line.split()[1]) / 1000:
+            work()
+            done += 1
+        print("done", done, int((time.monotonic() - begin) * 1e6), int((time.process_time() - cpu) * 1e6), flush=True)
+    os._exit(0)
+
+
 def cycles(work):
     while True:
         running.wait()
@@ -132,7 +194,9 @@ def cycles(work):
         count()
 
 
-if kind in ("open-tree", "hold-tree", "change"):
+if kind == "partition":
+    whole_cycles(joins_and_leaves())
+elif kind in ("open-tree", "hold-tree", "change"):
     once = view()
     daemon(lambda: cycles(once))
 elif kind == "count":
