@@ -117,9 +117,12 @@ class Replay {
       } else {
         view_[change.path] = facts_of(scope, change.path, change.after->data, change.after->stat);
       }
-      // Of what is only listed, the first is the name alone.
-      const bool known_node = was_known && change.before->stat.czxid != 0 && change.after != nullptr &&
-                              (scope.options.data || change.after->stat.czxid != 0);
+      // Of what is only listed, the first is the name alone. What cannot be read has no Stat, so nothing tells whether
+      // it is another node.
+      const bool both_there = was_known && change.after != nullptr;
+      const bool may_lack_stat = both_there && (!scope.options.data || change.after->unreadable);
+      const bool known_node =
+          both_there && change.before->stat.czxid != 0 && (!may_lack_stat || change.after->stat.czxid != 0);
       if (known_node) {
         EXPECT_EQ(change.kind == Change::Kind::replaced,
                   change.before->stat.czxid != change.after->stat.czxid ||
