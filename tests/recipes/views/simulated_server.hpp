@@ -164,6 +164,7 @@ class Link {
     absent_.clear();
     watched_.clear();
     refusals_.clear();
+    ephemerals_.clear();
     model_.session_opened();
   }
   void lose_session() {
@@ -397,6 +398,11 @@ class Link {
     }
     if (!message.reply.error) {
       if (read.kind != MirrorRead::Kind::exists) refusals_.erase({read.path, read.side});
+      message.reply.stat.ephemeral_owner != 0 ? (void)ephemerals_.insert(read.path)
+                                              : (void)ephemerals_.erase(read.path);
+    } else if (!gone && read.side == MirrorSide::list && ephemerals_.contains(read.path)) {
+      // The model knew by then that this node needs no list, and does not look at the reply. Another node of that name may
+      // need one, which is asked for.
     } else if (!gone) {
       refusals_[{read.path, read.side}] = {read.node, message.refused_czxid};
       // Of a directory that cannot be listed, the children are forgotten.
@@ -454,6 +460,7 @@ class Link {
   std::set<std::string> asked_paths_;
   std::set<std::string> forbidden_;
   std::map<Key, Refusal> refusals_;
+  std::set<std::string> ephemerals_;  // By the newest reply that told.
 };
 
 }  // namespace simulation
