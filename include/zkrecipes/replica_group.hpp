@@ -171,9 +171,10 @@ struct ReplicaGroupOptions {
 /// to. In a forked child nothing is allowed, and calls end with Errc::forked.
 class ZKRECIPES_API ReplicaGroup {
  public:
-  /// Joins; returns at once, with no I/O of its own. Errors: invalid_argument (id, storage, address, a handler is
-  /// missing, minimum is 0 or above 64, a time that is negative or above an hour, the path is the root), invalid_acl,
-  /// unsupported (write_quorum), closed.
+  /// Joins; returns at once, with no I/O of its own. A handler may be called before this returns. It may call the object
+  /// that is being made; so an object that its handlers call must not be moved. Errors: invalid_argument (id, storage,
+  /// address, a handler is missing, minimum is 0 or above 64, a time that is negative or above an hour, the path is the
+  /// root), invalid_acl, unsupported (write_quorum), closed.
   ReplicaGroup(zkclient::Client client, zkclient::Path path, Replica self, ReplicaHandlers handlers,
                ReplicaGroupOptions options = {});
   /// Leaves, without waiting for it; but waits for a handler that runs, unless it is called there.

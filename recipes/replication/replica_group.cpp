@@ -69,12 +69,14 @@ void require_replica(const Path& path, const Replica& self, const ReplicaHandler
 
 /// What belongs to the user's threads: the parts that keep the client open, and what they tell the core.
 struct detail::ReplicaSeat {
-  ReplicaSeat(zkclient::Client owner, Path where, Replica self, ReplicaHandlers handlers, ReplicaGroupOptions options)
+  ReplicaSeat(zkclient::Client owner, Path where, Replica self, ReplicaGroupOptions options)
       : client(std::move(owner)),
         path(std::move(where)),
         core(std::make_shared<ReplicaCore>(client.impl(), path, self, options)),
         membership(Group(client, path / "members", with_leases(options)).begin_join(self.id, core->payload(0))),
-        cache(client, path, down_to_members()) {
+        cache(client, path, down_to_members()) {}
+  // The handlers may be called before this returns, and may call the group: it has to be in its place.
+  void begin(ReplicaHandlers handlers) {
     core->begin(std::move(handlers));
     const std::weak_ptr<ReplicaCore> weak = core;
     changes = cache.on_change([weak](const std::vector<Change>&, const Snapshot& nodes) {
@@ -151,8 +153,9 @@ const char* to_string(ReplicaRole role) noexcept {
 ReplicaGroup::ReplicaGroup(zkclient::Client client, Path path, Replica self, ReplicaHandlers handlers,
                            ReplicaGroupOptions options) {
   require_replica(path, self, handlers, options);
-  seat_ = std::make_unique<detail::ReplicaSeat>(std::move(client), std::move(path), std::move(self),
-                                                std::move(handlers), std::move(options));
+  seat_ =
+      std::make_unique<detail::ReplicaSeat>(std::move(client), std::move(path), std::move(self), std::move(options));
+  seat_->begin(std::move(handlers));
 }
 
 ReplicaGroup::~ReplicaGroup() = default;
