@@ -215,6 +215,9 @@ class ZKRECIPES_API Cache {
   /// refresh(ReadBarrier::quorum), the transactions of CacheOptions::max_age, and all others. nullopt: not known yet.
   /// Does not block.
   ///
+  /// One exception: of a directory that was removed and made again since, children may be missing in a snapshot that is
+  /// not exact(), until they have been read.
+  ///
   /// Ask for it first, then for snapshot(): it says nothing of a Snapshot that was taken before. It stands still while
   /// what was told at its time is read, or rests (CacheOptions::quiet); newer changes do not hold it up.
   ///
