@@ -47,17 +47,18 @@ Awaitable<Result<void>> ReplicaCore::change(std::shared_ptr<ReplicaCore> self, W
   const LedTermPtr term = self->term_;
   if (term == nullptr) co_return self->error(Errc::not_held, operation, not_primary);
   const Waiting waiter(self->waiting_, self->client_->events(), call);
-  std::shared_ptr<Done> done;
+  const auto done = std::make_shared<Done>();
+  done->wish = std::move(wish);
+  bool begun = false;
   for (;;) {
     waiter->clear();
-    if (done == nullptr && !term->changing) {
-      done = std::make_shared<Done>();
-      done->wish = std::move(wish);
+    if (!begun && !term->changing) {
+      begun = true;
       term->changing = true;
       zk::spawn(carry_out(self, term, done));
     }
-    if (done != nullptr && done->result) co_return std::move(*done->result);
-    if (done == nullptr && self->term_ != term) co_return self->error(Errc::not_held, operation, not_primary);
+    if (done->result) co_return std::move(*done->result);
+    if (!begun && self->term_ != term) co_return self->error(Errc::not_held, operation, not_primary);
     if (const auto failure = waiter->failure(self->client_->closing())) co_return self->error(*failure, operation);
     co_await waiter->wait();
   }

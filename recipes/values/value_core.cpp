@@ -299,7 +299,7 @@ Awaitable<void> ValueCore<Kind>::settle(Step step, ValueLookPtr seen, Written wr
       if (is_marked(step)) marker_->count();
       co_await settle_success(std::move(step), std::move(seen), std::move(written.reply));
       break;
-    case Written::Outcome::refused: co_await settle_refusal(step, std::move(written)); break;
+    case Written::Outcome::refused: co_await settle_refusal(step, written); break;
     case Written::Outcome::in_doubt:
       if (marker_ != nullptr && !written.slot.empty()) {
         co_await settle_doubt(std::move(step), std::move(seen), std::move(written));
