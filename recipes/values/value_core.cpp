@@ -302,7 +302,7 @@ Awaitable<void> ValueCore<Kind>::settle(Step step, ValueLookPtr seen, Written wr
     case Written::Outcome::refused: co_await settle_refusal(step, written); break;
     case Written::Outcome::in_doubt:
       if (marker_ != nullptr && !written.slot.empty()) {
-        co_await settle_doubt(std::move(step), std::move(seen), std::move(written));
+        co_await settle_doubt(std::move(step), std::move(seen), written);
         break;
       }
       written.reply.error = Errc::in_doubt;
