@@ -1,9 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
+#include <stdexcept>
 
 #include <zktesting/ensemble.hpp>
+
+#include "tests/support/eventually.hpp"
 
 namespace testkit {
 
@@ -13,6 +17,27 @@ inline void restart_who_has_died(zktesting::Ensemble& ensemble, std::optional<st
   for (std::size_t i = 0; i < ensemble.size(); ++i) {
     if (i != killed && !ensemble.server(i).running()) ensemble.restart(i);
   }
+}
+
+/// The servers of an ensemble of three.
+struct Roles {
+  std::size_t leader;
+  std::size_t follower;
+  std::size_t other;  ///< It follows, too.
+};
+
+/// Who is what, once each of the three says so: an election may be under way, though all of them serve.
+inline Roles roles_of(zktesting::Ensemble& ensemble) {
+  std::optional<Roles> roles;
+  const auto known = [&] {
+    ensemble.wait_for_all();
+    const auto leader = ensemble.leader();
+    const auto followers = ensemble.followers();
+    if (leader && followers.size() == 2) roles = Roles{*leader, followers[0], followers[1]};
+    return roles.has_value();
+  };
+  if (!eventually(known)) throw std::runtime_error("an ensemble of three has no leader with two followers");
+  return *roles;
 }
 
 }  // namespace testkit

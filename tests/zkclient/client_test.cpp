@@ -575,15 +575,15 @@ TEST_F(ClientTest, AWatchMayBeDroppedInsideItsOwnHandler) {
   std::mutex mutex;
   {
     const std::lock_guard lock(mutex);
-    own = std::move(c().get_and_watch("/n",
-                                      [&](const WatchEvent&) {
-                                        {
-                                          const std::lock_guard guard(mutex);
-                                          own.reset();
-                                        }
-                                        dropped.put(true);  // The last thing: the test may be over then.
-                                      })
-                        .watch());
+    own = c().get_and_watch("/n",
+                            [&](const WatchEvent&) {
+                              {
+                                const std::lock_guard guard(mutex);
+                                own.reset();
+                              }
+                              dropped.put(true);  // The last thing: the test may be over then.
+                            })
+              .watch();
   }
   c().set("/n", "x");
   EXPECT_TRUE(dropped.take());

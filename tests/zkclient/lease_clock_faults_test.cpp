@@ -345,9 +345,7 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
   options.server.tick = fault.tick;
   options.sync_limit = 10;
   Ensemble ensemble(options);
-  const std::size_t leader = ensemble.leader().value();
-  const std::size_t follower = ensemble.followers().front();
-  const std::size_t other = 3 - leader - follower;
+  const auto [leader, follower, other] = testkit::roles_of(ensemble);
   {
     const Client setup(ensemble.connect_string(leader));
     setup.create("/locks");
@@ -438,7 +436,8 @@ TEST(EnsembleLease, LeaderKilledNobodyHoldsWhatIsGone) {
   constexpr std::size_t servers = 3;
   constexpr std::size_t holders = 2 * servers;  // Two on each server, so also on the one that dies.
   Ensemble ensemble;
-  const std::size_t leader = ensemble.leader().value();
+  const testkit::Roles roles = testkit::roles_of(ensemble);
+  const std::size_t leader = roles.leader;
   Runtime runtime;
   std::vector<Client> clients;
   std::vector<std::unique_ptr<Holder>> held;
@@ -451,7 +450,7 @@ TEST(EnsembleLease, LeaderKilledNobodyHoldsWhatIsGone) {
   }
   for (const auto& holder : held)
     nodes.push_back(holder->session_node());
-  const Observer observer(ensemble.connect_string(ensemble.followers().front()), nodes);
+  const Observer observer(ensemble.connect_string(roles.follower), nodes);
   ensemble.kill(leader);
   const auto killed = BootClock::now();
   // Either it survived, and is proven again, or it is lost, and was lost before anybody saw the node gone.
@@ -484,8 +483,7 @@ TEST(EnsembleLease, TheNextHolderComesAfterThePreviousOneWasTold) {
   options.server.tick = 500ms;
   options.sync_limit = 10;
   Ensemble ensemble(options);
-  const std::size_t leader = ensemble.leader().value();
-  const std::size_t follower = ensemble.followers().front();
+  const auto [leader, follower, other] = testkit::roles_of(ensemble);
   const Client first(ensemble.connect_string(follower), {.session_timeout = testkit::contended_session});
   const Client second(ensemble.connect_string(leader), {.session_timeout = testkit::contended_session});
   Mutex mine(first, "/lock");
@@ -524,9 +522,7 @@ TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
   int judged = 0;
   int rounds = 0;
   do {
-    ensemble.wait_for_all();
-    const std::size_t leader = ensemble.leader().value();
-    const std::size_t follower = ensemble.followers().front();
+    const auto [leader, follower, other] = testkit::roles_of(ensemble);
     Runtime runtime;
     std::vector<Client> clients;
     std::vector<std::unique_ptr<Holder>> held;
@@ -540,7 +536,7 @@ TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
     }
     for (const auto& holder : held)
       nodes.push_back(holder->session_node());
-    const Observer observer(ensemble.connect_string(3 - leader - follower), nodes);
+    const Observer observer(ensemble.connect_string(other), nodes);
     std::this_thread::sleep_for(between(0, 400));
     const auto struck = BootClock::now();
     constexpr Isolation ways[] = {Isolation::freeze, Isolation::deaf, Isolation::mute, Isolation::sever};

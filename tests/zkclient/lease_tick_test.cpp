@@ -72,9 +72,7 @@ TEST_P(LeaseAndTick, NobodyHoldsWhatIsGoneHoweverItsServerIsCutOff) {
   int judged = 0;
   do {
     for (const Isolation how : {Isolation::freeze, Isolation::deaf, Isolation::mute}) {
-      ensemble.wait_for_all();
-      const std::size_t leader = ensemble.leader().value();
-      const std::size_t follower = ensemble.followers().front();
+      const auto [leader, follower, other] = testkit::roles_of(ensemble);
       zkclient::Runtime runtime;
       std::vector<Client> clients;
       std::vector<std::unique_ptr<Holder>> held;
@@ -91,7 +89,7 @@ TEST_P(LeaseAndTick, NobodyHoldsWhatIsGoneHoweverItsServerIsCutOff) {
           held[i] = testkit::hold(clients[i], i);
         nodes.push_back(held[i]->lease().node());
       }
-      const Observer observer(ensemble.connect_string(3 - leader - follower), nodes);
+      const Observer observer(ensemble.connect_string(other), nodes);
       std::this_thread::sleep_for(between(0, static_cast<int>(ratio.tick.count())));
       const auto struck = BootClock::now();
       ensemble.isolate(follower, how);
@@ -193,8 +191,7 @@ TEST(StockFailover, LeasesOfTheDefaultTimeoutOutliveTheLeader) {
   options.sync_limit = 5;
   options.init_limit = 10;
   Ensemble ensemble(options);
-  ensemble.wait_for_all();
-  const std::size_t leader = ensemble.leader().value();
+  const std::size_t leader = testkit::roles_of(ensemble).leader;
   { Client(ensemble.connect_string()).create("/locks"); }
   // At each server one that has held for a while, and one that waits and gets its lease right before the strike.
   struct Pair {

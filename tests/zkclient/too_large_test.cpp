@@ -123,7 +123,7 @@ TEST_F(TooLarge, ManyOfOneSizeCostNoMoreConnections) {
   client.connect();
   std::vector<std::future<std::optional<Errc>>> crew;
   const auto lost = losses(client, [&] {
-    for (int i = 0; i < 10; ++i) {
+    for (std::size_t i = 0; i < 10; ++i) {
       crew.push_back(testkit::in_thread([&, i] {
         return error_of([&] { client.create(zkclient::Path("/n" + std::to_string(i)), large_ + std::string(i, 'x')); });
       }));

@@ -41,6 +41,8 @@ TEST(TroubleInALine, SaysWhichServerAndWhat) {
             "cannot be reached: there is no route to it");
   EXPECT_EQ(reason("Socket 10.0.0.1:1 zk retcode=-1, errno=24(Too many open files): socket() call failed"),
             "was not tried: no descriptor is left (too many open files)");
+  EXPECT_EQ(reason("Socket 10.0.0.1:1 zk retcode=-112, errno=116(Stale file handle): sessionId=0x1 has expired."),
+            "said that the session has expired");
 }
 
 TEST(TroubleInALine, IsNotSeenWhereThereIsNone) {

@@ -40,7 +40,7 @@ class HandOver : public testkit::RecipeFaultTest {
     Lease first = mutex.acquire({.deadline = soon()});
     for (int i = 0; i < count; ++i)
       mutex.async_acquire([this](Result<Lease> result) { granted.put(std::move(result)); }, {.deadline = soon()});
-    EXPECT_TRUE(remain(count + 1));
+    EXPECT_TRUE(remain(static_cast<std::size_t>(count) + 1));
     EXPECT_TRUE(eventually([&] { return server.watch_count() >= static_cast<std::size_t>(count); }));
     testkit::let_age(60ms);
     return first;

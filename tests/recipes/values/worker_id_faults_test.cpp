@@ -192,7 +192,7 @@ TEST_F(WorkerIdFaults, DeadlineOrStopDuringAcquire) {
     for (const RequestType type : {RequestType::get_children2, RequestType::multi, RequestType::get_data}) {
       std::stop_source stop;
       auto held = proxy.hold_next_reply(type);
-      const CallOptions call = late ? CallOptions{.deadline = 100ms} : CallOptions{.stop = stop.get_token()};
+      const CallOptions call = late ? CallOptions{.deadline = 1s} : CallOptions{.stop = stop.get_token()};
       auto acquiring = in_thread([&, call] { return error_of([&] { (void)make(client).acquire(call); }); });
       ASSERT_TRUE(held.wait(patience));
       stop.request_stop();

@@ -30,6 +30,7 @@ std::string reason_of(int error, std::string_view message) {
     case EHOSTDOWN:  // The C client's word for a server that ends the connection.
     case ECONNRESET:
     case EPIPE: return "closed the connection";
+    case ESTALE: return "said that the session has expired";  // The C client's word for that.
     case EMFILE:
     case ENFILE: return "was not tried: no descriptor is left (too many open files)";
     default: return fmt::format("cannot be reached: {}", std::strerror(error));
