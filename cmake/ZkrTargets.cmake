@@ -23,6 +23,13 @@ if(ZKRECIPES_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     # clang 14 cannot put what this check needs before a coroutine.
     list(APPEND ZKR_SANITIZE_FLAGS -fno-sanitize=function)
+    # As g++ says which sanitizer it compiles for.
+    foreach(sanitizer IN ITEMS address thread)
+      if(ZKRECIPES_SANITIZE MATCHES ${sanitizer})
+        string(TOUPPER ${sanitizer} sanitizer)
+        target_compile_definitions(zkr_build_flags INTERFACE __SANITIZE_${sanitizer}__)
+      endif()
+    endforeach()
   endif()
   if(ZKRECIPES_SANITIZE MATCHES undefined)
     # vptr needs a descriptor to look at an object, and takes it for a wrong one where there is none. The other two look

@@ -2,7 +2,7 @@
 # Builds the project and runs its tests. Works alone, from any directory, on a fresh Debian 12.
 #
 #   scripts/test.sh                    all tests; preset dev if that was built before, else once, which is quicker from nothing
-#     --preset NAME                    dev, once, release, asan, tsan, clang, clang-asan; tls, tls-asan, tls-tsan (build_tls_client.sh)
+#     --preset NAME                    dev, once, release, asan, tsan, clang, clang-asan, clang-tsan; tls, tls-asan, tls-tsan (build_tls_client.sh)
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure

@@ -64,7 +64,7 @@ class Writer {
   Writer(Client client, std::uint64_t seed) : client_(std::move(client)), random_(seed) {
     for (const char* directory : {"/bank", "/bank/a", "/bank/b", "/bank/c"})
       client_.create(directory, "", {}, {.deadline = SteadyClock::now() + long_patience});
-    for (int i = 0; i < accounts; ++i) {
+    for (std::uint64_t i = 0; i < accounts; ++i) {
       const std::string path = directory(i % 3) + std::to_string(i);
       const auto created =
           client_.create(path, std::to_string(amount), {}, {.deadline = SteadyClock::now() + long_patience});
