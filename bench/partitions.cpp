@@ -1,5 +1,5 @@
-// Partitions beside kazoo's SetPartitioner: how long it takes until a member that joins, or leaves, has its share, and
-// what that costs. See README.md.
+// Partitions beside kazoo's SetPartitioner: how long it takes until a member that joins, leaves or dies has its share, or
+// the others have it, and what that costs. See README.md.
 
 #include <chrono>
 #include <condition_variable>
@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ constexpr const char* usage =
 )";
 
 constexpr int members = 10;  // Besides the one that comes and goes.
+// Of the member that is killed; kazoo_bench.py has it, too.
+constexpr std::chrono::seconds victims_session{4};
+constexpr std::chrono::minutes patience{5};
 
 /// What each member owns. Waits until that is what it shall be.
 class Owners {
@@ -45,6 +49,10 @@ class Owners {
   }
   void remove(const std::string& member, const std::string& partition) {
     change([&] { owned_[member].erase(partition); });
+  }
+  /// It is dead.
+  void forget(const std::string& member) {
+    change([&] { owned_.erase(member); });
   }
   using All = std::map<std::string, std::set<std::string>>;
   void wait_for(const All& wanted) {
@@ -75,10 +83,10 @@ class Owners {
 /// Gives back what it is asked for, at once.
 class Member {
  public:
-  Member(const std::string& server, const std::string& path, std::string id, std::size_t partitions, Owners& owners)
+  Member(const Client& client, const std::string& path, std::string id, std::size_t partitions, Owners& owners)
       : id_(std::move(id)),
         owners_(owners),
-        partitioner_(Client(server), path, zkrecipes::PartitionSource::numbered(partitions),
+        partitioner_(client, path, zkrecipes::PartitionSource::numbered(partitions),
                      [this](zkrecipes::Partition partition) { hold(std::move(partition)); }, {.id = id_}) {
     partitioner_.start();
   }
@@ -111,6 +119,13 @@ class Member {
   zkrecipes::Partitioner partitioner_;
 };
 
+/// Until all have what they shall have.
+struct Changes {
+  double join_ms = 0;
+  double leave_ms = 0;
+  double kill_ms = 0;
+};
+
 /// One cycle: a member joins, and has its share; it leaves, and the others have it.
 class JoinsAndLeaves final : public bench::Contender {
  public:
@@ -118,22 +133,19 @@ class JoinsAndLeaves final : public bench::Contender {
       : server_(std::move(server)), path_(std::move(path)), partitions_(partitions) {
     for (int i = 0; i < members; ++i) {
       ids_.push_back(fmt::format("member-{}", i));
-      members_.push_back(std::make_unique<Member>(server_, path_, ids_.back(), partitions_, owners_));
+      members_.push_back(std::make_unique<Member>(Client(server_), path_, ids_.back(), partitions_, owners_));
     }
     owners_.wait_for(wanted(ids_));
+    with_newcomer_ = ids_;
+    with_newcomer_.push_back("newcomer");
   }
 
   bench::Sample run(milliseconds duration) override {
     const bench::Stopwatch stopwatch(duration);
     std::int64_t cycles = 0;
-    std::vector<std::string> more = ids_;
-    more.push_back("newcomer");
     for (; stopwatch.running(); ++cycles) {
       const std::int64_t before = owners_.taken();
-      Member newcomer(server_, path_, more.back(), partitions_, owners_);
-      owners_.wait_for(wanted(more));
-      newcomer.leave();
-      owners_.wait_for(wanted(ids_));
+      (void)join_and_leave();
       // Each that moves is given back and taken, twice.
       moved_ = static_cast<double>(owners_.taken() - before) / 4;
     }
@@ -141,7 +153,37 @@ class JoinsAndLeaves final : public bench::Contender {
   }
   double moved() const { return moved_; }
 
+  /// A member joins and leaves; another one joins and is cut off for good, which is how the others see its death.
+  Changes each_change() {
+    const auto begin = Clock::now();
+    const auto joined = join_and_leave();
+    const auto left = Clock::now();
+    zktesting::Proxy proxy(server_);
+    const Client client(proxy.connect_string(), {.session_timeout = victims_session});
+    const Member victim(client, path_, with_newcomer_.back(), partitions_, owners_);
+    owners_.wait_for(wanted(with_newcomer_));
+    const auto before = Clock::now();
+    proxy.refuse(true);
+    proxy.cut();
+    owners_.forget(with_newcomer_.back());
+    owners_.wait_for(wanted(ids_));
+    return {ms(joined - begin), ms(left - joined), ms(Clock::now() - before)};
+  }
+
  private:
+  using Clock = std::chrono::steady_clock;
+  static double ms(Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
+
+  /// Returns when all had what they should have with it.
+  Clock::time_point join_and_leave() {
+    Member newcomer(Client(server_), path_, with_newcomer_.back(), partitions_, owners_);
+    owners_.wait_for(wanted(with_newcomer_));
+    const auto joined = Clock::now();
+    newcomer.leave();
+    owners_.wait_for(wanted(ids_));
+    return joined;
+  }
+
   Owners::All wanted(const std::vector<std::string>& ids) const {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < partitions_; ++i)
@@ -161,6 +203,7 @@ class JoinsAndLeaves final : public bench::Contender {
   const std::size_t partitions_;
   Owners owners_;
   std::vector<std::string> ids_;
+  std::vector<std::string> with_newcomer_;
   std::vector<std::unique_ptr<Member>> members_;
   double moved_ = 0;
 };
@@ -187,12 +230,19 @@ class Partitions {
     comparison_.add(kazoo_row, kazoo(comparison_.server(), kazoo_path));
     comparison_.measure();
     comparison_.compare(our_row, kazoo_row, {});
-    count(our_row, [&](const std::string& server) {
-      auto contender = ours(server, comparison_.add_parent("ours-counted"));
-      counted_ = contender.get();
-      return contender;
-    });
-    count(kazoo_row, [&](const std::string& server) { return kazoo(server, comparison_.add_parent("kazoo-counted")); });
+    zktesting::Proxy proxy(comparison_.server());
+    const auto counted = ours(proxy.connect_string(), comparison_.add_parent("ours-counted"));
+    count(our_row, proxy, *counted);
+    figures_.push_back({fmt::format("partitions that move: {}", our_row), counted->moved()});
+    time("Partitioner", counted->each_change());
+    const auto peer = kazoo(proxy.connect_string(), comparison_.add_parent("kazoo-counted"));
+    if (peer != nullptr) {
+      count(kazoo_row, proxy, *peer);
+      std::istringstream answer(peer->ask("each", patience));
+      Changes took;
+      answer >> took.join_ms >> took.leave_ms >> took.kill_ms;
+      time("kazoo SetPartitioner", took);
+    }
     bench::Report report = comparison_.report(
         "partitions", fmt::format("{} members and one, {} partitions; a second without a change of members before "
                                   "anything moves, in both",
@@ -202,22 +252,20 @@ class Partitions {
   }
 
  private:
-  void count(const char* name, const std::function<std::unique_ptr<bench::Contender>(const std::string&)>& make) {
-    zktesting::Proxy proxy(comparison_.server());
-    const auto contender = make(proxy.connect_string());
-    if (contender == nullptr) return;
+  void count(const char* name, const zktesting::Proxy& proxy, bench::Contender& contender) {
     const std::size_t before = proxy.request_count(RequestType::any);
-    const bench::Sample sample = contender->run(options_.slice);
+    const bench::Sample sample = contender.run(options_.slice);
     const auto requests = static_cast<double>(proxy.request_count(RequestType::any) - before);
-    figures_.push_back({fmt::format("ms: {}", name), 1e3 / sample.cycles_per_second()});
     figures_.push_back({fmt::format("requests: {}", name), requests / static_cast<double>(sample.cycles)});
-    if (contender.get() == counted_)
-      figures_.push_back({fmt::format("partitions that move: {}", name), counted_->moved()});
+  }
+  void time(const char* name, const Changes& took) {
+    figures_.push_back({fmt::format("ms after a join: {}", name), took.join_ms});
+    figures_.push_back({fmt::format("ms after a leave: {}", name), took.leave_ms});
+    figures_.push_back({fmt::format("ms after a kill: {}", name), took.kill_ms});
   }
 
   const bench::RunOptions options_;
   bench::Comparison comparison_;
-  const JoinsAndLeaves* counted_ = nullptr;
   std::vector<bench::Figure> figures_;
 };
 

@@ -75,7 +75,7 @@ std::unique_ptr<Contender> Peers::curator(const std::vector<std::string>& argume
   return std::make_unique<Child>(std::move(command));
 }
 
-std::unique_ptr<Contender> Peers::kazoo(const std::vector<std::string>& arguments) {
+std::unique_ptr<Child> Peers::kazoo(const std::vector<std::string>& arguments) {
   if (python_.empty()) return nullptr;
   std::vector<std::string> command = {python_, ZKR_BENCH_PEERS "/kazoo_bench.py"};
   command.insert(command.end(), arguments.begin(), arguments.end());

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "child.hpp"
 #include "contender.hpp"
 
 namespace bench {
@@ -20,7 +21,7 @@ class Peers {
 
   /// nullptr: the library is not installed; `notes` gets a line about it, once.
   std::unique_ptr<Contender> curator(const std::vector<std::string>& arguments);
-  std::unique_ptr<Contender> kazoo(const std::vector<std::string>& arguments);
+  std::unique_ptr<Child> kazoo(const std::vector<std::string>& arguments);
   std::vector<std::string> notes;
 
  private:

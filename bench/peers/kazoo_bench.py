@@ -1,11 +1,13 @@
 """kazoo as a contender: kazoo_bench.py HOSTS PATH KIND PAIRS BACKLOG. KIND: queue, locking, barrier (PAIRS members), count
-(PAIRS clients), open-tree, hold-tree, change.
+(PAIRS clients), open-tree, hold-tree, change, partition (PAIRS members, BACKLOG partitions), partition-member (one more of
+those, to be killed).
 
 Driven through standard input and output as raw_program.hpp says.
 """
 import itertools
 import os
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -25,7 +27,7 @@ guard = threading.Lock()
 
 
 def client():
-    made = KazooClient(hosts=hosts, timeout=20)
+    made = KazooClient(hosts=hosts, timeout=4 if kind == "partition-member" else 20)
     made.start(timeout=30)
     return made
 
@@ -163,25 +165,73 @@ def in_force(group):
         time.sleep(0.005)
 
 
-def joins_and_leaves():
-    group = [Partitioner() for _ in range(pairs)]
-    in_force(group)
+class VictimPartitioner:
+    """A member in a process of its own."""
 
-    def work():
+    def __init__(self):
+        self.owned = None
+        command = [sys.executable, __file__, hosts, path, "partition-member", str(pairs), str(backlog)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        for line in self.process.stdout:
+            self.owned = int(line) if line.strip() != "None" else None
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def partition_member():
+    def end_with_input():
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=end_with_input, daemon=True).start()
+    member, said = Partitioner(), ()
+    while True:
+        if member.owned != said:
+            said = member.owned
+            print(said, flush=True)
+        time.sleep(0.005)
+
+
+class Members:
+    def __init__(self):
+        self.group = [Partitioner() for _ in range(pairs)]
+        in_force(self.group)
+
+    def join_and_leave(self):
         newcomer = Partitioner()
-        in_force(group + [newcomer])
+        in_force(self.group + [newcomer])
+        joined = time.monotonic()
         newcomer.leave()
-        in_force(group)
+        in_force(self.group)
+        return joined
 
-    return work
+    def each_change(self):
+        """Milliseconds until all have what they shall have, after a join, a leave and a kill."""
+        begin = time.monotonic()
+        joined = self.join_and_leave()
+        left = time.monotonic()
+        victim = VictimPartitioner()
+        in_force(self.group + [victim])
+        before = time.monotonic()
+        victim.kill()
+        in_force(self.group)
+        return [int(1e3 * took) for took in (joined - begin, left - joined, time.monotonic() - before)]
 
 
-def whole_cycles(work):
+def partitions(members):
     print("ready", flush=True)
     for line in sys.stdin:
+        if line.split()[0] == "each":
+            print(*members.each_change(), flush=True)
+            continue
         cpu, begin, done = time.process_time(), time.monotonic(), 0
         while time.monotonic() - begin < int(line.split()[1]) / 1000:
-            work()
+            members.join_and_leave()
             done += 1
         print("done", done, int((time.monotonic() - begin) * 1e6), int((time.process_time() - cpu) * 1e6), flush=True)
     os._exit(0)
@@ -194,8 +244,10 @@ def cycles(work):
         count()
 
 
-if kind == "partition":
-    whole_cycles(joins_and_leaves())
+if kind == "partition-member":
+    partition_member()
+elif kind == "partition":
+    partitions(Members())
 elif kind in ("open-tree", "hold-tree", "change"):
     once = view()
     daemon(lambda: cycles(once))
