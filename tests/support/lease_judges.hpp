@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -12,6 +14,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <zkrecipes/mutex.hpp>
@@ -25,6 +28,9 @@ namespace testkit {
 inline long since(zkclient::BootClock::time_point begin, zkclient::BootClock::time_point end) {
   return static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count());
 }
+
+/// By the clock of leases, which is one and the same for all processes.
+inline std::int64_t boot_ns() { return zkclient::BootClock::now().time_since_epoch().count(); }
 
 /// A lease, and when its holder was told that it is over.
 class Holder {
@@ -144,6 +150,47 @@ class Metronome {
   std::atomic<long> worst_{0};
   std::atomic<bool> ended_{false};
   std::thread thread_{[this] { run(); }};
+};
+
+/// How much this machine makes everybody wait: what a short sleep took too long.
+class Stalls {
+ public:
+  std::int64_t during(std::int64_t from, std::int64_t to) const {
+    const std::lock_guard lock(mutex_);
+    std::int64_t sum = 0;
+    for (const auto& [when, late] : late_) {
+      if (when >= from && when <= to + late) sum += late;
+    }
+    return sum;
+  }
+  /// The longest one.
+  std::int64_t worst(std::int64_t from, std::int64_t to) const {
+    const std::lock_guard lock(mutex_);
+    std::int64_t worst = 0;
+    for (const auto& [when, late] : late_) {
+      if (when >= from && when <= to) worst = std::max(worst, late);
+    }
+    return worst;
+  }
+
+ private:
+  static constexpr std::int64_t pace_ns = 10'000'000;
+
+  mutable std::mutex mutex_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> late_;
+  std::jthread thread_{[this](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      const std::int64_t before = boot_ns();
+      never.wait_for(lock, stop, std::chrono::nanoseconds(pace_ns), [] { return false; });
+      const std::int64_t late = boot_ns() - before - pace_ns;
+      if (late < 2 * pace_ns) continue;
+      const std::lock_guard own(mutex_);
+      late_.emplace_back(before, late);
+    }
+  }};
 };
 
 /// The lease on /locks/`number`. Sessions this short may end on a machine that is too busy before anything was broken.

@@ -4,11 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,24 +23,22 @@
 #include <zkrecipes/unfair_leader_election.hpp>
 #include <zktesting/ensemble.hpp>
 
+#include "tests/support/cabled_process.hpp"
 #include "tests/support/ensembles.hpp"
+#include "tests/support/lease_judges.hpp"
 #include "tests/support/testkit.hpp"
-
-extern char** environ;
 
 namespace zkrecipes {
 namespace {
 
 using namespace std::chrono_literals;
+using testkit::boot_ns;
 using testkit::eventually;
 using testkit::SteadyClock;
 using zkclient::Client;
 
 constexpr auto session_timeout = 2000ms;
 constexpr auto longest_gap = session_timeout + 10s;
-
-// CLOCK_MONOTONIC is one and the same for all processes.
-std::int64_t now_ns() { return SteadyClock::now().time_since_epoch() / 1ns; }
 
 /// In a file that all the processes map, so that what a process wrote there survives its kill -9.
 struct Term {
@@ -80,14 +74,14 @@ void lead(const Leadership& leadership, std::chrono::milliseconds time, Log& log
   Term& term = log.terms[slot];
   term.token = leadership.token().value;
   term.pid = ::getpid();
-  const std::int64_t end = now_ns() + time / 1ns;
+  const std::int64_t end = boot_ns() + time / 1ns;
   std::mutex mutex;
   std::condition_variable never;
   std::unique_lock lock(mutex);
   for (;;) {
-    const std::int64_t now = now_ns();
+    const std::int64_t now = boot_ns();
     if (!leadership.valid()) return;
-    if (term.began == 0) term.began = now_ns();
+    if (term.began == 0) term.began = boot_ns();
     term.last_valid = now;  // Also when the time is up: maybe because this process was paused for long.
     if (now > end || stop.stop_requested()) return;
     never.wait_for(lock, 200us);
@@ -128,129 +122,20 @@ int run_worker(const std::string& kind, const std::string& hosts, unsigned seed)
   return EXIT_SUCCESS;
 }
 
-/// A worker process with cables of its own to each of the servers.
-class Worker {
+/// Runs run_worker() in a process of its own.
+class Worker : public testkit::CabledProcess {
  public:
-  Worker(const std::string& kind, zktesting::Ensemble& ensemble, int log, unsigned seed) : kind_(kind), log_(log) {
-    for (std::size_t i = 0; i < ensemble.size(); ++i)
-      cables_.push_back(std::make_unique<zktesting::Proxy>(ensemble.connect_string(i)));
+  Worker(std::string kind, const zktesting::Ensemble& ensemble, int log, unsigned seed)
+      : CabledProcess(ensemble, log), kind_(std::move(kind)) {
     start(seed);
   }
-  ~Worker() { kill(); }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-
-  void start(unsigned seed) {
-    std::string hosts;
-    for (const auto& cable : cables_)
-      hosts += (hosts.empty() ? "" : ",") + cable->connect_string();
-    std::array<int, 2> input{};
-    if (::pipe2(input.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    std::vector<std::string> arguments{"/proc/self/exe", "--worker", kind_, hosts, std::to_string(seed)};
-    std::vector<char*> argv;
-    for (std::string& argument : arguments)
-      argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, log_, STDOUT_FILENO);
-    const int error = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(input[0]);
-    input_ = input[1];
-    if (error != 0) throw std::runtime_error("the worker does not start");
-  }
-  pid_t pid() const { return pid_; }
-  void kill() {
-    if (pid_ == 0) return;
-    ::kill(pid_, SIGKILL);
-    (void)wait();
-  }
-  void pause() const {
-    ::kill(pid_, SIGSTOP);
-    int status = 0;
-    ::waitpid(pid_, &status, WUNTRACED);
-  }
-  void resume() const {
-    if (pid_ != 0) ::kill(pid_, SIGCONT);
-  }
-  void cut() {
-    for (const auto& cable : cables_)
-      cable->stall(zktesting::Direction::both);
-  }
-  void unplug(std::optional<std::size_t> all_but = {}) {
-    for (std::size_t i = 0; i < cables_.size(); ++i) {
-      if (i == all_but) continue;
-      cables_[i]->refuse(true);
-      cables_[i]->cut();
-    }
-  }
-  /// The only server that it is connected to, if it is.
-  std::optional<std::size_t> server() const {
-    for (std::size_t i = 0; i < cables_.size(); ++i) {
-      if (cables_[i]->connections() != 0) return i;
-    }
-    return std::nullopt;
-  }
-  void mend() {
-    for (const auto& cable : cables_) {
-      cable->refuse(false);
-      cable->unstall(zktesting::Direction::both);
-    }
-  }
-  /// Ends its input and waits; its exit code.
-  int finish() {
-    ::close(std::exchange(input_, -1));
-    return wait();
-  }
+  void start(unsigned seed) { CabledProcess::start({"--worker", kind_, hosts(), std::to_string(seed)}); }
 
  private:
-  int wait() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, 0), &status, 0);
-    if (input_ != -1) ::close(std::exchange(input_, -1));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
   const std::string kind_;
-  const int log_;
-  std::vector<std::unique_ptr<zktesting::Proxy>> cables_;
-  pid_t pid_ = 0;
-  int input_ = -1;
 };
 
 // --- The director -------------------------------------------------------------------------------------------------
-
-/// How much this machine makes everybody wait: what a short sleep took too long.
-class Stalls {
- public:
-  std::int64_t during(std::int64_t from, std::int64_t to) const {
-    const std::lock_guard lock(mutex_);
-    std::int64_t sum = 0;
-    for (const auto& [when, late] : late_) {
-      if (when >= from && when <= to + late) sum += late;
-    }
-    return sum;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> late_;
-  std::jthread thread_{[this](const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any never;
-    std::unique_lock lock(mutex);
-    while (!stop.stop_requested()) {
-      const std::int64_t before = now_ns();
-      never.wait_for(lock, stop, 10ms, [] { return false; });
-      const std::int64_t late = now_ns() - before - 10ms / 1ns;
-      if (late < 20ms / 1ns) continue;
-      const std::lock_guard own(mutex_);
-      late_.emplace_back(before, late);
-    }
-  }};
-};
 
 enum class FaultKind { killed, paused, paused_for_a_moment, silent, unplugged, stranded, server };
 
@@ -301,7 +186,7 @@ class NeverTwoLeaders : public testing::TestWithParam<std::string> {
   void one_fault();
   void heal(bool all);
   void later(std::chrono::milliseconds delay, Worker* whom, std::function<void()> action) {
-    repairs_.push_back({now_ns() + delay / 1ns, whom, std::move(action)});
+    repairs_.push_back({boot_ns() + delay / 1ns, whom, std::move(action)});
   }
   bool impaired(const Worker& worker) const {
     return std::any_of(repairs_.begin(), repairs_.end(), [&](const Repair& repair) { return repair.whom == &worker; });
@@ -335,7 +220,7 @@ class NeverTwoLeaders : public testing::TestWithParam<std::string> {
   std::vector<std::int64_t> faults_;  // When.
   std::map<std::string, int> kinds_;
   std::vector<std::pair<std::int64_t, std::int64_t>> outages_;
-  Stalls stalls_;
+  testkit::Stalls stalls_;
 };
 
 void NeverTwoLeaders::isolate(std::size_t server, std::chrono::milliseconds time) {
@@ -346,7 +231,7 @@ void NeverTwoLeaders::isolate(std::size_t server, std::chrono::milliseconds time
 
 void NeverTwoLeaders::break_a_server() {
   const std::size_t server = random_() % 3 != 0 ? ensemble_->leader().value_or(0) : random_() % ensemble_->size();
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = boot_ns();
   if (random_() % 2 == 0) {
     ++kinds_["server killed"];
     ensemble_->kill(server);
@@ -360,7 +245,7 @@ void NeverTwoLeaders::break_a_server() {
     isolate(server, 3000ms);
   }
   wait_for_quorum();
-  outages_.emplace_back(begin, now_ns());
+  outages_.emplace_back(begin, boot_ns());
 }
 
 void NeverTwoLeaders::wait_for_quorum() {
@@ -380,12 +265,12 @@ void NeverTwoLeaders::strand(Worker& victim, std::chrono::milliseconds time) {
   const std::optional<std::size_t> server = victim.server();
   if (!server) return;
   ++kinds_["stranded with its server"];
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = boot_ns();
   victim.unplug(server);
   later(time, &victim, [&victim] { victim.mend(); });
   isolate(*server, time);
   wait_for_quorum();
-  outages_.emplace_back(begin, now_ns());
+  outages_.emplace_back(begin, boot_ns());
 }
 
 // Each kind once, in random order, before any comes again; first of all the one of which only its clock tells a leader.
@@ -426,7 +311,7 @@ void NeverTwoLeaders::one_fault() {
       break;
     case FaultKind::silent:
       ++kinds_["cables silent"];
-      victim.cut();
+      victim.stall(zktesting::Direction::both);
       later(past_session, &victim, [&victim] { victim.mend(); });
       break;
     case FaultKind::unplugged:
@@ -441,24 +326,24 @@ void NeverTwoLeaders::one_fault() {
       if (!broken) break_a_server();
       break;
   }
-  faults_.push_back(now_ns());
+  faults_.push_back(boot_ns());
 }
 
 // Whatever is due.
 void NeverTwoLeaders::heal(bool all) {
   for (std::size_t i = 0; i < repairs_.size();) {
-    if (!all && repairs_[i].due > now_ns()) {
+    if (!all && repairs_[i].due > boot_ns()) {
       ++i;
       continue;
     }
     const auto action = std::move(repairs_[i].action);
     const bool of_a_server = repairs_[i].whom == nullptr;
     repairs_.erase(repairs_.begin() + static_cast<std::ptrdiff_t>(i));
-    const std::int64_t begin = now_ns();
+    const std::int64_t begin = boot_ns();
     action();
     if (!of_a_server) continue;
     wait_for_quorum();
-    outages_.emplace_back(begin, now_ns());
+    outages_.emplace_back(begin, boot_ns());
   }
 }
 
@@ -516,7 +401,7 @@ TEST_P(NeverTwoLeaders, WhateverHappens) {
     one_fault();
   }
   heal(true);
-  const std::int64_t healed = now_ns();
+  const std::int64_t healed = boot_ns();
   faults_.push_back(healed);
   EXPECT_TRUE(eventually([&] { return somebody_leads_after(healed); }));
   for (const auto& worker : crew_)
