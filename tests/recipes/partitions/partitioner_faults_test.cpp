@@ -157,18 +157,6 @@ TEST_F(PartitionerFaults, OwnerIsCutOff) {
   EXPECT_EQ(a->count(), 0U);
 }
 
-// V101: no farewell. One session timeout later its partitions have owners.
-TEST_F(PartitionerFaults, OwnersProcessDies) {
-  const Client dying = contended_proxied();
-  const WorkerPtr a = join(dying, "a");
-  const WorkerPtr b = join(calm_direct(), "b");
-  const WorkerPtr c = join(calm_direct(), "c");
-  ASSERT_TRUE(eventually([&] { return a->count() + b->count() + c->count() == 8 && a->count() >= 2; }));
-  proxy.refuse(true);
-  proxy.cut();
-  EXPECT_TRUE(eventually([&] { return b->count() == 4 && c->count() == 4; }));
-}
-
 // V99: what it reads of the group is late, and does not show it.
 TEST_F(PartitionerFaults, AServerThatLagsBehindHidesTheMember) {
   const WorkerPtr b = join(calm_direct(), "b");
