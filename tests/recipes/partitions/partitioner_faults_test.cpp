@@ -157,8 +157,8 @@ TEST_F(PartitionerFaults, OwnerIsCutOff) {
   EXPECT_EQ(a->count(), 0U);
 }
 
-// V99: what it reads of the group is late, and does not show it.
-TEST_F(PartitionerFaults, AServerThatLagsBehindHidesTheMember) {
+// What it reads of the group is late, and does not show it.
+TEST_F(PartitionerFaults, ALateListHidesTheMember) {
   const WorkerPtr b = join(calm_direct(), "b");
   ASSERT_TRUE(owns(b, 8));
   const Client client = calm_proxied();

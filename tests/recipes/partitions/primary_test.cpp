@@ -289,7 +289,7 @@ TEST_F(PrimaryFaults, ADeposedMonitorWrites) {
   EXPECT_EQ(the_operator().get("/app/roles/r").stat.version, 0);
 }
 
-// V79: what it decides rests on what was there when it looked. Another one has written since: it decides anew.
+// What it decides rests on what was there when it looked. Another one has written since: it decides anew.
 TEST_F(PrimaryFaults, ARoleIsNamedTwiceAtOnce) {
   const Client client = calm_direct();
   SlowChoice choice("late");
