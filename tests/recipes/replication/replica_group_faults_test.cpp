@@ -97,7 +97,7 @@ TEST_F(ReplicaFaults, PrimaryDiesAfterTheShrink) {
   EXPECT_TRUE(c.primary_terms().empty());
 }
 
-TEST_F(ReplicaFaults, PrimarysProcessDies) {
+TEST_F(ReplicaFaults, PrimarysSessionIsLost) {
   Client dying = calm_direct();
   const Client other = calm_direct();
   TestReplica a(dying, "a", quick());
