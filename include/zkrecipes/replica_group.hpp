@@ -165,6 +165,7 @@ struct ReplicaGroupOptions {
 /// another session has the member's id      joining, problem() is node_exists; it waits
 /// session lost while a secondary           joining, then what it was; in sync all the while
 /// state removed or overwritten by hand     out or joining, problem() is no_node or foreign_node; nobody is the primary
+/// state cannot be read                     out or joining, problem() is no_auth; tried again every 30 s
 /// client closed                            left
 ///
 /// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned

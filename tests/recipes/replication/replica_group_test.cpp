@@ -219,6 +219,17 @@ TEST_F(ReplicaGroupTest, LeavesInItsOwnHandler) {
   group->leave({.deadline = soon()});
 }
 
+TEST_F(ReplicaGroupTest, StateCannotBeRead) {
+  const zkclient::AclList unreadable = {{zkclient::Acl::write | zkclient::Acl::admin, "world", "anyone"}};
+  const std::string state = "replicas 1 epoch=1 primary=b minimum=1 forced=0 leaving=0\na disk 500\n";
+  client().create("/replicas", "");
+  client().create("/replicas/state", state, {.acl = unreadable});
+  TestReplica a(client(), "a", brisk());
+  EXPECT_TRUE(eventually([&] { return a.problem() == Errc::no_auth; }));
+  EXPECT_FALSE(a->may_write());
+  EXPECT_FALSE(a->state());
+}
+
 TEST_F(ReplicaGroupTest, ClientClosed) {
   zkclient::Client own = make_client();
   TestReplica a(own, "a", brisk());
