@@ -20,7 +20,6 @@ using zkclient::Errc;
 using zkclient::Error;
 using zkclient::Path;
 using zkclient::Result;
-using zkclient::Transaction;
 
 namespace {
 
@@ -40,8 +39,8 @@ using ForcedGroupPtr = std::shared_ptr<const ForcedGroup>;
 
 Request setting_forced(const ForcedGroup& group, const std::string& data, std::int32_t version) {
   Request all = zk::make_request(OpType::multi, group.state);
-  all.operations.emplace_back(zkclient::Check{Path(group.member)});
-  all.operations.emplace_back(Transaction::Set{Path(group.state), data, version});
+  all.operations = detail::setting_state(Path(group.state), data, version);
+  all.operations.insert(all.operations.begin(), zkclient::Check{Path(group.member)});
   return all;
 }
 
@@ -54,7 +53,7 @@ Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
     const Reply state_node = co_await zk::fresh(group->client, std::move(get_state), call);
     if (!state_node.ok()) co_return zk::to_error(state_node, forcing, group->path);
     detail::ReplicaDefect defect = detail::ReplicaDefect::none;
-    const auto state = detail::decode_replica_state(state_node.data, &defect);
+    const auto state = detail::read_replica_state(state_node.data, state_node.stat.version, defect);
     if (!state) co_return group->error(Errc::foreign_node, to_string(defect));
     // After a lost reply. The member may have gone on by now.
     const bool ours = sent && state->forced == sent->forced && state->find(group->id) != nullptr;

@@ -19,7 +19,6 @@ using zkclient::Errc;
 using zkclient::Error;
 using zkclient::Path;
 using zkclient::Result;
-using zkclient::Transaction;
 
 namespace {
 
@@ -90,8 +89,8 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
   call.bound = term->lease->session();
   for (;;) {
     Request both = zk::make_request(OpType::multi, layout_.state);
-    both.operations.emplace_back(zkclient::Check{Path(term->lease->grant().path)});
-    both.operations.emplace_back(Transaction::Set{Path(layout_.state), encode(next), term->version});
+    both.operations = setting_state(Path(layout_.state), encode(next), term->version);
+    both.operations.insert(both.operations.begin(), zkclient::Check{Path(term->lease->grant().path)});
     Reply reply = co_await client_->perform(std::move(both), call);
     const bool changed = reply.refused(1, zk::rc::bad_version);
     Fate fate = reply.ok() ? Fate::committed : Fate::unknown;
@@ -116,7 +115,7 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
     co_return error(reply.cause(), wish.operation, reply.detail);
   }
   const BootClock::time_point committed = BootClock::now();
-  ++term->version;
+  term->version = state_version_after(term->version);
   {
     const std::lock_guard lock(mutex_);
     term->members.committed(next);
@@ -137,7 +136,7 @@ Awaitable<ReplicaCore::Fate> ReplicaCore::find_fate(LedTermPtr term, std::string
     const Reply seen = co_await zk::fresh(client_, std::move(get), call);
     if (seen.ok()) {
       if (seen.stat.version == term->version) co_return Fate::untouched;
-      const bool ours = seen.stat.version == term->version + 1 && seen.data == data;
+      const bool ours = seen.stat.version == state_version_after(term->version) && seen.data == data;
       co_return ours ? Fate::committed : Fate::broken;
     }
     if (seen.failed(Errc::no_node)) co_return Fate::broken;

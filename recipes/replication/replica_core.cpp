@@ -201,7 +201,7 @@ bool ReplicaCore::look() {
   ReplicaFacts facts;
   const CachedNode* state = nodes.find("state");
   ReplicaDefect defect = ReplicaDefect::none;
-  if (state != nullptr) facts.state = decode_replica_state(state->data, &defect);
+  if (state != nullptr) facts.state = read_replica_state(state->data, state->stat.version, defect);
   for (const CachedNodePtr& node : nodes.children("members")) {
     if (auto member = decode_replica_member(node->name, node->data)) facts.members.push_back(std::move(*member));
   }

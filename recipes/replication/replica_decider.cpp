@@ -1,6 +1,7 @@
 #include "recipes/replication/replica_decider.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +14,8 @@ const InSyncReplica* ReplicaState::find(std::string_view id) const noexcept {
 
 namespace detail {
 namespace {
+
+constexpr std::int32_t version_before_any = zkclient::any_version - 1;
 
 bool in_sync(const ReplicaState& state, const ReplicaMember& member) {
   const InSyncReplica* entry = state.find(member.id);
@@ -106,6 +109,21 @@ ReplicaState forced(ReplicaState state, const ReplicaMember& member) {
   state.primary.clear();
   state.forced = ++state.epoch;
   return state;
+}
+
+std::int32_t state_version_after(std::int32_t version) noexcept {
+  using Limits = std::numeric_limits<std::int32_t>;
+  if (version == Limits::max()) return Limits::min();
+  return version == version_before_any ? version_before_any + 2 : version + 1;
+}
+
+std::vector<zkclient::Transaction::Operation> setting_state(const zkclient::Path& path, std::string_view data,
+                                                            std::int32_t version) {
+  std::vector<zkclient::Transaction::Operation> operations;
+  operations.emplace_back(zkclient::Transaction::Set{path, std::string(data), version});
+  if (version == version_before_any)
+    operations.emplace_back(zkclient::Transaction::Set{path, std::string(data), zkclient::any_version});
+  return operations;
 }
 
 void ReplicaTerm::sending(const ReplicaState& next) {

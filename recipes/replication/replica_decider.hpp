@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <zkclient/export.hpp>
+#include <zkclient/transaction.hpp>
 
 #include <zkrecipes/replica_group.hpp>
 
@@ -63,6 +64,14 @@ ZKRECIPES_INTERNAL_API ReplicaState shrunk(ReplicaState state, std::span<const s
 ZKRECIPES_INTERNAL_API ReplicaState expanded(ReplicaState state, const InSyncReplica& replica);
 /// With this one alone, whatever was acknowledged.
 ZKRECIPES_INTERNAL_API ReplicaState forced(ReplicaState state, const ReplicaMember& member);
+
+/// The operations that set the state, if its version is `version`. To a server -1 is any version, so a state never has
+/// it: what would get it is set once more in the same transaction. A refusal names the first one.
+ZKRECIPES_INTERNAL_API std::vector<zkclient::Transaction::Operation> setting_state(const zkclient::Path& path,
+                                                                                   std::string_view data,
+                                                                                   std::int32_t version);
+/// The version that it has afterwards. After the highest one comes the lowest.
+ZKRECIPES_INTERNAL_API std::int32_t state_version_after(std::int32_t version) noexcept;
 
 /// Whose copies the primary of an epoch waits for. While the state changes, and until the read leases of those that
 /// were taken out have ended, that is who was in sync before or is afterwards.

@@ -115,6 +115,7 @@ const char* to_string(ReplicaDefect defect) noexcept {
     case ReplicaDefect::bad_field: return "its first line is malformed";
     case ReplicaDefect::bad_replica: return "the line of a member is malformed";
     case ReplicaDefect::not_ordered: return "its members are not in order";
+    case ReplicaDefect::any_version: return "its version is -1, which means any: set it once more, as it is";
   }
   return "?";
 }
@@ -134,6 +135,13 @@ std::optional<ReplicaState> decode_replica_state(std::string_view text, ReplicaD
   if (defect != nullptr) *defect = found;
   if (found != ReplicaDefect::none) return std::nullopt;
   return state;
+}
+
+std::optional<ReplicaState> read_replica_state(std::string_view text, std::int32_t version, ReplicaDefect& defect) {
+  std::optional<ReplicaState> state = decode_replica_state(text, &defect);
+  if (!state || version != zkclient::any_version) return state;
+  defect = ReplicaDefect::any_version;
+  return std::nullopt;
 }
 
 std::string encode(const ReplicaMember& member) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@ enum class ReplicaDefect {
   bad_field,        ///< A field of the first line is missing, or not what it should be.
   bad_replica,      ///< A line is not "<id> <storage> <term>".
   not_ordered,      ///< By id, and each once.
+  any_version,      ///< The version of its node is -1, so that no write could rest on it. Another program's doing.
 };
 ZKRECIPES_INTERNAL_API const char* to_string(ReplicaDefect defect) noexcept;
 
@@ -39,6 +41,10 @@ ZKRECIPES_INTERNAL_API std::string encode(const ReplicaState& state);
 /// nullopt: then `defect`, unless it is null, says why.
 ZKRECIPES_INTERNAL_API std::optional<ReplicaState> decode_replica_state(std::string_view text,
                                                                         ReplicaDefect* defect = nullptr);
+
+/// As decode_replica_state(), of a node with this version.
+ZKRECIPES_INTERNAL_API std::optional<ReplicaState> read_replica_state(std::string_view text, std::int32_t version,
+                                                                      ReplicaDefect& defect);
 
 ZKRECIPES_INTERNAL_API std::string encode(const ReplicaMember& member);
 /// The id is the name of its node.

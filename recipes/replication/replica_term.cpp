@@ -15,7 +15,6 @@ using zkclient::CreateMode;
 using zkclient::Errc;
 using zkclient::Path;
 using zkclient::Result;
-using zkclient::Transaction;
 
 namespace {
 
@@ -51,8 +50,8 @@ Awaitable<void> ReplicaCore::take_over() {
   spec.watch_at_once = true;
   spec.revocable = false;
   spec.conditions.emplace_back(zkclient::Check{Path(layout_.member)});
-  spec.changes.emplace_back(Transaction::Set{Path(layout_.state), encode(next), version_});
-  const std::int32_t version = version_ + 1;
+  spec.changes = setting_state(Path(layout_.state), encode(next), version_);
+  const std::int32_t version = state_version_after(version_);
   auto shared = std::make_shared<const SingleNodeSpec>(std::move(spec));
   Result<LeasePtr> taken = co_await contend_for_node(std::move(shared), self_.id, Patience::try_once, own_call());
   if (taken && *taken != nullptr) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <variant>
 
 #include "recipes/replication/read_lease.hpp"
 
@@ -198,6 +200,22 @@ TEST(ReplicaDecider, CountsWhoIsTakenInFromTheSendingAndWhoIsTakenOutUntilItIsSe
   term.sending(expanded(term.state(), {"d", "disk", milliseconds(1)}));
   term.settle();  // It was refused.
   EXPECT_EQ(ids_of(term.counted()), (Ids{"a", "c"}));
+}
+
+TEST(ReplicaState, ItsVersionNeverStandsForAny) {
+  constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int32_t highest = std::numeric_limits<std::int32_t>::max();
+  for (const std::int32_t version : {lowest, -3, -2, 0, 1, highest - 1, highest}) {
+    std::int32_t at_the_server = version;
+    for (const auto& operation : setting_state("/g/state", "text", version)) {
+      const auto& set = std::get<zkclient::Transaction::Set>(operation);
+      EXPECT_TRUE(set.version == at_the_server || at_the_server == zkclient::any_version) << version;
+      EXPECT_EQ(set.data, "text");
+      at_the_server = at_the_server == highest ? lowest : at_the_server + 1;
+    }
+    EXPECT_EQ(state_version_after(version), at_the_server);
+    EXPECT_NE(at_the_server, zkclient::any_version);
+  }
 }
 
 constexpr ReadLease::TimePoint start{std::chrono::seconds(1000)};

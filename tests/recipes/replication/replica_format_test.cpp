@@ -79,6 +79,18 @@ TEST(ReplicaFormat, NamesWhatIsWrong) {
   EXPECT_STREQ(to_string(ReplicaDefect::not_ordered), "its members are not in order");
 }
 
+// A write that rests on this version would rest on none.
+TEST(ReplicaFormat, RefusesAStateWhoseVersionMeansAny) {
+  const std::string text = "replicas 1 epoch=1 primary=a minimum=1 forced=0 leaving=0\na disk 500\n";
+  ReplicaDefect defect = ReplicaDefect::none;
+  EXPECT_TRUE(read_replica_state(text, -2, defect));
+  EXPECT_EQ(defect, ReplicaDefect::none);
+  EXPECT_FALSE(read_replica_state(text, -1, defect));
+  EXPECT_EQ(defect, ReplicaDefect::any_version);
+  EXPECT_FALSE(read_replica_state("", -1, defect));
+  EXPECT_EQ(defect, ReplicaDefect::other_kind);
+}
+
 TEST(ReplicaFormat, ReadsAMember) {
   const ReplicaMember member{"a", "disk-1", milliseconds(4666), std::numeric_limits<std::uint64_t>::max(),
                              "host 1:80 x"};
