@@ -18,6 +18,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/replica_group.hpp>
@@ -73,6 +74,8 @@ struct Recipes {
         configuration(client, "/config"),
         partitioner(client, "/partitions", PartitionSource::numbered(8), [](const Partition&) {}),
         partition_map(client, "/partitions"),
+        primary(client, "/roles", [](const Primary&) {}),
+        monitor(client, "/roles", {"one", "two"}),
         replicas(client, "/replicas", {"a", "disk"}, {[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}}),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
@@ -97,6 +100,8 @@ struct Recipes {
   Configuration configuration;
   Partitioner partitioner;
   PartitionMap partition_map;
+  PrimaryNode primary;
+  PrimaryMonitor monitor;
   ReplicaGroup replicas;
   Barrier barrier;
   DoubleBarrier round;
@@ -164,6 +169,8 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.configuration.async_publish(update, any_revision, calls.handler<std::int64_t>());
     recipes.configuration.async_roll_back(0, calls.handler<std::int64_t>());
     recipes.replicas.async_report_version(static_cast<std::uint64_t>(i), calls.handler<void>());
+    recipes.primary.async_update_status(std::to_string(i), calls.handler<void>());
+    recipes.monitor.async_move("one", i % 2 == 0 ? recipes.primary.id() : "nobody", calls.handler<void>());
     recipes.replicas.async_shrink({"b"}, calls.handler<void>());
     recipes.configuration.async_history(calls.handler<std::vector<ConfigurationRevision>>());
     recipes.queue.async_try_pop(calls.handler<std::optional<std::string>>());
@@ -196,6 +203,8 @@ TEST_F(BusyClose, LeavesNoCoroutine) {
       (void)of_other.barrier.raise();
       Client busy(server.connect_string());
       Recipes recipes(busy);
+      recipes.primary.start();
+      recipes.monitor.start();
       begin_waits(recipes, calls);
       // In every second round the waits have begun to wait.
       const auto all_queue_up = [&] { return of_other.mutex.contenders().size() == 6; };
@@ -205,6 +214,7 @@ TEST_F(BusyClose, LeavesNoCoroutine) {
       begin_requests(busy, recipes, calls);
       recipes.partitioner.start();
       if (round % 3 == 0) recipes.partitioner.async_leave(calls.handler<void>());
+      if (round % 3 == 1) recipes.primary.async_leave(calls.handler<void>());
       busy.close();
       EXPECT_TRUE(testkit::eventually([&] { return calls.all_ended(); }));
     }
