@@ -212,8 +212,10 @@ Awaitable<void> Slots::take(std::shared_ptr<Slots> self, std::string name) {
     self->clear_problem();
   } else if (needs_pause(taken.error().errc())) {
     self->show_problem(taken.error());
-    // A member whose node is missing is about to have one again, and one whose wish is old is about to have a new one.
-    co_await pause(self, Clock::now() + (was_refused(taken.error()) ? short_pause : long_pause));
+    // A member whose node is missing is about to have one again, one whose wish is old is about to have a new one, and a
+    // connection may have been slow for a moment.
+    const bool passes = was_refused(taken.error()) || taken.error().errc() == Errc::connection_too_slow;
+    co_await pause(self, Clock::now() + (passes ? short_pause : long_pause));
   }
   if (self->spec_.client->closing()) self->slots_.at(name).wanted = false;
   self->done(name);
