@@ -18,7 +18,7 @@ namespace {
 using namespace detail;
 
 constexpr int start_attempts = 3;
-constexpr std::chrono::seconds start_patience{10};
+constexpr std::chrono::seconds start_patience{20};
 constexpr std::chrono::milliseconds between_probes{20};
 /// A busy machine can keep an answer back for that long.
 constexpr std::chrono::seconds role_patience{3};
