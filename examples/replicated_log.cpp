@@ -1,28 +1,34 @@
 // One member of a replicated log: a process with a folder of its own. zkrecipes::ReplicaGroup says who may write, and
-// whose confirmation an entry needs. The entries go over plain TCP, where anybody may pose as the primary, and lie on
-// the disk as replicated_log_storage.hpp says. How an entry is acknowledged: append(), everyone_has(), Log::take().
-//   replicated_log FOLDER ID [--server host:port] [--path /node] [--listen address:port] [--advertise address:port]
-//                            [--minimum members] [--session ms] [--tick ms]
-//
+// whose confirmation an entry needs. The entries go over plain TCP, where anybody may pose as the primary.
+//   replicated_log FOLDER ID ADDRESS PORT [ADVERTISED_ADDRESS:PORT [SERVERS [SESSION_MS [SERVER_TICK_MS]]]]
 // A client sends lines to a member:
 //   append CLIENT NUMBER TEXT   ok POSITION: all that are in sync have it, and once, however often it is sent.
-//                               no ADDRESS: try there. Whether the log has it, or will have it, is not known.
-//   read POSITION               ok EPOCH CLIENT NUMBER TEXT; end: it knows of no such acknowledged entry; no ADDRESS
+//                               no: ask another member. Whether the log has it, or will have it, is not known.
+//   read POSITION               ok EPOCH CLIENT NUMBER TEXT; end: it knows of no such acknowledged entry; no
 //   state                       ok ROLE COUNT STORAGE
-// The primary sends to a member some records, its epoch, how many entries there were when that began, how many are
-// acknowledged, and from which position on the records are, with the sum of all before it:
-//   replicate RECORDS EPOCH BASE ACKNOWLEDGED POSITION SUM
+// The primary sends some records, from a position on, with the sum of all before it, and how many are acknowledged:
+//   replicate RECORDS EPOCH ACKNOWLEDGED POSITION SUM
 //                               has STORAGE COUNT: so many are durable, and equal the primary's
-//                               differs STORAGE COUNT: what is before POSITION is something else, or not there
+//                               differs STORAGE COUNT: before POSITION it has something else, or less
 //                               refused STORAGE COUNT: it has accepted a higher epoch
+// Who has something else in a position cuts off all from there on. A new primary begins with an entry of its own, so
+// every tail that it lacks differs. A message that comes late, or twice, cuts off nothing that the primary has.
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,22 +40,22 @@
 #include <zkclient/clock.hpp>
 #include <zkrecipes/replica_group.hpp>
 
-#include "replicated_log_storage.hpp"
-
 using namespace std::chrono_literals;
 using boost::asio::ip::tcp;
-using replicated_log::Log;
-using replicated_log::Words;
 using zkrecipes::InSyncReplica;
-using zkrecipes::ReplicaMember;
-using Clock = std::chrono::steady_clock;
+using Sum = std::uint64_t;
 
-constexpr auto reply_time = 1s;  // A member that needs longer is taken out, and left alone for as long.
-constexpr auto idle_time = 30s;  // So long a connection may say nothing.
-constexpr auto beat = 200ms;     // So often the primary sends something, or more often.
-constexpr int most_connections = 64;
+constexpr auto reply_time = 1s;           // A member that needs longer is taken out.
+constexpr auto beat = 200ms;              // So often the primary sends something, or more often.
+constexpr std::size_t most_records = 64;  // In one message.
 constexpr std::size_t longest_text = 4000;
-constexpr std::size_t longest_line = 4200;
+constexpr Sum empty_sum = 0xcbf29ce484222325;
+
+/// A line to be read with >>. What is missing, or of another kind, throws.
+struct Words : std::istringstream {
+  explicit Words(const std::string& line) : std::istringstream(line) { exceptions(failbit | badbit); }
+  std::string rest() { return std::string(std::istreambuf_iterator<char>(ignore()), {}); }
+};
 
 /// It throws when it breaks, or when something takes too long.
 struct Connection : tcp::iostream {
@@ -57,8 +63,13 @@ struct Connection : tcp::iostream {
     exceptions(failbit | badbit | eofbit);
     unsetf(std::ios::unitbuf);  // Otherwise the destructor of a sentry flushes: it must not throw.
   }
-  std::string line(Clock::duration limit) {
-    char text[longest_line];
+  explicit Connection(const std::string& address) : Connection() {
+    expires_after(reply_time);
+    connect(address.substr(0, address.rfind(':')), address.substr(address.rfind(':') + 1));
+    socket().set_option(tcp::no_delay(true));
+  }
+  std::string line(std::chrono::seconds limit) {
+    char text[longest_text + 200];
     expires_after(limit);
     getline(text, sizeof text);
     return {text, static_cast<std::size_t>(gcount() - 1)};
@@ -69,249 +80,319 @@ struct Connection : tcp::iostream {
   }
 };
 
-/// Of "address:port".
-std::pair<std::string, std::string> split(const std::string& address) {
-  const std::size_t colon = std::min(address.rfind(':'), address.size() - 1);
-  return {address.substr(0, colon), address.substr(colon + 1)};
+/// After a disk has failed nobody knows what is on it: the process ends, and the next start looks.
+int check(ssize_t result) {
+  if (result >= 0) return static_cast<int>(result);
+  std::perror("the folder");
+  std::_Exit(EXIT_FAILURE);
 }
 
-void say(const std::string& text) { std::cout << text + "\n" << std::flush; }
+/// What a client has appended, with its number there, and the epoch in which the primary took it.
+struct Entry {
+  Entry(Sum before, std::string text) : body(std::move(text)), sum(before) {
+    for (const char byte : body + '\n')  // FNV-1a: two logs with one sum at a position are equal before it.
+      sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+    Words(body) >> epoch >> key.first >> key.second;
+  }
+  /// As it is on the disk and on its way. Another length, or another sum: it throws.
+  static Entry parse(Sum before, const std::string& record) {
+    Sum sum = 0;
+    std::size_t length = 0;
+    Words words(record);
+    words >> sum >> length;
+    Entry entry(before, words.rest());
+    if (entry.body.size() != length || entry.sum != sum) throw std::invalid_argument("a damaged record");
+    return entry;
+  }
+  std::string record() const { return fmt::format("{} {} {}\n", sum, body.size(), body); }
+
+  std::string body;  // "EPOCH CLIENT NUMBER TEXT"
+  Sum sum;           // Of this one and all before it.
+  std::int64_t epoch = 0;
+  std::pair<std::string, std::uint64_t> key = {};
+};
+
+/// The entries of a folder, as records in the file `log`. The file `promise` has what this storage must not forget: the
+/// highest epoch that it has accepted, its name, how many entries were on the disk, and their sum. It is renewed before
+/// anybody hears of new entries, and before entries are cut off. At the start the log may have more than was promised:
+/// what is whole is kept; what is torn was never confirmed, and goes. With less, or with another sum, entries are lost
+/// that may have been confirmed: that is another storage, with a new name, and not in sync. Never restore old folders!
+class Log {
+ public:
+  explicit Log(const std::filesystem::path& folder) : folder_(folder) {
+    std::filesystem::create_directories(folder_);
+    directory_ = check(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    file_ = check(::open((folder_ / "log").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    check(::flock(file_, LOCK_EX | LOCK_NB));  // No other process has it.
+    read("log", [this](const std::string& record) { push(Entry::parse(sum_at(entries_.size()), record)); });
+    bool kept = false;
+    read("promise", [&](const std::string& record) {
+      const Entry promised = Entry::parse(empty_sum, record);
+      epoch_ = promised.epoch;
+      storage_ = promised.key.first;
+      kept = promised.key.second <= entries_.size() && promised.body == promise(promised.key.second);
+    });
+    if (!kept) storage_ = fmt::format("{:08x}{:08x}", std::random_device{}(), std::random_device{}());
+    check(::fsync(file_));  // Of a process that was killed, the system may still have what it wrote.
+    cut(entries_.size());
+  }
+  const std::string& storage() const { return storage_; }
+  std::size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return entries_.size();
+  }
+  std::string read(std::size_t position) const {
+    const std::lock_guard lock(mutex_);
+    return position < std::min(acknowledged_, entries_.size()) ? "ok " + entries_[position].body : "end";
+  }
+  void acknowledge(std::size_t count) {
+    const std::lock_guard lock(mutex_);
+    acknowledged_ = std::max(acknowledged_, count);
+  }
+  /// Lower epochs are refused from then on. False: so is this one.
+  bool accept(std::int64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    if (epoch > std::exchange(epoch_, std::max(epoch, epoch_))) keep_promise(entries_.size());
+    return epoch == epoch_;
+  }
+  /// The primary's own entry, if it is not there yet; its position. Nothing: another epoch has begun.
+  std::optional<std::size_t> append(std::int64_t epoch, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    const Entry entry(sum_at(entries_.size()), fmt::format("{} {}", epoch, text));
+    if (!accept(epoch)) return std::nullopt;
+    const bool begins = entries_.empty() || entries_.back().epoch != epoch;
+    if (begins || !positions_.contains(entry.key)) write({entry});
+    return positions_.at(entry.key);
+  }
+  std::string message(std::int64_t epoch, std::size_t from) const {
+    const std::lock_guard lock(mutex_);
+    if (epoch != epoch_ || from > entries_.size()) throw std::runtime_error("another epoch has begun");
+    const std::size_t end = std::min(from + most_records, entries_.size());
+    std::string text = fmt::format("replicate {} {} {} {} {}\n", end - from, epoch, acknowledged_, from, sum_at(from));
+    for (; from < end; ++from)
+      text += entries_[from].record();
+    return text;
+  }
+  /// What a member does with it.
+  std::string take(Words& words, const std::vector<std::string>& records) {
+    const std::lock_guard lock(mutex_);
+    std::int64_t epoch = 0;
+    std::size_t acknowledged = 0, position = 0;
+    Sum sum = 0;
+    words >> epoch >> acknowledged >> position >> sum;
+    if (!accept(epoch)) return fmt::format("refused {} {}", storage_, entries_.size());
+    if (!agrees(position, sum)) return fmt::format("differs {} {}", storage_, entries_.size());
+    std::vector<Entry> fresh;
+    for (const std::string& record : records) {
+      const Entry entry = Entry::parse(sum, record);
+      sum = entry.sum;
+      if (!agrees(++position, sum) || !fresh.empty()) fresh.push_back(entry);
+    }
+    if (!fresh.empty() && position - fresh.size() < entries_.size()) cut(position - fresh.size());
+    write(fresh);
+    acknowledge(std::min(position, acknowledged));
+    return fmt::format("has {} {}", storage_, position);
+  }
+
+ private:
+  Sum sum_at(std::size_t position) const { return position == 0 ? empty_sum : entries_[position - 1].sum; }
+  bool agrees(std::size_t position, Sum sum) const { return position <= entries_.size() && sum_at(position) == sum; }
+  void push(const Entry& entry) {
+    positions_[entry.key] = entries_.size();
+    entries_.push_back(entry);
+  }
+  /// Each line, up to the first that is torn or damaged.
+  void read(const char* name, auto each) try {
+    std::ifstream file(folder_ / name);
+    for (std::string line; std::getline(file, line) && !file.eof();)
+      each(line);
+  } catch (const std::exception&) {
+  }
+  static void put(int file, const std::string& text) {
+    check(::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? ::fsync(file) : -1);
+  }
+  void write(const std::vector<Entry>& entries) {
+    std::string text;
+    for (const Entry& entry : entries) {
+      text += entry.record();
+      push(entry);
+    }
+    if (entries.empty()) return;
+    put(file_, text);
+    keep_promise(entries_.size());
+  }
+  void cut(std::size_t position) {
+    keep_promise(position);
+    for (; entries_.size() > position; entries_.pop_back())
+      positions_.erase(entries_.back().key);
+    std::size_t size = 0;
+    for (const Entry& entry : entries_)
+      size += entry.record().size();
+    check(::ftruncate(file_, static_cast<off_t>(size)));
+    check(::fsync(file_));
+  }
+  std::string promise(std::size_t at) const { return fmt::format("{} {} {} {}", epoch_, storage_, at, sum_at(at)); }
+  void keep_promise(std::size_t count) {
+    const auto next = folder_ / "promise.new";
+    const int file = check(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    put(file, Entry(empty_sum, promise(count)).record());
+    ::close(file);
+    check(::rename(next.c_str(), (folder_ / "promise").c_str()));
+    check(::fsync(directory_));
+  }
+
+  const std::filesystem::path folder_;
+  int directory_ = -1, file_ = -1;
+  mutable std::recursive_mutex mutex_;
+  std::string storage_;
+  std::int64_t epoch_ = 0;
+  std::size_t acknowledged_ = 0;  // As far as is known here.
+  std::vector<Entry> entries_;
+  std::map<std::pair<std::string, std::uint64_t>, std::size_t> positions_;
+};
 
 class Member {
  public:
-  Member(Log& log, zkclient::Client client, const std::string& path, const zkrecipes::Replica& self,
-         const zkrecipes::ReplicaGroupOptions& options)
+  Member(Log& log, const zkclient::Client& client, const zkrecipes::Replica& self)
       : log_(log),
-        id_(self.id),
-        group_(std::move(client), path, self,
-               {[this](const auto& term) { lead(term); }, [this](const auto& term) { follow(term); }}, options) {}
-
-  void leave() try { group_.leave({.deadline = Clock::now() + 5s}); } catch (const zkclient::Error&) {
-    // Then the others wait for the end of the session.
-  }
-
-  /// Until it ends. Bad bytes end it as well.
-  void serve(Connection& connection) try {
-    for (std::string verb, answer;;) {
-      Words words(connection.line(idle_time));
-      words >> verb;
-      if (verb == "append") {
-        answer = append(words);
-      } else if (verb == "read") {
-        answer = read(words);
-      } else if (verb == "state") {
-        answer = fmt::format("ok {} {} {}", to_string(group_.role()), log_.count(), log_.storage());
-      } else if (verb == "replicate") {
-        answer = replicate(words, connection);
-      } else {
-        return;
-      }
-      connection.send(answer + "\n");
+        group_(client, "/replicated_log", self,
+               {[this](const auto& term) { lead(term); }, [this](const auto& term) { log_.accept(term.epoch); }},
+               {.minimum = 2}) {}
+  void serve_all(tcp::acceptor& acceptor) noexcept {
+    for (;;) {
+      auto connection = std::make_shared<Connection>();
+      acceptor.accept(connection->socket());
+      std::thread([this, connection] { serve(*connection); }).detach();
     }
-  } catch (const std::exception&) {
   }
-
   /// As the primary: tells the others what is acknowledged, takes out who does not answer, and takes in who has come.
   void tend() {
     for (;; std::this_thread::sleep_for(beat)) {
       // become_primary() has returned, and the lease is valid; but maybe too few are in sync.
       if (group_.role() != zkrecipes::ReplicaRole::primary || !group_.may_serve_reads()) continue;
       std::unique_lock lock(writing_);
-      for (auto& [storage, peer] : peers_)
-        peer.has.reset();
       const std::size_t count = log_.count();
-      if (everyone_has(count) && group_.may_write()) log_.acknowledge(count);
+      if (everyone_has_all() && group_.may_write()) log_.acknowledge(count);
       lock.unlock();
-      for (const ReplicaMember& member : group_.members())
-        take_in(member);
+      for (const auto& member : group_.members())
+        take_in({member.id, member.storage});
     }
   }
 
  private:
-  /// What the primary of this epoch knows of a storage.
-  struct Peer {
-    std::unique_ptr<Connection> connection = {};
-    std::size_t next = 0;                 // What it is sent next.
-    std::optional<std::size_t> has = {};  // As it has confirmed.
-    Clock::time_point failed = {};
-  };
-
-  void follow(const zkrecipes::SecondaryTerm& term) {
-    log_.accept(term.epoch);
-    // The version only spares copying: once in an epoch is enough.
-    if (std::exchange(reported_, term.epoch) != term.epoch) group_.async_report_version(log_.count(), [](auto&&...) {});
-  }
-  std::string no() const {
-    const auto state = group_.state();
-    for (const ReplicaMember& member : group_.members()) {
-      if (state && member.id == state->primary) return "no " + member.address;
+  void serve(Connection& connection) try {
+    for (std::string verb;;) {  // Until the connection ends. Bad bytes end it as well.
+      Words words(connection.line(30s));
+      words >> verb;
+      connection.send(answer(verb, words, connection) + "\n");
     }
-    return "no -";
+  } catch (const std::exception&) {
+  }
+  std::string answer(const std::string& verb, Words& words, Connection& connection) {
+    if (verb == "append") return append(words);
+    if (verb == "read") return read(words);
+    if (verb == "replicate") return replicate(words, connection);
+    if (verb == "state") return fmt::format("ok {} {} {}", to_string(group_.role()), log_.count(), log_.storage());
+    throw std::invalid_argument("no such verb");
   }
   std::string read(Words& words) const {
     std::size_t position = 0;
     words >> position;
     const std::string answer = log_.read(position);
-    return group_.may_serve_reads() ? answer : no();  // In this order.
+    return group_.may_serve_reads() ? answer : "no";  // In this order.
   }
   std::string replicate(Words& words, Connection& connection) {
     std::size_t count = 0;
     words >> count;
-    std::vector<std::string> records(count <= replicated_log::most_records ? count
-                                                                           : throw std::invalid_argument("too many"));
+    std::vector<std::string> records(std::min(count, most_records));
     for (std::string& record : records)
       record = connection.line(reply_time);
     return log_.take(words, records);
   }
   std::string append(Words& words) {
     const std::string text = words.rest();
-    if (text.size() > longest_text) throw std::invalid_argument("it is too long");
-    if (!group_.may_write()) return no();
+    if (text.size() > longest_text || text.starts_with("-")) throw std::invalid_argument("too long, or not a client's");
     const std::lock_guard lock(writing_);
-    if (!group_.may_write()) return no();  // If it may, then in the epoch of which lead() was told last.
+    if (!group_.may_write()) return "no";  // If it may, then in the epoch of which lead() was told last.
     const std::optional<std::size_t> position = log_.append(epoch_, text);
-    if (!position || !everyone_has(*position + 1)) return no();
+    if (!position || !everyone_has_all()) return "no";
     const auto now = zkclient::BootClock::now().time_since_epoch();
-    if (!group_.may_write()) return no();  // If it may, then at that time, too.
+    if (!group_.may_write()) return "no";  // If it may, then at that time, too.
     log_.acknowledge(*position + 1);
-    say(fmt::format("acknowledged {} {} {}", epoch_, *position, now.count()));
+    std::cout << fmt::format("acknowledged {} {} {}\n", epoch_, *position, now.count()) << std::flush;
     return fmt::format("ok {}", *position);
   }
   void lead(const zkrecipes::PrimaryTerm& term) {
-    std::unique_lock lock(writing_);
+    const std::lock_guard lock(writing_);
     peers_.clear();
     epoch_ = term.epoch;
-    const bool accepted = log_.accept(epoch_);  // From now on no other primary changes this log.
-    base_ = log_.count();
-    for (std::condition_variable_any again; !accepted || !everyone_has(base_);) {
-      again.wait_for(lock, term.lost, beat, [] { return false; });
-      if (term.lost.stop_requested()) return;
-    }
+    log_.append(epoch_, fmt::format("- {} begins", term.epoch));  // From now on no other primary changes this log.
+    while (!everyone_has_all() && !term.lost.stop_requested())
+      std::this_thread::sleep_for(beat);
   }
-  /// All that are in sync, as of now, have so many entries. Who does not answer is taken out.
-  bool everyone_has(std::size_t count) try {
+  /// All that are in sync, as of now, have what this log has. Who does not answer is taken out.
+  bool everyone_has_all() try {
     for (;;) {
-      std::vector<InSyncReplica> behind = group_.in_sync();
-      if (behind.empty()) return false;
-      std::erase_if(behind, [&](const auto& one) { return one.id == id_ || peers_[one.storage].has >= count; });
-      if (behind.empty()) return true;
-      if (auto silent = exchange(behind); !silent.empty()) group_.shrink(std::move(silent));
+      const std::vector<InSyncReplica> all = group_.in_sync();
+      const auto fails = [&](const auto& one) { return !catches_up(peers_[one.storage], one); };
+      const auto failed = std::find_if(all.begin(), all.end(), fails);
+      if (failed == all.end() && group_.in_sync() == all) return !all.empty();
+      if (failed != all.end()) group_.shrink({failed->id});
     }
   } catch (const zkclient::Error&) {
     return false;  // It is not the primary any more.
   }
-  /// One message to each, and its answer. Returns the ids of those that failed.
-  std::vector<std::string> exchange(const std::vector<InSyncReplica>& replicas) {
-    std::vector<std::string> failed;
-    const auto attempt = [&](const InSyncReplica& replica, auto step) {
-      try {
-        (this->*step)(peers_[replica.storage], replica);
-      } catch (const std::exception&) {
-        peers_[replica.storage] = {.failed = Clock::now()};
-        failed.push_back(replica.id);
-      }
-    };
-    for (const InSyncReplica& replica : replicas)
-      attempt(replica, &Member::ask);
-    for (const InSyncReplica& replica : replicas)
-      attempt(replica, &Member::hear);
-    return failed;
-  }
-  void ask(Peer& peer, const InSyncReplica& replica) {
-    for (const ReplicaMember& member : group_.members()) {
-      if (peer.connection || member.id != replica.id || member.storage != replica.storage) continue;
-      peer.connection = std::make_unique<Connection>();
-      peer.connection->expires_after(reply_time);
-      peer.connection->connect(split(member.address).first, split(member.address).second);
-      peer.connection->socket().set_option(tcp::no_delay(true));
-      peer.next = log_.count();
+  /// Sends the last entry, or all from where the logs are equal, and hears that the member has them.
+  bool catches_up(std::unique_ptr<Connection>& connection, const InSyncReplica& replica) try {
+    if (replica.storage == log_.storage()) return true;
+    for (const auto& member : group_.members()) {
+      if (!connection && member.storage == replica.storage) connection = std::make_unique<Connection>(member.address);
     }
-    if (!peer.connection) throw std::runtime_error("it is not there");
-    peer.connection->send(log_.message(epoch_, base_, peer.next));
-  }
-  void hear(Peer& peer, const InSyncReplica& replica) {
-    if (!peer.connection) return;  // ask() has failed.
+    if (!connection) return false;  // It is not there.
     std::string verdict, storage;
-    std::size_t count = 0;
-    Words(peer.connection->line(reply_time)) >> verdict >> storage >> count;
-    const bool good = verdict == "has" || (verdict == "differs" && peer.next > 0);
-    if (!good || storage != replica.storage) throw std::runtime_error("refused, or another one has its address now");
-    if (verdict == "has") peer.has = count;
-    peer.next = verdict == "has" ? count : std::min(count, peer.next / 2);
+    std::size_t count = 0, next = log_.count() - 1;
+    do {
+      connection->send(log_.message(epoch_, next));
+      Words(connection->line(reply_time)) >> verdict >> storage >> count;
+      const bool good = verdict == "has" || (verdict == "differs" && next > 0);
+      if (!good || storage != replica.storage) throw std::runtime_error("refused, or another one has its address now");
+      next = verdict == "has" ? count : std::min(count, next / 2);
+    } while (next < log_.count());
+    return true;
+  } catch (const std::exception&) {
+    connection.reset();
+    return false;
   }
-  /// Copies the log while clients write in between; the last of it, and taking it in, in one go.
-  void take_in(const ReplicaMember& member) try {
-    for (;;) {
-      const std::lock_guard lock(writing_);
-      const std::vector<InSyncReplica> all = group_.in_sync();
-      const auto counts = [&](const auto& one) { return one.id == member.id && one.storage == member.storage; };
-      Peer& peer = peers_[member.storage];
-      if (all.empty() || std::ranges::any_of(all, counts) || Clock::now() < peer.failed + reply_time) return;
-      if (!exchange({{member.id, member.storage}}).empty()) return;
-      if (peer.has == log_.count()) return group_.expand(member.id, member.storage);
-    }
-  } catch (const zkclient::Error&) {
+  /// Copies the log while clients write; then the last of it, and expand(), in one go.
+  void take_in(const InSyncReplica& replica) try {
+    const std::vector<InSyncReplica> all = group_.in_sync();
+    const auto same = [&](const auto& one) { return one.id == replica.id && one.storage == replica.storage; };
+    std::unique_ptr<Connection> connection;
+    if (all.empty() || std::any_of(all.begin(), all.end(), same) || !catches_up(connection, replica)) return;
+    const std::lock_guard lock(writing_);
+    if (catches_up(connection, replica)) group_.expand(replica.id, replica.storage);
+  } catch (const zkclient::Error&) {  // Again at the next beat, if it still is the primary.
   }
 
   Log& log_;
-  const std::string id_;
-  std::int64_t reported_ = 0;  // In which epoch.
-  std::mutex writing_;         // Of who sends entries, or changes who is in sync. It guards the next three.
-  std::int64_t epoch_ = 0;
-  std::size_t base_ = 0;               // How many entries there were when it began.
-  std::map<std::string, Peer> peers_;  // By storage.
-  zkrecipes::ReplicaGroup group_;      // The last one: its handlers use all of these.
+  std::mutex writing_;                                        // Of who appends, or changes who is in sync.
+  std::atomic<std::int64_t> epoch_ = 0;                       // In which it is the primary, or was.
+  std::map<std::string, std::unique_ptr<Connection>> peers_;  // By storage.
+  zkrecipes::ReplicaGroup group_;                             // The last one: its handlers use all of these.
 };
 
 int main(int argc, char** argv) try {
-  if (argc < 3 || argc % 2 == 0) throw std::invalid_argument("usage: replicated_log FOLDER ID [--option value]...");
-  const char* server = std::getenv("ZKRECIPES_SERVER");
-  std::map<std::string, std::string> given = {{"--server", server != nullptr ? server : "127.0.0.1:2181"},
-                                              {"--path", "/examples/replicated_log"},
-                                              {"--listen", "127.0.0.1:0"},
-                                              {"--advertise", ""},
-                                              {"--minimum", "1"},
-                                              {"--session", "10000"},
-                                              {"--tick", "2000"}};
-  for (int i = 3; i < argc; i += 2)
-    given.at(argv[i]) = argv[i + 1];
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGINT);
-  sigaddset(&ends, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-
+  if (argc < 5) throw std::invalid_argument("usage: replicated_log FOLDER ID ADDRESS PORT ...");
+  const auto given = [&](int i, std::string otherwise) { return i < argc ? argv[i] : std::move(otherwise); };
+  const std::chrono::milliseconds session(std::stol(given(7, "10000"))), tick(std::stol(given(8, "2000")));
+  const zkclient::Client client(given(6, "127.0.0.1:2181"), {.session_timeout = session, .server_tick = tick});
   Log log(argv[1]);
   boost::asio::io_context io;
-  const auto [host, port] = split(given["--listen"]);
-  tcp::acceptor acceptor(io, tcp::resolver(io).resolve(host, port)->endpoint());
-  std::string address = fmt::format("{}:{}", host, acceptor.local_endpoint().port());
-  say("listening " + address);
-  if (!given["--advertise"].empty()) address = given["--advertise"];
-  const auto time = [&](const char* option) { return std::chrono::milliseconds(std::stol(given.at(option))); };
-  zkclient::Client client(given["--server"], {.session_timeout = time("--session"), .server_tick = time("--tick")});
-  zkrecipes::ReplicaGroupOptions options;
-  options.minimum = std::stoul(given["--minimum"]);
-  Member member(log, client, given["--path"], {argv[2], log.storage(), address}, options);
-
+  tcp::acceptor acceptor(io, tcp::resolver(io).resolve(argv[3], argv[4])->endpoint());
+  std::cout << "listening" << std::endl;
+  Member member(log, client, {argv[2], log.storage(), given(5, fmt::format("{}:{}", argv[3], argv[4]))});
   std::thread([&] { member.tend(); }).detach();
-  std::thread([&] {
-    for (std::atomic<int> connections = 0;;) {
-      auto connection = std::make_shared<Connection>();
-      acceptor.accept(connection->socket());
-      if (connections >= most_connections) continue;
-      ++connections;
-      std::thread([&, connection] {
-        member.serve(*connection);
-        --connections;
-      }).detach();
-    }
-  }).detach();
-  int signal = 0;
-  sigwait(&ends, &signal);
-  member.leave();
-  client.close();
-  std::_Exit(EXIT_SUCCESS);  // What was confirmed is on the disk: the other threads may end anywhere.
+  member.serve_all(acceptor);
 } catch (const std::exception& error) {
   std::cerr << error.what() << "\n";
   return EXIT_FAILURE;

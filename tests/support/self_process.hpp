@@ -68,7 +68,6 @@ class ChildProcess {
     ::waitpid(pid_, nullptr, WUNTRACED);
   }
   void resume() const { ::kill(pid_, SIGCONT); }
-  void terminate() const { ::kill(pid_, SIGTERM); }
 
  private:
   pid_t pid_ = 0;
