@@ -5,6 +5,7 @@
 // confirmed.
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -36,16 +37,16 @@ int main(int argc, char** argv) try {
   options.settle = 100ms;
   options.read_term = 500ms;  // So long a primary waits for the readers of a member that it takes out.
 
-  std::promise<void> first_leads;
+  std::promise<std::int64_t> first_leads;
   zkrecipes::ReplicaHandlers of_first;
   of_first.become_primary = [&](const PrimaryTerm& term) {
     std::printf("one is the primary of epoch %lld\n", static_cast<long long>(term.epoch));
-    first_leads.set_value();
+    first_leads.set_value(term.epoch);
   };
   of_first.become_secondary = [](const SecondaryTerm&) {};
   zkrecipes::ReplicaGroup first(client, "/examples/log", {"one", "disk-17", "10.0.0.1:7000"}, std::move(of_first),
                                 options);
-  first_leads.get_future().wait();
+  const std::int64_t epoch = first_leads.get_future().get();
 
   std::promise<void> second_follows;
   std::promise<void> second_leads;
@@ -64,7 +65,7 @@ int main(int argc, char** argv) try {
   second_follows.get_future().wait();
 
   // It has all there is, so it is taken in: from now on nothing is acknowledged that it lacks.
-  first.expand("two", "disk-23", {.deadline = std::chrono::steady_clock::now() + 10s});
+  first.expand(epoch, "two", "disk-23", {.deadline = std::chrono::steady_clock::now() + 10s});
   const bool done = write(first, logs, "hello");
   std::printf("%s\n", done ? "acknowledged" : "not acknowledged");
 

@@ -370,7 +370,7 @@ class Member {
     std::unique_ptr<Connection> connection;
     if (all.empty() || std::any_of(all.begin(), all.end(), same) || !catches_up(connection, replica)) return;
     const std::lock_guard lock(writing_);
-    if (catches_up(connection, replica)) group_.expand(replica.id, replica.storage);
+    if (catches_up(connection, replica)) group_.expand(epoch_, replica.id, replica.storage);
   } catch (const zkclient::Error&) {  // Again at the next beat, if it still is the primary.
   }
 

@@ -143,7 +143,7 @@ struct ReplicaGroupOptions {
 ///   2. It is acknowledged when ALL of in_sync() have confirmed it, while may_write() is true.
 ///   3. A member refuses what has a lower epoch than the highest that it took; that epoch is durable, too.
 ///   4. A new primary makes all logs equal before become_primary() returns.
-///   5. A member that catches up gets all writes from when expand() is called.
+///   5. A member that catches up gets all writes from when expand() is called, with the epoch in which it did.
 ///   6. A secondary serves what the primary has declared acknowledged, while may_serve_reads(). Such reads may be old.
 ///
 /// Taking over is one transaction: it checks the own member's node, makes the primary's node, and sets the state by the
@@ -159,6 +159,7 @@ struct ReplicaGroupOptions {
 /// operator forces a primary                that member takes over; ReplicaState::forced tells
 /// two candidates at once                   one takes over, the other one follows
 /// taken over, but the grant fails          the state names a primary that never was; the next one has the next epoch
+/// caught up in an epoch that is over       expand() ends with not_held: the member is not taken in
 /// shrink, expand: reply lost               nothing: found out; the set counts that is the larger one
 /// secondary taken out while it is cut off  may_serve_reads() is false before shrink() returns
 /// disk emptied                             not in sync, whatever its id: the storage is another one
@@ -216,10 +217,11 @@ class ZKRECIPES_API ReplicaGroup {
   void shrink(std::vector<std::string> ids, const zkclient::CallOptions& call = {});
   void async_shrink(std::vector<std::string> ids, zkclient::Handler<void> handler,
                     const zkclient::CallOptions& call = {});
-  /// The primary takes a member in that has all acknowledged writes in this storage, and gets all further ones. Errors:
-  /// as shrink(); no_node (there is no such member with this storage).
-  void expand(std::string id, std::string storage, const zkclient::CallOptions& call = {});
-  void async_expand(std::string id, std::string storage, zkclient::Handler<void> handler,
+  /// The primary of `epoch` takes a member in that has all acknowledged writes in this storage, and gets all further
+  /// ones. Errors: as shrink(); not_held also if this is the primary of a later epoch: the member may lack what was
+  /// written in between; no_node (there is no such member with this storage).
+  void expand(std::int64_t epoch, std::string id, std::string storage, const zkclient::CallOptions& call = {});
+  void async_expand(std::int64_t epoch, std::string id, std::string storage, zkclient::Handler<void> handler,
                     const zkclient::CallOptions& call = {});
   /// Gives the primary's lease back, and leaves. Idempotent. Errors: deadline_exceeded, cancelled (it goes on).
   void leave(const zkclient::CallOptions& call = {});

@@ -45,6 +45,8 @@ Awaitable<Result<void>> ReplicaCore::change(std::shared_ptr<ReplicaCore> self, W
   const char* const operation = wish.operation;
   const LedTermPtr term = self->term_;
   if (term == nullptr) co_return self->error(Errc::not_held, operation, not_primary);
+  if (wish.epoch != any_epoch && wish.epoch != term->members.state().epoch)
+    co_return self->error(Errc::not_held, operation, fmt::format("it is not the primary of epoch {}", wish.epoch));
   const Waiting waiter(self->waiting_, self->client_->events(), call);
   const auto done = std::make_shared<Done>();
   done->wish = std::move(wish);

@@ -127,7 +127,9 @@ class ReplicaCore : public std::enable_shared_from_this<ReplicaCore> {
     const char* operation = "";
     std::vector<std::string> remove = {};
     std::optional<InSyncReplica> add = {};
+    std::int64_t epoch = any_epoch;  ///< It counts in this one alone.
   };
+  static constexpr std::int64_t any_epoch = 0;
   static zk::Awaitable<zkclient::Result<void>> change(std::shared_ptr<ReplicaCore> self, Wish wish, zk::Call call);
   /// As a primary, or whatever it is: gives the lease back.
   static zk::Awaitable<zkclient::Result<void>> resign(std::shared_ptr<ReplicaCore> self, zk::Call call);

@@ -124,11 +124,14 @@ PreparedCall<void> shrink_call(const detail::ReplicaSeat& seat, std::vector<std:
   for (const std::string& id : ids) {
     if (id == seat.core->id()) throw seat.core->error(Errc::invalid_argument, shrinking, "a primary stays in sync");
   }
-  return change_call(seat, {shrinking, std::move(ids), std::nullopt});
+  return change_call(seat, {.operation = shrinking, .remove = std::move(ids)});
 }
 
-PreparedCall<void> expand_call(const detail::ReplicaSeat& seat, const std::string& id, const std::string& storage) {
-  return change_call(seat, {expanding, {}, seat.core->find_member(id, storage)});
+PreparedCall<void> expand_call(const detail::ReplicaSeat& seat, std::int64_t epoch, const std::string& id,
+                               const std::string& storage) {
+  if (epoch < 1)
+    throw seat.core->error(Errc::invalid_argument, expanding, fmt::format("no primary has epoch {}", epoch));
+  return change_call(seat, {expanding, {}, seat.core->find_member(id, storage), epoch});
 }
 
 PreparedCall<void> resign_call(const detail::ReplicaSeat& seat) {
@@ -193,12 +196,12 @@ void ReplicaGroup::async_shrink(std::vector<std::string> ids, zkclient::Handler<
   shrink_call(*seat_, std::move(ids)).start(std::move(handler), call);
 }
 
-void ReplicaGroup::expand(std::string id, std::string storage, const CallOptions& call) {
-  expand_call(*seat_, id, storage).wait(call);
+void ReplicaGroup::expand(std::int64_t epoch, std::string id, std::string storage, const CallOptions& call) {
+  expand_call(*seat_, epoch, id, storage).wait(call);
 }
-void ReplicaGroup::async_expand(std::string id, std::string storage, zkclient::Handler<void> handler,
-                                const CallOptions& call) {
-  expand_call(*seat_, id, storage).start(std::move(handler), call);
+void ReplicaGroup::async_expand(std::int64_t epoch, std::string id, std::string storage,
+                                zkclient::Handler<void> handler, const CallOptions& call) {
+  expand_call(*seat_, epoch, id, storage).start(std::move(handler), call);
 }
 
 void ReplicaGroup::leave(const CallOptions& call) {

@@ -473,7 +473,7 @@ asio::awaitable<void> replicas(Client client, std::stop_source stop) {
   const std::vector<std::string> others = {"b"};
   co_await zkrecipes::async_report_version(group, 1, {.stop = stop.get_token()}, use_awaitable);
   co_await zkrecipes::async_shrink(group, others, {.stop = stop.get_token()}, use_awaitable);
-  co_await zkrecipes::async_expand(group, "a", "disk", {.deadline = soon()}, use_awaitable);
+  co_await zkrecipes::async_expand(group, 1, "a", "disk", {.deadline = soon()}, use_awaitable);
   co_await zkrecipes::async_leave(group, {.deadline = soon()}, use_awaitable);
 }
 

@@ -427,13 +427,13 @@ TEST_F(AsyncForms, Replicas) {
   ReplicaGroup second = group("b");
   ASSERT_TRUE(testkit::eventually([&] { return first.members().size() == 2; }));
   wait_for<void>([&](auto h) { second.async_report_version(7, std::move(h), patient()); });
-  wait_for<void>([&](auto h) { first.async_expand("b", "disk", std::move(h), patient()); });
+  wait_for<void>([&](auto h) { first.async_expand(1, "b", "disk", std::move(h), patient()); });
   EXPECT_EQ(first.in_sync().size(), 2U);
   wait_for<void>([&](auto h) { first.async_shrink({"b"}, std::move(h), patient()); });
   EXPECT_EQ(first.in_sync().size(), 1U);
   const std::vector<std::function<void()>> without_handler = {
       [&] { first.async_report_version(1, {}); },
-      [&] { first.async_expand("b", "disk", {}); },
+      [&] { first.async_expand(1, "b", "disk", {}); },
       [&] { first.async_shrink({"b"}, {}); },
       [&] { first.async_leave({}); },
       [&] { async_force_primary(client(), "/replicas", "b", {}); },

@@ -190,9 +190,10 @@ class Replicas {
     const auto state = group.state();
     if (!state || state->in_sync.size() == count) return;
     for (const ReplicaMember& member : group.members()) {
-      if (state->find(member.id) != nullptr || !send_log(i, index_of(member.id), epoch_of(i))) continue;
+      const std::int64_t epoch = epoch_of(i);
+      if (state->find(member.id) != nullptr || !send_log(i, index_of(member.id), epoch)) continue;
       try {
-        group.expand(member.id, member.storage, {.deadline = soon()});
+        group.expand(epoch, member.id, member.storage, {.deadline = soon()});
       } catch (const zkclient::Error&) {
         return;
       }

@@ -231,7 +231,7 @@ TEST_F(ReplicaFaults, ShrinkOrExpandReplyLost) {
   TestReplica b(other, "b", quick());
   ASSERT_TRUE(a.sees("b"));
   const Fault expanding = proxy.drop_next_reply(RequestType::multi);
-  a->expand("b", "disk", {.deadline = soon()});
+  a->expand(a.epoch(), "b", "disk", {.deadline = soon()});
   EXPECT_TRUE(expanding.happened());
   EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
   EXPECT_NE(state().find("\nb disk"), std::string::npos);
@@ -241,10 +241,27 @@ TEST_F(ReplicaFaults, ShrinkOrExpandReplyLost) {
   EXPECT_EQ(a.in_sync(), Strings{"a"});
   EXPECT_EQ(state().find("\nb disk"), std::string::npos);
   const Fault never_sent = proxy.drop_next_request(RequestType::multi);
-  a->expand("b", "disk", {.deadline = soon()});
+  a->expand(a.epoch(), "b", "disk", {.deadline = soon()});
   EXPECT_TRUE(never_sent.happened());
   EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
   EXPECT_EQ(a->role(), ReplicaRole::primary);
+}
+
+// It is the primary again, and may have taken over from one of whose writes the member has none.
+TEST_F(ReplicaFaults, CaughtUpInAnEpochThatIsOver) {
+  const Client client = calm_proxied();
+  const Client other = calm_direct();
+  TestReplica a(client, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  const std::int64_t epoch = a.epoch();
+  expire(client);
+  ASSERT_TRUE(eventually([&] { return a->may_write() && a.epoch() > epoch; }));
+  TestReplica b(other, "b", quick());
+  ASSERT_TRUE(a.sees("b"));
+  EXPECT_EQ(error_of([&] { a->expand(epoch, "b", "disk", {.deadline = soon()}); }), Errc::not_held);
+  EXPECT_EQ(a.in_sync(), Strings{"a"});
+  a->expand(a.epoch(), "b", "disk", {.deadline = soon()});
+  EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
 }
 
 // While it is not known whether a member is in sync, it counts.
@@ -257,7 +274,7 @@ TEST_F(ReplicaFaults, WhoMayBeInSyncCounts) {
   ASSERT_TRUE(a.sees("b"));
   auto held = proxy.hold_next_reply(RequestType::multi);
   std::promise<void> done;
-  a->async_expand("b", "disk", [&](const zkclient::Result<void>& result) {
+  a->async_expand(a.epoch(), "b", "disk", [&](const zkclient::Result<void>& result) {
     EXPECT_TRUE(result);
     done.set_value();
   });

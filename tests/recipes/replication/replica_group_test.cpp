@@ -56,7 +56,7 @@ TEST_F(ReplicaGroupTest, AMemberCatchesUpAndIsTakenInAndOut) {
   ASSERT_TRUE(b.is(ReplicaRole::out));
   EXPECT_FALSE(b->may_serve_reads());
   ASSERT_TRUE(a.sees("b"));
-  a->expand("b", "disk");
+  a->expand(a.epoch(), "b", "disk");
   EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
   ASSERT_TRUE(b.is(ReplicaRole::secondary));
   ASSERT_TRUE(b.may_serve_reads());
@@ -75,8 +75,8 @@ TEST_F(ReplicaGroupTest, AMemberCatchesUpAndIsTakenInAndOut) {
   EXPECT_FALSE(b->may_serve_reads());
   EXPECT_TRUE(b.is(ReplicaRole::out));
   a->shrink({"b", "z"});  // Nothing to do.
-  a->expand("b", "disk");
-  a->expand("b", "disk");
+  a->expand(a.epoch(), "b", "disk");
+  a->expand(a.epoch(), "b", "disk");
   EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
 }
 
@@ -96,7 +96,7 @@ TEST_F(ReplicaGroupTest, BelowTheMinimumNothingIsWritten) {
   const std::string id = other == &a ? "a" : "b";
   EXPECT_FALSE((*primary)->may_write());
   ASSERT_TRUE(primary->sees(id));
-  (*primary)->expand(id, "disk");
+  (*primary)->expand(primary->epoch(), id, "disk");
   EXPECT_TRUE((*primary)->may_write());
   (*primary)->shrink({id});
   EXPECT_FALSE((*primary)->may_write());
@@ -138,10 +138,12 @@ TEST_F(ReplicaGroupTest, OnlyThePrimaryChangesWhoIsInSync) {
   TestReplica b(client(), "b", brisk());
   take_in(a, b, "b");
   EXPECT_EQ(error_of([&] { b->shrink({"a"}); }), Errc::not_held);
-  EXPECT_EQ(error_of([&] { b->expand("a", "disk"); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { b->expand(1, "a", "disk"); }), Errc::not_held);
   EXPECT_EQ(error_of([&] { a->shrink({"a"}); }), Errc::invalid_argument);
-  EXPECT_EQ(error_of([&] { a->expand("z", "disk"); }), Errc::no_node);
-  EXPECT_EQ(error_of([&] { a->expand("b", "another disk"); }), Errc::no_node);
+  EXPECT_EQ(error_of([&] { a->expand(1, "z", "disk"); }), Errc::no_node);
+  EXPECT_EQ(error_of([&] { a->expand(1, "b", "another disk"); }), Errc::no_node);
+  EXPECT_EQ(error_of([&] { a->expand(0, "b", "disk"); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { a->expand(2, "b", "disk"); }), Errc::not_held);
 }
 
 TEST_F(ReplicaGroupTest, APrimaryWritesOnlyWhenItsHandlerHasReturned) {

@@ -40,9 +40,9 @@ int run_primary(const std::string& hosts) {
     if (group.may_write()) report("may " + std::to_string(now) + "\n");
     const auto state = group.state();
     for (const ReplicaMember& member : group.members()) {
-      if (!state || state->find(member.id) != nullptr) continue;
+      if (!state || state->epoch == 0 || state->find(member.id) != nullptr) continue;
       try {
-        group.expand(member.id, member.storage, {.deadline = testkit::soon()});
+        group.expand(state->epoch, member.id, member.storage, {.deadline = testkit::soon()});
       } catch (const zkclient::Error&) {
         // Not now: the next look tries again.
       }

@@ -65,6 +65,7 @@ class TestReplica {
     const auto found = group_.problem();
     return found ? std::optional(found->errc()) : std::nullopt;
   }
+  std::int64_t epoch() const { return primary_terms().back().second.epoch; }
   /// When become_primary() was called, and for which term.
   std::vector<std::pair<zkclient::BootClock::time_point, zkrecipes::PrimaryTerm>> primary_terms() const {
     const std::lock_guard lock(told_->mutex);
@@ -140,7 +141,7 @@ inline void take_in(TestReplica& primary, TestReplica& other, const std::string&
                     const std::string& storage = "disk") {
   ASSERT_TRUE(primary.may_write());
   ASSERT_TRUE(primary.sees(id, storage));
-  primary->expand(id, storage, {.deadline = soon()});
+  primary->expand(primary.epoch(), id, storage, {.deadline = soon()});
   ASSERT_TRUE(other.is(zkrecipes::ReplicaRole::secondary));
 }
 
