@@ -59,8 +59,10 @@ class CuratorProgram {
 
   /// That starts it; the options of the virtual machine are for a quick start.
   std::vector<std::string> command(const std::vector<std::string>& arguments) const {
-    std::vector<std::string> words = {
-        "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m", "-cp", path_, name_};
+    // It prints what others wrote, whatever the language of this machine is.
+    std::vector<std::string> words = {"java", "-Dfile.encoding=UTF-8"};
+    words.insert(words.end(), {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m"});
+    words.insert(words.end(), {"-cp", path_, name_});
     words.insert(words.end(), arguments.begin(), arguments.end());
     return words;
   }
