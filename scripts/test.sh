@@ -6,13 +6,13 @@
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
-#     --jobs N                         tests at the same time (default: 3 per processor: they mostly wait)
+#     --jobs N                         tests at the same time (default: 5 per processor, as they mostly wait; with a sanitizer 3)
 #     --no-setup                       do not look for missing packages
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-preset=once labels='' tests='' repeat='' jobs=$((3 * $(nproc))) setup=1 build_it=1 test_it=1
+preset=once labels='' tests='' repeat='' jobs='' setup=1 build_it=1 test_it=1
 [[ ! -d $root/build/dev ]] || preset=dev
 usage() { sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
 while (($#)); do
@@ -37,6 +37,10 @@ while (($#)); do
 done
 ((build_it || test_it)) || { echo "test: --build-only and --no-build leave nothing to do" >&2; exit 2; }
 [[ -z $repeat || $repeat =~ ^[1-9][0-9]*$ ]] || { echo "test: --repeat $repeat" >&2; exit 2; }
+if [[ -z $jobs ]]; then
+  jobs=$((5 * $(nproc)))
+  [[ $preset != *san ]] || jobs=$((3 * $(nproc)))
+fi
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || { echo "test: --jobs $jobs" >&2; exit 2; }
 
 bold='' red='' green='' plain=''
