@@ -8,7 +8,7 @@
 #   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, docker-compose, and the headers of an older Boost: where
 #                               one of them cannot be had, the tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
-#   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, fuzz)
+#   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
 #   scripts/setup.sh --tls      also what scripts/build_tls_client.sh needs (preset tls)
 #   scripts/setup.sh --all      all of these

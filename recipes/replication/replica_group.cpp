@@ -169,9 +169,8 @@ const Path& ReplicaGroup::path() const noexcept { return seat_->path; }
 ReplicaRole ReplicaGroup::role() const noexcept { return seat_->core->role(); }
 std::optional<Error> ReplicaGroup::problem() const {
   if (auto of_member = seat_->membership.problem()) return of_member;
-  // What cannot be read looks as if it were not there.
-  const bool forked = seat_->client.impl()->loop()->forked();
-  if (auto of_view = forked ? std::nullopt : seat_->cache.problem()) return of_view;
+  // A state that cannot be read looks to the core as if it were not there, so the cache is asked first.
+  if (auto of_view = seat_->cache.problem()) return of_view;
   return seat_->core->problem();
 }
 std::optional<ReplicaState> ReplicaGroup::state() const { return seat_->core->state(); }

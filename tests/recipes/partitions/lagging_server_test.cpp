@@ -96,7 +96,7 @@ TEST_F(LaggingServer, AServerThatLagsBehindHidesTheMember) {
   EXPECT_EQ(b->lost(), 0);
 }
 
-/// Is called every half second, since it fails. Notes what it was shown.
+/// Fails, so the monitor calls it again every half second. Counts how often it was shown the old name, and the new one.
 class FailingChoice {
  public:
   ChoosePrimary choose() {
@@ -114,7 +114,7 @@ class FailingChoice {
   std::atomic<int> new_{0};
 };
 
-// V79: it decides only on what was there when it began to look.
+// V79: the monitor decides only on what was there when it began to look.
 TEST_F(LaggingServer, MonitorsServerLagsBehind) {
   const zkclient::Client prompt = at_the_leader();
   const zkclient::Client late = at_the_follower();
@@ -136,7 +136,7 @@ TEST_F(LaggingServer, MonitorsServerLagsBehind) {
   EXPECT_LE(choice.old_ones(), before + 1);
 }
 
-/// Names "first"; then waits, and would name "late" what is still "first".
+/// Names "first". Called again, it waits for go_on(), and then replaces "first" by "late".
 class LateChoice {
  public:
   ChoosePrimary choose() {
@@ -159,8 +159,8 @@ class LateChoice {
   std::atomic<bool> go_on_{false};
 };
 
-// V79: it had looked before its server fell behind, and writes through it: the version that it has seen is not the one
-// that is there.
+// V79: the monitor looked before its server fell behind, and then writes through that server: the write is refused, since
+// the role has another version by now.
 TEST_F(LaggingServer, ALateDecisionIsRefused) {
   const zkclient::Client prompt = at_the_leader();
   const zkclient::Client late = at_the_follower();

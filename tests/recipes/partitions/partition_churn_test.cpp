@@ -747,9 +747,9 @@ void PartitionChurn::judge_slot(std::size_t slot, const std::vector<std::size_t>
     }
     const Nanoseconds gap = next.began - from;
     longest_gap_ = std::max(longest_gap_, gap);
-    // The leader hears of a session's life twice a tick, and rounds its end up to a tick. Whom the servers hear, but who
-    // does not hear them, gives its session up a session timeout later. Whose connection is too slow for leases tries
-    // again and again, at a pace of a second. Who was late for less than `late` was not found to be.
+    // The leader hears of a session's life twice a tick, and rounds its end up to a tick. A member that does not hear the
+    // servers, but is heard by them, gives its session up a session timeout later. A member whose connection is too slow
+    // for leases tries again every second. A delay shorter than `late` was not noted, so it is allowed for.
     const auto limit = session_timeout_ * (deaf ? 2 : 1) + settle + testkit::server_tick * 3 / 2 + late +
                        (slow ? milliseconds(5s) : 0ms);
     EXPECT_LE(gap, ns(limit) + stalls_.during(from, next.began))
