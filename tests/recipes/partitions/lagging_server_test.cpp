@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -168,6 +169,8 @@ TEST_F(LaggingServer, ALateDecisionIsRefused) {
   PrimaryMonitorOptions options;
   options.choose = choice.choose();
   PrimaryMonitor monitor(late, "/late", {"r"}, options);
+  // The monitor's end waits for the choice, also when this test fails.
+  const std::shared_ptr<void> at_the_end(nullptr, [&](std::nullptr_t) { choice.go_on(); });
   monitor.start();
   ASSERT_TRUE(testkit::eventually([&] { return choice.waits(); }));
   lag();
