@@ -138,11 +138,13 @@ if [[ -r $log ]]; then
     /^\[  PASSED  \] [0-9]+ test/ { passed += $4 }
     /^\[  FAILED  \] [0-9]+ test/ { failed += $4 }
     /^\[  SKIPPED \] [0-9]+ test/ { skipped += $4; next }
-    /^\[  SKIPPED \] [A-Za-z0-9_\/]+\.[A-Za-z0-9_\/]+$/ { names = names "  skipped: " $4 "\n" }
+    /^\[  SKIPPED \] [A-Za-z0-9_\/]+\.[A-Za-z0-9_\/]+$/ { sub(/\..*/, "", $4); ++of_suite[$4] }
     END {
-      printf "cases: %d passed, %d failed, %d skipped\n", passed, failed, skipped
-      printf "%s", names
+      printf "cases: %d passed, %d failed, %d skipped", passed, failed, skipped
+      for (suite in of_suite) printf "%s %s %d", separator++ ? "," : ":", suite, of_suite[suite]
+      printf "\n"
     }' "$log"
+  awk -f scripts/failures.awk "$log" | tee "$build/failures.txt"
 fi
 printf 'time: %d s, of which build %d s\n' $((SECONDS - started)) $((built - started))
 printf 'logs: %s, %s\n' "${log#"$root"/}" "${junit#"$root"/}"
