@@ -673,7 +673,8 @@ void PartitionChurn::judge(Nanoseconds end) {
     if (starved) hit.when.push_back(log_->starved[member]);
   }
   const auto outages = quorum_.outages(episode_.begin, end);
-  bool slow = stalls_.worst(episode_.begin, end) > ns(late);
+  // A lease may still be lost by a stall that ended just before the episode.
+  bool slow = stalls_.worst(episode_.begin - ns(session_timeout_), end) > ns(late);
   for (const auto& [from, to] : outages) {
     longest_outage_ = std::max(longest_outage_, to - from);
     slow = slow || (episode_.servers.empty() && to - from > ns(late));
