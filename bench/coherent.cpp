@@ -129,9 +129,9 @@ class Coherent {
   explicit Coherent(const bench::RunOptions& options) : comparison_(options) {}
 
   bench::Report run() {
-    comparison_.add(hit_row, std::make_unique<Hits>(comparison_.server(), comparison_.add_parent("hit")));
-    comparison_.add(get_row, std::make_unique<Gets>(comparison_.server(), comparison_.add_parent("get"), false));
-    comparison_.add(synced_row, std::make_unique<Gets>(comparison_.server(), comparison_.add_parent("synced"), true));
+    comparison_.add(hit_row, std::make_unique<Hits>(comparison_.server(), new_cache("hit")));
+    comparison_.add(get_row, std::make_unique<Gets>(comparison_.server(), new_cache("get"), false));
+    comparison_.add(synced_row, std::make_unique<Gets>(comparison_.server(), new_cache("synced"), true));
     comparison_.measure();
     comparison_.compare(hit_row, get_row, {});
     comparison_.compare(hit_row, synced_row, {});
@@ -145,15 +145,18 @@ class Coherent {
   }
 
  private:
+  /// A node that is there already is none of a cache.
+  Path new_cache(const std::string& name) { return Path(comparison_.add_parent(name)) / "cache"; }
+
   void measure_hit() {
-    Hits hits(comparison_.server(), comparison_.add_parent("one-hit"));
+    Hits hits(comparison_.server(), new_cache("one-hit"));
     const bench::Sample sample = hits.run(milliseconds(500));
     figures_.push_back({"ns per hit", 1e9 / sample.cycles_per_second()});
   }
 
   // Over a link so long that nothing else counts.
   void measure_writes(int readers) {
-    const Path path(comparison_.add_parent(fmt::format("write-{}", readers)));
+    const Path path = new_cache(fmt::format("write-{}", readers));
     zktesting::Proxy proxy(comparison_.server());
     zkrecipes::CoherentCache writer(Client(proxy.connect_string()), path, one_shard());
     writer.put(item, "0");
@@ -171,7 +174,7 @@ class Coherent {
   }
 
   void measure_stopped_reader() {
-    const Path path(comparison_.add_parent("stopped"));
+    const Path path = new_cache("stopped");
     zktesting::Proxy proxy(comparison_.server());
     zkrecipes::CoherentCache writer(Client(comparison_.server()), path, one_shard());
     writer.put(item, "0");
