@@ -497,6 +497,23 @@ asio::awaitable<void> shared_out_partitions(Client client, std::stop_source stop
 
 TEST_F(AsioSpellingsTest, Partitions) { run(shared_out_partitions(c(), {})); }
 
+asio::awaitable<void> primaries(Client client, std::stop_source stop) {
+  testkit::Box<zkrecipes::Primary> kept;
+  const auto keep = [&](zkrecipes::Primary primary) { kept.put(std::move(primary)); };
+  zkrecipes::PrimaryNode node(client, "/primaries", keep, {.id = longer, .grace = 10ms});
+  zkrecipes::PrimaryNode other(client, "/primaries", keep, {.id = "b", .grace = 10ms});
+  zkrecipes::PrimaryMonitor monitor(client, "/primaries", {longer});
+  node.start();
+  monitor.start();
+  EXPECT_EQ(kept.take().role(), longer);
+  co_await zkrecipes::async_update_status(node, longer, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_move(monitor, longer, longer, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_leave(node, {.deadline = soon()}, use_awaitable);
+  co_await zkrecipes::async_stop(other, {.stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Primaries) { run(primaries(c(), {})); }
+
 asio::awaitable<void> configurations(Client client, std::stop_source stop) {
   zkrecipes::Configuration config(client, "/config");
   zkrecipes::ConfigurationUpdate update;

@@ -38,6 +38,7 @@
 #include <zkrecipes/participant_log.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/primary.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
@@ -469,6 +470,39 @@ TEST_F(Citizen, PartitionsAreTheParents) {
   }
   EXPECT_TRUE(partition.valid());
   EXPECT_EQ(partitioner->owned().size(), 1U);
+}
+
+TEST_F(Citizen, PrimariesAreTheParents) {
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  testkit::Box<zkrecipes::Primary> got;
+  auto node = std::make_unique<zkrecipes::PrimaryNode>(
+      client, "/primaries", [&](zkrecipes::Primary primary) { got.put(std::move(primary)); });
+  node->start();
+  auto monitor = std::make_unique<zkrecipes::PrimaryMonitor>(client, "/primaries", std::vector<std::string>{"only"});
+  monitor->start();
+  const zkrecipes::Primary primary = got.take();
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(!primary.valid());
+      REQUIRE_IN_CHILD(node->held().empty());
+      REQUIRE_IN_CHILD(!node->problem());
+      REQUIRE_IN_CHILD(refusal([&] { node->start(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { node->update_status("x"); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { node->leave(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { node->stop(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(!monitor->leads());
+      REQUIRE_IN_CHILD(!monitor->problem());
+      REQUIRE_IN_CHILD(refusal([&] { monitor->start(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { monitor->move("only", node->id()); }) == Errc::forked);
+      monitor.reset();
+      node.reset();
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  EXPECT_TRUE(primary.valid());
+  EXPECT_TRUE(monitor->leads());
+  EXPECT_EQ(node->held().size(), 1U);
 }
 
 // A child's own client has something to say, too.
