@@ -43,6 +43,7 @@
 #include <zkrecipes/recursive_mutex.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
 #include <zkrecipes/worker_id.hpp>
+#include <zktesting/proxy.hpp>
 #include <zktesting/server.hpp>
 
 #include "tests/support/memory.hpp"
@@ -570,6 +571,42 @@ TEST_F(Citizen, AForkedChildMayHaveAClientOfItsOwn) {
             well);
   EXPECT_TRUE(kept->exists("/childs"));
   kept.reset();
+}
+
+// Its last reply came in time; only the process was late.
+TEST_F(Citizen, AProcessThatIsStoppedWhileItClosesLeavesNoSession) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer refuses threads of a forked child";
+#endif
+  zktesting::Proxy proxy(hosts());
+  const Client observer(hosts());
+  observer.connect();
+  auto held = proxy.hold_next_reply(zktesting::RequestType::get_data);
+  const std::string where = proxy.connect_string();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    forked = true;
+    {
+      const Client own(where, {.session_timeout = 30s});
+      own.create("/childs", "", {.mode = zkclient::CreateMode::ephemeral}, {.deadline = testkit::soon()});
+      own.async_get("/", [](const auto&) {});
+    }
+    ::_exit(well);
+  }
+  EXPECT_TRUE(held.wait(testkit::patience));
+  testkit::let_age(200ms);  // It waits for the reply, for a second.
+  ::kill(child, SIGSTOP);
+  ::waitpid(child, nullptr, WUNTRACED);
+  EXPECT_TRUE(observer.exists("/childs"));
+  held.release();
+  testkit::let_age(1500ms);
+  const auto resumed = testkit::SteadyClock::now();
+  ::kill(child, SIGCONT);
+  EXPECT_TRUE(testkit::eventually([&] { return !observer.exists("/childs"); }));
+  EXPECT_LT(testkit::SteadyClock::now() - resumed, 20s) << "only its time-out ended the session";
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, well);
 }
 
 // --- What the system refuses --------------------------------------------------------------------------------------

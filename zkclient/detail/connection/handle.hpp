@@ -138,6 +138,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void flush_broken_connection();
   void run_ready();
   void arm_close_timer();
+  void end_patience();
   void continue_close();
   void close_session();
   void read_close_reply();

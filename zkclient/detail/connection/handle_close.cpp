@@ -22,7 +22,18 @@ void Handle::close(std::chrono::milliseconds patience, UniqueFunction<void()> do
 }
 
 void Handle::arm_close_timer() {
-  close_timer_.set_after(close_patience_, [self = shared_from_this()] { self->finish_close(); });
+  close_timer_.set_after(close_patience_, [self = shared_from_this()] { self->end_patience(); });
+}
+
+// What is awaited may have come, when the server was in time and only this thread was late. Then the session would stay
+// at the server, with its nodes.
+void Handle::end_patience() {
+  if (phase_ == Phase::draining && connected_ && descriptor_.is_open()) {
+    const int awaited = in_flight_;
+    process(ZOOKEEPER_READ);
+    if (phase_ != Phase::draining || in_flight_ < awaited) return;  // The timer runs anew.
+  }
+  finish_close();
 }
 
 void Handle::continue_close() {
