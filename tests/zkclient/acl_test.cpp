@@ -172,7 +172,7 @@ TEST_F(AclTest, ParentsHaveRightsOfTheirOwn) {
 class AuthSessionTest : public testkit::FaultTest {};
 
 TEST_F(AuthSessionTest, IdentitiesAreProvenAgainOnEachNewSession) {
-  const Client client = direct();
+  const Client client(server.connect_string(), {.session_timeout = 10s});  // It ends by nothing else.
   client.add_auth("digest", "alice:secret");
   client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
   const Session first = client.session();
@@ -233,7 +233,7 @@ TEST_F(AuthSessionTest, AddingBeforeTheServerIsReachableWaitsForIt) {
 
 TEST_F(AuthSessionTest, ACallThatIsGivenUpCostsAnotherOneNothing) {
   proxy.refuse(true);
-  const Client client = proxied();
+  const Client client(proxy.connect_string(), {.session_timeout = 10s});  // It ends by nothing else.
   Box<std::error_code> added;
   client.async_add_auth("digest", "alice:secret", [&](const Result<void>& result) { added.put(result.code()); },
                         {.deadline = testkit::soon()});

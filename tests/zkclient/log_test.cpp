@@ -79,11 +79,11 @@ std::string name_of(const Session& session) { return zkclient::detail::session_n
 TEST_F(LogTest, ASessionsLifeIsTold) {
   const Journal journal(LogLevel::info);
   {
-    const Client client = proxied();
+    const Client client(proxy.connect_string(), {.session_timeout = 10s});  // It ends by nothing else.
     const Session session = client.connect({.deadline = testkit::soon()});
     const std::string name = name_of(session);
     EXPECT_TRUE(eventually([&] {
-      return journal.has("info: " + name + ": opened at " + proxy.connect_string() + ", timeout 2000 ms");
+      return journal.has("info: " + name + ": opened at " + proxy.connect_string() + ", timeout 10000 ms");
     })) << journal.all();
     proxy.cut();
     EXPECT_TRUE(eventually([&] { return journal.has("warning: " + name + ": the connection was lost"); }));

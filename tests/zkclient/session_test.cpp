@@ -189,7 +189,7 @@ TEST_F(SessionTest, ReconnectingKeepsTheSessionAndItsNodes) {
 }
 
 TEST_F(SessionTest, AnExpiredSessionIsLostAndReplaced) {
-  const Client client = proxied();
+  const Client client(proxy.connect_string(), {.session_timeout = 10s});  // It ends by nothing else.
   const Session old = client.connect();
   client.create("/e", "", {.mode = CreateMode::ephemeral});
   client.create("/n");
@@ -247,7 +247,7 @@ TEST_F(SessionTest, LostFiresOnce) {
 }
 
 TEST_F(SessionTest, CallsThatWaitGoToTheNextSession) {
-  const Client client = proxied();
+  const Client client(proxy.connect_string(), {.session_timeout = 10s});  // It ends by nothing else.
   const Session old = client.connect();
   proxy.refuse(true);
   proxy.cut();
@@ -375,7 +375,7 @@ TEST_F(SessionTest, ASilentServerIsNoticedAndLost) {
 }
 
 TEST_F(SessionTest, FiveSessionsInARow) {
-  const Client client = proxied();
+  const Client client(proxy.connect_string(), {.session_timeout = 10s});  // They end by nothing else.
   std::set<std::int64_t> ids;
   Log log(client);
   for (int i = 0; i < 5; ++i) {

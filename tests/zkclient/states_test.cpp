@@ -184,7 +184,7 @@ TEST_F(StatesTest, AResumedSessionThatIsLostLaterIsNotResumedAgain) {
 }
 
 TEST_F(StatesTest, SuspendedToLostWhenTheServerEndedTheSession) {
-  const Client client = proxied();
+  const Client client(proxy.connect_string(), {.session_timeout = 10s});  // It ends by nothing else.
   Listener listener(client);
   const Session session = listener.until(connected);
   proxy.refuse(true);
@@ -225,7 +225,7 @@ TEST_F(StatesTest, AFewRandomOutagesFollowTheTable) {
   std::cout << "seed " << seed << "\n";
   std::minstd_rand random(seed);
   zktesting::Proxy second(server.connect_string());
-  Client client = proxied();
+  Client client(proxy.connect_string(), {.session_timeout = 10s});  // Its sessions end by nothing else.
   Listener fast(client);
   Listener slow(client, 5ms);
   for (int round = 0; round < 30; ++round) {

@@ -107,7 +107,8 @@ TEST_F(CoherentFaults, V71ReadersThatKeepAskingDoNotHoldUpWrites) {
       }
     }));
   }
-  for (int i = 1; i <= 20; ++i) {
+  // On a slow machine the first ones may find no reader, as its lease has run out.
+  for (int i = 1; i <= 20 || (i <= 2000 && writer.statistics().closings == 0); ++i) {
     writer.put("a", std::to_string(i), patient());
     written = i;
   }
@@ -125,7 +126,7 @@ TEST_F(CoherentFaults, V72ReadsDuringAPendingWriteDoNotWaitAndAreNotCached) {
   CoherentCache silent = make(silent_client, 15s);
   EXPECT_EQ(data(silent), "1");
   const Client quick_client = calm_direct();
-  CoherentCache quick = make(quick_client);
+  CoherentCache quick = make(quick_client, 15s);  // So it does not just run out.
   EXPECT_EQ(data(quick), "1");
   EXPECT_EQ(quick.statistics().leases, 1U);
 
@@ -177,12 +178,12 @@ TEST_F(CoherentFaults, ReadersAreToldToLetGo) {
   const Client client = calm_direct();
   CoherentCache reader = make(client, 17s);
   writer.put("a", "0", patient());
-  const auto begin = SteadyClock::now();
   for (int i = 1; i <= 10; ++i) {
     EXPECT_EQ(data(reader), std::to_string(i - 1));
+    const auto begin = SteadyClock::now();
     writer.put("a", std::to_string(i), patient());
+    EXPECT_LT(SteadyClock::now() - begin, 15s);
   }
-  EXPECT_LT(SteadyClock::now() - begin, 15s);
   EXPECT_EQ(writer.statistics().closings, 10U);
 }
 
@@ -194,29 +195,32 @@ TEST_F(CoherentFaults, V73AReaderThatIsCutOffLosesItsLeaseBeforeAWrite) {
   CoherentCache reader = make(client);
   EXPECT_EQ(data(reader), "1");
   for (const Direction direction : {Direction::both, Direction::to_client, Direction::to_server}) {
-    writer.put("a", "1", patient());
-    EXPECT_EQ(data(reader), "1");
-    proxy.stall(direction);
-    std::atomic<bool> written{false};
-    const auto begin = SteadyClock::now();
-    auto writing = in_thread([&] {
-      writer.put("a", "2", patient());
-      written = true;
-    });
     std::size_t hits = 0;
-    for (;;) {
-      const bool late = written;
-      const CoherentItemPtr item = get_or_null(reader, "a", {.deadline = SteadyClock::now()});
-      if (item == nullptr) break;
-      EXPECT_FALSE(late) << "a read that began after the write has returned";
-      EXPECT_EQ(item->data, "1");
-      ++hits;
+    // Again, if the lease was over before the first read: it has run out, or the event of the gate was quicker.
+    for (int attempt = 0; attempt < 20 && hits == 0; ++attempt) {
+      writer.put("a", "1", patient());
+      EXPECT_EQ(data(reader), "1");
+      proxy.stall(direction);
+      std::atomic<bool> written{false};
+      const auto begin = SteadyClock::now();
+      auto writing = in_thread([&] {
+        writer.put("a", "2", patient());
+        written = true;
+      });
+      for (;;) {
+        const bool late = written;
+        const CoherentItemPtr item = get_or_null(reader, "a", {.deadline = SteadyClock::now()});
+        if (item == nullptr) break;
+        EXPECT_FALSE(late) << "a read that began after the write has returned";
+        EXPECT_EQ(item->data, "1");
+        ++hits;
+      }
+      result_of(writing);
+      EXPECT_LT(SteadyClock::now() - begin, term + 10s);
+      proxy.unstall(direction);
+      EXPECT_EQ(data(reader), "2");
     }
     EXPECT_GT(hits, 0U);
-    result_of(writing);
-    EXPECT_LT(SteadyClock::now() - begin, term + 10s);
-    proxy.unstall(direction);
-    EXPECT_EQ(data(reader), "2");
   }
 }
 
@@ -225,9 +229,14 @@ TEST_F(CoherentFaults, V73AReaderThatIsGoneDelaysAWriteByItsTermAtMost) {
   writer.put("a", "1", patient());
   const Client client = calm_proxied();
   CoherentCache reader = make(client);
-  EXPECT_EQ(data(reader), "1");
-  proxy.refuse(true);
-  proxy.cut();  // Its session lives on for half a minute.
+  // Again, if its lease had run out before: then its registration is gone.
+  ASSERT_TRUE(eventually([&] {
+    proxy.refuse(false);
+    EXPECT_EQ(data(reader), "1");
+    proxy.refuse(true);
+    proxy.cut();  // Its session lives on for half a minute.
+    return holders() == 1;
+  }));
   const auto begin = SteadyClock::now();
   writer.put("a", "2", patient());
   EXPECT_LT(SteadyClock::now() - begin, term + 10s);
@@ -314,6 +323,7 @@ TEST_F(CoherentFaults, V75WriterDiesAfterItClosedAGate) {
     EXPECT_EQ(reader.statistics().leases, 0U);
     EXPECT_TRUE(gate().starts_with("closed")) << "its writer is alive";
     dying->close();
+    ASSERT_TRUE(eventually([&] { return !the_operator().exists("/coherent/writers/0"); }));
     if (by_read) {
       EXPECT_EQ(data(reader), "1");
       EXPECT_TRUE(gate_is("open"));
@@ -406,16 +416,23 @@ TEST_F(CoherentFaults, DeadlineOrStopDuringAWrite) {
   writer.put("a", "1", patient());
   for (const bool stopped : {false, true}) {
     auto held = proxy.hold_next_reply(RequestType::multi);
-    std::stop_source stop;
-    CallOptions call;
-    stopped ? void(call.stop = stop.get_token()) : void(call.deadline = SteadyClock::now() + 300ms);
-    if (stopped) call.deadline = soon();
-    auto writing = in_thread([&] { writer.put("a", stopped ? "3" : "2", call); });
+    const std::string next = stopped ? "3" : "2";
+    std::optional<Errc> failure = Errc::deadline_exceeded;
+    // Again, with more time, if the deadline was there before the write was sent.
+    for (auto limit = 300ms; failure == Errc::deadline_exceeded && limit < 20s; limit *= 2) {
+      std::stop_source stop;
+      const CallOptions call{.deadline = stopped ? soon() : SteadyClock::now() + limit, .stop = stop.get_token()};
+      auto writing = in_thread([&] { writer.put("a", next, call); });
+      if (stopped) {
+        ASSERT_TRUE(held.wait(patience));
+        stop.request_stop();
+      }
+      failure = failure_of(writing);
+    }
+    EXPECT_EQ(failure, Errc::in_doubt);
     ASSERT_TRUE(held.wait(patience));
-    if (stopped) stop.request_stop();
-    EXPECT_EQ(failure_of(writing), Errc::in_doubt);
     held.release();
-    EXPECT_TRUE(eventually([&] { return value() == (stopped ? "3" : "2"); }));
+    EXPECT_TRUE(eventually([&] { return value() == next; }));
   }
 }
 
@@ -428,13 +445,24 @@ TEST_F(CoherentFaults, DeadlineOrStopBeforeAWriteIsSent) {
   EXPECT_EQ(data(reader), "1");
   proxy.stall(Direction::both);
   for (const bool stopped : {false, true}) {
-    std::stop_source stop;
-    CallOptions call{.deadline = stopped ? soon() : SteadyClock::now() + 500ms, .stop = stop.get_token()};
-    auto writing = in_thread([&] { writer.put("a", "2", call); });
-    ASSERT_TRUE(gate_is("closed"));
-    if (stopped) stop.request_stop();
-    EXPECT_EQ(failure_of(writing), stopped ? Errc::cancelled : Errc::deadline_exceeded);
-    EXPECT_TRUE(gate_is("open"));
+    bool closed = false;
+    std::optional<Errc> failure;
+    // Again, with more time, if the deadline was there before the gate was seen closed.
+    for (auto limit = 500ms; !closed && limit < 5s; limit *= 2) {
+      std::stop_source stop;
+      const CallOptions call{.deadline = stopped ? soon() : SteadyClock::now() + limit, .stop = stop.get_token()};
+      auto writing = in_thread([&] { writer.put("a", "2", call); });
+      EXPECT_TRUE(eventually([&] {
+        const bool ended = writing.wait_for(0s) == std::future_status::ready;
+        closed = gate().starts_with("closed");
+        return closed || ended;
+      }));
+      if (stopped) stop.request_stop();
+      failure = failure_of(writing);
+      EXPECT_TRUE(gate_is("open"));
+    }
+    EXPECT_TRUE(closed);
+    EXPECT_EQ(failure, stopped ? Errc::cancelled : Errc::deadline_exceeded);
     EXPECT_EQ(value(), "1");
     EXPECT_FALSE(the_operator().exists("/coherent/writers/0"));
   }
@@ -447,22 +475,30 @@ TEST_F(CoherentFaults, AWriterThatGaveUpHasWaitedForTheNextOne) {
   writer.put("a", "1", patient());
   const Client client = calm_proxied();
   CoherentCache reader = make(client, 2000ms);
-  EXPECT_EQ(data(reader), "1");
-  proxy.stall(Direction::both);
+  // Again, if its lease had run out before: then its registration is gone.
+  ASSERT_TRUE(eventually([&] {
+    proxy.unstall(Direction::both);
+    EXPECT_EQ(data(reader), "1");
+    proxy.stall(Direction::both);
+    return holders() == 1;
+  }));
   int attempts = 1;
   const auto writes = [&] {
     try {
       writer.put("a", "2", {.deadline = SteadyClock::now() + 700ms});
       return true;
     } catch (const zkclient::Error& error) {
-      EXPECT_EQ(error.errc(), Errc::deadline_exceeded);
-      return false;
+      EXPECT_TRUE(gate_is("open"));
+      const bool written = value() == "2";
+      // In doubt, if a transaction was on its way just then: it may have been the one that writes.
+      const bool in_doubt = error.errc() == Errc::in_doubt;
+      EXPECT_TRUE(in_doubt || error.errc() == Errc::deadline_exceeded) << error.what();
+      EXPECT_TRUE(in_doubt || !written);
+      return written;
     }
   };
-  for (; attempts < 20 && !writes(); ++attempts) {
-    EXPECT_TRUE(gate_is("open"));
-    EXPECT_EQ(value(), "1");
-  }
+  while (attempts < 20 && !writes())
+    ++attempts;
   EXPECT_GT(attempts, 1);
   EXPECT_LT(attempts, 20);
   EXPECT_EQ(value(), "2");
@@ -495,7 +531,7 @@ class CoherentDoubts : public CoherentFaults {
   }
 
   const Client reading_ = calm_direct();
-  CoherentCache reader_ = make(reading_);
+  CoherentCache reader_ = make(reading_, 15s);  // It lets go when it is told, not before.
 };
 
 TEST_F(CoherentDoubts, AClosingThatNoAnswerTellsOfIsFoundOut) {
@@ -689,17 +725,22 @@ class History {
     }
     add(item, operation);
   }
-  void expect_linearizable() {
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
     std::size_t operations = 0;
-    for (const auto& [item, history] : of_item_) {
+    for (const auto& [item, history] : of_item_)
       operations += history.size();
+    return operations;
+  }
+  void expect_linearizable() {
+    for (const auto& [item, history] : of_item_) {
       LinearizabilityChecker checker(history, RecordedOperation::absent);
       if (checker.linearizable()) continue;
       ADD_FAILURE() << "item " << item << ": no order of " << history.size() << " operations fits; at "
                     << checker.culprit().begin << ": value " << checker.culprit().value
                     << around(history, checker.culprit());
     }
-    EXPECT_GT(operations, 100U);
+    EXPECT_GT(size(), 100U);
   }
   static std::string name(int item) { return "item-" + std::to_string(item); }
   /// Those of about the same time, in microseconds after its begin.
@@ -754,8 +795,15 @@ TEST_F(CoherentFaults, HistoriesUnderFaultsAreLinearizable) {
       }
     }));
   }
+  const auto hits = [&] {
+    std::uint64_t sum = 0;
+    for (const auto& peer : peers)
+      sum += peer->cache.statistics().hits;
+    return sum;
+  };
+  const auto enough = [&] { return hits() > 50 && history.size() > 100; };  // That takes a slow machine longer.
   std::mt19937 random(std::random_device{}());
-  for (int fault = 0; fault < 14; ++fault) {
+  for (int fault = 0; fault < 14 || (fault < 100 && !enough()); ++fault) {
     Peer& peer = *peers[random() % peers.size()];
     switch (random() % 6) {
       case 0: peer.proxy.cut(); break;
@@ -774,10 +822,7 @@ TEST_F(CoherentFaults, HistoriesUnderFaultsAreLinearizable) {
   ended = true;
   for (auto& one : acting)
     result_of(one);
-  std::uint64_t hits = 0;
-  for (const auto& peer : peers)
-    hits += peer->cache.statistics().hits;
-  EXPECT_GT(hits, 50U);
+  EXPECT_GT(hits(), 50U);
   history.expect_linearizable();
 }
 
@@ -804,29 +849,27 @@ TEST_F(CoherentEnsembleFaults, V76AReaderOnACutOffFollowerLosesItsLeaseBeforeAWr
   CoherentCache writer(near, "/coherent", {.shards = 1});
   CoherentCache reader(far, "/coherent", {.lease_term = 1500ms});
   for (const zktesting::Isolation mode : {zktesting::Isolation::freeze, zktesting::Isolation::deaf}) {
-    writer.put("a", "1", patient());
-    // A server that has not heard of the open gate yet gives no lease.
-    const auto leased = [&] { return reader.get("a", patient())->data == "1" && reader.statistics().leases == 1; };
-    ASSERT_TRUE(eventually(leased));
-    ensemble_.isolate(follower, mode);
-    std::atomic<bool> written{false};
-    auto writing = in_thread([&] {
-      writer.put("a", "2", patient());
-      written = true;
-    });
     std::size_t hits = 0;
-    while (!written || hits == 0) {
-      const bool late = written;
-      const CoherentItemPtr item = get_or_null(reader, "a", {.deadline = SteadyClock::now() + 20ms});
-      if (item == nullptr) continue;
-      EXPECT_FALSE(late && item->data == "1") << "a read that began after the write has returned";
-      if (item->data == "1") ++hits;
-      if (late) break;
+    // Again, if the lease had run out before the first read.
+    for (int attempt = 0; attempt < 5 && hits == 0; ++attempt) {
+      writer.put("a", "1", patient());
+      // A server that has not heard of the open gate yet gives no lease.
+      const auto leased = [&] { return reader.get("a", patient())->data == "1" && reader.statistics().leases == 1; };
+      ASSERT_TRUE(eventually(leased));
+      ensemble_.isolate(follower, mode);
+      auto writing = in_thread([&] { writer.put("a", "2", patient()); });
+      for (bool late = false; !late;) {
+        late = writing.wait_for(0s) == std::future_status::ready;
+        const CoherentItemPtr item = get_or_null(reader, "a", {.deadline = SteadyClock::now() + 20ms});
+        if (item == nullptr) continue;
+        EXPECT_FALSE(late && item->data == "1") << "a read that began after the write has returned";
+        if (item->data == "1") ++hits;
+      }
+      result_of(writing);
+      ensemble_.heal(follower);
+      EXPECT_EQ(reader.get("a", patient())->data, "2");
     }
     EXPECT_GT(hits, 0U);
-    result_of(writing);
-    ensemble_.heal(follower);
-    EXPECT_EQ(reader.get("a", patient())->data, "2");
   }
 }
 

@@ -229,7 +229,7 @@ TEST_F(DiscoveryFaults, UnregisteredWhileItBegins) {
 // What the server refuses is told, and tried again: at once when something else is wanted, or the session is lost.
 TEST_F(DiscoveryFaults, RegistrationThatBeginsIsRefused) {
   constexpr auto no_create = zkclient::Acl::all & ~zkclient::Acl::create;
-  const Client client = brief_direct();
+  const Client client = calm_direct();
   ServiceDirectory directory(client, "/services");
   for (const ServiceType type : {ServiceType::fixed, ServiceType::permanent, ServiceType::dynamic}) {
     for (const bool by_update : {true, false}) {
@@ -366,7 +366,7 @@ TEST_F(DiscoveryFaults, ConnectionBreaksWhileRegistered) {
 
 // V42, V45, V60: each is back as it was updated last, and is watched again; a fixed one is not touched.
 TEST_F(DiscoveryFaults, SessionLostWhileRegistered) {
-  const Client client = brief_direct();
+  const Client client = calm_direct();
   ServiceDirectory directory(client, "/services");
   std::deque<Registration> all;
   std::deque<FencingToken> tokens;

@@ -534,7 +534,8 @@ TEST_P(FairElectionFaults, CampaignBeforeTheServerIsUp) {
 }
 
 TEST_P(ElectionFaults, ServerRestartWhileLeadingCampaigningAndObserving) {
-  const zkclient::ClientOptions options{.session_timeout = 60s};  // A server takes its time on a busy machine.
+  // A server takes its time on a busy machine.
+  const zkclient::ClientOptions options{.session_timeout = 60s, .server_tick = testkit::server_tick};
   Client client(server.connect_string(), options);
   Election& first = candidate(client, "a");
   Client other(server.connect_string(), options);

@@ -37,6 +37,7 @@ using testkit::error_of;
 using testkit::eventually;
 using testkit::soon;
 using testkit::SteadyClock;
+using testkit::stopped;
 using zkclient::Client;
 using zkclient::Errc;
 
@@ -73,6 +74,7 @@ int run_worker(const std::string& hosts, std::chrono::milliseconds timeout) {
   for (std::string order; std::getline(std::cin, order);) {
     const auto session = client.session();
     zktesting::expire(hosts, session.id(), session.credentials().password);
+    if (!stopped(session.lost())) return EXIT_FAILURE;
     leadership = election.campaign();
     std::cout << "again" << std::endl;
   }

@@ -67,9 +67,11 @@ class LeaderSelectorTest : public testkit::RecipeTest {
  protected:
   LeaderSelectorTest() : RecipeTest("/selector") {}
 
+  /// Returns when the client knows.
   static void expire(const Client& client) {
     const auto session = client.connect({.deadline = soon()});
     zktesting::expire(server().connect_string(), session.id(), session.credentials().password);
+    EXPECT_TRUE(stopped(session.lost()));
   }
 };
 
@@ -471,7 +473,7 @@ TEST_F(LeaderSelectorTest, CampaignFails) {
 
 TEST_F(LeaderSelectorTest, SessionLostWhileLeading) {
   NEEDS_CONTROL();
-  Client own = make_client({.session_timeout = 4s});
+  Client own = make_client({.session_timeout = 12s, .server_tick = testkit::server_tick});
   Runs runs;
   LeaderSelector selector(own, "/selector", runs.task());
   selector.start();
@@ -505,7 +507,7 @@ TEST_F(LeaderSelectorTest, SessionLostWhileWaiting) {
   LeaderSelector a(client(), "/selector", first.task(), {.id = "a"});
   a.start();
   (void)first.begun.take();
-  Client own = make_client({.session_timeout = 4s});
+  Client own = make_client({.session_timeout = 12s});
   LeaderSelector b(own, "/selector", second.task(), {.id = "b"});
   b.start();
   ASSERT_TRUE(remain(2));
@@ -580,7 +582,7 @@ TEST_F(LeaderSelectorTest, StopTokenFiresBeforeAnotherLeads) {
 
 TEST_F(LeaderSelectorTest, ServerAwayWhileLeadingAndWaiting) {
   zktesting::Server own_server;
-  const Client first(own_server.connect_string(), {.session_timeout = 60s});
+  const Client first(own_server.connect_string(), {.session_timeout = 60s, .server_tick = testkit::server_tick});
   const Client second(own_server.connect_string(), {.session_timeout = 60s});
   Box<Caught> errors;
   const auto on_error = [&](const std::exception_ptr& error) { errors.put(Caught(error)); };

@@ -173,7 +173,7 @@ TEST_F(GroupFaults, ConnectionBreaks) {
 
 // V45, V60, V63: every member is back, with a watch.
 TEST_F(GroupFaults, SessionLost) {
-  const Client client = brief_direct();
+  const Client client = calm_direct();
   Group group(client, "/group");
   std::deque<Membership> members;
   std::deque<std::stop_token> lost;
@@ -203,7 +203,7 @@ TEST_F(GroupFaults, SessionLost) {
 
 // The member hears that it is absent, and that it is back.
 TEST_F(GroupFaults, LossOfTheSessionIsToldToTheStateListener) {
-  const Client client = brief_direct();
+  const Client client = calm_direct();
   Group group(client, "/group");
   Membership a = group.join("a", "x", {.deadline = soon()});
   const FencingToken token = a.token();

@@ -685,7 +685,7 @@ TEST_F(MutexFaults, ServerDown) {
 
 TEST_F(MutexFaults, ServerRestartWhileHoldingAndWaiting) {
   // A slow machine takes its time for a restart.
-  Client client(server.connect_string(), {.session_timeout = 60s});
+  Client client(server.connect_string(), {.session_timeout = 60s, .server_tick = testkit::server_tick});
   Mutex mutex(client, "/lock");
   Client waiting_client(server.connect_string(), {.session_timeout = 60s});
   Mutex waiting_mutex(waiting_client, "/lock");

@@ -169,7 +169,7 @@ TEST_F(SemaphoreTest, SeveralAllOrNone) {
 }
 
 TEST_F(SemaphoreTest, TheGuardHoldsWhileTheLeaseDoes) {
-  Client own = make_client({.session_timeout = 4s});
+  Client own = make_client({.session_timeout = 30s});
   Semaphore semaphore(own, "/semaphore", 3);
   own.create("/data", "0");
   std::vector<Lease> leases = semaphore.acquire_many(3);
@@ -187,6 +187,7 @@ TEST_F(SemaphoreTest, TheGuardHoldsWhileTheLeaseDoes) {
   const auto session = own.session();
   zktesting::expire(hosts(), session.id(), session.credentials().password);
   EXPECT_TRUE(stopped(leases[2].lost()));
+  EXPECT_TRUE(stopped(session.lost())) << "which may be known later than the end of the lease";
   EXPECT_EQ(error_of([&] { own.commit(Transaction().check(leases[2].guard()).set("/data", "4")); }),
             Errc::session_lost);
   EXPECT_EQ(client().get("/data").data, "3");

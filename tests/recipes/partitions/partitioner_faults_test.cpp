@@ -131,7 +131,7 @@ TEST_F(PartitionerFaults, ConnectionBreaksSessionGoesOn) {
 }
 
 TEST_F(PartitionerFaults, OwnersSessionIsLost) {
-  const Client client = brief_direct();
+  const Client client = calm_direct();
   ledger = nullptr;  // The server ends the session in the middle of its time: the owner hears of it a moment later.
   const WorkerPtr a = join(client, "a");
   const WorkerPtr b = join(calm_direct(), "b");

@@ -904,7 +904,8 @@ TEST_F(QueueFaults, ClientClosedWhileCommitWaitsForTheAnswer) {
 }
 
 TEST_F(QueueFaults, ServerRestarts) {
-  Client client = calm_direct();
+  // A slow machine takes its time for a restart.
+  Client client(server.connect_string(), {.session_timeout = 60s, .server_tick = testkit::server_tick});
   Queue queue(client, "/queue");
   queue.push_all({"a", "b", "c"}, patient());
   EXPECT_EQ(queue.pop(patient()), "a");

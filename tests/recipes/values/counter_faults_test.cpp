@@ -30,6 +30,7 @@ using testkit::patience;
 using testkit::result_of;
 using testkit::soon;
 using testkit::SteadyClock;
+using testkit::stopped;
 using zkclient::CallOptions;
 using zkclient::Client;
 using zkclient::ConnectionState;
@@ -255,7 +256,9 @@ TEST_F(CounterFaults, SessionLostBeforeWriting) {
     result_of(writing);
     EXPECT_EQ(data(), std::to_string(call.after));
   }
+  const zkclient::Session ended = client.connect(patient());
   expire(client);
+  ASSERT_TRUE(stopped(ended.lost())) << "else the write may be sent to who does not answer any more";
   EXPECT_EQ(counter.add(1, patient()), (CounterChange{8, 9}));
   // While it makes ready: of the write itself nothing was sent.
   Counter fresh = make(client);
