@@ -42,19 +42,24 @@ Awaitable<Reply> ParticipantInbox::read(Call call) {
   co_return Reply{};
 }
 
-// The list has a version, too, so that nothing is taken up twice.
+// The list has a version, too, so that nothing is taken up twice. Nothing comes between its reply and arrived_() but the
+// other one, which follows at once: a transaction that is acknowledged meanwhile would be found anew, and prepared again.
 Awaitable<Reply> ParticipantInbox::list(InboxVersion found, Call call) {
   const TreePtr& tree = state_->tree;
-  Request list = zk::make_request(OpType::children, tree->inbox(state_->name));
-  Reply listed = co_await tree->client->perform(std::move(list), call);
-  if (!listed.ok()) co_return listed;
-  if (!known_ || known_->czxid != found.czxid) {
-    Request exists = zk::make_request(OpType::exists, tree->transactions);
-    Reply transactions = co_await tree->client->perform(std::move(exists), call);
+  const bool anew = !known_ || known_->czxid != found.czxid;
+  const zk::PendingReply listing =
+      tree->client->launch(zk::make_request(OpType::children, tree->inbox(state_->name)), call);
+  std::optional<zk::PendingReply> looking;
+  if (anew) looking = tree->client->launch(zk::make_request(OpType::exists, tree->transactions), call);
+  Reply listed = co_await listing.get();
+  if (looking) {
+    Reply transactions = co_await looking->get();
+    if (!listed.ok()) co_return listed;
     if (!transactions.ok()) co_return transactions;
     state_->tree_czxid = transactions.stat.czxid;
     state_->wake_all();
   }
+  if (!listed.ok()) co_return listed;
   known_ = InboxVersion{listed.stat.czxid, listed.stat.version};
   for (const std::string& id : listed.names)
     arrived_(id);
