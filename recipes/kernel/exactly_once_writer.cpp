@@ -195,12 +195,19 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
   Call call;
   call.bound = slot->session;
   bool doubted = false;  // An attempt was sent whose answer never came.
-  for (;;) {
+  while (drop_ended(batch)) {
     Reply reply;
-    if (doubted) reply = co_await client_->connected(call);
+    if (slot == nullptr) {
+      reply = co_await get_slot(call, slot);
+      if (!reply.ok()) {
+        end_all(std::move(batch), Written{Written::Outcome::failed, 0, 0, std::move(reply)});
+        co_return;
+      }
+    } else if (doubted) {
+      reply = co_await client_->connected(call);
+    }
     // A caller that was told `in doubt` must not be surprised later. What was applied before contains all the rest.
-    std::erase_if(batch, [](const std::shared_ptr<Part>& part) { return part->ended; });
-    if (batch.empty()) break;
+    if (!drop_ended(batch)) break;
     if (reply.ok()) {
       Request request = zk::make_request(OpType::multi, slot->path);
       request.operations.emplace_back(Transaction::Set{Path(slot->path), std::string(), slot->version});
@@ -218,20 +225,18 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
       doubted = true;  // Send it again: it is applied once at most.
       continue;
     }
-    bool applied = false;
-    if (doubted && reply.failed(Errc::too_large)) {  // Found out after it was sent.
-      const std::optional<std::int32_t> version = co_await version_of(*slot, call);
-      applied = version && *version != slot->version;
-      if (version && !applied) doubted = false;
-    }
-    if (!doubted && reply.failed(Errc::too_large) && batch.size() > 1) {  // Together; perhaps none is by itself.
-      split(batch, batch.size() / 2);
-      continue;
-    }
     const bool refused = reply.failed(Errc::transaction_failed);
     const zk::Refusal refusal = reply.refusal().value_or(zk::Refusal{0, zk::rc::runtime_inconsistency});
     const bool of_slot = refused && refusal.index == 0;
-    if (reply.ok() || applied || (doubted && of_slot && refusal.code == zk::rc::bad_version)) {
+    bool applied = doubted && of_slot && refusal.code == zk::rc::bad_version;
+    // Too large is found out after it was sent, too. A refusal tells that nothing was applied until then.
+    if (doubted && (reply.failed(Errc::too_large) || (refused && !of_slot))) {
+      const Fate fate = co_await shut_out(*slot, call);
+      applied = fate == Fate::applied;
+      doubted = fate == Fate::unknown;
+      if (fate == Fate::not_applied) slot.reset();
+    }
+    if (reply.ok() || applied) {
       ++slot->version;
       slot->version < last_version ? free_.push_back(std::move(slot))
                                    : zk::delete_in_background(client_, slot->path, slot->session);
@@ -239,8 +244,11 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
       settle_success(std::move(batch), std::move(reply));
       co_return;
     }
-    if (refused && !of_slot) {
-      doubted = false;  // The slot had the expected version, so nothing was applied before.
+    if (!doubted && reply.failed(Errc::too_large) && batch.size() > 1) {  // Together; perhaps none is by itself.
+      split(batch, batch.size() / 2);
+      continue;
+    }
+    if (!doubted && refused && !of_slot) {
       settle_refusal(batch, std::move(reply), refusal.index - 1, refusal.code);
       continue;
     }
@@ -249,27 +257,34 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
       for (const std::shared_ptr<Part>& part : batch)
         part->sent = false;
       slot.reset();
-      reply = co_await get_slot(call, slot);
-      if (reply.ok()) continue;
-    } else if (of_slot) {
-      reply.error = zk::rc::to_errc(refusal.code);
+      continue;
     }
+    if (of_slot) reply.error = zk::rc::to_errc(refusal.code);
     if (reply.failed(Errc::in_doubt)) doubted = true;
     const auto outcome = doubted ? Written::Outcome::in_doubt : Written::Outcome::failed;
-    end_all(std::move(batch),
-            Written{outcome, 0, 0, std::move(reply), doubted && slot != nullptr ? slot->path : std::string()});
+    end_all(std::move(batch), Written{outcome, 0, 0, std::move(reply), doubted ? slot->path : std::string()});
     break;
   }
   if (slot == nullptr) co_return;
   doubted ? zk::delete_in_background(client_, slot->path, slot->session) : free_.push_back(std::move(slot));
 }
 
-// As the leader has it; nothing if that cannot be told.
-Awaitable<std::optional<std::int32_t>> ExactlyOnceWriter::version_of(const Slot& slot, Call call) {
-  Request exists = zk::make_request(OpType::exists, slot.path);
-  const Reply reply = co_await zk::fresh(client_, std::move(exists), call);
-  if (!reply.ok()) co_return std::nullopt;
-  co_return reply.stat.version;
+// An attempt whose answer never came may still be in the hands of a server. It needs the slot, so the slot goes.
+Awaitable<ExactlyOnceWriter::Fate> ExactlyOnceWriter::shut_out(const Slot& slot, Call call) {
+  for (bool again = false;; again = true) {
+    Request remove = zk::make_request(OpType::remove, slot.path);
+    remove.version = slot.version;
+    const Reply removed = co_await client_->perform(std::move(remove), call);
+    if (removed.ok() || (again && removed.failed(Errc::no_node))) co_return Fate::not_applied;
+    if (removed.failed(Errc::bad_version)) co_return Fate::applied;
+    if (!removed.unanswered()) co_return Fate::unknown;
+  }
+}
+
+// Whether any is left.
+bool ExactlyOnceWriter::drop_ended(Batch& batch) {
+  std::erase_if(batch, [](const std::shared_ptr<Part>& part) { return part->ended; });
+  return !batch.empty();
 }
 
 void ExactlyOnceWriter::end_all(Batch batch, const Written& written) {

@@ -4,7 +4,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +40,8 @@ struct Written {
 
 /// Transactions that are applied exactly once although replies get lost. Each one also writes to an ephemeral node of
 /// ours (a slot), on condition of its version: so a transaction whose reply was lost can simply be sent again. If the
-/// slot's version is no longer the expected one, the first one was applied.
+/// slot's version is no longer the expected one, the first one was applied. Before a refusal of the second one counts,
+/// its slot is deleted: the first one may still be on its way, and must not be applied afterwards.
 ///
 ///   slots (container)
 ///    '-- <uuid>    ephemeral, empty; its version counts the transactions
@@ -86,7 +86,11 @@ class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter>
   void send_soon();
   static zk::Awaitable<void> send(std::shared_ptr<ExactlyOnceWriter> self);
   zk::Awaitable<void> apply(Batch batch, SlotPtr slot);
-  zk::Awaitable<std::optional<std::int32_t>> version_of(const Slot& slot, zk::Call call);
+  /// Of an attempt whose answer never came.
+  enum class Fate { applied, not_applied, unknown };
+  /// Finds out, and makes sure that it stays so. The slot is gone, unless the attempt was applied.
+  zk::Awaitable<Fate> shut_out(const Slot& slot, zk::Call call);
+  static bool drop_ended(Batch& batch);
   Batch next_batch(const std::shared_ptr<zk::SessionState>& session);
   static void end_all(Batch batch, const Written& written);
   static void settle_success(Batch batch, zk::Reply reply);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,6 +91,44 @@ TEST_F(OptimisticFaults, WritingLost) {
     EXPECT_EQ(runs, 1);
     EXPECT_TRUE(fault.wait(patience));
     expect_number(number);
+  }
+}
+
+// An attempt whose connection broke may reach the leader after its repetition was refused. No server can be made to do
+// it, so the test writes in its place.
+TEST_F(OptimisticFaults, FirstAttemptComesAfterTheRefusal) {
+  const zkclient::Path cid = "/bank/cid";
+  Client client = calm_proxied();
+  Optimistic bank = make(client);
+  for (const bool comes : {true, false}) {
+    bank.atomically(add, patient());
+    const std::vector<std::string> slots = names("/bank/_c_writes");
+    ASSERT_EQ(slots.size(), 1U);
+    const zkclient::Path slot = zkclient::Path("/bank/_c_writes") / slots.front();
+    auto lost = proxy.drop_next_request(RequestType::multi);
+    proxy.refuse(true);
+    std::atomic<int> runs = 0;
+    auto opening = in_thread([&] {
+      bank.atomically(
+          [&](OptimisticView& view) {
+            ++runs;
+            if (!view.find(cid)) view.create(cid, "1");
+          },
+          patient());
+    });
+    ASSERT_TRUE(lost.wait(patience));
+    the_operator().create(cid, "foreign");
+    auto refused = proxy.hold_next_reply(RequestType::multi);
+    proxy.refuse(false);
+    ASSERT_TRUE(refused.wait(patience));
+    the_operator().remove(cid);
+    if (comes) the_operator().commit(zkclient::Transaction().set(slot, "").create(cid, "1"));
+    refused.release();
+    result_of(opening);
+    EXPECT_EQ(runs, comes ? 1 : 2);
+    EXPECT_EQ(data(cid), "1");
+    EXPECT_EQ(the_operator().exists(slot).has_value(), comes);
+    the_operator().remove(cid);
   }
 }
 
