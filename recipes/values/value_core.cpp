@@ -239,10 +239,11 @@ Awaitable<void> ValueCore<Kind>::transact(ValueLookPtr seen) {
   behind_ = nullptr;
   progress_ = Progress::unsent;
   const auto begun = ValueLook::Clock::now();
-  // In a row of changes each one tells the next what it needs, unless it is refused. Otherwise a read behind does.
+  // In a row of changes each one tells the next what it needs. Otherwise a read behind does, unless the change is about
+  // to be refused: what the read tells would be old when the pause after that is over.
   const bool in_a_row = begun - last_change_ < ValueLook::trust_in_own_write;
   const bool tells = changes(step.write) && rests_on_version(step.write);
-  const bool read_behind = !in_a_row || !tells || pace_.is_contended();
+  const bool read_behind = !tells || (!in_a_row && !pace_.is_contended());
   const auto sent = [this, read_behind, session = call.bound] {
     progress_ = Progress::sent;
     if (!read_behind) return;

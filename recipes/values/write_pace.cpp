@@ -8,7 +8,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr unsigned most_doublings = 5;
-constexpr unsigned turn = 8;            // Changes, after which others may go on.
+constexpr unsigned turn = 32;           // Changes, after which others may go on.
 constexpr unsigned turn_alone = 64;     // The same, if no others were seen: they may be those who are refused.
 constexpr unsigned forget_after = 256;  // Changes without a refusal: there are no others any more.
 constexpr nanoseconds longest_trip = std::chrono::milliseconds(10);
