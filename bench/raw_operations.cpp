@@ -26,6 +26,7 @@ class RawOperations final : public bench::Contender {
       : server_(std::move(server)),
         node_(parent + "/node"),
         temporary_(parent + "/temporary"),
+        slot_(parent + "/slot"),
         operation_(std::move(operation)),
         window_(window),
         results_(static_cast<std::size_t>(window)) {
@@ -119,7 +120,7 @@ class RawOperations final : public bench::Contender {
                                     buffer.data(), length, &stat),
                         "zoo_create2");
       bench::require_ok(zoo_delete(handle, temporary_.c_str(), -1), "zoo_delete");
-    } else if (operation_ == "commit") {
+    } else if (is_transaction()) {
       Results results;
       const Operations both = operations(results);
       bench::require_ok(zoo_multi(handle, static_cast<int>(both.size()), both.data(), results.each.data()),
@@ -175,15 +176,22 @@ class RawOperations final : public bench::Contender {
   }
 #endif
 
+  // set_both is what a Counter writes for each add that shares its transaction with none.
+  bool is_transaction() const { return operation_ == "commit" || operation_ == "set_both"; }
   // Of a transaction; the C client writes there when it is answered.
   struct Results {
     std::array<zoo_op_result_t, 2> each{};
     Stat stat{};
+    Stat slot{};
   };
   using Operations = std::array<zoo_op_t, 2>;
   Operations operations(Results& results) const {
     Operations both{};
-    zoo_check_op_init(both.data(), node_.c_str(), -1);
+    if (operation_ == "commit") {
+      zoo_check_op_init(both.data(), node_.c_str(), -1);
+    } else {
+      zoo_set_op_init(both.data(), slot_.c_str(), nullptr, 0, -1, &results.slot);
+    }
     zoo_set_op_init(&both[1], node_.c_str(), data(), data_size(), -1, &results.stat);
     return both;
   }
@@ -207,7 +215,7 @@ class RawOperations final : public bench::Contender {
       const std::string path = temporary_ + std::to_string(++number_);
       code = zoo_acreate2(handle, path.c_str(), data(), data_size(), &ZOO_OPEN_ACL_UNSAFE, 0,
                           &RawOperations::on_created, this);
-    } else if (operation_ == "commit") {
+    } else if (is_transaction()) {
       // Answers come in the order of the requests: who used it last has been answered.
       Results& results = results_[static_cast<std::size_t>(++number_ % window_)];
       const Operations both = operations(results);
@@ -278,6 +286,7 @@ class RawOperations final : public bench::Contender {
   const std::string server_;
   const std::string node_;
   const std::string temporary_;
+  const std::string slot_;
   const std::string operation_;
   const int window_;
   std::vector<Results> results_;

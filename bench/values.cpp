@@ -16,6 +16,7 @@
 #include <zkrecipes/counter.hpp>
 #include <zktesting/proxy.hpp>
 
+#include "child.hpp"
 #include "compare_peers.hpp"
 
 namespace {
@@ -110,6 +111,7 @@ constexpr const char* durable_row = "Counter, durable, 1 client";
 constexpr const char* shared_row = "Counter, 1 client, 64 adds at a time";
 constexpr const char* eight_row = "Counter, 8 clients";
 constexpr const char* all_shared_row = "Counter, 8 clients, 64 adds at a time";
+constexpr const char* raw_row = "raw loop, the same transaction, 1 client";
 constexpr const char* curator_one_row = "Curator DistributedAtomicLong, 1 client";
 constexpr const char* curator_eight_row = "Curator DistributedAtomicLong, 8 clients";
 constexpr const char* kazoo_one_row = "kazoo Counter, 1 client";
@@ -125,12 +127,15 @@ class Values {
     add(shared_row, "shared", ours(1, together));
     add(eight_row, "eight", ours(many, 1));
     add(all_shared_row, "all-shared", ours(many, together));
+    comparison_.add(raw_row, raw());
     add(curator_one_row, "curator-one", curator(1));
     add(curator_eight_row, "curator-eight", curator(many));
     add(kazoo_one_row, "kazoo-one", kazoo(1));
     add(kazoo_eight_row, "kazoo-eight", kazoo(many));
     comparison_.measure();
     comparison_.compare(one_row, curator_one_row, 2.0);
+    comparison_.compare(one_row, raw_row, {});
+    comparison_.compare(raw_row, curator_one_row, {});
     comparison_.compare(one_row, kazoo_one_row, {});
     comparison_.compare(durable_row, one_row, {});
     comparison_.compare(shared_row, curator_one_row, 20.0);
@@ -156,6 +161,15 @@ class Values {
     return [=](const std::string& server, const std::string& path) {
       return std::make_unique<Adds>(server, Path(path) / "number", clients, calls, durable);
     };
+  }
+  // The ceiling of a client whose calls share nothing: it waits for each transaction, too, but does nothing else.
+  std::unique_ptr<bench::Contender> raw() {
+    const std::string parent = comparison_.add_parent("raw");
+    const Client client(comparison_.server());
+    for (const char* name : {"node", "slot"})
+      client.create(Path(parent) / name, "0");
+    const std::string program = bench::beside_this_program("raw_operations_st");
+    return std::make_unique<bench::Child>(std::vector<std::string>{program, comparison_.server(), parent, "set_both", "1"});
   }
   Maker curator(int clients) {
     return [this, clients](const std::string& server, const std::string& path) {
