@@ -85,6 +85,7 @@ Awaitable<void> Roster::watch(std::shared_ptr<State> state) {
     Reply listed = co_await client->perform_watching(std::move(request), call, armed->watch);
     if (!listed.ok()) {  // Not there yet, or no connection: no participant is taken for gone.
       if (listed.failed(Errc::closed)) co_return;
+      state->known_since.reset();
       co_await state->events.wait(from_now(pause_after_failure));
       continue;
     }
