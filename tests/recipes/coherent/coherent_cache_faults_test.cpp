@@ -229,13 +229,13 @@ TEST_F(CoherentFaults, V73AReaderThatIsGoneDelaysAWriteByItsTermAtMost) {
   writer.put("a", "1", patient());
   const Client client = calm_proxied();
   CoherentCache reader = make(client);
-  // Again, if its lease had run out before: then its registration is gone.
+  // Again, if its lease had run out before: then its registration is gone, or its farewell was sent.
   ASSERT_TRUE(eventually([&] {
     proxy.refuse(false);
     EXPECT_EQ(data(reader), "1");
     proxy.refuse(true);
     proxy.cut();  // Its session lives on for half a minute.
-    return holders() == 1;
+    return reader.statistics().leases == 1 && holders() == 1;
   }));
   const auto begin = SteadyClock::now();
   writer.put("a", "2", patient());
@@ -475,12 +475,12 @@ TEST_F(CoherentFaults, AWriterThatGaveUpHasWaitedForTheNextOne) {
   writer.put("a", "1", patient());
   const Client client = calm_proxied();
   CoherentCache reader = make(client, 2000ms);
-  // Again, if its lease had run out before: then its registration is gone.
+  // Again, if its lease had run out before: then its registration is gone, or its farewell was sent.
   ASSERT_TRUE(eventually([&] {
     proxy.unstall(Direction::both);
     EXPECT_EQ(data(reader), "1");
     proxy.stall(Direction::both);
-    return holders() == 1;
+    return reader.statistics().leases == 1 && holders() == 1;
   }));
   int attempts = 1;
   const auto writes = [&] {

@@ -217,7 +217,8 @@ TEST_F(CoherentCacheTest, TheLeastRecentlyUsedItemsLeaveMemory) {
 }
 
 TEST_F(CoherentCacheTest, HoldsMoreLeasesThanOneTransactionChecks) {
-  CoherentCache cache = make({.shards = 1000, .lease_term = 1500ms});
+  constexpr auto term = 5000ms;  // Not so short that one stall keeps all renewals of a term away.
+  CoherentCache cache = make({.shards = 1000, .lease_term = term});
   std::vector<std::string> items;
   for (int i = 0; i < 500; ++i)
     items.push_back("item-" + std::to_string(i));
@@ -226,7 +227,7 @@ TEST_F(CoherentCacheTest, HoldsMoreLeasesThanOneTransactionChecks) {
   const std::size_t leases = cache.statistics().leases;
   EXPECT_GT(leases, 300U);
   const std::uint64_t misses = cache.statistics().misses;
-  testkit::let_age(4000ms);  // Several terms.
+  testkit::let_age(term + 1s);  // And once more below.
   for (const std::string& item : items)
     (void)cache.get(item, patient());
   EXPECT_EQ(cache.statistics().misses, misses) << "all were renewed";
@@ -234,7 +235,7 @@ TEST_F(CoherentCacheTest, HoldsMoreLeasesThanOneTransactionChecks) {
   CoherentCache writer = make_other();
   writer.put("item-7", "new", patient());
   EXPECT_EQ(data(cache, "item-7"), "new");
-  testkit::let_age(2000ms);
+  testkit::let_age(term + 1s);
   EXPECT_EQ(cache.statistics().leases, leases) << "the others went on, and that one is there again";
 }
 

@@ -374,8 +374,8 @@ TEST_F(CounterFaults, OneRoundTripWithoutConflict) {
   Client client = calm_proxied();
   Counter counter = make(client);
   counter.add(1, patient());
-  EXPECT_EQ(counter.get(patient()), 1) << "so the read behind it was answered";
   for (int i = 1; i <= 5; ++i) {
+    EXPECT_EQ(counter.get(patient()), i) << "so the read behind the add before was answered";
     const std::size_t transactions_before = transactions();
     const std::size_t reads_before = reads();
     // The read behind it is not waited for.
