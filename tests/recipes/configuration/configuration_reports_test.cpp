@@ -211,6 +211,11 @@ TEST_F(ConfigurationReports, PathRemovedAndMadeAgain) {
   proxy.stall(zktesting::Direction::both);
   the_operator().remove_tree("/config", patient());
   publish(1, "new");
+  // So the publisher, which judges the reports, knows which path is the present one.
+  ASSERT_TRUE(eventually([&] {
+    const ConfigurationPtr current = publisher.current();
+    return current != nullptr && current->revision == 1 && current->values.contains("a") && current->at("a") == "new";
+  }));
   // As one does that has seen the removal, and not yet what came after it.
   Client hasty = calm_direct();
   hasty.ensure("/config/-applied", zkclient::CreateMode::persistent);

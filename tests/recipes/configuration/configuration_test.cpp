@@ -308,10 +308,15 @@ TEST_F(ConfigurationTest, PathRemovedByHand) {
 TEST_F(ConfigurationTest, FallbackFileMissingTornOrForeign) {
   ConfigurationOptions options;
   options.fallback_file = folder / "config";
+  // Finds no server, which could tell of problems of its own.
+  const zkclient::Client alone("127.0.0.1:1", {.prefix = prefix()});
   {
-    Configuration config(client(), path(), options);
+    const Configuration config(alone, path(), options);
     EXPECT_EQ(config.current(), nullptr);
     EXPECT_EQ(config.problem(), std::nullopt) << "missing";
+  }
+  {
+    Configuration config(client(), path(), options);
     config.publish(change({{"a", "1"}}), 0, patient());
     config.wait_live(patient());
     EXPECT_TRUE(eventually([&] { return std::filesystem::exists(options.fallback_file); }));
@@ -320,12 +325,15 @@ TEST_F(ConfigurationTest, FallbackFileMissingTornOrForeign) {
   ASSERT_EQ(::stat(options.fallback_file.c_str(), &made), 0);
   EXPECT_EQ(made.st_mode & 0777U, 0600U);
   {
-    Configuration again(client(), path(), options);
+    const Configuration again(alone, path(), options);
     ASSERT_NE(again.current(), nullptr) << "there before any server was asked";
     EXPECT_EQ(again.current()->at("a"), "1");
+  }
+  {
+    const Configuration again(client(), path(), options);
     again.wait_live(patient());
   }
-  Configuration foreign(client(), path() / "another", options);
+  const Configuration foreign(alone, path() / "another", options);
   EXPECT_EQ(foreign.current(), nullptr);
   EXPECT_EQ(foreign.problem()->errc(), Errc::foreign_node);
   std::filesystem::resize_file(options.fallback_file, 20);

@@ -162,6 +162,7 @@ TEST_F(DiscoveryFaults, RegisterGivenUp) {
     EXPECT_TRUE(code == Errc::cancelled || code == Errc::in_doubt);
     held.release();
     EXPECT_TRUE(remain(0)) << to_string(type);
+    client.sync("/", patient());  // So that the next one holds no answer to what has removed this one.
   }
 }
 
@@ -173,6 +174,8 @@ TEST_F(DiscoveryFaults, RegistrationBeginsWithoutAServer) {
   for (const ServiceType type : types) {
     proxy.refuse(true);
     proxy.cut();
+    // Else they may begin with a session that breaks then, and be there.
+    ASSERT_TRUE(eventually([&] { return client.session().state() != ConnectionState::connected; }));
     Registration a = directory.begin_register_instance(instance("a", type, "1"));
     Registration b = directory.begin_register_instance(instance("b", type, "1"));
     { const Registration c = directory.begin_register_instance(instance("c", type, "1")); }
@@ -272,7 +275,7 @@ TEST_F(DiscoveryFaults, RegistrationThatBeginsIsRefused) {
 
 // Nothing of a registration or a provider stays at the server while their client lives on.
 TEST_F(DiscoveryFaults, NoWatchIsLeftOfWhoHasGone) {
-  const Client client = brief_proxied();
+  const Client client = calm_proxied();
   (void)client.connect(patient());
   ServiceDirectory directory(client, "/services");
   const auto expect_none = [&](const char* when) {
@@ -298,9 +301,11 @@ TEST_F(DiscoveryFaults, NoWatchIsLeftOfWhoHasGone) {
     expect_none("let go");
     {
       const Fault lost = proxy.drop_next_reply(RequestType::multi);
+      proxy.refuse(true);  // So that it cannot learn that it is there: a permanent one would stay.
       std::optional<Registration> a(directory.begin_register_instance(instance("a", type)));
       EXPECT_TRUE(lost.wait(testkit::patience));
       a.reset();
+      proxy.refuse(false);
     }
     EXPECT_TRUE(remain(0));
     expect_none("let go while it began");
@@ -431,7 +436,7 @@ TEST_F(DiscoveryFaults, DynamicInstanceDeletedByHand) {
 
 // V48: what another program has made under its own session is not taken for ours, and stays.
 TEST_F(DiscoveryFaults, AnotherSessionHasTheNode) {
-  const Client client = brief_proxied();
+  const Client client = calm_proxied();
   ServiceDirectory directory(client, "/services");
   Registration a = directory.register_instance(instance("a"), patient());
   const FencingToken token = a.token();
@@ -702,10 +707,10 @@ TEST_F(DiscoveryFaults, RegistrarsProcessDies) {
   const Registration a = directory.register_instance(instance("a"), patient());
   Registration b = directory.register_instance(instance("b", ServiceType::fixed), patient());
   SeenNodes seen(the_operator());
-  EXPECT_EQ(seen.next(), "added a");
-  EXPECT_EQ(seen.next(), "added b");
   proxy.stall(Direction::both);
-  EXPECT_EQ(seen.next(), "removed a");
+  // Its session may have ended before, and it have come back.
+  while (seen.next() != "removed a" || the_operator().exists("/services/web/a")) {
+  }
   EXPECT_TRUE(the_operator().exists("/services/web/b"));
   proxy.unstall(Direction::both);
   b.unregister(patient());
@@ -713,7 +718,7 @@ TEST_F(DiscoveryFaults, RegistrarsProcessDies) {
 
 // V52: the registrars' sessions end, all at once, while they are well.
 TEST_F(DiscoveryFaults, AllSessionsEndAtOnce) {
-  const Client client = brief_proxied();
+  const Client client = calm_proxied();
   ServiceDirectory directory(client, "/services");
   std::deque<Registration> all;
   for (const char* id : {"a", "b", "c"})
@@ -783,7 +788,8 @@ TEST_F(DiscoveryFaults, ChangeWhileAProviderStarts) {
 }
 
 TEST_F(DiscoveryFaults, ClientClosed) {
-  Client client = calm_direct();
+  // If it closes while its server is slow, the session goes at its timeout.
+  Client client(server.connect_string(), {.session_timeout = 12s});
   ServiceDirectory directory(client, "/services");
   Registration a = directory.register_instance(instance("a"), patient());
   Registration b = directory.register_instance(instance("b", ServiceType::fixed), patient());

@@ -192,7 +192,8 @@ TEST_F(CacheFilter, FilterMakesBlockingCalls) {
 TEST_F(CacheFilter, FilterBlocks) {
   create("/cache/a", "1");
   Filter filter;
-  const Client client = brief_proxied();
+  // Short enough to be waited for, and long enough to outlive a connection that is slow for a while.
+  const Client client(proxy.connect_string(), {.session_timeout = std::chrono::seconds(12)});
   TreeCache cache(client, "/cache", {.include = filter.call()});
   Told told(cache);
   told.next();
@@ -217,7 +218,7 @@ TEST_F(CacheFilter, FilterBlocks) {
   EXPECT_EQ(client.connect({.deadline = soon()}).id(), session);
   filter.go_on();
   EXPECT_EQ(told.until("added /cache/new"), Paths{"added /cache/new"});
-  EXPECT_TRUE(cache.refresh(ReadBarrier::sync, {.deadline = soon()}).exact());
+  EXPECT_TRUE(eventually([&] { return cache.snapshot().exact(); }));
 }
 
 TEST_F(CacheFilter, FirstSnapshotWaitsForTheFilter) {
@@ -412,7 +413,7 @@ TEST_F(CacheFilter, SessionLostWhileTheFilterRuns) {
   for (const char* name : {"a", "b", "c"})
     create(std::string("/cache/") + name, "1");
   Filter filter({"/cache/b"});
-  const Client client = brief_proxied();
+  const Client client = calm_proxied();
   TreeCache cache(client, "/cache", {.include = filter.call()});
   Told told(cache);
   EXPECT_EQ(told.next().now.size(), 2U);
@@ -426,9 +427,8 @@ TEST_F(CacheFilter, SessionLostWhileTheFilterRuns) {
   EXPECT_FALSE(cache.snapshot().exists("d"));
   filter.go_on();
   EXPECT_EQ(told.until("added /cache/d"), Paths{"added /cache/d"});
-  const Snapshot now = cache.refresh(ReadBarrier::sync, {.deadline = soon()});
-  EXPECT_TRUE(now.exact());
-  EXPECT_FALSE(now.exists("b"));
+  EXPECT_TRUE(eventually([&] { return cache.snapshot().exact(); }));
+  EXPECT_FALSE(cache.snapshot().exists("b"));
   EXPECT_EQ(filter.asked(), (Paths{"/cache/a", "/cache/b", "/cache/c", "/cache/d"}));
 }
 
