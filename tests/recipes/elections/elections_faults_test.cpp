@@ -70,7 +70,7 @@ TEST_P(FairElectionFaults, EndedWhileLookingForTheOwnNode) {
   for (const bool by_stop : {false, true}) {
     auto held = proxy.hold_next_reply(kind().creation);
     std::stop_source stop;
-    const auto deadline = by_stop ? soon() : SteadyClock::now() + 3s;
+    const auto deadline = by_stop ? soon() : SteadyClock::now() + 10s;  // Not before the look has begun.
     auto waiting = in_thread([&] { return election.campaign({.deadline = deadline, .stop = stop.get_token()}); });
     ASSERT_TRUE(held.wait(patience));
     proxy.refuse(true);
@@ -310,7 +310,8 @@ TEST_P(ElectionFaults, PartitionedPastExpiryWhileLeading) {
     EXPECT_TRUE(leadership.lost().stop_requested() || stalls.seen());
     return next;
   });
-  ASSERT_TRUE(remain(kind().leading + kind().queued));
+  // A session as short as this may end the leadership before; the second one is judged all the same.
+  ASSERT_TRUE(eventually([&] { return names().size() == kind().leading + kind().queued || !leadership.valid(); }));
   proxy.stall(Direction::both);
   Leadership next = result_of(waiting);
   EXPECT_EQ(error_of([&] { leadership.proclaim("late"); }), Errc::not_held);
@@ -364,9 +365,11 @@ TEST_P(ElectionFaults, ProclaimReplyLost) {
   Client client = calm_proxied();
   Election& election = candidate(client, "a");
   Leadership leadership = election.campaign();
-  auto fault = proxy.drop_next_reply(RequestType::multi);
-  EXPECT_EQ(error_of([&] { leadership.proclaim("x", {.deadline = soon()}); }), Errc::in_doubt);
-  EXPECT_TRUE(fault.wait(patience));
+  const auto held = proxy.hold_next_reply(RequestType::multi);  // The answer, or a heartbeat's before it.
+  auto proclaiming = in_thread([&] { return error_of([&] { leadership.proclaim("x", {.deadline = soon()}); }); });
+  ASSERT_TRUE(eventually([&] { return !the_operator().get("/election").data.empty(); }));
+  proxy.cut();
+  EXPECT_EQ(result_of(proclaiming), Errc::in_doubt);
   ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }));
   leadership.ready({.deadline = soon()});
   EXPECT_EQ(election.leader()->value, "x");
@@ -405,7 +408,8 @@ TEST_P(FairElectionFaults, ConnectionBreaksWhileLeadingForTooLong) {
   Leadership again = election.campaign({.deadline = soon()});
   EXPECT_GT(again.token(), leadership.token());
   EXPECT_EQ(leadership.state(), LeaseState::lost) << "for ever";
-  again.release();
+  std::error_code lost_as_well;  // A session as short as this may have ended.
+  again.release({.deadline = soon()}, lost_as_well);
   expect_nothing_left();
 }
 
@@ -545,7 +549,9 @@ TEST_P(ElectionFaults, ServerRestartWhileLeadingCampaigningAndObserving) {
   Box<Seen> seen;
   const auto subscription = second.observe([&](const Seen& leader) { seen.put(leader); });
   EXPECT_EQ(seen.take()->id, "a");
-  server.restart();
+  server.kill();
+  ASSERT_TRUE(reaches(client, ConnectionState::suspended));  // Else it might still write to the one that was killed.
+  server.start();
   ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }, patience))
       << to_string(leadership.state());
   leadership.proclaim("after", {.deadline = soon()});
@@ -556,9 +562,11 @@ TEST_P(ElectionFaults, ServerRestartWhileLeadingCampaigningAndObserving) {
 }
 
 TEST_P(ElectionFaults, ServerWiped) {
-  Client client = brief_direct();
+  // So long that none ends before the server is wiped. Afterwards the clients have to give them up by themselves.
+  const zkclient::ClientOptions options{.session_timeout = 10s, .server_tick = testkit::server_tick};
+  Client client(server.connect_string(), options);
   Election& election = candidate(client, "a");
-  Client other = brief_direct();
+  Client other(server.connect_string(), options);
   Election& second = candidate(other, "b");
   Leadership leadership = election.campaign({.deadline = soon()});
   auto waiting = in_thread([&] { return second.campaign({.deadline = soon()}); });

@@ -151,6 +151,9 @@ class Worker {
 
 class GuardianTest : public testing::Test {
  protected:
+  /// Sooner than any session of 30 s ends by itself: its client was heard of in the last five.
+  static constexpr auto at_once = 20s;
+
   static void SetUpTestSuite() { server_ = new zktesting::Server(); }
   static void TearDownTestSuite() {
     delete server_;
@@ -178,7 +181,7 @@ TEST_F(GuardianTest, KilledProcessLeavesItsPlaceAtOnce) {
   const Lease lease = mutex.acquire({.deadline = soon()});
   const auto took = SteadyClock::now() - killed;
   std::cout << "took over after " << took / 1ms << " ms\n";
-  EXPECT_LT(took, 10s) << "the session timeout is 30 s";
+  EXPECT_LT(took, at_once) << "the session timeout is 30 s";
   EXPECT_TRUE(eventually([&] { return ended(worker.guardian()); })) << "its work is done";
   EXPECT_FALSE(ended(worker.child())) << "what it inherited kept nothing open";
 }
@@ -212,7 +215,8 @@ TEST_F(GuardianTest, NormalEndOfTheProcess) {
   EXPECT_EQ(worker.finish(), EXIT_SUCCESS);
   EXPECT_TRUE(eventually([&] { return ended(worker.guardian()); }));
   LeaderElection election(client(), "/election");
-  EXPECT_FALSE(election.leader());
+  // A client's end does not wait for a server that is slow to end the session.
+  EXPECT_TRUE(eventually([&] { return !election.leader(); }, at_once));
 }
 
 TEST_F(GuardianTest, TheSessionOutlivesItsGuardian) {
@@ -240,7 +244,8 @@ TEST_F(GuardianTest, HelperDies) {
   EXPECT_TRUE(election.campaign({.deadline = soon()}).valid());
   // What it is told goes nowhere, and harms nobody.
   zktesting::expire(hosts(), session, client().session().credentials().password);
-  EXPECT_TRUE(eventually([&] { return client().session().id() != session && client().session().id() != 0; }));
+  EXPECT_TRUE(eventually([&] { return client().session().id() != session && client().session().id() != 0; },
+                         testkit::patience));
   EXPECT_TRUE(election.campaign({.deadline = soon()}).valid());
 }
 
@@ -266,7 +271,7 @@ TEST_F(GuardianTest, SessionLost) {
   worker.kill();
   const auto killed = SteadyClock::now();
   EXPECT_TRUE(election.campaign({.deadline = soon()}).valid());
-  EXPECT_LT(SteadyClock::now() - killed, 10s) << "the helper knew the new session, whose timeout is 30 s";
+  EXPECT_LT(SteadyClock::now() - killed, at_once) << "the helper knew the new session, whose timeout is 30 s";
 }
 
 TEST_F(GuardianTest, TheFirstServerDoesNotAnswer) {
@@ -275,7 +280,7 @@ TEST_F(GuardianTest, TheFirstServerDoesNotAnswer) {
   LeaderElection election(client(), "/election");
   const auto killed = SteadyClock::now();
   EXPECT_TRUE(election.campaign({.deadline = soon()}).valid());
-  EXPECT_LT(SteadyClock::now() - killed, 10s);
+  EXPECT_LT(SteadyClock::now() - killed, at_once);
 }
 
 TEST_F(GuardianTest, NoServerAnswers) {
@@ -299,7 +304,7 @@ TEST_F(GuardianTest, ServerAnswersLater) {
   const Client next(own.connect_string(), {.session_timeout = 30s});
   LeaderElection election(next, "/election");
   EXPECT_TRUE(election.campaign({.deadline = soon()}).valid());
-  EXPECT_LT(SteadyClock::now() - up, 15s) << "the helper has tried again: the session's timeout is 30 s";
+  EXPECT_LT(SteadyClock::now() - up, at_once) << "the helper has tried again: the session's timeout is 30 s";
 }
 
 TEST_F(GuardianTest, ClientClosed) {

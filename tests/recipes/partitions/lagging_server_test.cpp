@@ -40,10 +40,15 @@ class LaggingServer : public testing::Test {
     ensemble_ = nullptr;
   }
   void SetUp() override {
-    ASSERT_TRUE(
-        testkit::eventually([&] { return !ensemble_->followers().empty() && ensemble_->leader(); }, long_patience));
-    follower_ = ensemble_->followers().front();
-    leader_ = ensemble_->leader().value();
+    const auto roles_are_known = [this] {
+      const auto followers = ensemble_->followers();
+      const auto leader = ensemble_->leader();
+      if (followers.empty() || !leader) return false;
+      follower_ = followers.front();
+      leader_ = *leader;
+      return follower_ != leader_;
+    };
+    ASSERT_TRUE(testkit::eventually(roles_are_known, long_patience));
   }
   void TearDown() override { ensemble_->heal(follower_); }
 
@@ -76,6 +81,7 @@ TEST_F(LaggingServer, AServerThatLagsBehindHidesTheMember) {
     PartitionerOptions options;
     options.id = id;
     options.settle = 50ms;
+    options.grace = 60s;  // Nobody who gives back is too late.
     return std::make_unique<testkit::PartitionWorker>(client, "/parts", PartitionSource::numbered(8), options,
                                                       testkit::PartitionWorker::Behaviour{.ledger = ledger});
   };

@@ -130,12 +130,15 @@ class PrimaryFaults : public testkit::RecipeFaultTest {
     std::error_code error;
     return the_operator().get(Path("/app/roles") / role, {}, error).data;
   }
-  /// Waits until `holder` has the role, whoever was chosen first. A monitor that does not see the member yet names another
-  /// one; so it is moved until it stays.
+  bool is_member(const std::string& id) {
+    return eventually([&] { return the_operator().exists(Path("/app/members") / id).has_value(); });
+  }
+  /// Waits until `holder` has the role, whoever was chosen first. A monitor that does not see the member would name
+  /// another one; so it is moved to those that are to be seen, until it stays.
   bool give(PrimaryMonitor& monitor, const std::unique_ptr<RoleHolder>& holder) {
     const std::string& id = holder->node().id();
     const auto made = [&] { return the_operator().exists("/app/roles/r").has_value(); };
-    return eventually(made) && eventually([&] {
+    return eventually(made) && is_member(id) && eventually([&] {
              if (named() != id) monitor.move("r", id, patient());
              return holder->has("r");
            });
@@ -153,10 +156,12 @@ TEST_F(PrimaryFaults, PrimaryIsCutOff) {
   const auto b = join(direct, "b");
   const auto monitor = watch_over(direct);
   ASSERT_TRUE(give(*monitor, a));
+  const auto of_a = a->primary("r");  // The last one: a session as short as this may lose one before.
   proxy.refuse(true);
   proxy.cut();
   EXPECT_TRUE(eventually([&] { return b->has("r"); }));  // The judge looks whether the other one was lost before.
-  EXPECT_TRUE(eventually([&] { return a->lost() == 1; }));
+  EXPECT_TRUE(stopped(of_a->lost()));
+  EXPECT_GE(a->lost(), 1);
   EXPECT_EQ(named(), "b");
 }
 
@@ -271,6 +276,8 @@ TEST_F(PrimaryFaults, ADeposedMonitorWrites) {
   const auto b = join(direct, "b");
   SlowChoice choice("a");
   const auto first = watch_over(deposed, choice.choose());
+  // The monitor's end waits for the choice, also when this test fails.
+  const std::shared_ptr<void> at_the_end(nullptr, [&](std::nullptr_t) { choice.go_on(); });
   ASSERT_TRUE(choice.waits());
   ASSERT_TRUE(eventually([&] { return b->has("r"); }));
   proxy.stall(Direction::to_client);
@@ -294,6 +301,7 @@ TEST_F(PrimaryFaults, ARoleIsNamedTwiceAtOnce) {
   const Client client = calm_direct();
   SlowChoice choice("late");
   const auto monitor = watch_over(client, choice.choose());
+  const std::shared_ptr<void> at_the_end(nullptr, [&](std::nullptr_t) { choice.go_on(); });
   ASSERT_TRUE(choice.waits());
   monitor->move("r", "moved", patient());
   choice.go_on();
@@ -399,6 +407,7 @@ TEST_F(PrimaryFaults, AsynchronousFormsAndRefusals) {
   const auto a = join(client, "a");
   const auto b = join(client, "b");
   ASSERT_TRUE(give(*monitor, a));
+  ASSERT_TRUE(is_member("b"));
   const auto done = [](const std::function<void(zkclient::Handler<void>)>& start) {
     Box<bool> ended;
     start([&](const zkclient::Result<void>& result) { ended.put(result.has_value()); });
