@@ -56,8 +56,8 @@ std::string joined(const Strings& words) {
 }
 
 // A peer that is killed: a session for those who wait for its end, yet long enough for a loaded machine.
-constexpr const char* brief_ms = "4000";
-constexpr const char* brief_s = "4";
+constexpr const char* brief_ms = "10000";
+constexpr const char* brief_s = "10";
 
 // --- Apache Curator ------------------------------------------------------------------------------------------------
 

@@ -206,9 +206,12 @@ class QueueInterop : public ::testing::Test {
     for (int i = 0; i < count; ++i)
       queue.push("ours-" + std::to_string(i), patient());
     std::map<std::string, int> seen;
-    // Theirs ends when nothing has come for a while.
+    // Theirs ends when nothing has come for a while, which may be before all of theirs is there.
     int turn = 0;
-    while (consuming.wait_for(0s) != std::future_status::ready || queue.size() > 0) {
+    const auto is_over = [](const std::future<ItemsByPath>& job) {
+      return job.wait_for(0s) == std::future_status::ready;
+    };
+    while (!is_over(producing) || !is_over(consuming) || queue.size() > 0) {
       if (auto claim = queue.try_claim_for(50ms)) {
         if (++turn % 5 == 0) continue;  // Given back.
         claim->commit(patient());

@@ -101,16 +101,27 @@ TEST_F(ProxyTest, DeliversTheRepliesBeforeADroppedOne) {
 }
 
 TEST_F(ProxyTest, DropsARequestThatTheServerNeverSees) {
-  WireClient client = connect();
-  Fault fault = proxy_.drop_next_request(RequestType::create);
-  const auto first = client.send(3, WireClient::path_body("/p", false));
-  const auto lost = client.send(1, WireClient::create_body("/p/1", "", WireClient::persistent));
-  const auto later = client.send(1, WireClient::create_body("/p/2", "", WireClient::persistent));
-  EXPECT_EQ(client.receive(first), 0) << "what precedes is answered";
-  EXPECT_THROW(client.receive(lost), detail::ConnectionClosed);
-  EXPECT_THROW(client.receive(later), detail::ConnectionClosed);
-  EXPECT_TRUE(fault.wait(long_time));
-  EXPECT_EQ(proxy_.dropped_requests(), 1u);
+  bool answered = false;
+  std::size_t attempts = 0;
+  for (; attempts < 5 && !answered; ++attempts) {
+    WireClient client = connect();
+    Fault fault = proxy_.drop_next_request(RequestType::create);
+    const auto begin = Clock::now();
+    const auto first = client.send(3, WireClient::path_body("/p", false));
+    const auto lost = client.send(1, WireClient::create_body("/p/1", "", WireClient::persistent));
+    const auto later = client.send(1, WireClient::create_body("/p/2", "", WireClient::persistent));
+    try {
+      EXPECT_EQ(client.receive(first), 0);
+      answered = true;
+    } catch (const detail::ConnectionClosed&) {
+      EXPECT_GE(Clock::now() - begin, 1s) << "for so long the proxy waits for the server: once more";
+    }
+    EXPECT_THROW(client.receive(lost), detail::ConnectionClosed);
+    EXPECT_THROW(client.receive(later), detail::ConnectionClosed);
+    EXPECT_TRUE(fault.wait(long_time));
+  }
+  EXPECT_TRUE(answered) << "what precedes is answered";
+  EXPECT_EQ(proxy_.dropped_requests(), attempts);
   // A round trip through a new connection: the server is past all that the old one brought.
   EXPECT_EQ(connect().exists("/p/1"), WireClient::no_node);
   EXPECT_EQ(direct_.exists("/p/2"), WireClient::no_node) << "nothing overtakes a lost request";
@@ -324,14 +335,15 @@ TEST_F(ProxyTest, DelaysADirection) {
   EXPECT_EQ(client.exists("/p"), 0);
   EXPECT_GE(Clock::now() - begin, 2 * moment);
   begin = Clock::now();
+  constexpr int many = 100;  // One after the other they would take longer than a busy machine.
   std::vector<std::int32_t> xids;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < many; ++i) {
     xids.push_back(client.send(3, WireClient::path_body("/p", false)));
   }
   for (const auto xid : xids) {
     EXPECT_EQ(client.receive(xid), 0);
   }
-  EXPECT_LT(Clock::now() - begin, 20 * moment) << "a delay is not a queue";
+  EXPECT_LT(Clock::now() - begin, many * moment) << "a delay is not a queue";
   proxy_.delay(Direction::both, 0ms);
   EXPECT_EQ(client.exists("/p"), 0);
   EXPECT_NE(error_of([&] { proxy_.delay(Direction::both, -1ms); }), "");

@@ -144,7 +144,7 @@ TEST_P(TwoPhaseCommitFaults, CoordinatorDiesBeforeDecision) {
     {
       Client client = direct();
       CommitCoordinator coordinator(client, "/2pc");
-      coordinator.async_run(names(), "", how(by_sweep ? 5s : 20s), [](auto) {});
+      coordinator.async_run(names(), "", how(by_sweep ? 10s : 20s), [](auto) {});
       id = gate.reached.take();
       if (by_sweep) {
         EXPECT_TRUE(appears(transaction(id) / "vote-p0"));
@@ -180,7 +180,7 @@ TEST_P(TwoPhaseCommitFaults, AllToAllNeedsNoCoordinator) {
   Client client = direct();
   CommitCoordinator coordinator(client, "/2pc");
   const bool commits = GetParam() == CommitVariant::all_to_all;
-  coordinator.async_run(names(), "", how(commits ? 20s : 5s), [](auto) {});
+  coordinator.async_run(names(), "", how(commits ? 20s : 10s), [](auto) {});
   const std::string id = gate.reached.take();
   EXPECT_TRUE(appears(transaction(id) / "vote-p0") && appears(transaction(id) / "vote-p2"));
   client.close();
@@ -369,7 +369,7 @@ TEST_P(TwoPhaseCommitFaults, ParticipantStaysAwayPastAnAbort) {
     TestParticipant& away = add("p1", own);
     hold(voted ? refusing : away, gate, false);
     CommitCoordinator coordinator(observer, "/2pc");
-    auto running = in_thread([&] { return coordinator.run(names(), "", how(4s), {.deadline = soon()}); });
+    auto running = in_thread([&] { return coordinator.run(names(), "", how(10s), {.deadline = soon()}); });
     const std::string id = gate.reached.take();
     if (voted) {
       EXPECT_TRUE(appears(transaction(id) / "vote-p1"));
@@ -745,7 +745,7 @@ TEST_P(TwoPhaseCommitFaults, CoordinatorClientClosed) {
   hold(*participants[1], gate);
   Client client = direct();
   CommitCoordinator coordinator(client, "/2pc");
-  auto running = in_thread([&] { return error_of([&] { (void)coordinator.run(names(), "", how(5s)); }); });
+  auto running = in_thread([&] { return error_of([&] { (void)coordinator.run(names(), "", how(10s)); }); });
   const std::string id = gate.reached.take();
   client.close();
   EXPECT_EQ(result_of(running), Errc::in_doubt);

@@ -258,6 +258,7 @@ int be_coordinator(const std::string& hosts, unsigned seed) {
       }
     }
     if (running > 0) {
+      (void)eventually([&] { return !ended.empty(); });  // An election may take longer than a box waits.
       ended.take();
       --running;
     }

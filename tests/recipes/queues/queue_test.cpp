@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <zkclient/error.hpp>
+#include <zktesting/proxy.hpp>
 
 #include "tests/support/recipe_test.hpp"
 
@@ -27,6 +28,7 @@ using zkclient::Client;
 using zkclient::Errc;
 using zkclient::Path;
 using zkclient::Result;
+using zktesting::RequestType;
 
 class QueueTest : public testkit::RecipeTest {
  protected:
@@ -39,7 +41,7 @@ class QueueTest : public testkit::RecipeTest {
   /// Claims, and waits until so many claims are there for those that are `held`. Those made ahead go back when nobody
   /// has asked for a second, which a busy machine may need to look; then claims one more.
   bool claims_ahead(Queue& queue, std::vector<Claim>& held, std::size_t (*count)(std::size_t held)) {
-    for (int attempt = 0; attempt < 5; ++attempt) {
+    for (int attempt = 0; attempt < 10; ++attempt) {
       if (!claims(held.size())) return false;
       held.push_back(queue.claim(patient()));
       if (eventually([&] { return names("/queue/claims").size() == count(held.size()); }, 1s)) return true;
@@ -153,17 +155,31 @@ int transactions(zkclient::Client client) {
 }
 
 TEST_F(QueueTest, CallsAtATimeShareTransactions) {
-  Client own = make_client();
+  zktesting::Proxy proxy(hosts());
+  const Client own(proxy.connect_string(), {.prefix = prefix()});
   Queue queue(own, "/queue");
   constexpr int count = 64;
   Box<std::string> done;
+  // All the calls have come before the first one has its answer, however slowly this thread makes them.
+  const auto release_when_all_have_come = [&](zktesting::HeldReply& held) {
+    Box<Result<void>> come;
+    queue.async_push_all({}, [&](Result<void> result) { come.put(std::move(result)); });
+    come.take().value();
+    held.release();
+  };
+  queue.push("first", patient());
+  queue.claim(patient()).commit(patient());  // The folders are there: no transaction is refused, and then split.
+  const int before = transactions(client());
+  auto held = proxy.hold_next_reply(RequestType::multi);
   for (int i = 0; i < count; ++i)
     queue.async_push(
         std::to_string(i), [&](Result<void> pushed) { done.put(pushed ? "pushed" : pushed.error().what()); },
         patient());
+  release_when_all_have_come(held);
   for (int i = 0; i < count; ++i)
     ASSERT_EQ(done.take(), "pushed");
-  EXPECT_LT(transactions(client()), count / 2);
+  EXPECT_LT(transactions(client()) - before, count / 2);
+  held = proxy.hold_next_reply(RequestType::get_children2);
   for (int i = 0; i < count; ++i)
     queue.async_claim(
         [&](Result<Claim> claim) {
@@ -171,12 +187,13 @@ TEST_F(QueueTest, CallsAtATimeShareTransactions) {
           kept->async_commit([&done, kept](Result<void> over) { done.put(over ? kept->data() : "refused"); });
         },
         patient());
+  release_when_all_have_come(held);
   std::set<std::string> items;
   for (int i = 0; i < count; ++i)
     items.insert(done.take());
   EXPECT_EQ(items.size(), static_cast<std::size_t>(count)) << "each of them once";
   EXPECT_EQ(items.count("refused"), 0u);
-  EXPECT_LT(transactions(client()), 2 * count);
+  EXPECT_LT(transactions(client()) - before, 2 * count);
 }
 
 TEST_F(QueueTest, WhatIsTooLargeTogetherGoesApart) {
@@ -336,6 +353,7 @@ TEST_F(QueueTest, GivenBackToTheSamePlace) {
     EXPECT_EQ(again.deliveries(), 2);
   }  // Dropped: given back.
   EXPECT_TRUE(claims(0));
+  (void)other.exists("/queue", patient());  // Answered after that, so it knows.
   EXPECT_EQ(queue.pop(patient()), "a");
   EXPECT_EQ(second.pop(patient()), "b");
   EXPECT_EQ(queue.pop(patient()), "c");
@@ -383,17 +401,20 @@ TEST_F(QueueTest, AsynchronousForms) {
 TEST_F(QueueTest, ClaimedAheadAndReturnedWhenNobodyAsks) {
   Queue queue(client(), "/queue", {.prefetch = 4});
   std::vector<std::string> all;
-  for (int i = 0; i < 20; ++i)
+  for (int i = 0; i < 40; ++i)
     all.push_back(std::to_string(i));
   queue.push_all(all, patient());
   std::vector<Claim> held;
+  const auto four_ahead = [](std::size_t mine) { return mine + 4; };
   const auto begin = SteadyClock::now();
-  ASSERT_TRUE(claims_ahead(queue, held, [](std::size_t mine) { return mine + 4; })) << "one, and four ahead";
+  ASSERT_TRUE(claims_ahead(queue, held, four_ahead)) << "one, and four ahead";
   held.push_back(queue.claim(patient()));
   EXPECT_EQ(held[0].data(), "0");
   if (SteadyClock::now() - begin < 1s) {  // Else it may have been on its way back.
     EXPECT_EQ(held[1].data(), "1");
   }
+  // Seen once more, so that nothing is about to be claimed ahead still.
+  ASSERT_TRUE(claims_ahead(queue, held, four_ahead));
   EXPECT_TRUE(claims(held.size())) << "nobody asks any more";
   const auto is_held = [&](const std::string& item) {
     return std::any_of(held.begin(), held.end(), [&](const Claim& claim) { return claim.data() == item; });
@@ -502,25 +523,25 @@ TEST_F(QueueTest, ItemThatIsGivenBackAfterAWhileIsNobodysUntilThen) {
   Queue queue(client(), "/queue");
   queue.push("first", patient());
   queue.push("second", patient());
-  const auto begun = SteadyClock::now();
-  Claim claim = queue.claim(patient());
-  claim.give_back_after(300ms);
-  EXPECT_FALSE(claim.valid());
-  EXPECT_EQ(error_of([&] { claim.commit(); }), Errc::not_held);
-  EXPECT_EQ(queue.pop(patient()), "second");
-  EXPECT_FALSE(queue.try_pop());
-  EXPECT_EQ(queue.pop(patient()), "first");
-  EXPECT_GE(SteadyClock::now() - begun, 300ms);
-  // When its session ends it goes back at once.
-  queue.push("third", patient());
   Client brief = make_client();
   {
     Queue worker(brief, "/queue");
-    worker.claim(patient()).give_back_after(1h);
+    Claim claim = worker.claim(patient());
+    claim.give_back_after(1h);
+    EXPECT_FALSE(claim.valid());
+    EXPECT_EQ(error_of([&] { claim.commit(); }), Errc::not_held);
+    EXPECT_EQ(worker.pop(patient()), "second");
+    EXPECT_FALSE(worker.try_pop());
   }
   EXPECT_FALSE(queue.try_pop());
+  // When its session ends it goes back at once.
   brief.close();
+  EXPECT_EQ(queue.pop(patient()), "first");
+  queue.push("third", patient());
+  const auto begun = SteadyClock::now();
+  queue.claim(patient()).give_back_after(300ms);
   EXPECT_EQ(queue.pop(patient()), "third");
+  EXPECT_GE(SteadyClock::now() - begun, 300ms);
   EXPECT_EQ(error_of([] { Claim().give_back_after(1s); }), Errc::not_held);
 }
 
