@@ -169,10 +169,16 @@ TEST_F(AclTest, ParentsHaveRightsOfTheirOwn) {
   EXPECT_EQ(error_of([&] { client.create("/x/y", "", {.parents = true, .parent_acl = {}}); }), Errc::invalid_acl);
 }
 
-class AuthSessionTest : public testkit::FaultTest {};
+class AuthSessionTest : public testkit::FaultTest {
+ protected:
+  /// A session so long that a server that pauses costs neither it nor its connection.
+  static constexpr auto calm = 30s;
+
+  Client calm_proxied() { return Client(proxy.connect_string(), {.session_timeout = calm}); }
+};
 
 TEST_F(AuthSessionTest, IdentitiesAreProvenAgainOnEachNewSession) {
-  const Client client(server.connect_string(), {.session_timeout = 10s});  // It ends by nothing else.
+  const Client client(server.connect_string(), {.session_timeout = calm});  // It ends by nothing else.
   client.add_auth("digest", "alice:secret");
   client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
   const Session first = client.session();
@@ -185,7 +191,7 @@ TEST_F(AuthSessionTest, IdentitiesAreProvenAgainOnEachNewSession) {
 }
 
 TEST_F(AuthSessionTest, IdentitiesSurviveAReconnection) {
-  const Client client = proxied();
+  const Client client = calm_proxied();
   client.add_auth("digest", "alice:secret");
   client.create("/private", "x", {.acl = zkclient::creator_all_acl()});
   for (int i = 0; i < 3; ++i) {
@@ -197,7 +203,7 @@ TEST_F(AuthSessionTest, IdentitiesSurviveAReconnection) {
 // The handshake's answer and the end of the connection arrive together, so that nothing can be sent in between.
 TEST_F(AuthSessionTest, AConnectionThatBreaksAtOnceCostsNoIdentity) {
   zkclient::Runtime runtime;
-  const Client client(runtime, proxy.connect_string(), options());
+  const Client client(runtime, proxy.connect_string(), {.session_timeout = calm});
   client.add_auth("digest", "ann:secret");
   client.create("/mine", "x", {.acl = zkclient::creator_all_acl()});
   zktesting::Proxy second(server.connect_string());
@@ -220,7 +226,7 @@ TEST_F(AuthSessionTest, AConnectionThatBreaksAtOnceCostsNoIdentity) {
 
 TEST_F(AuthSessionTest, AddingBeforeTheServerIsReachableWaitsForIt) {
   proxy.refuse(true);
-  const Client client = proxied();
+  const Client client = calm_proxied();
   Box<std::error_code> added;
   client.async_add_auth("digest", "alice:secret", [&](const Result<void>& result) { added.put(result.code()); },
                         {.deadline = testkit::soon()});
@@ -233,7 +239,7 @@ TEST_F(AuthSessionTest, AddingBeforeTheServerIsReachableWaitsForIt) {
 
 TEST_F(AuthSessionTest, ACallThatIsGivenUpCostsAnotherOneNothing) {
   proxy.refuse(true);
-  const Client client(proxy.connect_string(), {.session_timeout = 10s});  // It ends by nothing else.
+  const Client client = calm_proxied();
   Box<std::error_code> added;
   client.async_add_auth("digest", "alice:secret", [&](const Result<void>& result) { added.put(result.code()); },
                         {.deadline = testkit::soon()});
@@ -250,7 +256,7 @@ TEST_F(AuthSessionTest, ACallThatIsGivenUpCostsAnotherOneNothing) {
 }
 
 TEST_F(AuthSessionTest, ALostAnswerIsAskedForAgain) {
-  const Client client = proxied();
+  const Client client = calm_proxied();
   client.connect();
   const auto fault = proxy.drop_next_request(zktesting::RequestType::auth);
   client.add_auth("digest", "alice:secret", {.deadline = testkit::soon()});
@@ -268,7 +274,7 @@ TEST_F(AuthSessionTest, WritesOnTheirWayAreInDoubtWhenAnIdentityIsRefused) {
     Box<Errc> refused;
   };
   std::list<Round> rounds;
-  const Client client = proxied();
+  const Client client = calm_proxied();
   client.create("/n", "");
   bool met = false;
   while (!met && rounds.size() < 20) {
@@ -303,7 +309,7 @@ TEST_F(AuthSessionTest, WritesOnTheirWayAreInDoubtWhenAnIdentityIsRefused) {
 }
 
 TEST_F(AuthSessionTest, TheServerOfTheSessionIsKnown) {
-  const Client client = proxied();
+  const Client client = calm_proxied();
   client.connect();
   EXPECT_EQ(client.server(), proxy.connect_string());
   proxy.refuse(true);

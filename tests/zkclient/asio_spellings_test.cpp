@@ -87,7 +87,7 @@ asio::awaitable<void> creates(Client client, std::stop_token stop) {
   EXPECT_EQ(made.path, "/d/e");
   const std::stop_source another;
   made =
-      co_await zkclient::async_create(client, "/timeout", longer, {.parents = true}, {.deadline = 10s}, use_awaitable);
+      co_await zkclient::async_create(client, "/timeout", longer, {.parents = true}, {.deadline = 60s}, use_awaitable);
   made = co_await zkclient::async_create(client, "/two", longer, {.parents = true},
                                          {.deadline = 1h, .stop = {stop, another.get_token()}}, use_awaitable);
   EXPECT_EQ(made.path, "/two");
@@ -253,7 +253,7 @@ asio::awaitable<void> request(std::stop_source stop) {
 asio::awaitable<std::error_code> stopped_by_one_of_two(zkrecipes::Mutex* mutex, std::stop_source stop) {
   const std::stop_source another;
   const auto [error, lease] = co_await zkrecipes::async_acquire(
-      *mutex, {.deadline = 10s, .stop = {another.get_token(), stop.get_token()}}, asio::as_tuple(use_awaitable));
+      *mutex, {.deadline = 60s, .stop = {another.get_token(), stop.get_token()}}, asio::as_tuple(use_awaitable));
   co_return zkclient::code_of(error);
 }
 

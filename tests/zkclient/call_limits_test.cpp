@@ -163,12 +163,16 @@ class CallLimitsTest : public testkit::ServerTest, public ::testing::WithParamIn
       count += proxy.request_count(type);
     return count;
   }
-  // The machine may be busy, but not in each of several attempts; a call that waited for something else would always be
+  // The machine may be busy, but not in each of many attempts; a call that waited for something else would always be
   // late.
+  static bool more_attempts(const std::vector<std::chrono::nanoseconds>& delays) {
+    const bool prompt = !delays.empty() && *std::min_element(delays.begin(), delays.end()) < promptness;
+    return delays.size() < attempts || (!prompt && delays.size() < most_attempts);
+  }
   void expect_prompt(const std::vector<std::chrono::nanoseconds>& delays) {
     const auto best = *std::min_element(delays.begin(), delays.end());
     const auto worst = *std::max_element(delays.begin(), delays.end());
-    EXPECT_LT(best, 50ms);
+    EXPECT_LT(best, promptness);
     EXPECT_LT(worst, 10s);
     slowest = std::max<std::chrono::nanoseconds>(slowest, worst);
   }
@@ -186,7 +190,9 @@ class CallLimitsTest : public testkit::ServerTest, public ::testing::WithParamIn
     EXPECT_EQ(proxy.request_count(RequestType::any), 1u) << "only the sync";
   }
 
-  static constexpr int attempts = 4;
+  static constexpr std::size_t attempts = 4;
+  static constexpr std::size_t most_attempts = 40;
+  static constexpr auto promptness = 50ms;
   std::optional<Client> observer;
   zktesting::Proxy proxy{hosts()};
   std::optional<Client> client;
@@ -197,7 +203,7 @@ TEST_P(CallLimitsTest, AStopRequestEndsEveryCall) {
   for (const Operation& operation : operations()) {
     SCOPED_TRACE(operation.name);
     std::vector<std::chrono::nanoseconds> delays;
-    for (int i = 0; i < attempts; ++i) {
+    while (more_attempts(delays)) {
       const std::size_t before = writes();
       std::stop_source source;
       Box<SteadyClock::time_point> stopped;
@@ -222,7 +228,7 @@ TEST_P(CallLimitsTest, ADeadlineEndsEveryCall) {
   for (const Operation& operation : operations()) {
     SCOPED_TRACE(operation.name);
     std::vector<std::chrono::nanoseconds> delays;
-    for (int i = 0; i < attempts; ++i) {
+    while (more_attempts(delays)) {
       const std::size_t before = writes();
       const auto deadline = SteadyClock::now() + 10ms;
       const Errc code = run(operation, {.deadline = deadline});

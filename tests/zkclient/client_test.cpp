@@ -709,7 +709,7 @@ TEST_F(ClientTest, ASlowHandlerDelaysNobodyElse) {
   c().async_get("/n", into(other));
   EXPECT_TRUE(other.take());
   EXPECT_EQ(c().get("/n").data, "1");
-  EXPECT_LT(SteadyClock::now() - begin, 5s);
+  EXPECT_LT(SteadyClock::now() - begin, testkit::patience / 2) << "the slow one takes twice that";
   release.set_value();
 }
 
@@ -855,7 +855,7 @@ TEST(ClientWithoutServerTest, OperationTimeoutIsTheDefaultDeadline) {
 TEST(ClientWithoutServerTest, PathsThatThePrefixMakesTooLongAreRefused) {
   const Client client(nowhere, {.prefix = Path("/" + std::string(60'000, 'p'))});
   const Path path("/" + std::string(5'535, 'q'));
-  const CallOptions soon{.deadline = SteadyClock::now() + 1s};
+  const CallOptions soon{.deadline = testkit::soon()};
   const auto refused = [](const std::function<void()>& call) { EXPECT_EQ(error_of(call), Errc::invalid_path); };
   refused([&] { client.create(path, "", {}, soon); });
   refused([&] { client.create(path, "", {.parents = true, .protection = true}, soon); });
@@ -1276,7 +1276,7 @@ TEST(ClientAndItsServerTest, CloseReturnsPromptlyWhenTheServerIsSilent) {
   client.async_get("/n", into(got));
   const auto begin = SteadyClock::now();
   client.close();
-  EXPECT_LT(SteadyClock::now() - begin, 5s) << "the session's timeout is 15 s";
+  EXPECT_LT(SteadyClock::now() - begin, 10s) << "the session's timeout is 30 s";
   EXPECT_EQ(set.take().code(), Errc::in_doubt);
   EXPECT_EQ(got.take().code(), Errc::closed);
   server.resume();

@@ -132,7 +132,7 @@ class InDoubtFixture : public testkit::ServerTest {
     observer.emplace(make_client());
     observer->create("/w");
     observer->create("/w/node", "old");
-    client.emplace(proxy.connect_string(), zkclient::ClientOptions{.session_timeout = 12s, .prefix = prefix()});
+    client.emplace(proxy.connect_string(), zkclient::ClientOptions{.session_timeout = 30s, .prefix = prefix()});
     client->connect(patient());
   }
   void TearDown() override {

@@ -37,6 +37,18 @@ using zktesting::Ensemble;
 using zktesting::EnsembleOptions;
 using zktesting::Isolation;
 
+// Whether a holder was told before its node was gone, or would have been, had this process not stood still when its
+// time was up.
+bool told_in_time(const Holder& holder, BootClock::time_point gone, const testkit::Stalls& stalls) {
+  (void)eventually([&] { return holder.lost_at().has_value(); });  // It may be about to be told.
+  const auto told = holder.lost_at();
+  if (!told) return false;
+  const auto in_ns = [](BootClock::time_point at) { return at.time_since_epoch().count(); };
+  // A stall that lasted until its time was up began before.
+  const std::int64_t stalled = stalls.during(in_ns(holder.valid_until() - 3s), in_ns(*told));
+  return *told - std::chrono::nanoseconds(stalled) < gone;
+}
+
 struct Ratio {
   const char* name;
   std::chrono::milliseconds timeout;
@@ -71,6 +83,7 @@ TEST_P(LeaseAndTick, NobodyHoldsWhatIsGoneHoweverItsServerIsCutOff) {
   Ensemble ensemble(options(ratio));
   { Client(ensemble.connect_string()).create("/locks"); }
   const Metronome metronome;
+  const testkit::Stalls stalls;
   int judged = 0;
   do {
     for (const Isolation how : {Isolation::freeze, Isolation::deaf, Isolation::mute}) {
@@ -104,8 +117,8 @@ TEST_P(LeaseAndTick, NobodyHoldsWhatIsGoneHoweverItsServerIsCutOff) {
         const auto gone = observer.gone(i);
         if (!gone) continue;
         ++judged;
+        const bool in_time = told_in_time(*held[i], *gone, stalls);
         const auto told = held[i]->lost_at();
-        const bool in_time = told && *told < *gone;
         EXPECT_TRUE(in_time) << "seed " << used << ", isolation " << static_cast<int>(how) << ", holder " << i
                              << ", in ms after the cut: told "
                              << (told ? std::to_string(since(struck, *told)) : "never") << ", node last seen "
@@ -151,11 +164,21 @@ TEST(LeaseAndTickRefused, ATimeoutShorterThanATickIsRefusedAtOnce) {
     }
     EXPECT_EQ(client.exists("/lock"), std::nullopt) << "nothing was changed";
     EXPECT_EQ(testkit::error_of([&] { (void)mutex.try_acquire_for(10s); }), zkclient::Errc::timeout_too_short);
-    client.create("/work", "other things go on", {.mode = zkclient::CreateMode::ephemeral});
+    EXPECT_TRUE(eventually([&] {  // Other things go on, in this session or, after a pause, in the next one.
+      std::error_code error;
+      client.create("/work-", "", {.mode = zkclient::CreateMode::ephemeral_sequential}, {}, error);
+      return !error;
+    }));
   }
   // A tick that is short makes the same timeout a good one.
   const Client client(server.connect_string(), {.session_timeout = 1500ms, .server_tick = 500ms});
-  EXPECT_TRUE(zkrecipes::Mutex(client, "/lock").try_acquire());
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return zkrecipes::Mutex(client, "/lock").try_acquire().has_value();
+    } catch (const zkclient::Error&) {
+      return false;  // A session this short may end in a pause.
+    }
+  }));
 }
 
 // While it exists, nothing reaches the host at `address`, and nobody hears of that.
@@ -186,8 +209,8 @@ Client at(Ensemble& ensemble, std::size_t server) {
   }
 }
 
-// The stock settings of a server: a tick of 2 s, of which 5 may pass before followers give a silent leader up.
-TEST(StockFailover, LeasesOfTheDefaultTimeoutOutliveTheLeader) {
+// False: the failover, or this process, was slower than what the leases have to outlive.
+bool outlive_the_leader() {
   EnsembleOptions options;
   options.server.tick = 2000ms;
   options.server.min_session_timeout = 4000ms;
@@ -230,19 +253,36 @@ TEST(StockFailover, LeasesOfTheDefaultTimeoutOutliveTheLeader) {
     blocker.release();
   for (auto& lease : waiting)
     held.push_back(std::make_unique<Holder>(lease.get()));
-  ASSERT_EQ(ensemble.leader(), leader);
+  if (ensemble.leader() != leader) return false;
+  const testkit::Stalls stalls;
   const auto struck = BootClock::now();
   const std::string address = ensemble.connect_string(leader);
   const Silence silence(address.substr(0, address.find(':')));
   ensemble.pause(leader);
   ensemble.wait_for_quorum();
-  std::cout << "writes are possible again after " << since(struck, BootClock::now()) << " ms\n";
+  const auto failed_over = BootClock::now();
+  std::cout << "writes are possible again after " << since(struck, failed_over) << " ms\n";
   std::this_thread::sleep_for(10s);  // Whatever was to run out would have done so.
+  const auto in_ns = [](BootClock::time_point at) { return at.time_since_epoch().count(); };
+  const std::chrono::nanoseconds stalled(stalls.worst(in_ns(struck), in_ns(failed_over + 5s)));
+  const bool slow = failed_over - struck > 10'800ms || stalled > 100ms;
   for (std::size_t i = 0; i < held.size(); ++i) {
+    const bool valid = held[i]->lease().valid();
+    if (!valid && slow) return false;
     const auto told = held[i]->lost_at();
-    EXPECT_TRUE(held[i]->lease().valid()) << "lease " << i << (i < pairs.size() ? ", old" : ", young")
-                                          << ", lost after " << (told ? since(struck, *told) : -1) << " ms";
+    EXPECT_TRUE(valid) << "lease " << i << (i < pairs.size() ? ", old" : ", young") << ", lost after "
+                       << (told ? since(struck, *told) : -1) << " ms";
   }
+  return true;
+}
+
+// The stock settings of a server: a tick of 2 s, of which 5 may pass before followers give a silent leader up.
+TEST(StockFailover, LeasesOfTheDefaultTimeoutOutliveTheLeader) {
+  const auto end = testkit::SteadyClock::now() + 3min;
+  bool judged = false;
+  while (!judged && testkit::SteadyClock::now() < end)
+    judged = outlive_the_leader();
+  EXPECT_TRUE(judged) << "no failover was as quick as it has to be";
 }
 
 }  // namespace

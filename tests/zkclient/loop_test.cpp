@@ -4,9 +4,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -238,18 +240,22 @@ TEST(LoopDescriptors, MayGoWhileTheyAreTold) {
 }
 
 TEST(LoopDescriptors, NobodyListensToTroubleThatNobodyAskedAbout) {
-  EventLoop loop;
-  Pipe pipe;
-  Descriptor reader(loop, [&](bool, bool) { FAIL(); });
-  reader.open(pipe.ends[0]);
-  ASSERT_TRUE(reader.listen_for(true, false));
-  ASSERT_TRUE(reader.listen_for(false, false));
-  ::close(pipe.ends[1]);
-  Timer timer(loop);
-  timer.set_after(20ms, [&] { reader.close(); });
-  const auto cpu = std::clock();
-  run_to_the_end(loop);
-  EXPECT_LT(std::clock() - cpu, CLOCKS_PER_SEC / 100);  // It does not spin.
+  std::clock_t least = CLOCKS_PER_SEC;
+  for (int round = 0; round < 10; ++round) {  // A pause may be counted as time that was used: not every time.
+    EventLoop loop;
+    Pipe pipe;
+    Descriptor reader(loop, [&](bool, bool) { FAIL(); });
+    reader.open(pipe.ends[0]);
+    ASSERT_TRUE(reader.listen_for(true, false));
+    ASSERT_TRUE(reader.listen_for(false, false));
+    ::close(pipe.ends[1]);
+    Timer timer(loop);
+    timer.set_after(20ms, [&] { reader.close(); });
+    const auto cpu = std::clock();
+    run_to_the_end(loop);
+    least = std::min(least, std::clock() - cpu);
+  }
+  EXPECT_LT(least, CLOCKS_PER_SEC / 100);  // It does not spin.
 }
 
 // --- Coroutines ---------------------------------------------------------------------------------------------------

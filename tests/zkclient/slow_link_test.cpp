@@ -1,5 +1,11 @@
 // Links that are slow and steady: up to a limit leases live on them, above it there are none, and the error says why.
 
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include <zkrecipes/mutex.hpp>
@@ -16,11 +22,62 @@ using zkclient::Errc;
 using zkclient::Error;
 using zktesting::Direction;
 
+// Notes for how long this process or the server paused at the most: how late a write on the straight way was.
+class Pace {
+ public:
+  explicit Pace(const std::string& hosts) : client_(hosts, {.session_timeout = 30s}) {
+    client_.ensure("/pace");
+    thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+  }
+  testkit::SteadyClock::duration finish() {
+    thread_.request_stop();
+    thread_.join();
+    return worst_;
+  }
+
+ private:
+  void watch(const std::stop_token& stop) {
+    constexpr auto interval = 5ms;
+    while (!stop.stop_requested()) {
+      const auto begin = testkit::SteadyClock::now();
+      std::this_thread::sleep_for(interval);  // The measurement itself.
+      std::error_code ignored;
+      client_.set("/pace", "", zkclient::any_version, {.deadline = testkit::soon()}, ignored);
+      worst_ = std::max(worst_, testkit::SteadyClock::now() - begin - interval);
+    }
+  }
+  const Client client_;
+  testkit::SteadyClock::duration worst_{0};
+  std::jthread thread_;
+};
+
 class SlowLink : public testkit::FaultTest {
  protected:
   static constexpr auto timeout = std::chrono::milliseconds(6000);
+  /// Of a session that outlives a pause beside a link that is too slow for its leases.
+  static constexpr auto calm = std::chrono::milliseconds(10'000);
 
-  Client make() { return Client(proxy.connect_string(), {.session_timeout = timeout, .operation_timeout = 60s}); }
+  Client make(std::chrono::milliseconds session = timeout) {
+    return Client(proxy.connect_string(), {.session_timeout = session, .operation_timeout = 60s});
+  }
+  /// So near the limit a lease stands no pause: once more, at other paths, if it was lost in one longer than `spare`.
+  void expect_to_live(std::chrono::milliseconds spare, const std::function<bool(const std::string& suffix)>& lives) {
+    const auto end = testkit::SteadyClock::now() + 2min;
+    for (int attempt = 0;; ++attempt) {
+      Pace pace(server.connect_string());
+      bool lived = false;
+      std::string error;
+      try {
+        lived = lives(std::to_string(attempt));
+      } catch (const Error& refusal) {
+        error = refusal.what();
+      }
+      const auto worst = pace.finish();
+      if (lived) return;
+      ASSERT_GT(worst, spare) << "a lease was lost or refused: " << error;
+      ASSERT_LT(testkit::SteadyClock::now(), end) << "there was no time without a pause";
+    }
+  }
   void take(std::chrono::milliseconds round_trip) {
     for (const Direction direction : {Direction::to_server, Direction::to_client})
       proxy.delay(direction, round_trip / 2);
@@ -29,37 +86,44 @@ class SlowLink : public testkit::FaultTest {
 
 TEST_F(SlowLink, LeasesLiveWithARoundTripOfNearlyAFifthOfTheTimeout) {
   take(timeout / 5 - 150ms);  // What a busy machine adds; the lease clock's simulation goes up to the limit.
-  const Client client = make();
-  zkrecipes::Mutex fair(client, "/fair");
-  zkrecipes::UnfairMutex unfair(client, "/unfair");
-  const zkrecipes::Lease first = fair.acquire();
-  // While heartbeats are on their way all the time.
-  const zkrecipes::Lease second = unfair.acquire();
-  const auto lost = first.lost();
-  std::this_thread::sleep_for(2 * timeout);  // The claim is that nothing happens.
-  EXPECT_TRUE(first.valid());
-  EXPECT_TRUE(second.valid());
-  EXPECT_FALSE(lost.stop_requested());
+  expect_to_live(100ms, [&](const std::string& suffix) {
+    const Client client = make();
+    zkrecipes::Mutex fair(client, "/fair" + suffix);
+    zkrecipes::UnfairMutex unfair(client, "/unfair" + suffix);
+    const zkrecipes::Lease first = fair.acquire();
+    // While heartbeats are on their way all the time.
+    const zkrecipes::Lease second = unfair.acquire();
+    const auto lost = first.lost();
+    std::this_thread::sleep_for(2 * timeout);  // The claim is that nothing happens.
+    return first.valid() && second.valid() && !lost.stop_requested();
+  });
 }
 
 // With two seconds, too, if the server's tick is known to be short: without that it may be two seconds as well.
 TEST_F(SlowLink, LeasesOfAShortSessionLiveNearAFifthOfItWhenTheTickIsKnown) {
   take(session_timeout * 18 / 100);
-  const Client client(proxy.connect_string(), {.session_timeout = session_timeout,
-                                               .server_tick = testkit::server_tick,
-                                               .operation_timeout = testkit::patience});
-  const zkrecipes::Lease lease = zkrecipes::Mutex(client, "/lock").acquire();
-  std::this_thread::sleep_for(3 * session_timeout);  // The claim is that nothing happens.
-  EXPECT_TRUE(lease.valid());
-  EXPECT_FALSE(lease.lost().stop_requested());
+  expect_to_live(40ms, [&](const std::string& suffix) {
+    const Client client(proxy.connect_string(), {.session_timeout = session_timeout,
+                                                 .server_tick = testkit::server_tick,
+                                                 .operation_timeout = testkit::patience});
+    const zkrecipes::Lease lease = zkrecipes::Mutex(client, "/lock" + suffix).acquire();
+    std::this_thread::sleep_for(3 * session_timeout);  // The claim is that nothing happens.
+    return lease.valid() && !lease.lost().stop_requested();
+  });
   const Client ignorant(proxy.connect_string(), {.session_timeout = session_timeout});
-  EXPECT_EQ(testkit::error_of([&] { (void)zkrecipes::Mutex(ignorant, "/other").acquire(); }),
-            Errc::connection_too_slow);
+  std::optional<Errc> refusal;
+  const auto refused = [&] {
+    refusal =
+        testkit::error_of([&] { (void)zkrecipes::Mutex(ignorant, "/other").acquire({.deadline = testkit::soon()}); });
+    return refusal != Errc::session_lost;  // In a pause.
+  };
+  EXPECT_TRUE(testkit::eventually(refused));
+  EXPECT_EQ(refusal, Errc::connection_too_slow);
 }
 
 TEST_F(SlowLink, AboveTheLimitTheErrorSaysSoAtOnceAndTheSessionLivesOn) {
-  take(timeout * 3 / 10);
-  const Client client = make();
+  take(calm * 3 / 10);
+  const Client client = make(calm);
   const zkclient::Session session = client.connect();
   client.create("/mine", "", {.mode = zkclient::CreateMode::ephemeral});
   zkrecipes::Mutex mutex(client, "/lock");
@@ -74,7 +138,7 @@ TEST_F(SlowLink, AboveTheLimitTheErrorSaysSoAtOnceAndTheSessionLivesOn) {
       EXPECT_NE(error.detail().find("within "), std::string::npos) << error.what();
       EXPECT_NE(error.detail().find("ask for a timeout of "), std::string::npos) << error.what();
     }
-    EXPECT_LT(testkit::SteadyClock::now() - begun, testkit::patience / 2) << "a few round trips";
+    EXPECT_LT(testkit::SteadyClock::now() - begun, 45s) << "a few round trips";
   }
   EXPECT_EQ(client.session().id(), session.id());
   EXPECT_EQ(client.session().state(), zkclient::ConnectionState::connected);
@@ -93,11 +157,11 @@ TEST_F(SlowLink, AboveTheLimitTheErrorSaysSoAtOnceAndTheSessionLivesOn) {
 
 // A link that becomes slow costs the leases, and nothing else.
 TEST_F(SlowLink, ALinkThatBecomesTooSlowCostsTheLeaseAlone) {
-  const Client client = make();
+  const Client client = make(calm);
   const zkclient::Session session = client.connect();
   client.create("/mine", "", {.mode = zkclient::CreateMode::ephemeral});
   const zkrecipes::Lease lease = zkrecipes::Mutex(client, "/lock").acquire();
-  take(timeout * 3 / 10);
+  take(calm * 3 / 10);
   EXPECT_TRUE(testkit::eventually([&] { return !lease.valid(); }));
   EXPECT_EQ(client.session().id(), session.id());
   EXPECT_EQ(client.session().state(), zkclient::ConnectionState::connected);

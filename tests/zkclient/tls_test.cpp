@@ -86,6 +86,12 @@ class TlsTest : public testing::Test {
   static ClientOptions options() {
     return {.session_timeout = 10s, .operation_timeout = testkit::patience, .tls = keys_->client()};
   }
+  // For a session, and a connection, that outlives a pause or a restart of the server on a busy machine.
+  static ClientOptions lasting() {
+    ClientOptions lasting = options();
+    lasting.session_timeout = 60s;
+    return lasting;
+  }
   // The option is refused, and nothing in the text is secret.
   static std::string refusal(const zkclient::TlsOptions& tls) {
     const std::string text =
@@ -135,7 +141,7 @@ TEST_F(TlsTest, ManyRepliesAtOnceAndLargeOnes) {
 
 // Without room in the socket's buffer nothing is begun: see Handle::has_room().
 TEST_F(TlsTest, WritesThatAServerDoesNotTakeYetDoNotCostTheConnection) {
-  const Client client(secure(), options());
+  const Client client(secure(), lasting());
   client.create("/busy", "");
   Box<ConnectionState> states;
   const auto listener = client.on_state_change([&](const StateChange& change) { states.put(change.state); });
@@ -157,12 +163,13 @@ TEST_F(TlsTest, WritesThatAServerDoesNotTakeYetDoNotCostTheConnection) {
 }
 
 TEST_F(TlsTest, TheSessionSurvivesARestartOfTheServer) {
-  const Client client(secure(), options());
+  const Client client(secure(), lasting());
   const std::int64_t id = client.connect().id();
   client.create("/mine", "", {.mode = CreateMode::ephemeral});
   Box<WatchEvent> events;
   const auto watched = client.get_and_watch("/mine", [&](const WatchEvent& event) { events.put(event); });
   server().restart();
+  client.sync("/");  // A set that left on the old connection would be in doubt.
   client.set("/mine", "again");
   EXPECT_EQ(client.session().id(), id);
   EXPECT_EQ(events.take().type, WatchEventType::data_changed);
@@ -193,10 +200,12 @@ TEST_F(TlsTest, ANewListOfServersKeepsTheSession) {
 }
 
 TEST_F(TlsTest, ClosingEndsTheSessionAtTheServer) {
-  Client client(secure(), options());
+  Client client(secure(), lasting());
   client.create("/fleeting", "", {.mode = CreateMode::ephemeral});
   client.close();
-  EXPECT_FALSE(Client(server().connect_string()).exists("/fleeting"));
+  // Long before the session expires. A server that pauses is not waited for.
+  const Client observer(server().connect_string());
+  EXPECT_TRUE(eventually([&] { return !observer.exists("/fleeting"); }, 20s));
 }
 
 TEST_F(TlsTest, ACertificateOfAnotherCaIsRefusedAndSaysSo) {
@@ -206,6 +215,7 @@ TEST_F(TlsTest, ACertificateOfAnotherCaIsRefusedAndSaysSo) {
   wrong.tls->ca_file = keys().file("other-ca.pem");
   {
     const Client client(secure(), wrong);
+    ASSERT_TRUE(eventually([&] { return client.trouble().find("certificate verify failed") != std::string::npos; }));
     const std::string text =
         text_of_error(Errc::deadline_exceeded, [&] { client.connect({.deadline = testkit::SteadyClock::now() + 2s}); });
     EXPECT_NE(text.find("certificate verify failed"), std::string::npos) << text;
@@ -265,7 +275,7 @@ TEST_F(TlsTest, AServerThatHangsInTheHandshakeStopsNobodyElse) {
             Errc::deadline_exceeded);
   const auto begun = testkit::SteadyClock::now();
   Client(closed).close();
-  EXPECT_LT(testkit::SteadyClock::now() - begun, 5s);
+  EXPECT_LT(testkit::SteadyClock::now() - begun, 10s);
 }
 
 TEST_F(TlsTest, AServerThatHangsIsGivenUpForTheNext) {
@@ -360,7 +370,9 @@ TEST_F(SaslTest, TheLoginIsAnIdentityForAccessControl) {
 }
 
 TEST_F(SaslTest, TheLoginIsRepeatedAfterAReconnection) {
-  const Client bob(server().connect_string(), options());
+  ClientOptions lasting = options();
+  lasting.session_timeout = 60s;  // It outlives a restart on a busy machine.
+  const Client bob(server().connect_string(), lasting);
   const std::int64_t id = bob.connect().id();
   bob.create("/kept", "x", {.acl = only_bob()});
   server().restart();
@@ -373,6 +385,7 @@ TEST_F(SaslTest, AWrongPasswordIsAnErrorAndNoLoopOfAttempts) {
   Box<std::string> lines;
   zkclient::set_log_handler([&](zkclient::LogLevel, std::string_view line) { lines.put(std::string(line)); });
   zkclient::set_log_level(zkclient::LogLevel::debug);
+  const auto begin = testkit::SteadyClock::now();
   {
     const Client bob(server().connect_string(), options("guesswork"));
     const std::string text = text_of_error(Errc::auth_failed, [&] { bob.connect(); });
@@ -388,7 +401,8 @@ TEST_F(SaslTest, AWrongPasswordIsAnErrorAndNoLoopOfAttempts) {
     EXPECT_EQ(line.find("guesswork"), std::string::npos) << line;
   }
   EXPECT_GE(refusals, 2u);
-  EXPECT_LE(refusals, 3u);
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(testkit::SteadyClock::now() - begin).count();
+  EXPECT_LE(refusals, 2u + static_cast<std::size_t>(seconds)) << "one in a second";
 }
 
 TEST_F(SaslTest, ARefusedLoginEndsTheSessionThatConnectsOrIsSuspended) {

@@ -64,7 +64,7 @@ TEST_F(TooLarge, WhatIsNeverSentTwiceIsRefusedAtTheThirdCall) {
   // The third, but for connections that a busy machine loses by itself: those are no proof against the size.
   int in_doubt = 0;
   std::optional<Errc> error;
-  while ((error = error_of([&] { client.create("/n", large_); })) == Errc::in_doubt && in_doubt < 6)
+  while ((error = error_of([&] { client.create("/n", large_); })) == Errc::in_doubt && in_doubt < 20)
     ++in_doubt;
   EXPECT_EQ(error, Errc::too_large);
   EXPECT_GE(in_doubt, 2);
@@ -121,6 +121,8 @@ TEST_F(TooLarge, CallsThatAreTooLargeTogetherAreMadeApart) {
 TEST_F(TooLarge, ManyOfOneSizeCostNoMoreConnections) {
   const Client client = make();
   client.connect();
+  constexpr std::size_t tries = 20;  // A connection that ends late, since the server pauses, proves nothing.
+  std::size_t tried = 0;
   std::vector<std::future<std::optional<Errc>>> crew;
   const auto lost = losses(client, [&] {
     for (std::size_t i = 0; i < 10; ++i) {
@@ -134,12 +136,12 @@ TEST_F(TooLarge, ManyOfOneSizeCostNoMoreConnections) {
     }
     // Perhaps none of them was alone in flight twice.
     std::optional<Errc> error;
-    for (int i = 0; i < 3 && error != Errc::too_large; ++i)
+    for (; tried < tries && error != Errc::too_large; ++tried)
       error = error_of([&] { client.create("/again", large_); });
     EXPECT_EQ(error, Errc::too_large);
     EXPECT_EQ(error_of([&] { client.create("/again", large_ + large_); }), Errc::too_large);
   });
-  EXPECT_LE(lost, 12U);
+  EXPECT_LE(lost, 9U + tried);
 }
 
 }  // namespace

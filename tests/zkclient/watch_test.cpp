@@ -287,17 +287,12 @@ TEST_F(WatchTest, ReadsInFlightCountAgainstTheLimitOfPaths) {
 // transaction that a reply has shown, and so the server tells the event again that did not arrive. If it took the one
 // that servers from 3.9 on name in an event, the second event would be lost: to be watched with each new C client.
 TEST_F(WatchTest, TheSecondEventOfATransactionComesAgain) {
-  const auto newest = [&] {
-    const std::string text = server.four_letter_word("srvr");
-    return std::stoll(text.substr(text.find("Zxid: ") + 6), nullptr, 16);
-  };
   client.create("/a");
   client.create("/b");
-  other.sync("/");  // Its session is open: from now on all that is written is written here.
   for (const bool named : {false, true}) {
     const auto a = client.get_and_watch("/a", record());
     const auto b = client.get_and_watch("/b", record());
-    const std::int64_t shown = newest();
+    const std::int64_t shown = b.value().stat.mzxid;  // The end of somebody's session may come behind it.
     proxy.stall(zktesting::Direction::to_client);
     zkclient::Transaction transaction;
     transaction.set("/a", "x").set("/b", "x");
@@ -314,12 +309,13 @@ TEST_F(WatchTest, TheSecondEventOfATransactionComesAgain) {
       told.insert(event.path);
     }
     EXPECT_EQ(told, (std::set<std::string>{"/a", "/b"}));
-    EXPECT_EQ(proxy.last_seen_zxid(), shown) << "an event has moved it";
+    EXPECT_GE(proxy.last_seen_zxid(), shown);
+    EXPECT_LT(proxy.last_seen_zxid(), zxid) << "an event has moved it";
     // A reply moves it, and what has been told is not told again.
     client.get("/a");
     proxy.cut();
     client.sync("/", {.deadline = testkit::soon()});
-    EXPECT_EQ(proxy.last_seen_zxid(), zxid);
+    EXPECT_GE(proxy.last_seen_zxid(), zxid);
     EXPECT_TRUE(events.empty());
     proxy.stamp_events(std::nullopt);
   }
