@@ -204,7 +204,10 @@ inline std::unique_ptr<Holder> hold(const zkclient::Client& client, std::size_t 
           client.create(path / "session-", "", {.mode = zkclient::CreateMode::ephemeral_sequential}).path;
       if (lease.valid()) return std::make_unique<Holder>(std::move(lease), std::move(session_node));
     } catch (const zkclient::Error& error) {
-      if (error.kind() != zkclient::ErrorKind::session_lost && error.kind() != zkclient::ErrorKind::in_doubt) throw;
+      const bool by_a_busy_machine = error.kind() == zkclient::ErrorKind::session_lost ||
+                                     error.kind() == zkclient::ErrorKind::in_doubt ||
+                                     error.errc() == zkclient::Errc::connection_too_slow;
+      if (!by_a_busy_machine) throw;
     }
   }
 }

@@ -71,7 +71,7 @@ class RecipeFaultTest : public FaultTest {
   /// A session so long that no hiccup of the machine ends it.
   static constexpr auto calm = 30s;
   /// A session for those who wait for its end, yet long enough for a loaded machine.
-  static constexpr auto brief = 4s;
+  static constexpr auto brief = 6s;
 
   zkclient::Client calm_direct() { return zkclient::Client(gate_.connect_string(), {.session_timeout = calm}); }
   zkclient::Client calm_proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = calm}); }

@@ -262,6 +262,7 @@ TEST_F(DoubleBarrierTest, ExtraMembersAreRefused) {
   EXPECT_FALSE(a.try_leave_for(0ms));
   EXPECT_TRUE(remain(1));
   EXPECT_FALSE(c.try_enter_for(50ms)) << "a place is free in the next round";
+  ASSERT_TRUE(remain(1)) << "it has withdrawn";
   auto third = in_thread([&] { return c.enter(patient()); });
   ASSERT_TRUE(remain(2));
   b.leave(patient());
@@ -303,6 +304,7 @@ TEST_F(DoubleBarrierTest, ForeignDataAndChildren) {
   client().set(path(), "zkrecipes round\n_c_0-member-0000000007\n");
   DoubleBarrier a(client(), path(), 2);
   EXPECT_FALSE(a.try_enter_for(50ms));
+  ASSERT_TRUE(remain(1)) << "`ready`: it has withdrawn";
   DoubleBarrier b(client(), path(), 2);
   auto first = in_thread([&] { return a.enter(patient()); });
   const Round round = b.enter(patient());

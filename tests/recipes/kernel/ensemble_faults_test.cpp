@@ -130,7 +130,8 @@ class EnsembleFaults : public testing::Test {
               lease.release({.deadline = later()}, error);
               EXPECT_TRUE(!error || error == Errc::not_held) << error.message();
             } catch (const zkclient::Error& error) {
-              const bool expected = error.errc() == Errc::session_lost || error.errc() == Errc::cancelled;
+              const bool expected = error.errc() == Errc::session_lost || error.errc() == Errc::cancelled ||
+                                    error.errc() == Errc::connection_too_slow;  // For a session that short.
               EXPECT_TRUE(expected) << error.what();
             }
           }
@@ -225,7 +226,7 @@ TEST_F(EnsembleFaults, FollowerInUseKilledWhileHolding) {
 TEST_F(EnsembleFaults, QuorumLostWhileHolding) {
   const auto leader = leader_of_ensemble();
   const auto follower = a_follower();
-  const Client client = connect_to(follower, 3s);
+  const Client client = connect_to(follower, 10s);
   Mutex mutex(client, path());
   const Lease held = mutex.acquire({.deadline = later()});
   for (std::size_t i = 0; i < ensemble().size(); ++i) {
@@ -241,42 +242,51 @@ TEST_F(EnsembleFaults, QuorumLostWhileHolding) {
 class IsolatedFollower : public EnsembleFaults, public testing::WithParamInterface<Isolation> {};
 
 TEST_P(IsolatedFollower, ItsHolderLetsGoBeforeTheNextOneHolds) {
-  const auto follower = a_follower();
-  const Client cut_off = connect_to(follower, testkit::contended_session);
-  const Client other = connect_to(leader_of_ensemble(), 30s);
-  Mutex mutex(cut_off, path());
-  Mutex other_mutex(other, path());
-  LeaderElection election(cut_off, path() / "election", {.id = "a"});
-  LeaderElection other_election(other, path() / "election", {.id = "b"});
-  const Lease lease = mutex.acquire({.deadline = later()});
-  const Leadership leadership = election.campaign({.deadline = later()});
-  testkit::Holdings holdings;
-  const testkit::StallWatch stalls;
-  auto holding = in_thread([&] { return holdings.hold(lease, long_patience); });
-  auto waiting = in_thread([&] {
-    Lease next = other_mutex.acquire({.deadline = later()});
-    holdings.add({next.token().value, SteadyClock::now(), SteadyClock::now()});
-    EXPECT_FALSE(lease.valid());
-    EXPECT_TRUE(lease.lost().stop_requested() || stalls.seen());
-    return next;
-  });
-  auto campaigning = in_thread([&] {
-    Leadership next = other_election.campaign({.deadline = later()});
-    EXPECT_FALSE(leadership.valid());
-    EXPECT_TRUE(leadership.lost().stop_requested() || stalls.seen());
-    return next;
-  });
-  ASSERT_TRUE(eventually([&] { return other_mutex.contenders().size() == 2; }));
-  ASSERT_TRUE(eventually([&] { return other_election.candidates().size() == 2; }));
-  ensemble().isolate(follower, GetParam());
-  ASSERT_EQ(waiting.wait_for(long_patience), std::future_status::ready);
-  ASSERT_EQ(campaigning.wait_for(long_patience), std::future_status::ready);
-  const Lease next = waiting.get();
-  (void)campaigning.get();
-  EXPECT_FALSE(result_of(holding));
-  EXPECT_GT(next.token(), lease.token());
-  holdings.expect_no_overlap();
-  ensemble().heal(follower);
+  // A session that short may end its leases before it is cut off.
+  bool in_time = false;
+  for (int attempt = 0; !in_time; ++attempt) {
+    ASSERT_LT(attempt, 10) << "it never holds until it is cut off";
+    const Path place = path() / std::to_string(attempt);
+    const auto follower = a_follower();
+    const Client cut_off = connect_to(follower, testkit::contended_session);
+    const Client other = connect_to(leader_of_ensemble(), 30s);
+    Mutex mutex(cut_off, place / "lock");
+    Mutex other_mutex(other, place / "lock");
+    LeaderElection election(cut_off, place / "election", {.id = "a"});
+    LeaderElection other_election(other, place / "election", {.id = "b"});
+    const Lease lease = mutex.acquire({.deadline = later()});
+    const Leadership leadership = election.campaign({.deadline = later()});
+    testkit::Holdings holdings;
+    const testkit::StallWatch stalls;
+    auto holding = in_thread([&] { return holdings.hold(lease, long_patience); });
+    auto waiting = in_thread([&] {
+      Lease next = other_mutex.acquire({.deadline = later()});
+      holdings.add({next.token().value, SteadyClock::now(), SteadyClock::now()});
+      EXPECT_FALSE(lease.valid());
+      EXPECT_TRUE(lease.lost().stop_requested() || stalls.seen());
+      return next;
+    });
+    auto campaigning = in_thread([&] {
+      Leadership next = other_election.campaign({.deadline = later()});
+      EXPECT_FALSE(leadership.valid());
+      EXPECT_TRUE(leadership.lost().stop_requested() || stalls.seen());
+      return next;
+    });
+    ASSERT_TRUE(eventually([&] { return other_mutex.contenders().size() == 2 || !lease.valid(); }));
+    ASSERT_TRUE(eventually([&] { return other_election.candidates().size() == 2 || !leadership.valid(); }));
+    in_time = lease.valid() && leadership.valid();
+    ensemble().isolate(follower, GetParam());
+    ASSERT_EQ(waiting.wait_for(long_patience), std::future_status::ready);
+    ASSERT_EQ(campaigning.wait_for(long_patience), std::future_status::ready);
+    const Lease next = waiting.get();
+    (void)campaigning.get();
+    EXPECT_FALSE(result_of(holding));
+    EXPECT_GT(next.token(), lease.token());
+    holdings.expect_no_overlap();
+    ensemble().heal(follower);
+    testkit::restart_who_has_died(ensemble());
+    ensemble().wait_for_all(long_patience);
+  }
 }
 
 std::string name_of(const testing::TestParamInfo<Isolation>& way) {

@@ -235,6 +235,8 @@ TEST_F(MovedFrom, AGroupAndAMembershipMayBeAssignedToOrDestroyed) {
 }
 
 TEST_F(MovedFrom, ADirectoryARegistrationAndAProviderMayBeAssignedToOrDestroyed) {
+  // Not a container, which the server may take away when nobody is registered any more.
+  client().ensure("/services/recipe", zkclient::CreateMode::persistent);
   std::optional<ServiceDirectory> left(std::in_place, client(), "/services");
   ServiceDirectory directory = std::move(*left);
   for (const ServiceType type : {ServiceType::dynamic, ServiceType::fixed}) {

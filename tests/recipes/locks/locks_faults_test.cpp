@@ -213,7 +213,8 @@ TEST_P(LocksFaults, CreateReplyLostInATry) {
     auto fault = request ? proxy.drop_next_request(kind().creation) : proxy.drop_next_reply(kind().creation);
     std::optional<Lease> lease = kind().try_acquire(client);
     EXPECT_TRUE(fault.wait(patience));
-    EXPECT_TRUE(lease) << "it was free";
+    ASSERT_TRUE(lease) << "it was free";
+    lease->release({.deadline = soon()});  // Its removal is not what gets lost next.
   }
   EXPECT_TRUE(remain(0));
   Lease held = block();
@@ -556,6 +557,8 @@ TEST_P(LocksFaults, ReleaseLost) {
 TEST_P(LocksFaults, ClientClosed) {
   Client client = calm_direct();
   Lease lease = acquire(client);
+  ASSERT_TRUE(watches(client, own(lease)));
+  client.sync("/", {.deadline = soon()});  // With answers outstanding the session might be left to the server.
   client.close();
   EXPECT_TRUE(lease.lost().stop_requested());
   EXPECT_EQ(lease.state(), LeaseState::lost);
@@ -565,6 +568,7 @@ TEST_P(LocksFaults, ClientClosed) {
   Client waiting_client = calm_direct();
   Lease held = block();
   auto waiting = wait_behind(waiting_client, held);
+  waiting_client.sync("/", {.deadline = soon()});
   waiting_client.close();
   EXPECT_EQ(failure_of(waiting), Errc::closed);
   EXPECT_TRUE(eventually([&] { return names().size() == kind().held; }, 10s));
@@ -775,27 +779,42 @@ INSTANTIATE_TEST_SUITE_P(Unfair, SingleNodeFaults, ::testing::Values(&unfair));
 // made both nodes anew: it must not take them for its own.
 TEST_P(SingleNodeFaults, ReadRepeatedAfterASiblingHasIt) {
   for (const RequestType read : {RequestType::get_data, RequestType::get_children2}) {
-    const zkclient::RetryPolicy slow = {.initial = 2s, .jitter = 0};
-    Client client(proxy.connect_string(), {.session_timeout = calm, .retry = slow});
-    client.connect({.deadline = soon()});
-    auto unread = proxy.drop_next_reply(read);
-    auto waiting = in_thread([&] { return acquire(client); });
-    ASSERT_TRUE(unread.wait(patience));
-    Transaction removal;
-    for (const std::string& name : names())
-      removal.remove(Path(lock_path) / name);
-    the_operator().commit(removal);
-    const std::size_t before = proxy.request_count(read);
-    Lease sibling = acquire(client);
-    ASSERT_TRUE(proxy.wait_for_requests(read, before + 2, patience)) << "its own, and the repeated one";
-    client.sync("/", {.deadline = soon()});
-    EXPECT_TRUE(sibling.valid());
-    EXPECT_EQ(names().size(), kind().held);
-    sibling.release({.deadline = soon()});
-    Lease first = result_of(waiting);
-    EXPECT_GT(first.token(), sibling.token());
-    first.release({.deadline = soon()});
-    expect_nothing_left();
+    bool in_time = false;
+    for (int attempt = 0; !in_time; ++attempt) {
+      ASSERT_LT(attempt, 10) << "the sibling never comes before the repeated read";
+      const zkclient::RetryPolicy slow = {.initial = 2s, .jitter = 0};
+      Client client(proxy.connect_string(), {.session_timeout = calm, .retry = slow});
+      client.connect({.deadline = soon()});
+      const std::size_t before = proxy.request_count(read);
+      auto unread = proxy.drop_next_reply(read);
+      auto waiting = in_thread([&] { return acquire(client); });
+      ASSERT_TRUE(unread.wait(patience));
+      Transaction removal;
+      for (const std::string& name : names())
+        removal.remove(Path(lock_path) / name);
+      the_operator().commit(removal);
+      std::optional<Lease> sibling = UnfairMutex(client, lock_path).try_acquire({.deadline = soon()});
+      // One read of each by then: the repeated one comes later. Otherwise the first one may have had its nodes still,
+      // or have made them again.
+      in_time = sibling && proxy.request_count(read) == before + 2;
+      if (in_time) {
+        // Behind those two, and the one with which the sibling watches its node.
+        const std::size_t others = read == RequestType::get_data ? 3 : 2;
+        ASSERT_TRUE(proxy.wait_for_requests(read, before + others + 1, patience)) << "the repeated one";
+        client.sync("/", {.deadline = soon()});
+        EXPECT_TRUE(sibling->valid());
+        EXPECT_EQ(names().size(), kind().held);
+      }
+      if (sibling) sibling->release({.deadline = soon()});
+      Lease first = result_of(waiting);
+      if (in_time) {
+        EXPECT_GT(first.token(), sibling->token());
+      }
+      std::error_code lost;  // By the removal, if it had read before that.
+      first.release({.deadline = soon()}, lost);
+      EXPECT_TRUE(!in_time || !lost) << lost.message();
+      expect_nothing_left();
+    }
   }
 }
 
@@ -893,34 +912,43 @@ TEST_P(DowngradeFaults, SessionLostWhileDowngrading) {
 }
 
 TEST_P(DowngradeFaults, PartitionedPastExpiryWhileDowngrading) {
-  Client client = contended_proxied();
-  SharedMutex mutex(client, lock_path);
-  Lease lease = mutex.acquire({.deadline = soon()});
-  const std::stop_token lost = lease.lost();
-  auto waiting = in_thread([&] {
-    Lease next = block();
-    EXPECT_TRUE(lost.stop_requested()) << "told before the other one acquired";
-    return next;
-  });
-  ASSERT_TRUE(remain(2));
-  proxy.stall(Direction::both);
-  auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.deadline = soon()}); }); });
-  result_of(waiting).release();
-  proxy.unstall(Direction::both);
-  EXPECT_EQ(result_of(downgrading), Errc::not_held);
-  EXPECT_EQ(lease.state(), LeaseState::lost);
-  expect_nothing_left();
+  // A session that short may end a lease before it is cut off.
+  bool cut_off = false;
+  for (int attempt = 0; !cut_off; ++attempt) {
+    ASSERT_LT(attempt, 10) << "it never holds until it is cut off";
+    const testkit::StallWatch stalls;
+    Client client = contended_proxied();
+    SharedMutex mutex(client, lock_path);
+    Lease lease = mutex.acquire({.deadline = soon()});
+    const std::stop_token lost = lease.lost();
+    auto waiting = in_thread([&] {
+      Lease next = block();
+      EXPECT_TRUE(lost.stop_requested() || stalls.seen()) << "told before the other one acquired";
+      return next;
+    });
+    ASSERT_TRUE(eventually([&] { return names().size() == 2 || !lease.valid(); }));
+    proxy.stall(Direction::both);
+    cut_off = lease.valid();
+    auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.deadline = soon()}); }); });
+    result_of(waiting).release();
+    proxy.unstall(Direction::both);
+    EXPECT_EQ(result_of(downgrading), Errc::not_held);
+    EXPECT_EQ(lease.state(), LeaseState::lost);
+    expect_nothing_left();
+  }
 }
 
 // Whoever comes next finds the former holder told, although no answer has reached it.
 TEST_P(DowngradeFaults, StopWhileDowngrading) {
-  Client client = calm_proxied();
+  const testkit::StallWatch stalls;
+  // A heartbeat is a transaction as well: none of so long a session comes before the downgrade.
+  Client client(proxy.connect_string(), {.session_timeout = 60s});
   SharedMutex mutex(client, lock_path);
   Lease lease = mutex.acquire({.deadline = soon()});
   const std::stop_token lost = lease.lost();
   auto waiting = in_thread([&] {
     Lease next = block();
-    EXPECT_TRUE(lost.stop_requested()) << "told before the other one acquired";
+    EXPECT_TRUE(lost.stop_requested() || stalls.seen()) << "told before the other one acquired";
     return next;
   });
   ASSERT_TRUE(remain(2));
@@ -950,7 +978,7 @@ TEST_P(DowngradeFaults, DeadlineWhileDowngrading) {
   SharedMutex mutex(client, lock_path);
   Lease lease = mutex.acquire({.deadline = soon()});
   proxy.stall(Direction::to_server);
-  EXPECT_EQ(error_of([&] { mutex.downgrade(lease, {.deadline = SteadyClock::now() + 1s}); }), Errc::in_doubt);
+  EXPECT_EQ(error_of([&] { mutex.downgrade(lease, {.deadline = SteadyClock::now() + 10s}); }), Errc::in_doubt);
   EXPECT_EQ(lease.state(), LeaseState::lost);
   EXPECT_TRUE(stopped(lease.lost()));
   proxy.unstall(Direction::to_server);

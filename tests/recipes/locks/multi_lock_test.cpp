@@ -10,6 +10,7 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/contention.hpp"
+#include "tests/support/stall_watch.hpp"
 
 namespace zkrecipes {
 namespace {
@@ -176,6 +177,7 @@ TEST_F(MultiLockTest, OneDeadlineForAll) {
   Lease second = b().acquire();
   Lease third = c().acquire();
   MultiLock lock = all();
+  const testkit::StallWatch stalls;
   auto waiting = in_thread([&] {
     const auto start = SteadyClock::now();
     const bool acquired = lock.try_acquire_for(timeout).has_value();
@@ -193,7 +195,8 @@ TEST_F(MultiLockTest, OneDeadlineForAll) {
   const auto [acquired, took] = result_of(waiting);
   EXPECT_FALSE(acquired);
   EXPECT_GE(took, timeout);
-  EXPECT_LT(took, 2 * freed_after + timeout) << "the end of a time that begins when the second one is freed";
+  EXPECT_TRUE(took < 2 * freed_after + timeout || stalls.seen())
+      << "the end of a time that begins when the second one is freed";
   EXPECT_TRUE(free());
 }
 
@@ -305,8 +308,8 @@ TEST_F(MultiLockTest, OneIsLostWhileAllAreHeld) {
 }
 
 TEST_F(MultiLockTest, ValidUntilTheFirstOfThemEnds) {
-  Client brief = make_client({.session_timeout = 10s});
-  Client calm = make_client({.session_timeout = 40s});
+  Client brief = make_client({.session_timeout = 20s});
+  Client calm = make_client({.session_timeout = 60s});
   Mutex first(brief, "/a");
   Mutex second(calm, "/b");
   for (const bool brief_first : {true, false}) {

@@ -64,7 +64,7 @@ TEST_F(MutexFaults, EndedWhileLookingForTheOwnNode) {
   for (const bool by_stop : {false, true}) {
     auto held = proxy.hold_next_reply(RequestType::create2);
     std::stop_source stop;
-    const auto deadline = by_stop ? soon() : SteadyClock::now() + 3s;
+    const auto deadline = by_stop ? soon() : SteadyClock::now() + 10s;  // Time enough to send the create.
     auto waiting = in_thread([&] { return mutex.acquire({.deadline = deadline, .stop = stop.get_token()}); });
     ASSERT_TRUE(held.wait(patience));
     proxy.refuse(true);
@@ -119,7 +119,7 @@ TEST_F(MutexFaults, DeadlineWhileCreateInFlight) {
   Mutex mutex(client, "/lock");
   mutex.acquire().release();
   auto held = proxy.hold_next_reply(RequestType::create2);
-  auto waiting = in_thread([&] { return mutex.try_acquire_for(3s); });
+  auto waiting = in_thread([&] { return mutex.try_acquire_for(10s); });  // Time enough to send the create.
   ASSERT_TRUE(held.wait(patience));
   EXPECT_FALSE(result_of(waiting));
   held.release();
@@ -128,7 +128,8 @@ TEST_F(MutexFaults, DeadlineWhileCreateInFlight) {
 
 TEST_F(MutexFaults, CloseWhileCreateInFlight) {
   for (const bool reply_comes : {true, false}) {
-    Client client = brief_proxied();
+    // Not so brief that the client gives the silent connection up before it is closed.
+    Client client(proxy.connect_string(), {.session_timeout = 12s});
     Mutex mutex(client, "/lock");
     client.connect({.deadline = soon()});
     auto held = proxy.hold_next_reply(RequestType::create2);
@@ -336,21 +337,27 @@ TEST_F(MutexFaults, AMiddleWaiterLeavesAndItsFollowerIsNotPromoted) {
 // One direction at a time: the server hears us and we do not hear it, and the other way round.
 TEST_F(MutexFaults, OneWayPartitionsWhileHolding) {
   for (const Direction direction : {Direction::to_server, Direction::to_client}) {
-    Client client(proxy.connect_string(), {.session_timeout = testkit::contended_session});
-    Mutex mutex(client, "/lock");
-    Mutex other(the_operator(), "/lock");
-    Lease lease = mutex.acquire({.deadline = soon()});
-    const testkit::StallWatch stalls;
-    auto waiting = in_thread([&] {
-      Lease next = other.acquire({.deadline = soon()});
-      EXPECT_FALSE(lease.valid());
-      EXPECT_TRUE(lease.lost().stop_requested() || stalls.seen());
-      return next;
-    });
-    ASSERT_TRUE(remain(2));
-    proxy.stall(direction);
-    (void)result_of(waiting);
-    proxy.unstall(direction);
+    // A session that short may end a lease before it is cut off.
+    bool cut_off = false;
+    for (int attempt = 0; !cut_off; ++attempt) {
+      ASSERT_LT(attempt, 10) << "it never holds until it is cut off";
+      Client client(proxy.connect_string(), {.session_timeout = testkit::contended_session});
+      Mutex mutex(client, "/lock");
+      Mutex other(the_operator(), "/lock");
+      Lease lease = mutex.acquire({.deadline = soon()});
+      const testkit::StallWatch stalls;
+      auto waiting = in_thread([&] {
+        Lease next = other.acquire({.deadline = soon()});
+        EXPECT_FALSE(lease.valid());
+        EXPECT_TRUE(lease.lost().stop_requested() || stalls.seen());
+        return next;
+      });
+      ASSERT_TRUE(eventually([&] { return names().size() == 2 || !lease.valid(); }));
+      proxy.stall(direction);
+      cut_off = lease.valid();
+      (void)result_of(waiting);
+      proxy.unstall(direction);
+    }
   }
   expect_nothing_left();
 }
@@ -766,8 +773,10 @@ TEST_F(MutexFaults, FlappingLink) {
             lease.release({.deadline = soon()}, error);
             EXPECT_TRUE(!error || error == Errc::not_held) << error.message();
           } catch (const zkclient::Error& error) {
-            // Or a read was lost too often.
-            EXPECT_TRUE(error.errc() == Errc::session_lost || error.errc() == Errc::connection_loss) << error.what();
+            // Or a read was lost too often, or answers came too late for a session that short.
+            const bool expected = error.errc() == Errc::session_lost || error.errc() == Errc::connection_loss ||
+                                  error.errc() == Errc::connection_too_slow;
+            EXPECT_TRUE(expected) << error.what();
             ++ended;
           }
         }

@@ -63,17 +63,22 @@ class MutexTest : public testkit::RecipeTest {
 
 // The node and the list are asked for together, its removal by itself.
 TEST_F(MutexTest, ACycleIsTwoPackets) {
+  client().create("/lock", "");  // Not a container, which the server may take away in between.
   Mutex mutex = make_mutex();
-  mutex.acquire().release();  // The parents are there.
+  mutex.acquire().release();
   constexpr std::uint32_t cycles = 20;
   const std::string server = client().server().value();
   const auto before = testkit::packets_sent(server);
-  for (std::uint32_t i = 0; i < cycles; ++i)
+  std::uint32_t slow = 0;  // So slow that the holder has looked at its own node.
+  for (std::uint32_t i = 0; i < cycles; ++i) {
+    const auto begin = testkit::SteadyClock::now();
     mutex.acquire().release();
+    if (testkit::SteadyClock::now() - begin >= 20ms) ++slow;
+  }
   const auto after = testkit::packets_sent(server);
   ASSERT_TRUE(before && after);
   EXPECT_GE(*after - *before, 2 * cycles);
-  EXPECT_LE(*after - *before, 2 * cycles + 5) << "and heartbeats";
+  EXPECT_LE(*after - *before, 2 * cycles + slow + 5) << "and heartbeats";
 }
 
 // --- Exclusion and order ------------------------------------------------------------------------------------------
@@ -949,7 +954,9 @@ TEST_F(MutexTest, AReleaseWakesOneWaiter) {
   zktesting::Proxy proxy(hosts());
   Mutex mutex = make_mutex();
   Lease held = mutex.acquire();
-  Client waiting_client(proxy.connect_string(), {.session_timeout = 60s, .prefix = prefix()});
+  const auto begin = testkit::SteadyClock::now();
+  constexpr auto timeout = 60s;
+  Client waiting_client(proxy.connect_string(), {.session_timeout = timeout, .prefix = prefix()});
   Mutex waiting_mutex(waiting_client, "/lock");
   Box<Result<Lease>> box;
   constexpr std::size_t waiters = 6;
@@ -970,7 +977,9 @@ TEST_F(MutexTest, AReleaseWakesOneWaiter) {
   EXPECT_EQ(proxy.request_count(RequestType::get_data), waiters + 1);
   EXPECT_EQ(proxy.request_count(RequestType::get_children2), lists);
   EXPECT_EQ(proxy.request_count(RequestType::exists), looks + 1) << "its own node exists";
-  EXPECT_EQ(proxy.request_count(RequestType::multi), 0u) << "that the session is alive, the create has proven";
+  const bool heartbeat_due = testkit::SteadyClock::now() - begin >= timeout / 6;
+  EXPECT_TRUE(proxy.request_count(RequestType::multi) == 0 || heartbeat_due)
+      << "that the session is alive, the create has proven";
   EXPECT_TRUE(box.empty());
   waiting_client.close();
   for (std::size_t i = 1; i < waiters; ++i)

@@ -180,10 +180,10 @@ TEST_F(RevokeTest, DeadlineBeforeTheGraceIsOver) {
 
 // Without a deadline of the caller's, the grace time comes on top of what an operation may take.
 TEST_F(RevokeTest, TheGraceMayBeLongerThanAnOperation) {
-  Client hasty = make_client({.operation_timeout = 3000ms});
+  Client hasty = make_client({.operation_timeout = 8000ms});
   Mutex mutex(client(), "/lock");
   const Lease lease = mutex.acquire();
-  EXPECT_EQ(revoke(hasty, lease.node(), {.break_after = 3500ms}), RevokeOutcome::broken);
+  EXPECT_EQ(revoke(hasty, lease.node(), {.break_after = 8500ms}), RevokeOutcome::broken);
   EXPECT_TRUE(stopped(lease.lost()));
 }
 

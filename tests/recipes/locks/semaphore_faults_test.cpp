@@ -278,7 +278,7 @@ TEST_F(RevokeFaults, EndedWhileTheRequestIsInFlight) {
   for (const bool by_stop : {false, true}) {
     auto held = proxy.hold_next_reply(RequestType::set_data);
     std::stop_source stop;
-    const auto deadline = by_stop ? soon() : testkit::SteadyClock::now() + 3s;
+    const auto deadline = by_stop ? soon() : testkit::SteadyClock::now() + 10s;  // Time enough to send it.
     auto asking = in_thread([&] {
       return error_of([&] { revoke(client, lease.node(), {}, {.deadline = deadline, .stop = stop.get_token()}); });
     });

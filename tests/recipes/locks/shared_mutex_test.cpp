@@ -400,13 +400,13 @@ TEST_F(SharedMutexTest, StandardLocks) {
   {
     const std::shared_lock<SharedMutex> lock(mutex);
     EXPECT_NE(mutex.lease().node().find("__READ__"), std::string::npos);
-    auto second = in_thread([&] { return std::shared_lock<SharedMutex>(mutex, 10s).owns_lock(); });
+    auto second = in_thread([&] { return std::shared_lock<SharedMutex>(mutex, testkit::patience).owns_lock(); });
     EXPECT_TRUE(result_of(second));
     auto writer = in_thread([&] { return std::unique_lock<SharedMutex>(mutex, 20ms).owns_lock(); });
     EXPECT_FALSE(result_of(writer));
   }
   {
-    const std::unique_lock<SharedMutex> lock(mutex, 10s);
+    const std::unique_lock<SharedMutex> lock(mutex, testkit::patience);
     auto reader = in_thread([&] { return mutex.try_lock_shared(); });
     EXPECT_FALSE(result_of(reader));
   }
