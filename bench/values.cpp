@@ -169,7 +169,8 @@ class Values {
     for (const char* name : {"node", "slot"})
       client.create(Path(parent) / name, "0");
     const std::string program = bench::beside_this_program("raw_operations_st");
-    return std::make_unique<bench::Child>(std::vector<std::string>{program, comparison_.server(), parent, "set_both", "1"});
+    return std::make_unique<bench::Child>(
+        std::vector<std::string>{program, comparison_.server(), parent, "set_both", "1"});
   }
   Maker curator(int clients) {
     return [this, clients](const std::string& server, const std::string& path) {
