@@ -1,13 +1,19 @@
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <ctime>
 #include <functional>
 #include <memory>
@@ -99,6 +105,36 @@ TEST(LoopTimers, OnBothClocksAndNeverTooEarly) {
   ASSERT_TRUE(steady_at && boot_at);
   EXPECT_GE(*steady_at, begin + 20ms);
   EXPECT_GE(*boot_at, boot_begin + 10ms);
+}
+
+// From now on, on this thread: as on a kernel before Linux 5.11.
+bool take_precise_wait_away() {
+  std::array<sock_filter, 4> filter{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait2, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(LoopTimers, OnAKernelThatWaitsInMilliseconds) {
+  std::thread([] {
+    ASSERT_TRUE(take_precise_wait_away());
+    EventLoop loop;
+    Timer timer(loop);
+    const auto begin = steady_clock::now();
+    std::vector<steady_clock::time_point> fired;
+    timer.set_after(1500us, [&] {
+      fired.push_back(steady_clock::now());
+      timer.set_after(1500us, [&] { fired.push_back(steady_clock::now()); });
+    });
+    run_to_the_end(loop);
+    ASSERT_EQ(fired.size(), 2U);
+    EXPECT_GE(fired[0], begin + 1500us);
+    EXPECT_GE(fired[1], begin + 3ms);
+  }).join();
 }
 
 TEST(LoopTimers, ACancelledOneDropsItsTask) {

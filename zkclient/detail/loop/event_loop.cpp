@@ -9,10 +9,16 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <iterator>
+#include <optional>
 #include <string>
 
 #include <zkclient/error.hpp>
+
+#ifdef __GLIBC_PREREQ
+#define ZKR_HAS_EPOLL_PWAIT2 __GLIBC_PREREQ(2, 35)
+#endif
 
 namespace zkclient::detail {
 namespace {
@@ -20,7 +26,7 @@ namespace {
 constexpr std::uint64_t wake_key = 0;
 constexpr std::uint64_t boot_timer_key = 1;
 constexpr int most_tasks = 256;  // Before the descriptors get their turn.
-constexpr std::size_t most_events = 64;
+using Events = std::array<epoll_event, 64>;
 
 thread_local EventLoop* current_loop = nullptr;
 
@@ -29,6 +35,28 @@ bool add(int epoll, int fd, std::uint32_t events, std::uint64_t key) {
   event.events = events;
   event.data.u64 = key;
   return fd != -1 && ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+// A pause may be shorter than a millisecond, in which epoll_wait() counts. That is rounded up: a timer that fired too
+// early would be set again. `precisely` becomes false if the kernel is older than Linux 5.11, or a sandbox refuses it.
+int wait_for(int epoll, Events& events, std::optional<std::chrono::nanoseconds> time,
+             [[maybe_unused]] bool& precisely) {
+  const int size = static_cast<int>(events.size());
+#if ZKR_HAS_EPOLL_PWAIT2
+  if (precisely) {
+    timespec limit{};
+    if (time) {
+      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*time);
+      limit.tv_sec = seconds.count();
+      limit.tv_nsec = (*time - seconds).count();
+    }
+    const int count = ::epoll_pwait2(epoll, events.data(), size, time ? &limit : nullptr, nullptr);
+    if (count >= 0 || errno == EINTR) return count;
+    precisely = false;
+  }
+#endif
+  const int limit = time ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*time).count()) : -1;
+  return ::epoll_wait(epoll, events.data(), size, limit);
 }
 
 }  // namespace
@@ -156,15 +184,13 @@ void EventLoop::run_timers() {
   }
 }
 
-// Rounded up: a timer that fired too early would be set again.
-int EventLoop::timeout_ms() {
-  if (!tasks_.empty() || interrupted_) return 0;
-  if (timers_.empty()) return -1;
+// Nothing: until something happens.
+std::optional<std::chrono::nanoseconds> EventLoop::time_to_wait() {
+  using std::chrono::nanoseconds;
+  if (!tasks_.empty() || interrupted_) return nanoseconds::zero();
+  if (timers_.empty()) return std::nullopt;
   const auto left = timers_.next() - std::chrono::steady_clock::now();
-  if (left <= decltype(left)::zero()) return 0;
-  constexpr auto longest = std::chrono::hours(1);
-  return static_cast<int>(
-      std::chrono::ceil<std::chrono::milliseconds>(std::min<decltype(left)>(left, longest)).count());
+  return std::clamp<nanoseconds>(left, nanoseconds::zero(), std::chrono::hours(1));
 }
 
 void EventLoop::set_boot_timer() {
@@ -183,13 +209,14 @@ void EventLoop::set_boot_timer() {
 
 void EventLoop::wait() {
   set_boot_timer();
-  std::array<epoll_event, most_events> events;
-  int timeout = timeout_ms();
-  if (timeout != 0) {
+  Events events;
+  auto left = time_to_wait();
+  if (left != std::chrono::nanoseconds::zero()) {
     sleeps_ = true;
-    if (foreign_waiting_ || (closed_ && idle())) timeout = 0;  // Since we looked, perhaps without a wake-up.
+    // Since we looked, perhaps without a wake-up.
+    if (foreign_waiting_ || (closed_ && idle())) left = std::chrono::nanoseconds::zero();
   }
-  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout);
+  const int count = wait_for(epoll_, events, left, waits_precisely_);
   sleeps_ = false;
   for (int i = 0; i < count; ++i)
     dispatch(events[static_cast<std::size_t>(i)].data.u64, events[static_cast<std::size_t>(i)].events);

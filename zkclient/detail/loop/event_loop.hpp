@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -72,7 +73,7 @@ class ZKRECIPES_INTERNAL_API EventLoop {
   void run_tasks();
   void run_timers();
   void wait();
-  int timeout_ms();
+  std::optional<std::chrono::nanoseconds> time_to_wait();
   void set_boot_timer();
   void dispatch(std::uint64_t key, std::uint32_t events);
   bool listen(Descriptor& descriptor, std::uint32_t events) noexcept;
@@ -90,6 +91,7 @@ class ZKRECIPES_INTERNAL_API EventLoop {
   std::uint64_t next_key_ = 2;
   bool interrupted_ = false;
   bool stays_on_thread_ = false;
+  bool waits_precisely_ = true;  // The kernel has epoll_pwait2(), as far as is known.
 
   std::atomic<bool> foreign_waiting_{false};  // foreign_ is not empty.
   std::atomic<bool> sleeps_{false};           // In epoll_wait, or on its way there: wants to be woken.
