@@ -331,15 +331,17 @@ zkclient::Subscription Mirror::on_state(Cache::StateListener listener) {
 
 void Mirror::close() {
   if (forked()) return;
+  include_->stop();  // Before state() says closed.
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
   const auto self = shared_from_this();  // What is released here may have owned it.
+  // Before anything is released: its destructor may wait for a thread that waits for this cache.
+  client_->loop()->post([ended = ended_] { ended->request(); });
   change_listeners_->stop();
   state_listeners_->stop();
   include_->release();
-  {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;  // No call of the user's begins once state() says so.
-  }
-  client_->loop()->post([ended = ended_] { ended->request(); });
   // Listeners that close the cache do not wait for each other.
   if (change_listeners_->runs_here() || state_listeners_->runs_here() || include_->runs_here()) return;
   change_listeners_->wait();

@@ -10,9 +10,11 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <zkclient/log.hpp>
@@ -287,6 +289,24 @@ TEST_F(CacheFilter, ClosedWhileTheFilterRuns) {
   EXPECT_EQ(filter.asked(), (Paths{"/cache/a", "/cache/b"}));
   EXPECT_EQ(cache.snapshot().revision(), 0U);
   EXPECT_EQ(data_reads(), 0U);
+}
+
+// What the filter owns goes with close(), and may wait for a thread that waits for the cache.
+TEST_F(CacheFilter, ItsEndWaitsForAThreadThatWaitsForTheCache) {
+  struct Owner {
+    std::thread waiting;
+    ~Owner() { waiting.join(); }
+  };
+  const Client client = calm_proxied();
+  auto owner = std::make_shared<Owner>();
+  ChildrenCache cache(client, "/cache", {.include = [owner](const std::string&) { return true; }});
+  std::optional<zkclient::Errc> ended;
+  owner->waiting = std::thread([&cache, &ended] {
+    ended = testkit::error_of([&] { cache.wait_until([](const Snapshot&) { return false; }, {.deadline = soon()}); });
+  });
+  owner.reset();
+  cache.close();
+  EXPECT_EQ(ended, zkclient::Errc::closed);
 }
 
 TEST_F(CacheFilter, ClosedByItsFilter) {
