@@ -349,7 +349,7 @@ Awaitable<void> ValueCore<Kind>::settle_success(Step step, ValueLookPtr seen, Re
 // Whether it is the same node: the reply that would have told was lost.
 template <typename Kind>
 Awaitable<bool> ValueCore<Kind>::still_there(ValueLookPtr seen, ValueLookPtr behind) {
-  if (behind != nullptr && behind->usable()) {
+  if (behind != nullptr && behind->usable() && !behind->outdated) {
     co_return behind->exists() && behind->reply.stat.czxid == seen->reply.stat.czxid;
   }
   Call call;
