@@ -231,10 +231,16 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
     bool applied = doubted && of_slot && refusal.code == zk::rc::bad_version;
     // Too large is found out after it was sent, too. A refusal tells that nothing was applied until then.
     if (doubted && (reply.failed(Errc::too_large) || (refused && !of_slot))) {
-      const Fate fate = co_await shut_out(*slot, call);
+      const Fate fate = co_await shut_out(*slot, call, reply);
       applied = fate == Fate::applied;
       doubted = fate == Fate::unknown;
-      if (fate == Fate::not_applied) slot.reset();
+      if (fate == Fate::not_applied) {
+        slot.reset();
+        for (const std::shared_ptr<Part>& part : batch)
+          part->sent = false;
+        // At once, for those that stay in the batch: they are sent before those that go back.
+        if (batch.size() > 1) (void)co_await get_slot(call, slot);
+      }
     }
     if (reply.ok() || applied) {
       ++slot->version;
@@ -270,14 +276,16 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
 }
 
 // An attempt whose answer never came may still be in the hands of a server. It needs the slot, so the slot goes.
-Awaitable<ExactlyOnceWriter::Fate> ExactlyOnceWriter::shut_out(const Slot& slot, Call call) {
+Awaitable<ExactlyOnceWriter::Fate> ExactlyOnceWriter::shut_out(const Slot& slot, Call call, Reply& reply) {
   for (bool again = false;; again = true) {
     Request remove = zk::make_request(OpType::remove, slot.path);
     remove.version = slot.version;
-    const Reply removed = co_await client_->perform(std::move(remove), call);
+    Reply removed = co_await client_->perform(std::move(remove), call);
     if (removed.ok() || (again && removed.failed(Errc::no_node))) co_return Fate::not_applied;
     if (removed.failed(Errc::bad_version)) co_return Fate::applied;
-    if (!removed.unanswered()) co_return Fate::unknown;
+    if (removed.unanswered()) continue;
+    reply = std::move(removed);
+    co_return Fate::unknown;
   }
 }
 

@@ -88,8 +88,9 @@ class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter>
   zk::Awaitable<void> apply(Batch batch, SlotPtr slot);
   /// Of an attempt whose answer never came.
   enum class Fate { applied, not_applied, unknown };
-  /// Finds out, and makes sure that it stays so. The slot is gone, unless the attempt was applied.
-  zk::Awaitable<Fate> shut_out(const Slot& slot, zk::Call call);
+  /// Finds out, and makes sure that it stays so. The slot is gone, unless the attempt was applied. `reply`: becomes the
+  /// reason why that is not known.
+  zk::Awaitable<Fate> shut_out(const Slot& slot, zk::Call call, zk::Reply& reply);
   static bool drop_ended(Batch& batch);
   Batch next_batch(const std::shared_ptr<zk::SessionState>& session);
   static void end_all(Batch batch, const Written& written);
