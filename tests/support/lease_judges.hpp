@@ -193,6 +193,18 @@ class Stalls {
   }};
 };
 
+/// Whether a holder was told before its node was gone, or would have been, had this process not stood still when its
+/// time was up.
+inline bool told_in_time(const Holder& holder, zkclient::BootClock::time_point gone, const Stalls& stalls) {
+  (void)eventually([&] { return holder.lost_at().has_value(); });  // It may be about to be told.
+  const auto told = holder.lost_at();
+  if (!told) return false;
+  const auto in_ns = [](zkclient::BootClock::time_point at) { return at.time_since_epoch().count(); };
+  // A stall that lasted until its time was up began before.
+  const std::int64_t stalled = stalls.during(in_ns(holder.valid_until() - std::chrono::seconds(3)), in_ns(*told));
+  return *told - std::chrono::nanoseconds(stalled) < gone;
+}
+
 /// The lease on /locks/`number`. Sessions this short may end on a machine that is too busy before anything was broken.
 inline std::unique_ptr<Holder> hold(const zkclient::Client& client, std::size_t number) {
   const zkclient::Path path("/locks/" + std::to_string(number));

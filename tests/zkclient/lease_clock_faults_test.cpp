@@ -32,6 +32,7 @@ using testkit::Observer;
 using testkit::seed;
 using testkit::since;
 using testkit::stopped;
+using testkit::told_in_time;
 using zkclient::BootClock;
 using zkclient::Client;
 using zkclient::ConnectionState;
@@ -47,18 +48,6 @@ using zktesting::Isolation;
 
 constexpr auto session_timeout = 2000ms;
 constexpr auto lasting_timeout = 10'000ms;  // Of leases that have to outlive the stalls of a busy machine.
-
-// Whether a holder was told before its node was gone, or would have been, had this process not stood still when its
-// time was up.
-bool told_in_time(const Holder& holder, BootClock::time_point gone, const testkit::Stalls& stalls) {
-  (void)eventually([&] { return holder.lost_at().has_value(); });  // It may be about to be told.
-  const auto told = holder.lost_at();
-  if (!told) return false;
-  const auto in_ns = [](BootClock::time_point at) { return at.time_since_epoch().count(); };
-  // A stall that lasted until its time was up began before.
-  const std::int64_t stalled = stalls.during(in_ns(holder.valid_until() - 3s), in_ns(*told));
-  return *told - std::chrono::nanoseconds(stalled) < gone;
-}
 
 // ---- One server -----------------------------------------------------------------------------------------------------
 

@@ -31,23 +31,12 @@ using testkit::Holder;
 using testkit::Metronome;
 using testkit::Observer;
 using testkit::since;
+using testkit::told_in_time;
 using zkclient::BootClock;
 using zkclient::Client;
 using zktesting::Ensemble;
 using zktesting::EnsembleOptions;
 using zktesting::Isolation;
-
-// Whether a holder was told before its node was gone, or would have been, had this process not stood still when its
-// time was up.
-bool told_in_time(const Holder& holder, BootClock::time_point gone, const testkit::Stalls& stalls) {
-  (void)eventually([&] { return holder.lost_at().has_value(); });  // It may be about to be told.
-  const auto told = holder.lost_at();
-  if (!told) return false;
-  const auto in_ns = [](BootClock::time_point at) { return at.time_since_epoch().count(); };
-  // A stall that lasted until its time was up began before.
-  const std::int64_t stalled = stalls.during(in_ns(holder.valid_until() - 3s), in_ns(*told));
-  return *told - std::chrono::nanoseconds(stalled) < gone;
-}
 
 struct Ratio {
   const char* name;
