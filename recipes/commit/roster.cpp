@@ -83,9 +83,10 @@ Awaitable<void> Roster::watch(std::shared_ptr<State> state) {
     Request request = zk::make_request(OpType::children, state->tree->participants);
     const Call call;
     Reply listed = co_await client->perform_watching(std::move(request), call, armed->watch);
-    if (!listed.ok()) {  // Not there yet, or no connection: no participant is taken for gone.
+    if (!listed.ok()) {  // Not there yet, or no connection for long: no participant is taken for gone.
       if (listed.failed(Errc::closed)) co_return;
       state->known_since.reset();
+      state->left.clear();  // They may come and go unseen now.
       co_await state->events.wait(from_now(pause_after_failure));
       continue;
     }
