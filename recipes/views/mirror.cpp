@@ -337,7 +337,7 @@ void Mirror::close() {
     closed_ = true;
   }
   const auto self = shared_from_this();  // What is released here may have owned it.
-  // Before anything is released: its destructor may wait for a thread that waits for this cache.
+  // Before anything is released: a destructor may wait for a thread that waits for this cache.
   client_->loop()->post([ended = ended_] { ended->request(); });
   change_listeners_->stop();
   state_listeners_->stop();
