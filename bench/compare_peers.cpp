@@ -48,10 +48,8 @@ void Comparison::measure() {
     if (options_.warmup.count() > 0) (void)row.contender->run(options_.warmup);
   }
   for (int round = 0; round < options_.rounds; ++round) {
-    // Another one begins each time, so that none always follows the same neighbour's rubbish.
-    std::rotate(rows_.begin(), rows_.begin() + (round > 0 ? 1 : 0), rows_.end());
-    for (Row& row : rows_)
-      row.series.samples.push_back(row.contender->run(options_.slice));
+    for (const std::size_t i : order_of_round(round, rows_.size()))
+      rows_[i].series.samples.push_back(rows_[i].contender->run(options_.slice));
   }
 }
 

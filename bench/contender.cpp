@@ -3,6 +3,10 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
+
 namespace bench {
 namespace {
 
@@ -17,6 +21,14 @@ std::chrono::microseconds cpu_time_of_this_process() {
 }
 
 }  // namespace
+
+std::vector<std::size_t> order_of_round(int round, std::size_t contenders) {
+  std::vector<std::size_t> order(contenders);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937 random(static_cast<unsigned>(round) + 1);
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
 
 Stopwatch::Stopwatch(std::chrono::milliseconds duration)
     : begin_(Clock::now()), end_(begin_ + duration), cpu_begin_(cpu_time_of_this_process()) {}

@@ -269,14 +269,8 @@ void measure(std::vector<Row>& rows, const Options& options) {
     if (show_progress) {
       fmt::print(stderr, "\rround {} of {} ", round + 1, options.rounds);
     }
-    // Another one begins each time, so that none always follows the same neighbour's rubbish.
-    std::vector<Row*> order;
-    for (Row& row : rows)
-      order.push_back(&row);
-    std::rotate(order.begin(), order.begin() + round % static_cast<int>(order.size()), order.end());
-    for (Row* row : order) {
-      row->series.samples.push_back(row->contender->run(options.slice));
-    }
+    for (const std::size_t i : bench::order_of_round(round, rows.size()))
+      rows[i].series.samples.push_back(rows[i].contender->run(options.slice));
   }
   if (show_progress) {
     fmt::print(stderr, "\r{:30}\r", "");

@@ -362,8 +362,8 @@ class Run {
   template <typename Work>
   void compare(const std::string& what, bool Parts::*part, Work work) {
     for (int round = 0; round < options_.rounds; ++round) {
-      for (std::size_t i = 0; i < peers_.size(); ++i) {
-        Peer& peer = peers_[(i + static_cast<std::size_t>(round)) % peers_.size()];
+      for (const std::size_t i : bench::order_of_round(round, peers_.size())) {
+        Peer& peer = peers_[i];
         if (!(peer.parts.*part)) continue;
         const bench::Outcome outcome = work(peer);
         add(name_of(what, peer.name), outcome);

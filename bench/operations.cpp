@@ -275,12 +275,8 @@ void measure(std::vector<Row>& rows, const Options& options) {
       (void)row.contender->run(50ms);
   }
   for (int round = 0; round < options.rounds; ++round) {
-    std::vector<Row*> order;
-    for (Row& row : rows)
-      order.push_back(&row);
-    std::rotate(order.begin(), order.begin() + round % static_cast<int>(order.size()), order.end());
-    for (Row* row : order)
-      row->series.samples.push_back(row->contender->run(options.slice));
+    for (const std::size_t i : bench::order_of_round(round, rows.size()))
+      rows[i].series.samples.push_back(rows[i].contender->run(options.slice));
   }
 }
 
