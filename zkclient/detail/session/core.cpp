@@ -235,7 +235,8 @@ PendingReply ClientCore::launch_watching(Request request, const Call& call, std:
 
 Awaitable<Reply> ClientCore::connected(Call call) {
   const bool cancelled = call.cancel != nullptr && call.cancel->requested();
-  if (!closing() && !cancelled && call.bound == nullptr && parts_->requests.empty() &&
+  const bool may_be = call.bound == nullptr || call.bound == current();
+  if (!closing() && !cancelled && may_be && parts_->requests.empty() &&
       current()->raw_state() == ConnectionState::connected) {
     Reply now;  // The usual case.
     now.session = current();
