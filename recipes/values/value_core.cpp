@@ -193,11 +193,9 @@ Call ValueCore<Kind>::new_wait() {
   return call;
 }
 
-// For others, which write the node as well.
+// There are others, which write the node as well.
 template <typename Kind>
-Awaitable<void> ValueCore<Kind>::make_way() {
-  const WritePace::Duration pause = pace_.pause();
-  if (pause == WritePace::Duration::zero()) co_return;
+Awaitable<void> ValueCore<Kind>::rest(WritePace::Duration pause) {
   zk::Signal over(client_->events());
   const Call call = new_wait();
   const zk::CancelScope::Guard unwanted(call.cancel, [&over] { over.set(); });
@@ -208,17 +206,30 @@ Awaitable<void> ValueCore<Kind>::make_way() {
 
 template <typename Kind>
 Awaitable<void> ValueCore<Kind>::run_once() {
-  co_await make_way();
+  constexpr auto none = WritePace::Duration::zero();
   ValueLookPtr seen = std::exchange(known_, nullptr);
-  if (seen == nullptr || !seen->holds()) {
-    const Call call = new_wait();
-    seen = co_await see(call);
+  if (const auto way = pace_.make_way(); way != none) {
+    co_await rest(way);
+    seen = nullptr;
+  }
+  if (seen != nullptr && !seen->holds()) seen = nullptr;
+  while (!waiting_.empty()) {
+    if (seen == nullptr) {
+      const Call call = new_wait();
+      seen = co_await see(call);
+    }
     if (!seen->usable()) {  // If nobody waited any more, others may have come since.
       if (!seen->reply.given_up) fail_all(std::exchange(waiting_, {}), seen->reply);
       co_return;
     }
+    const auto pause = pace_.pause(seen->reply.stat.version, ValueLook::Clock::now());
+    if (pause == none) {
+      co_await transact(std::move(seen));
+      co_return;
+    }
+    seen = nullptr;
+    co_await rest(pause);
   }
-  if (!waiting_.empty()) co_await transact(std::move(seen));
 }
 
 template <typename Kind>
@@ -257,7 +268,9 @@ Awaitable<void> ValueCore<Kind>::transact(ValueLookPtr seen) {
   const auto ended = ValueLook::Clock::now();
   if (written.outcome == Written::Outcome::refused) pace_.refused(ended - begun);
   if (written.outcome == Written::Outcome::done) {
-    pace_.applied(ended - begun);
+    const auto& results = written.reply.results;
+    const bool told = !results.empty() && results.back().stat;
+    pace_.applied(ended - begun, told ? results.back().stat->version : seen->reply.stat.version + 1);
     last_change_ = ended;
   }
   co_await settle(std::move(step), std::move(seen), std::move(written));

@@ -28,8 +28,8 @@ struct ValueOptions {
 /// The changes of one node, by one Counter or SharedValue. One transaction is on its way at a time, for the calls that
 /// have come until then:
 ///
-///   look at the node, unless it is known; work out the transaction; write it, and read the node behind it in the same
-///   flight, unless one change follows the other; answer the calls
+///   look at the node, unless it is known, until it is this writer's turn; work out the transaction; write it, and read
+///   the node behind it in the same flight, unless one change follows the other; answer the calls
 ///
 /// The node is known for as long as the watch that the read armed has not fired, and the connection has not broken; or
 /// for an instant after an own change: see ValueLook. The members belong to the loop thread, but for make().
@@ -75,7 +75,7 @@ class ValueCore : public std::enable_shared_from_this<ValueCore<Kind>> {
   zk::Awaitable<void> remember(ValueLookPtr look);
   void remember_own_write(const Step& step, zk::Reply written);
   static zk::Awaitable<void> watch_again(std::shared_ptr<ValueCore> self);
-  zk::Awaitable<void> make_way();
+  zk::Awaitable<void> rest(WritePace::Duration pause);
   zk::Awaitable<void> transact(ValueLookPtr seen);
   zk::Awaitable<void> settle(Step step, ValueLookPtr seen, Written written);
   zk::Awaitable<void> settle_success(Step step, ValueLookPtr seen, zk::Reply reply);
