@@ -26,6 +26,13 @@ namespace {
 constexpr const char* slots_name = "_c_writes";
 constexpr const char* markers_name = "_c_markers";
 
+// Refused for what others had written, or for the marker.
+bool is_conflict(const Written& written) noexcept {
+  return written.outcome == Written::Outcome::refused &&
+         (written.code == zk::rc::bad_version || written.code == zk::rc::node_exists ||
+          written.code == zk::rc::no_node);
+}
+
 }  // namespace
 
 template <typename Kind>
@@ -195,12 +202,12 @@ Call ValueCore<Kind>::new_wait() {
 
 // There are others, which write the node as well.
 template <typename Kind>
-Awaitable<void> ValueCore<Kind>::rest(WritePace::Duration pause) {
+Awaitable<void> ValueCore<Kind>::rest(WritePace::Duration pause, std::shared_ptr<zk::SessionState> session) {
   zk::Signal over(client_->events());
   const Call call = new_wait();
   const zk::CancelScope::Guard unwanted(call.cancel, [&over] { over.set(); });
-  const zk::SessionEnd end(last_session_, over);
-  if (last_session_->over()) co_return;
+  const zk::SessionEnd end(session, over);
+  if (session->over()) co_return;
   co_await over.wait(std::chrono::steady_clock::now() + pause);
 }
 
@@ -208,8 +215,8 @@ template <typename Kind>
 Awaitable<void> ValueCore<Kind>::run_once() {
   constexpr auto none = WritePace::Duration::zero();
   ValueLookPtr seen = std::exchange(known_, nullptr);
-  if (const auto way = pace_.make_way(); way != none) {
-    co_await rest(way);
+  if (const auto way = pace_.make_way(ValueLook::Clock::now()); way != none) {
+    co_await rest(way, last_session_);
     seen = nullptr;
   }
   if (seen != nullptr && !seen->holds()) seen = nullptr;
@@ -227,8 +234,8 @@ Awaitable<void> ValueCore<Kind>::run_once() {
       co_await transact(std::move(seen));
       co_return;
     }
+    co_await rest(pause, seen->reply.session);
     seen = nullptr;
-    co_await rest(pause);
   }
 }
 
@@ -266,12 +273,12 @@ Awaitable<void> ValueCore<Kind>::transact(ValueLookPtr seen) {
   if (is_marked(step)) written.reply = co_await marker_->prepare(call);
   if (written.reply.ok()) written = co_await writer_->write_bound(operations(step, *seen), call, sent);
   const auto ended = ValueLook::Clock::now();
-  if (written.outcome == Written::Outcome::refused) pace_.refused(ended - begun);
+  if (is_conflict(written)) pace_.refused(ended - begun, ended);
   if (written.outcome == Written::Outcome::done) {
-    const auto& results = written.reply.results;
-    const bool told = !results.empty() && results.back().stat;
-    pace_.applied(ended - begun, told ? results.back().stat->version : seen->reply.stat.version + 1);
+    pace_.applied(ended - begun, ended);
     last_change_ = ended;
+    const auto& results = written.reply.results;
+    if (changes(step.write) && !results.empty() && results.back().stat) pace_.changed(results.back().stat->version);
   }
   co_await settle(std::move(step), std::move(seen), std::move(written));
 }
@@ -403,8 +410,7 @@ Awaitable<void> ValueCore<Kind>::settle_doubt(Step step, ValueLookPtr seen, Writ
 // The parent cannot be missing: it is that of the slot, too.
 template <typename Kind>
 Awaitable<void> ValueCore<Kind>::settle_refusal(const Step& step, Written written) {
-  const bool changed =
-      written.code == zk::rc::bad_version || written.code == zk::rc::node_exists || written.code == zk::rc::no_node;
+  const bool changed = is_conflict(written);
   progress_ = Progress::idle;  // None of it was applied.
   if (changed && is_marked(step) && written.index == 0) marker_->abandon();
   if (!changed) {

@@ -75,7 +75,7 @@ class ValueCore : public std::enable_shared_from_this<ValueCore<Kind>> {
   zk::Awaitable<void> remember(ValueLookPtr look);
   void remember_own_write(const Step& step, zk::Reply written);
   static zk::Awaitable<void> watch_again(std::shared_ptr<ValueCore> self);
-  zk::Awaitable<void> rest(WritePace::Duration pause);
+  zk::Awaitable<void> rest(WritePace::Duration pause, std::shared_ptr<zk::SessionState> session);
   zk::Awaitable<void> transact(ValueLookPtr seen);
   zk::Awaitable<void> settle(Step step, ValueLookPtr seen, Written written);
   zk::Awaitable<void> settle_success(Step step, ValueLookPtr seen, zk::Reply reply);

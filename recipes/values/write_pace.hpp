@@ -10,11 +10,13 @@ namespace zkrecipes::detail {
 /// change would cost as many transactions as there are writers.
 ///
 /// So the writers take turns. The holder of the turn writes without a pause, and knows the node from its own last change.
-/// The version tells all of them when the turn is over: at each multiple of 64 the holder makes way for two round trips
-/// (of 256, while it has not seen others, and if that does not take long). A writer that was refused twice waits for that moment. It looks at the node,
-/// sleeps for most of the changes that are left, and looks again. Writers that have waited for a few turns only let the
-/// others go first. Clients that take no turns need two round trips for a change: if the node changes as slowly as that, a writer
-/// tries again at once.
+/// The version tells all of them when the turn is over: at each multiple of 64 the holder makes way for four round trips.
+/// (While it has not seen others: for two, at each multiple of 256, if that does not take long.) A writer that was refused
+/// twice waits for that moment. It looks at the node, sleeps for most of the changes that are left, and looks again.
+/// Writers that have waited for a few turns only let the others go first.
+///
+/// Other libraries take no turns, and need two round trips for a change: if the node changes as slowly as that, a writer
+/// does not wait. Besides, each fourth attempt comes at a random time.
 class WritePace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,32 +25,39 @@ class WritePace {
   /// `seed`: of the random times.
   explicit WritePace(std::uint32_t seed) noexcept : random_(seed) {}
 
-  /// How an attempt ended that took `trip`; `version`: that it gave the node.
-  void applied(Duration trip, std::int32_t version) noexcept;
-  void refused(Duration trip) noexcept;
+  /// An attempt that took `trip` was applied at `now`, or refused for what others had written.
+  void applied(Duration trip, Clock::time_point now) noexcept;
+  void refused(Duration trip, Clock::time_point now) noexcept;
+  /// What was applied gave the node another version.
+  void changed(std::int32_t version) noexcept;
 
   /// The last attempt was refused: the next one will be as well, more likely than not.
   bool is_contended() const noexcept { return refusals_ > 0; }
-  /// After a change: how long to make way for others. Zero, unless the turn is over.
-  Duration make_way() noexcept;
+  /// Before the next change: how long to make way for others. Zero, unless the turn is over.
+  Duration make_way(Clock::time_point now) noexcept;
   /// The node was seen at `version`, as was known at `now`. Zero: try. Otherwise look again after so long.
   Duration pause(std::int32_t version, Clock::time_point now) noexcept;
 
  private:
-  void measure(Duration trip) noexcept;
-  std::uint32_t next_random() noexcept;
+  void end_attempt(Duration trip, Clock::time_point now) noexcept;
+  Duration wait_for_turn(std::uint32_t version, Clock::time_point now) noexcept;
+  Duration random_pause() noexcept;
+  bool is_alone() const noexcept;
 
   std::uint32_t random_;
   Duration trip_{0};                      // What an attempt takes, smoothed.
-  unsigned refusals_ = 0;                 // In a row.
+  Clock::time_point attempted_;           // When the last one ended.
   unsigned changes_since_refusal_ = ~0u;  // Many: no others were seen.
-  std::uint32_t own_version_ = 0;         // Of the last change.
-  bool changed_ = false;                  // Since make_way() was asked.
-  bool made_way_ = false;                 // Before the next look.
-  unsigned turns_waited_ = 0;             // Since the last change.
-  unsigned looks_ = 0;                    // Since the last attempt.
-  std::uint32_t seen_version_ = 0;        // In the last look,
-  Clock::time_point seen_at_;             // and when that was.
+
+  // Of a contention. All of it is forgotten when there was no attempt for a while.
+  unsigned refusals_ = 0;           // In a row.
+  unsigned turns_waited_ = 0;       // Since the last change.
+  unsigned looks_ = 0;              // Since the last attempt.
+  std::uint32_t seen_version_ = 0;  // In the last look,
+  Clock::time_point seen_at_;       // and when that was.
+  std::uint32_t own_version_ = 0;   // Of the last change.
+  bool may_end_turn_ = false;       // That change.
+  bool made_way_ = false;           // Before the next look.
 };
 
 }  // namespace zkrecipes::detail
