@@ -281,6 +281,7 @@ constexpr const char* alone = "uncontended";
 constexpr const char* alone_durably = "uncontended, fsync";
 
 constexpr int long_queue = 1'000;   ///< From here on what a waiter costs is told and checked.
+constexpr int least_hand_overs = 500;  // In drains.
 constexpr double most_bytes = 600;  ///< That the server may send for a hand-over in a long queue.
 
 std::optional<double> drain_target(int waiters) {
@@ -382,20 +383,33 @@ class Run {
   void drain(int waiters) {
     const std::string what = fmt::format("drain of {}", waiters);
     for (int round = 0; round < options_.rounds; ++round) {
-      for (Peer& peer : peers_) {
-        if (waiters > peer.parts.longest_queue) continue;
-        peer.locks->queue(waiters);
-        if (peer.name == ours && waiters >= long_queue) {  // The only one in this process.
-          keep_most(memory_[name_of(what, ours)],
-                    static_cast<double>(bench::resident_bytes() - idle_memory_) / waiters);
-        }
-        const bench::SentBytes before = bench::bytes_sent_by(server_.port());
-        const bench::Outcome outcome = peer.locks->drain();
-        const std::uint64_t sent = bench::sent_between(before, bench::bytes_sent_by(server_.port()));
-        add(name_of(what, peer.name), outcome);
-        keep_most(bytes_[name_of(what, peer.name)], static_cast<double>(sent) / waiters);
+      for (const std::size_t i : bench::order_of_round(round, peers_.size())) {
+        if (waiters <= peers_[i].parts.longest_queue) drain(what, peers_[i], waiters);
       }
     }
+  }
+
+  // A short queue is drained many times: a few milliseconds after a pause tell how fast a machine wakes up.
+  void drain(const std::string& what, Peer& peer, int waiters) {
+    const std::string name = name_of(what, peer.name);
+    const int times = std::max(1, least_hand_overs / waiters);
+    bench::Outcome sum;
+    std::uint64_t sent = 0;
+    for (int i = 0; i < times; ++i) {
+      peer.locks->queue(waiters);
+      if (peer.name == ours && waiters >= long_queue) {  // The only one in this process.
+        keep_most(memory_[name], static_cast<double>(bench::resident_bytes() - idle_memory_) / waiters);
+      }
+      const bench::SentBytes before = bench::bytes_sent_by(server_.port());
+      const bench::Outcome outcome = peer.locks->drain();
+      sent += bench::sent_between(before, bench::bytes_sent_by(server_.port()));
+      sum.sample.cycles += outcome.sample.cycles;
+      sum.sample.wall += outcome.sample.wall;
+      sum.sample.cpu += outcome.sample.cpu;
+      sum.overlaps += outcome.overlaps;
+    }
+    add(name, sum);
+    keep_most(bytes_[name], static_cast<double>(sent) / (times * waiters));
   }
 
   static void keep_most(double& most, double value) { most = std::max(most, value); }

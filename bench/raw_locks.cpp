@@ -15,6 +15,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 
 #include "lock_peer.hpp"
 #include "raw_program.hpp"
@@ -242,6 +243,8 @@ class RawPeer final : public bench::LockPeer {
       return std::all_of(queue_.begin() + 1, queue_.end(), [](const auto& one) { return one->queued(); });
     });
     left_ = waiters;
+    // So long do the others wait until their last ones have set their watches, and processors that have rested are slow.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
   bench::Outcome drain() override {
     const bench::Stopwatch stopwatch(0ms);
