@@ -200,7 +200,7 @@ Call ValueCore<Kind>::new_wait() {
   return call;
 }
 
-// There are others, which write the node as well.
+// For others, which may write the node as well.
 template <typename Kind>
 Awaitable<void> ValueCore<Kind>::rest(WritePace::Duration pause, std::shared_ptr<zk::SessionState> session) {
   zk::Signal over(client_->events());
@@ -229,6 +229,7 @@ Awaitable<void> ValueCore<Kind>::run_once() {
       if (!seen->reply.given_up) fail_all(std::exchange(waiting_, {}), seen->reply);
       co_return;
     }
+    if (waiting_.empty()) co_return;
     const auto pause = pace_.pause(seen->reply.stat.version, ValueLook::Clock::now());
     if (pause == none) {
       co_await transact(std::move(seen));
@@ -262,8 +263,10 @@ Awaitable<void> ValueCore<Kind>::transact(ValueLookPtr seen) {
   const bool in_a_row = begun - last_change_ < ValueLook::trust_in_own_write;
   const bool tells = changes(step.write) && rests_on_version(step.write);
   const bool read_behind = !tells || (!in_a_row && !pace_.is_contended());
-  const auto sent = [this, read_behind, session = call.bound] {
+  auto sent_at = begun;  // A marker or a slot may have to be made first.
+  const auto sent = [this, read_behind, session = call.bound, &sent_at] {
     progress_ = Progress::sent;
+    sent_at = ValueLook::Clock::now();
     if (!read_behind) return;
     Call read;
     read.bound = session;
@@ -273,9 +276,9 @@ Awaitable<void> ValueCore<Kind>::transact(ValueLookPtr seen) {
   if (is_marked(step)) written.reply = co_await marker_->prepare(call);
   if (written.reply.ok()) written = co_await writer_->write_bound(operations(step, *seen), call, sent);
   const auto ended = ValueLook::Clock::now();
-  if (is_conflict(written)) pace_.refused(ended - begun, ended);
+  if (is_conflict(written)) pace_.refused(ended - sent_at, ended);
   if (written.outcome == Written::Outcome::done) {
-    pace_.applied(ended - begun, ended);
+    pace_.applied(ended - sent_at, ended);
     last_change_ = ended;
     const auto& results = written.reply.results;
     if (changes(step.write) && !results.empty() && results.back().stat) pace_.changed(results.back().stat->version);

@@ -36,6 +36,7 @@ void WritePace::refused(Duration trip, Clock::time_point now) noexcept {
 
 void WritePace::end_attempt(Duration trip, Clock::time_point now) noexcept {
   trip = std::min<Duration>(trip, longest_trip);
+  if (trip_ > Duration::zero()) trip = std::min<Duration>(trip, 4 * trip_);  // One that was held up tells little.
   trip_ = trip_ == Duration::zero() ? trip : (7 * trip_ + trip) / 8;
   attempted_ = now;
   looks_ = 0;
@@ -57,9 +58,10 @@ WritePace::Duration WritePace::make_way(Clock::time_point now) noexcept {
   }
   if (!std::exchange(may_end_turn_, false)) return Duration::zero();
   const bool seldom = is_alone() && turn_alone * trip_ <= longest_turn_alone;
-  made_way_ = own_version_ % (seldom ? turn_alone : turn) == 0;
-  if (!made_way_) return Duration::zero();
-  return (is_alone() ? 2 : 4) * trip_;
+  if (own_version_ % (seldom ? turn_alone : turn) != 0) return Duration::zero();
+  const Duration left = (is_alone() ? 2 : 4) * trip_ - (now - attempted_);
+  made_way_ = left > Duration::zero();
+  return std::max(left, Duration::zero());  // The way has been open since the change.
 }
 
 WritePace::Duration WritePace::pause(std::int32_t seen, Clock::time_point now) noexcept {

@@ -75,9 +75,21 @@ TEST(WritePace, SlowWritersMakeWayEachTime) {
 
 TEST(WritePace, WhatChangesNothingEndsNoTurn) {
   WritePace pace(1);
-  EXPECT_GT(change(pace, 64), Duration::zero());
+  EXPECT_EQ(change(pace, 63), Duration::zero());
   pace.applied(trip, begin);
   EXPECT_EQ(pace.make_way(begin), Duration::zero());
+  EXPECT_GT(change(pace, 64), Duration::zero());
+}
+
+TEST(WritePace, TheWayIsOpenFromTheChangeOn) {
+  WritePace pace(1);
+  pace.applied(trip, begin);
+  pace.changed(64);
+  EXPECT_EQ(pace.make_way(begin + trip / 2), trip * 3 / 2);
+  pace.applied(trip, begin);
+  pace.changed(128);
+  EXPECT_EQ(pace.make_way(begin + 3 * trip), Duration::zero());
+  EXPECT_EQ(pace.pause(130, begin + 4 * trip), Duration::zero()) << "it has given nothing away";
 }
 
 TEST(WritePace, WhoMadeWayForAnotherWaitsForTheNextTurn) {
@@ -136,6 +148,11 @@ TEST(WritePace, EachFourthAttemptComesAtARandomTime) {
     EXPECT_LT(sum / 1000, most * 6 / 10);
     EXPECT_GT(longest, most * 9 / 10);
   }
+  for (const unsigned refusals : {2u, 4u, 5u, 6u, 8u}) {
+    WritePace pace = refused_times(refusals);
+    EXPECT_GT(pace.pause(7, begin), Duration::zero());
+    EXPECT_GT(pace.pause(8, begin + trip), Duration::zero()) << "it waits for the end of the turn";
+  }
 }
 
 TEST(WritePace, TriesInTheEndThoughTheOthersAreTooFast) {
@@ -157,26 +174,39 @@ TEST(WritePace, ANodeThatWasMadeAgainIsNoTrap) {
 }
 
 TEST(WritePace, AContentionThatIsOverIsForgotten) {
-  const TimePoint later = begin + std::chrono::hours(5);
-  WritePace refused = refused_times(2);
-  EXPECT_GT(refused.pause(7, begin), Duration::zero());
-  EXPECT_EQ(refused.make_way(later), Duration::zero());
-  EXPECT_EQ(refused.pause(7, later), Duration::zero());
-
+  for (const milliseconds idle : {milliseconds(400), milliseconds(600)}) {
+    const bool over = idle > milliseconds(500);
+    WritePace pace = refused_times(2);
+    EXPECT_GT(pace.pause(7, begin), Duration::zero());
+    EXPECT_EQ(pace.make_way(begin + idle), Duration::zero());
+    EXPECT_EQ(pace.is_contended(), !over);
+    EXPECT_EQ(pace.pause(7 + 400, begin + idle) == Duration::zero(), over);
+  }
   WritePace holder(1);
   holder.applied(trip, begin);
   holder.changed(64);
-  EXPECT_EQ(holder.make_way(later), Duration::zero()) << "the way was open all the time";
-  EXPECT_EQ(holder.pause(70, later), Duration::zero());
+  EXPECT_EQ(holder.make_way(begin + std::chrono::hours(5)), Duration::zero()) << "the way was open all the time";
+  EXPECT_EQ(holder.pause(70, begin + std::chrono::hours(5)), Duration::zero());
+}
+
+TEST(WritePace, OneSlowTripHardlyCounts) {
+  WritePace pace(1);
+  for (int i = 0; i < 10; ++i)
+    pace.applied(trip, begin);
+  pace.applied(std::chrono::seconds(1), begin);
+  pace.changed(64);
+  EXPECT_LT(pace.make_way(begin), 3 * trip);
 }
 
 TEST(WritePace, SlowTripsDoNotMakeItWaitForSeconds) {
-  for (std::uint32_t seed = 1; seed < 1000; ++seed) {
-    WritePace pace(seed);
-    for (int i = 0; i < 50; ++i)
-      pace.refused(std::chrono::seconds(10), begin);
-    EXPECT_LE(pace.pause(1, begin), milliseconds(250));
-    EXPECT_LE(pace.pause(9, begin + milliseconds(500)), milliseconds(250));
+  for (const int refusals : {50, 51}) {
+    for (std::uint32_t seed = 1; seed < 1000; ++seed) {
+      WritePace pace(seed);
+      for (int i = 0; i < refusals; ++i)
+        pace.refused(std::chrono::seconds(10), begin);
+      EXPECT_LE(pace.pause(1, begin), milliseconds(250));
+      EXPECT_LE(pace.pause(9, begin + milliseconds(500)), milliseconds(250));
+    }
   }
 }
 
@@ -300,7 +330,7 @@ TEST_P(WriteRace, OfTwoEachGetsItsTurnSoon) {
 
 TEST_P(WriteRace, AWriterWithLongerTripsGetsSomeTurns) {
   const Race two = run({ours, {.trip = 1.5}});
-  EXPECT_GT(two.least_share(), 0.3);
+  EXPECT_GT(two.least_share(), 0.5);
 }
 
 TEST_P(WriteRace, GoesOnBesideWritersThatTakeNoTurns) {
