@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <random>
@@ -348,6 +350,54 @@ TEST_F(CounterFaults, StoppedAfterItsTransactionWasSent) {
   both.release();
   EXPECT_EQ(told[2].take().value(), (CounterChange{2, 3}));
   EXPECT_EQ(data(), "3");
+}
+
+// Beside a client that never pauses it looks, sleeps and looks again.
+TEST_F(CounterFaults, StoppedOrClosedWhileItWaitsForItsTurn) {
+  constexpr std::int64_t mine = 1'000'000;
+  Counter other = make(the_operator());
+  other.set(0, patient());
+  std::atomic<bool> over{false};
+  auto crowd = in_thread([&] {
+    std::int64_t added = 0;
+    for (const auto limit = soon() + patience; !over && SteadyClock::now() < limit; ++added)
+      other.add(1, patient());
+    return added;
+  });
+  std::int64_t done = 0;
+  std::int64_t doubts = 0;
+  std::deque<Counter> stopped_ones;
+  for (const bool closes : {false, true}) {
+    for (bool ended = false; !ended && !testing::Test::HasFailure();) {  // It may get its turn, or be sent just then.
+      Client client = calm_proxied();
+      Counter counter = make(client);
+      std::stop_source stop;
+      Box<Result<CounterChange>> told;
+      const std::size_t looks = reads();
+      counter.async_add(
+          mine, [&](auto result) { told.put(std::move(result)); }, {.deadline = soon(), .stop = stop.get_token()});
+      EXPECT_TRUE(eventually([&] { return reads() >= looks + 8 || told.size() > 0; }));
+      if (closes) {
+        client.close();
+      } else {
+        stop.request_stop();
+      }
+      const Result<CounterChange> result = told.take();
+      ended = !result && result.code() == (closes ? Errc::closed : Errc::cancelled);
+      done += result ? 1 : 0;
+      doubts += !result && result.code() == Errc::in_doubt ? 1 : 0;
+      EXPECT_TRUE(ended || result || result.code() == Errc::in_doubt) << result.code().message();
+      if (!closes) stopped_ones.push_back(std::move(counter));
+    }
+  }
+  over = true;
+  const std::int64_t added = result_of(crowd);
+  for (Counter& counter : stopped_ones)
+    counter.add(0, patient());  // Not before what is still in its line.
+  const std::int64_t number = other.get(patient());
+  EXPECT_EQ(number % mine, added % mine);
+  EXPECT_GE(number, done * mine + added);
+  EXPECT_LE(number, (done + doubts) * mine + added);
 }
 
 TEST_F(CounterFaults, ClientClosed) {
