@@ -280,9 +280,9 @@ zktesting::Server make_durable_server() {
 constexpr const char* alone = "uncontended";
 constexpr const char* alone_durably = "uncontended, fsync";
 
-constexpr int long_queue = 1'000;   ///< From here on what a waiter costs is told and checked.
+constexpr int long_queue = 1'000;      ///< From here on what a waiter costs is told and checked.
 constexpr int least_hand_overs = 500;  // In drains.
-constexpr double most_bytes = 600;  ///< That the server may send for a hand-over in a long queue.
+constexpr double most_bytes = 600;     ///< That the server may send for a hand-over in a long queue.
 
 std::optional<double> drain_target(int waiters) {
   if (waiters == 1'000) return 3.0;

@@ -374,8 +374,8 @@ TEST_F(CounterFaults, StoppedOrClosedWhileItWaitsForItsTurn) {
       std::stop_source stop;
       Box<Result<CounterChange>> told;
       const std::size_t looks = reads();
-      counter.async_add(
-          mine, [&](auto result) { told.put(std::move(result)); }, {.deadline = soon(), .stop = stop.get_token()});
+      counter.async_add(mine, [&](auto result) { told.put(std::move(result)); },
+                        {.deadline = soon(), .stop = stop.get_token()});
       EXPECT_TRUE(eventually([&] { return reads() >= looks + 8 || told.size() > 0; }));
       if (closes) {
         client.close();
