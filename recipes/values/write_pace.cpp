@@ -11,7 +11,7 @@ using std::chrono::nanoseconds;
 constexpr std::uint32_t turn = 64;         // Changes.
 constexpr std::uint32_t turn_alone = 256;  // A multiple of it.
 constexpr unsigned forget_after = 256;     // Changes without a refusal: there are no others any more.
-constexpr unsigned long_wait = 4;          // Turns; those who have waited for longer go first.
+constexpr unsigned long_wait = 4;          // Turns; writers that have waited for longer go first.
 constexpr unsigned most_doublings = 5;
 constexpr nanoseconds memory = std::chrono::milliseconds(500);
 constexpr unsigned enough_looks = 24;  // Then it tries, whatever it sees: the others may be too fast for it.
@@ -52,7 +52,7 @@ bool WritePace::is_alone() const noexcept { return changes_since_refusal_ >= for
 
 WritePace::Duration WritePace::make_way(Clock::time_point now) noexcept {
   made_way_ = false;
-  if (now - attempted_ > memory) {  // Whoever wanted to write has done so.
+  if (now - attempted_ > memory) {  // Writers that waited have had their chance.
     refusals_ = turns_waited_ = looks_ = 0;
     may_end_turn_ = false;
   }
@@ -96,7 +96,7 @@ WritePace::Duration WritePace::wait_for_turn(std::uint32_t version, Clock::time_
   return std::clamp(most, trip_ / 4, longest_pause);
 }
 
-// Those who were refused together come back apart. Xorshift: what it chooses among is a handful of round trips.
+// Writers that were refused together come back apart. Xorshift: what it chooses among is a handful of round trips.
 WritePace::Duration WritePace::random_pause() noexcept {
   random_ ^= random_ << 13;
   random_ ^= random_ >> 17;

@@ -6,17 +6,17 @@
 namespace zkrecipes::detail {
 
 /// When a writer of a node that others write, too, sends its next attempt. An attempt is a transaction that expects the
-/// node's version: of those that arrive within one round trip, one is applied. If all writers tried without a pause, each
-/// change would cost as many transactions as there are writers.
+/// node's version: of those that arrive within one round trip, one is applied. If all writers tried without a pause,
+/// each change would cost as many transactions as there are writers.
 ///
-/// So the writers take turns. The holder of the turn writes without a pause, and knows the node from its own last change.
-/// The version tells all of them when the turn is over: at each multiple of 64 the holder makes way for four round trips.
-/// (While it has not seen others: for two, at each multiple of 256, if that does not take long.) A writer that was refused
-/// twice waits for that moment. It looks at the node, sleeps for most of the changes that are left, and looks again.
-/// Writers that have waited for a few turns only let the others go first.
+/// So the writers take turns. The holder of the turn writes without a pause, and knows the node from its own last
+/// change. The version tells all of them when the turn is over: at each multiple of 64 the holder makes way for four
+/// round trips. (While it has not seen others: for two, and at each multiple of 256 if that does not take long.) A
+/// writer that was refused twice waits for that moment. It looks at the node, sleeps for most of the changes that are
+/// left, and looks again. Writers that have waited for a few turns only let the others go first.
 ///
-/// Other libraries take no turns, and need two round trips for a change: if the node changes as slowly as that, a writer
-/// does not wait. Besides, each fourth attempt comes at a random time.
+/// Other libraries take no turns, and need two round trips for a change: if the node changes as slowly as that, a
+/// writer does not wait. Besides, each fourth attempt comes at a random time.
 class WritePace {
  public:
   using Clock = std::chrono::steady_clock;
