@@ -50,8 +50,8 @@ class Contender {
 };
 
 /// The order in which so many contenders run in a round: another random one in each round, the same in each run of a
-/// program. In a fixed order, or one that begins elsewhere each time, each contender always pays for the same neighbour's
-/// rubbish.
+/// program. In a fixed order, or one that begins elsewhere each time, each contender always pays for the same
+/// neighbour's rubbish.
 [[nodiscard]] std::vector<std::size_t> order_of_round(int round, std::size_t contenders);
 
 /// Measures one slice: made when it begins, asked when it ends.

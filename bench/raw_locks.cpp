@@ -243,7 +243,7 @@ class RawPeer final : public bench::LockPeer {
       return std::all_of(queue_.begin() + 1, queue_.end(), [](const auto& one) { return one->queued(); });
     });
     left_ = waiters;
-    // So long do the others wait until their last ones have set their watches, and processors that have rested are slow.
+    // Processors that have rested are slow, and the other contenders rest so long: until the last waiter has its watch.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
   bench::Outcome drain() override {

@@ -210,8 +210,8 @@ TEST(WritePace, SlowTripsDoNotMakeItWaitForSeconds) {
   }
 }
 
-// A writer sends a request, which arrives half a trip later; its answer comes after another half. It knows the node from
-// its own last change, or from a look. A foreign writer takes no turns: it looks, and tries.
+// A writer sends a request, which arrives half a trip later; its answer comes after another half. It knows the node
+// from its own last change, or from a look. A foreign writer takes no turns: it looks, and tries.
 struct Kind {
   bool foreign = false;
   double trip = 1;  // In milliseconds, as all times here.

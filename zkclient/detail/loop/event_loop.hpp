@@ -26,8 +26,8 @@ class Descriptor;
 
 /// The one place that knows what waits: descriptors, timers, posted tasks and suspended coroutines. One thread at a
 /// time runs it; all members belong to that thread, unless they say otherwise. It lives on epoll; timers on the steady
-/// clock are epoll's own timeout (up to a millisecond late where the kernel is old); those on the clock of leases have a
-/// timerfd, because no other way to wait counts the time of a suspended machine.
+/// clock are epoll's own timeout (up to a millisecond late where the kernel is old); those on the clock of leases have
+/// a timerfd, because no other way to wait counts the time of a suspended machine.
 class ZKRECIPES_INTERNAL_API EventLoop {
  public:
   /// Errors: system_error (no descriptors).
