@@ -8,21 +8,11 @@
 #include "recipes/kernel/contend.hpp"
 #include "recipes/kernel/timed.hpp"
 #include "recipes/kernel/waiter.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CallOptions;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
+using namespace words;
 
 namespace {
 

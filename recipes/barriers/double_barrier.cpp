@@ -7,16 +7,12 @@
 #include "recipes/barriers/round_place.hpp"
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/timed.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Patience;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

@@ -8,23 +8,11 @@
 #include "recipes/barriers/round_decider.hpp"
 #include "recipes/kernel/attempt.hpp"
 #include "recipes/kernel/contend.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
 
 using std::chrono::steady_clock;
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::Check;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
 
 namespace {
 

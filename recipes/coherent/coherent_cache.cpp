@@ -8,24 +8,17 @@
 #include "recipes/coherent/coherent_writer.hpp"
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/prepared_call.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::CoherentLayout;
 using detail::CoherentReader;
 using detail::CoherentTable;
 using detail::CoherentWriter;
 using detail::ItemWrite;
 using detail::PreparedCall;
-using zk::Awaitable;
-using zk::Call;
-using zk::Reply;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

@@ -5,16 +5,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
-
 CoherentLayout::CoherentLayout(std::shared_ptr<zk::ClientCore> client, std::string directory,
                                std::uint32_t wanted_shards, zkclient::AclList acl)
     : client_(std::move(client)),

@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "recipes/coherent/coherent_format.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The nodes of a coherent cache: their paths, and how they come to be. Full paths. Loop thread only, but for the paths.
 class CoherentLayout {

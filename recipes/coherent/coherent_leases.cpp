@@ -7,15 +7,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zk::SessionState;
-using zkclient::BootClock;
-using zkclient::Path;
-
 namespace {
 
 constexpr std::size_t checks_of_a_beat = 128;

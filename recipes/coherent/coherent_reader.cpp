@@ -6,19 +6,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zk::SessionState;
-using zkclient::BootClock;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
-
 namespace {
 
 constexpr int preparations = 3;

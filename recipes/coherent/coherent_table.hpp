@@ -15,11 +15,9 @@
 #include <zkrecipes/coherent_cache.hpp>
 
 #include "recipes/coherent/shard_lease.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The items that a reader has, and the leases under which it may answer with them. A hit takes a short lock of one
 /// shard, and neither the loop nor the network. The loop writes, all threads read.

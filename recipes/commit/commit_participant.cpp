@@ -8,17 +8,12 @@
 
 #include "recipes/commit/commit_arguments.hpp"
 #include "recipes/commit/participant.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Participant;
-using zk::Call;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

@@ -4,9 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zkclient::Errc;
-using zkclient::Error;
-
 namespace {
 
 constexpr std::size_t max_batch = 64;  // So that the first of many need not wait for the last one's prepare().

@@ -10,11 +10,9 @@
 #include <zkrecipes/two_phase_commit.hpp>
 
 #include "recipes/commit/commit_record.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// Calls a participant's functions and writes its log, on the callback executor: the other half of what serves. Takes
 /// all that is waiting at once, so that one fsync does for all of it:

@@ -2,9 +2,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zkclient::WatchEventType;
-
 NodeEvents::WatchPtr NodeEvents::watch(zk::WatchRegistry::Kind kind) const {
   auto made = std::make_shared<NodeWatch>();
   made->watch = std::make_shared<zk::LoopWatch>(

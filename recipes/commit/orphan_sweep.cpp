@@ -6,9 +6,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zkclient::Result;
-
 namespace {
 
 constexpr std::size_t max_at_once = 16;

@@ -7,13 +7,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::Reply;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
-
 namespace {
 
 constexpr const char* operation = "serve transactions";

@@ -2,13 +2,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-
 Awaitable<Reply> ParticipantInbox::read(Call call) {
   if (session_ != state_->session) {
     session_ = state_->session;

@@ -16,10 +16,11 @@
 #include <zkclient/error.hpp>
 
 #include "recipes/commit/log_format.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
+using namespace words;
 using detail::log_format::encode_entry;
 using detail::log_format::encode_frame;
 using detail::log_format::entry_at;
@@ -32,8 +33,6 @@ using detail::log_format::identity_size;
 using detail::log_format::magic;
 using detail::log_format::max_frame;
 using detail::log_format::max_id;
-using zkclient::Errc;
-using zkclient::Error;
 
 const char* to_string(LogEntry entry) noexcept {
   switch (entry) {

@@ -4,16 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
-
 Awaitable<Reply> ParticipantPresence::hold(Call call) {
   const TreePtr& tree = state_->tree;
   Reply reply = co_await tree->client->connected(call);

@@ -4,8 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-
 void ParticipantState::wake_all() const {
   for (const auto& [id, transaction] : open)
     transaction->events.set();

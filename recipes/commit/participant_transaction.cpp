@@ -4,15 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
-
 namespace {
 
 constexpr auto pause_after_exception = std::chrono::milliseconds(1000);

@@ -4,16 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
-
 Awaitable<void> ParticipantVote::prepare() {
   if (open_->refused.empty()) {
     if (open_->logged == LogState::none) open_->tree = state_->tree_czxid;

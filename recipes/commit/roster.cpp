@@ -8,13 +8,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-
 struct Roster::State {
   State(TreePtr where, std::chrono::milliseconds patience)
       : tree(std::move(where)), grace(patience), events(tree->client) {}

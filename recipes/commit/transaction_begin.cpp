@@ -2,17 +2,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Transaction;
-
 namespace {
 
 constexpr std::size_t before_inboxes = 2;  // Operations of a begin that are not about an inbox.

@@ -5,15 +5,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
-
 DrivePtr TransactionDriver::start(std::string id, TransactionHeader header, LoopTime deadline, bool owner,
                                   std::string unwanted) {
   auto started = std::make_shared<TransactionDrive>();

@@ -5,15 +5,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Transaction;
-
 namespace {
 
 // No event tells of a transaction that an operator has removed while its acknowledgements were waited for.

@@ -4,14 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::WatchEventType;
-
 namespace {
 
 // The coordinator, which counts from earlier, goes first.

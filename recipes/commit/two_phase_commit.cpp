@@ -6,22 +6,16 @@
 #include "recipes/commit/commit_arguments.hpp"
 #include "recipes/commit/transaction_begin.hpp"
 #include "recipes/commit/transaction_driver.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::DrivePtr;
 using detail::NodeEvents;
 using detail::TransactionDriver;
 using detail::TransactionHeader;
 using detail::TreePtr;
-using zk::Awaitable;
-using zk::Call;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

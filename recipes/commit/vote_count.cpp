@@ -7,10 +7,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Reply;
-using zkclient::Errc;
-
 namespace {
 
 // The participant that votes last sees all votes, and decides. The others leave it this time before they count: it may

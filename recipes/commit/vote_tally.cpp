@@ -5,14 +5,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::WatchEventType;
-
 namespace {
 
 std::minstd_rand& dice() {

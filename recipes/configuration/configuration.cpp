@@ -8,13 +8,8 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::ConfigurationCore;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
 
 const char* to_string(ConfigurationOrigin origin) noexcept {
   switch (origin) {

@@ -19,11 +19,9 @@
 #include "recipes/configuration/configuration_writer.hpp"
 #include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// Of a node that a cache cannot read.
 inline zkclient::Errc errc_of(const std::error_code& unreadable) noexcept {

@@ -6,10 +6,6 @@
 // What becomes of a snapshot, and of the fallback file.
 namespace zkrecipes::detail {
 
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
-
 namespace {
 
 constexpr const char* following = "configuration follow";

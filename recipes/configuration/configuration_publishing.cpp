@@ -9,17 +9,10 @@
 // Publications, their history, and the way back.
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::ConfigurationCore;
 using detail::ConfigurationWriter;
 using detail::KeyChanges;
-using zk::Call;
-using zk::CallForm;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
 
 namespace {
 

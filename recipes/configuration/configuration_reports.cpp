@@ -7,14 +7,11 @@
 
 namespace zkrecipes {
 
+using namespace words;
+
 bool ConfigurationRollOut::complete() const noexcept { return refused.empty() && behind.empty() && missing.empty(); }
 
 namespace detail {
-
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
 
 namespace {
 

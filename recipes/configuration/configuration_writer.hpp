@@ -10,11 +10,9 @@
 
 #include "recipes/configuration/configuration_decider.hpp"
 #include "recipes/kernel/exactly_once_writer.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The writes of one configuration, and its history. Lives on the loop thread, but for its creation.
 class ConfigurationWriter : public std::enable_shared_from_this<ConfigurationWriter> {

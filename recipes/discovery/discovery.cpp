@@ -11,23 +11,12 @@
 #include "recipes/discovery/registered_node.hpp"
 #include "recipes/discovery/standing_node.hpp"
 #include "recipes/kernel/acl_check.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::registering_instance;
-using zk::Awaitable;
-using zk::Call;
-using zk::CallForm;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
 
 /// What a directory is. Shared, because every call needs it until its end.
 struct detail::DirectorySpec {

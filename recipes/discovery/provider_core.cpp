@@ -8,9 +8,6 @@
 
 namespace zkrecipes::detail {
 
-using zkclient::Errc;
-using zkclient::Path;
-
 namespace {
 
 constexpr const char* reading_instance = "read instance";

@@ -11,11 +11,9 @@
 #include <zkrecipes/service_provider.hpp>
 
 #include "recipes/discovery/provider_decider.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// What the node of an instance says, or why it is skipped. `path`: the node's, for the error.
 struct ReadNode {

@@ -10,11 +10,9 @@
 #include <zkrecipes/service_instance.hpp>
 
 #include "recipes/kernel/shown_presence.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The node of a registration. A dynamic instance has a kept node, which lives with the session; a fixed or permanent
 /// one has a standing node, which lives without. Thread safety: all members.

@@ -7,15 +7,10 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::RegisteredNodePtr;
 using detail::registering_instance;
 using detail::unregistering_instance;
-using zk::Call;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
 
 namespace {
 

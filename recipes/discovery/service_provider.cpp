@@ -6,10 +6,8 @@
 
 namespace zkrecipes {
 
+using namespace words;
 using detail::ProviderCore;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
 
 namespace {
 

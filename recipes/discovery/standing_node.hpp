@@ -13,11 +13,9 @@
 
 #include "recipes/kernel/shown_presence.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 // For error texts.
 inline constexpr const char* registering_instance = "register instance";

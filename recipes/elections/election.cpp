@@ -4,10 +4,8 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::LeasePtr;
-using zkclient::CallOptions;
-using zkclient::Result;
 
 Election::Election(std::shared_ptr<detail::ElectionCore> core) noexcept : core_(std::move(core)) {}
 Election::~Election() = default;

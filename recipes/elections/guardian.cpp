@@ -15,15 +15,13 @@
 
 #include <fmt/format.h>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 extern char** environ;
 
 namespace zkrecipes {
 
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Error;
+using namespace words;
 
 // The messages on the socket, a line each (tools/guardian/main.cpp reads it):
 //

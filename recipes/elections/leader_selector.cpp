@@ -10,12 +10,9 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::LeasePtr;
 using detail::SelectorTerm;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
 
 namespace {
 

@@ -2,18 +2,10 @@
 
 #include "recipes/elections/leader_record.hpp"
 #include "recipes/kernel/sequence.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 using Kind = zk::WatchRegistry::Kind;
 
 namespace {

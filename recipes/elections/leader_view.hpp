@@ -9,11 +9,9 @@
 
 #include <zkrecipes/election.hpp>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// Where the leader of an election is to be found.
 struct LeaderPlace {

@@ -4,18 +4,14 @@
 
 #include "recipes/elections/leader_record.hpp"
 #include "recipes/kernel/lease_core.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::LeaderRecord;
 using detail::LeaseCore;
 using detail::Publication;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 /// Changed only by the publication that has it.
 struct detail::Publication {

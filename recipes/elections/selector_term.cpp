@@ -2,8 +2,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-
 namespace {
 
 /// A stop callback of the task's that blocks delays the next leader by no more than this.

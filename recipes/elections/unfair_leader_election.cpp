@@ -6,9 +6,8 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::LeasePtr;
-using zkclient::Result;
 
 namespace {
 

@@ -8,19 +8,12 @@
 
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/kept_node.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::KeptNode;
-using zk::Call;
-using zk::CallForm;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
 
 namespace {
 

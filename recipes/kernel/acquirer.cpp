@@ -2,9 +2,6 @@
 
 namespace zkrecipes::detail {
 
-using zkclient::CallOptions;
-using zkclient::Result;
-
 namespace {
 
 // A lease whose handler never runs, because an executor drops its tasks, is released: so it travels as a Lease.

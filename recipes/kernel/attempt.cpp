@@ -2,13 +2,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::Error;
-
 Attempt::Attempt(std::shared_ptr<zk::ClientCore> client, Call call, std::string operation, std::string path)
     : client_(std::move(client)),
       waiter_(client_, std::move(call)),

@@ -4,15 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::Result;
-
 ContendAttempt::ContendAttempt(ContendSpecPtr spec, std::string data, Patience patience, Call call)
     : Attempt(spec->client, std::move(call), spec->operation, spec->path),
       spec_(std::move(spec)),

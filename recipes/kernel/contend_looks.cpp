@@ -7,13 +7,6 @@
 /// The waits of a contender, and the reads that follow them.
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-
 namespace {
 
 /// With so many contenders a list costs more than a record. (A record gains nothing below about a hundred.)

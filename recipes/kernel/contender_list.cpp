@@ -12,17 +12,9 @@
 #include "recipes/kernel/contend.hpp"
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/kernel/waiter.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zkclient::Errc;
-using zkclient::Result;
 
 namespace {
 

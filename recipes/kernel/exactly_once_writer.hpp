@@ -8,11 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The outcome of a transaction.
 struct Written {

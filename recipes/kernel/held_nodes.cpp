@@ -4,13 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::Transaction;
-
 namespace {
 
 constexpr auto first_pause = std::chrono::milliseconds(50);

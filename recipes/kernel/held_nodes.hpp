@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The nodes of one holding, and how they go. Paths are full ones.
 struct HeldNodes {

@@ -14,11 +14,9 @@
 #include "recipes/kernel/presence_decider.hpp"
 #include "recipes/kernel/shown_presence.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The constants of a kept node. Paths are full ones unless it says otherwise.
 ///

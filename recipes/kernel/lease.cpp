@@ -1,13 +1,11 @@
 #include <zkrecipes/lease.hpp>
 
 #include "recipes/kernel/lease_core.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
+using namespace words;
 
 const char* to_string(LeaseState state) noexcept {
   switch (state) {
@@ -68,8 +66,6 @@ zkclient::Transaction Lease::transaction() const {
 }
 
 namespace {
-
-namespace zk = zkclient::detail;
 
 constexpr const char* losing = "lease lost";
 

@@ -6,12 +6,9 @@
 #include <fmt/format.h>
 
 #include "recipes/kernel/revocation.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-using zkclient::ConnectionState;
-using zkclient::Errc;
 
 namespace {
 

@@ -12,11 +12,9 @@
 #include <zkrecipes/lease.hpp>
 
 #include "recipes/kernel/held_nodes.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The owner of one holder's node, from the grant until the node is gone. Facts are read by any thread; what happens,
 /// happens on the loop thread.

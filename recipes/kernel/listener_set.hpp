@@ -11,11 +11,9 @@
 #include <zkclient/client.hpp>
 #include <zkclient/function.hpp>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// States that a listener has still to be told, each in a call of its own. What leads back to a state that it has not
 /// been told yet is left out.

@@ -2,11 +2,9 @@
 
 #include <utility>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// A call whose arguments were checked, to be waited for or started: so both forms of an operation say what it does once.
 template <typename T>

@@ -12,11 +12,9 @@
 #include <zkrecipes/presence.hpp>
 
 #include "recipes/kernel/listener_set.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// One node of a kept node's owner, from the look that found it until it is gone.
 struct Incarnation {

@@ -6,21 +6,9 @@
 
 #include "recipes/kernel/attempt.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
-using zkclient::Transaction;
 
 namespace {
 

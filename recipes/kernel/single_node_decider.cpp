@@ -4,9 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Reply;
-using zkclient::Errc;
-
 namespace {
 
 constexpr std::size_t uuid_size = 36;

@@ -5,11 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// A taking creates so many nodes.
 inline constexpr std::size_t own_creates = 2;

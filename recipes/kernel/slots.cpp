@@ -7,16 +7,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
-using zkclient::WatchEventType;
-
 namespace {
 
 constexpr std::size_t max_in_flight = 16;

@@ -16,11 +16,9 @@
 
 #include "recipes/kernel/attempt.hpp"
 #include "recipes/kernel/slot_decider.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The name of a holder's node in its slot's directory.
 inline constexpr const char* slot_owner = "owner";

@@ -7,13 +7,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
-using zkclient::WatchEventType;
-
 namespace {
 
 Reply obstacle_reply(const zk::LeaseKeeper& keeper) {

@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// What every attempt to get a lease does on the loop thread, whatever decides about it: it belongs to one session,
 /// waits for nodes to go, ends when the caller, the deadline, the session or the client does, and proves before a claim

@@ -6,11 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The calls that wait for news of an object that lives on the loop thread: each looks at it, waits, and looks again.
 class WaitingCalls {

@@ -3,22 +3,9 @@
 #include "recipes/kernel/revocation.hpp"
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/kernel/waiter.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
 
 namespace {
 

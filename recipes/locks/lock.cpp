@@ -4,8 +4,8 @@
 
 namespace zkrecipes {
 
+using namespace words;
 using detail::Way;
-using zkclient::CallOptions;
 
 Acquirable::Acquirable(std::unique_ptr<detail::LockState> state) noexcept : state_(std::move(state)) {}
 Acquirable::~Acquirable() = default;

@@ -12,13 +12,9 @@
 
 namespace zkrecipes {
 
+using namespace words;
 using detail::Acquirer;
 using detail::Patience;
-using zkclient::CallOptions;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

@@ -3,22 +3,10 @@
 #include <fmt/format.h>
 
 #include "recipes/kernel/attempt.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/locks/permit_decider.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
 
 namespace {
 

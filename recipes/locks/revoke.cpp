@@ -8,21 +8,12 @@
 #include "recipes/kernel/single_node_decider.hpp"
 #include "recipes/kernel/wait_order.hpp"
 #include "recipes/kernel/waiter.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Waiter;
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 const char* to_string(RevokeOutcome outcome) noexcept {
   switch (outcome) {

@@ -9,7 +9,7 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Acquisition;
 using detail::ContendSpec;
 using detail::ContendSpecPtr;
@@ -18,15 +18,6 @@ using detail::LockState;
 using detail::Patience;
 using detail::PermitSpec;
 using detail::PermitSpecPtr;
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Acquirer;
 using detail::ContendSpec;
 using detail::ContendSpecPtr;
@@ -14,9 +14,6 @@ using detail::LeasePtr;
 using detail::LockNames;
 using detail::LockState;
 using detail::Way;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
 
 namespace {
 

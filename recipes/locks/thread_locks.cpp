@@ -4,13 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "recipes/kernel/words.hpp"
 #include "recipes/locks/thread_number.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-using zkclient::Errc;
-using zkclient::Error;
 
 ThreadLocks::ThreadLocks(std::string recipe, zkclient::Path path, Relock relock)
     : recipe_(std::move(recipe)), path_(std::move(path)), relock_(relock) {}

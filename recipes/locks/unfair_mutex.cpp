@@ -6,14 +6,12 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Acquisition;
 using detail::LockState;
 using detail::Patience;
 using detail::SingleNodeSpec;
 using detail::SingleNodeSpecPtr;
-using zkclient::CallOptions;
-using zkclient::Result;
 
 namespace {
 

@@ -6,17 +6,12 @@
 
 #include "recipes/kernel/single_node_decider.hpp"
 #include "recipes/kernel/slots.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/partitions/partition_format.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
+using namespace words;
 
 namespace {
 

@@ -10,9 +10,6 @@
 namespace zkrecipes::detail {
 
 using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
 
 namespace {
 

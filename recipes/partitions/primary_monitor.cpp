@@ -8,17 +8,13 @@
 #include <zkrecipes/primary.hpp>
 
 #include "recipes/kernel/acl_check.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/partitions/primary_decider.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
+using namespace words;
 using detail::RoleNode;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Transaction;
 
 namespace {
 

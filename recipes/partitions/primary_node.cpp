@@ -9,13 +9,9 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::SlotMember;
 using detail::SlotWish;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
 
 namespace {
 

@@ -9,9 +9,6 @@
 namespace zkrecipes::detail {
 
 using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
 
 namespace {
 

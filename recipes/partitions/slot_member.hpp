@@ -12,11 +12,9 @@
 #include <zkrecipes/group.hpp>
 
 #include "recipes/kernel/slots.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 struct SlotMemberSpec {
   const char* recipe = "";     ///< For error texts: "partitioner",

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 
+#include "recipes/kernel/words.hpp"
 #include "recipes/queues/claim_state.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::ClaimState;
 using detail::ItemClaims;
 using detail::Taken;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
 
 namespace {
 

@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "recipes/kernel/words.hpp"
 #include "recipes/queues/item_transaction.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-using zk::Awaitable;
-using zk::Call;
-using zk::Reply;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

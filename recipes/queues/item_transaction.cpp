@@ -4,11 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zkclient::Check;
-using zkclient::CreateMode;
-using zkclient::Path;
-using zkclient::Transaction;
-
 ItemTransaction::ItemTransaction(const QueueSpec& spec, const ItemKey& key)
     : spec_(spec),
       key_(key),

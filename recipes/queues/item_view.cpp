@@ -6,14 +6,6 @@
 namespace zkrecipes::detail {
 
 using std::chrono::steady_clock;
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::CreateMode;
-using zkclient::Errc;
 
 namespace {
 

@@ -7,23 +7,18 @@
 
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/timed.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/queues/claim_state.hpp"
 #include "recipes/queues/queue_core.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Patience;
 using detail::QueueCore;
 using detail::QueueSpec;
 using detail::TakeKind;
 using detail::Taken;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
 
 namespace {
 

@@ -10,12 +10,6 @@
 namespace zkrecipes::detail {
 
 using std::chrono::steady_clock;
-using zk::Awaitable;
-using zk::Call;
-using zk::Reply;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

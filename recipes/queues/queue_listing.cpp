@@ -4,18 +4,10 @@
 #include <utility>
 
 #include "recipes/kernel/waiter.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/queues/queue_core.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zkclient::Errc;
-using zkclient::Result;
 
 namespace {
 

@@ -2,13 +2,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::Reply;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-
 Error QueueSpec::error(const Reply& reply, const char* operation, std::string_view doubtful_item) const {
   return Error(reply.error.value_or(Errc::server_error), operation, path, reply.detail, doubtful_item);
 }

@@ -7,20 +7,12 @@
 
 #include "recipes/kernel/contend.hpp"
 #include "recipes/kernel/waiter.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/queues/item_transaction.hpp"
 #include "recipes/queues/queue_core.hpp"
 #include "recipes/queues/take_request.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::Errc;
 
 namespace {
 

@@ -3,23 +3,13 @@
 #include <fmt/format.h>
 
 #include "recipes/kernel/prepared_call.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/replication/replica_decider.hpp"
 #include "recipes/replication/replica_format.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
+using namespace words;
 
 namespace {
 

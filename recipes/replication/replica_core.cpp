@@ -9,20 +9,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::any_version;
-using zkclient::BootClock;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
-
 namespace {
 
 constexpr auto after_failure = std::chrono::milliseconds(200);

@@ -17,13 +17,11 @@
 #include "recipes/kernel/attempt.hpp"
 #include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/replication/read_lease.hpp"
 #include "recipes/replication/replica_decider.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 constexpr const char* replica_group = "replica group";
 

@@ -14,15 +14,9 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::PreparedCall;
 using detail::ReplicaCore;
-using zk::Call;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
 
 namespace {
 

@@ -7,13 +7,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::Path;
-
 namespace {
 
 constexpr auto shortest_read_pause = std::chrono::milliseconds(10);

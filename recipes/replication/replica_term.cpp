@@ -8,14 +8,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zkclient::BootClock;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
-
 namespace {
 
 constexpr auto after_lost_race = std::chrono::milliseconds(200);

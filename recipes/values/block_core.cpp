@@ -4,11 +4,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zkclient::Errc;
-using zkclient::Result;
-
 BlockCore::BlockCore(std::shared_ptr<zk::ClientCore> client, const std::string& node, const IdBlocksOptions& options)
     : client_(std::move(client)),
       block_(options.block),

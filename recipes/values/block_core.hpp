@@ -9,13 +9,11 @@
 #include <zkrecipes/id_blocks.hpp>
 
 #include "recipes/kernel/waiting_calls.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/values/block_stock.hpp"
 #include "recipes/values/counter_kind.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The ids of one IdBlocks, and the reservation of the next block: one at a time, which goes on until it has an answer,
 /// whether or not somebody waits for it.

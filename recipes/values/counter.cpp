@@ -5,23 +5,16 @@
 
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/prepared_call.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/values/counter_kind.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::CounterAnswer;
 using detail::CounterCore;
 using detail::CounterRequest;
 using detail::PreparedCall;
-using zk::Awaitable;
-using zk::Call;
-using zk::Reply;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

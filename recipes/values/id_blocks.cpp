@@ -3,16 +3,13 @@
 #include <utility>
 
 #include "recipes/kernel/acl_check.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/values/block_core.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::BlockCore;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
 
 namespace {
 

@@ -8,16 +8,11 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::ExactlyOnceWriter;
 using detail::OptimisticRun;
 using detail::OptimisticSpec;
 using detail::OptimisticSpecPtr;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
 
 namespace {
 

@@ -8,12 +8,10 @@
 #include <zkrecipes/optimistic.hpp>
 
 #include "recipes/kernel/exactly_once_writer.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/values/transaction_set.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// What every call of an Optimistic needs until its end.
 struct OptimisticSpec {

@@ -9,23 +9,16 @@
 
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/prepared_call.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/values/shared_value_kind.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::PreparedCall;
 using detail::SharedValueAnswer;
 using detail::SharedValueCore;
 using detail::SharedValueRequest;
-using zk::Awaitable;
-using zk::Call;
-using zk::Reply;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

@@ -5,17 +5,10 @@
 #include <set>
 #include <utility>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
 
-namespace zk = zkclient::detail;
-using zkclient::any_version;
-using zkclient::Check;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
 using Operations = std::vector<Transaction::Operation>;
 
 namespace {

@@ -8,16 +8,14 @@
 #include <zkclient/types.hpp>
 
 #include "recipes/kernel/exactly_once_writer.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/values/value_look.hpp"
 #include "recipes/values/value_part.hpp"
 #include "recipes/values/value_write.hpp"
 #include "recipes/values/write_marker.hpp"
 #include "recipes/values/write_pace.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 struct ValueOptions {
   zkclient::AclList acl;

@@ -7,11 +7,9 @@
 
 #include <zkclient/types.hpp>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// What is known of a node, by a read of it or by an own write, and whether that still holds. Loop thread only.
 struct ValueLook {

@@ -5,11 +5,9 @@
 
 #include <zkclient/error.hpp>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// How one call ended; the reply has the error.
 template <typename Kind>

@@ -9,12 +9,10 @@
 #include <zkrecipes/worker_id.hpp>
 
 #include "recipes/kernel/attempt.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/values/id_generator.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The constants of one WorkerIds. Shared, because every call needs it until its end.
 struct WorkerSpec {

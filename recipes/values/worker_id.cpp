@@ -12,7 +12,7 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::LeasePtr;
 using detail::Patience;
 using detail::SingleNodeSpec;
@@ -20,15 +20,6 @@ using detail::Waiter;
 using detail::WorkerCore;
 using detail::WorkerSpec;
 using detail::WorkerSpecPtr;
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
 
 namespace {
 

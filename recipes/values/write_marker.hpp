@@ -5,11 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// A persistent node that one writer sets in each of its transactions, beside a slot of its ExactlyOnceWriter. Its version
 /// tells whether the last one was applied, also when the session that sent it is over.

@@ -6,13 +6,8 @@
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Mirror;
-using zk::Call;
-using zk::CallForm;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Error;
 
 namespace {
 

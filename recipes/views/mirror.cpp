@@ -6,18 +6,6 @@
 
 namespace zkrecipes::detail {
 
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::PendingReply;
-using zk::Reply;
-using zk::Request;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
-using zkclient::WatchEventType;
-
 namespace {
 
 /// Before a read is sent again that the server had no time for.

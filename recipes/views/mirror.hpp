@@ -10,15 +10,13 @@
 
 #include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
+#include "recipes/kernel/words.hpp"
 #include "recipes/views/guarded_predicate.hpp"
 #include "recipes/views/mirror_model.hpp"
 #include "recipes/views/name_judge.hpp"
 #include "recipes/views/shared_sync.hpp"
-#include "zkclient/detail/recipe_api.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// What wait_until() waits for; its caller's until the call is over.
 using SnapshotPredicate = GuardedPredicate<Snapshot>;

@@ -7,7 +7,6 @@
 
 namespace zkrecipes::detail {
 
-using zkclient::Errc;
 using zkclient::Stat;
 using Kind = MirrorRead::Kind;
 

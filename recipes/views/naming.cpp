@@ -11,29 +11,17 @@
 #include "recipes/kernel/prepared_call.hpp"
 #include "recipes/kernel/single_node.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
 
-namespace zk = zkclient::detail;
+using namespace words;
 using detail::Acquirer;
 using detail::ExactlyOnceWriter;
 using detail::Patience;
 using detail::PreparedCall;
 using detail::SingleNodeSpec;
 using detail::Written;
-using zk::Awaitable;
-using zk::Call;
-using zk::OpType;
-using zk::Reply;
-using zk::Request;
-using zkclient::any_version;
-using zkclient::CallOptions;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
-using zkclient::Transaction;
 
 namespace {
 

@@ -3,11 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "zkclient/detail/recipe_api.hpp"
+#include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace zk = zkclient::detail;
 
 /// The syncs of a client's views: one for all who ask in the same turn of the loop, as all do when the connection is
 /// back. Lives on the loop thread.
