@@ -6,13 +6,14 @@
 #     --label LABEL                    only unit, integration, faults or interop (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
+#     --stops                          stop test programs for 2 s at random instants meanwhile: none may fail (stop_at_random.sh)
 #     --jobs N                         tests at the same time (default: 5 per processor, as they mostly wait; with a sanitizer 3)
 #     --no-setup                       do not look for missing packages
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-preset=once labels='' tests='' repeat='' jobs='' setup=1 build_it=1 test_it=1
+preset=once labels='' tests='' repeat='' jobs='' setup=1 build_it=1 test_it=1 stops=0
 [[ ! -d $root/build/dev ]] || preset=dev
 usage() { sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
 while (($#)); do
@@ -29,6 +30,7 @@ while (($#)); do
       shift 2
       ;;
     --no-setup) setup=0; shift ;;
+    --stops) stops=1; shift ;;
     --build-only) test_it=0; shift ;;
     --no-build) build_it=0; shift ;;
     -h | --help) usage; exit 0 ;;
@@ -94,6 +96,11 @@ arguments=(--preset "$preset" --output-on-failure --no-tests=error -j "$jobs"
 [[ -z $labels ]] || arguments+=(-L "$labels")
 [[ -z $tests ]] || arguments+=(-R "$tests")
 [[ -z $repeat ]] || arguments+=(--repeat "until-fail:$repeat")
+if ((stops)); then
+  scripts/stop_at_random.sh "$build" &
+  stopper=$!
+  trap 'kill "$stopper" 2>/dev/null || true' EXIT
+fi
 status=0
 "${runner[@]+"${runner[@]}"}" ctest "${arguments[@]}" | tee "$build/ctest.log" || status=$?
 
