@@ -258,8 +258,8 @@ Race race(const std::vector<Kind>& kinds, std::uint32_t seed, double noise) {
   std::mt19937 random(seed);
   std::exponential_distribution<double> delay(1.0);
   const auto half = [&](const Writer& writer) { return writer.kind.trip * (1 - noise + noise * delay(random)) / 2; };
-  const auto time = [](double milliseconds) {
-    return begin + std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(milliseconds));
+  const auto time = [](double at) {
+    return begin + std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(at));
   };
   Race race;
   for (const Kind& kind : kinds) {
