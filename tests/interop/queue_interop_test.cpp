@@ -208,8 +208,8 @@ class QueueInterop : public ::testing::Test {
     std::map<std::string, int> seen;
     // Theirs ends when nothing has come for a while, which may be before all of theirs is there.
     int turn = 0;
-    const auto is_over = [](const std::future<ItemsByPath>& job) {
-      return job.wait_for(0s) == std::future_status::ready;
+    const auto is_over = [](const std::future<ItemsByPath>& running) {
+      return running.wait_for(0s) == std::future_status::ready;
     };
     while (!is_over(producing) || !is_over(consuming) || queue.size() > 0) {
       if (auto claim = queue.try_claim_for(50ms)) {
