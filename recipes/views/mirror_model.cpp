@@ -95,6 +95,11 @@ void MirrorModel::unsettle(Node& node, MirrorSide which, std::uint64_t number) {
     case Progress::due:
     case Progress::sent_again: break;
   }
+  if (number < side.number) {  // Passed on by the other side, whose number ends now: this one has waited for less long.
+    end_number(unsettled_, side.number);
+    side.number = number;
+    ++unsettled_[number];
+  }
 }
 
 void MirrorModel::end_number(Numbers& numbers, std::uint64_t number) {
