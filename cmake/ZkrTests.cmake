@@ -10,7 +10,7 @@ function(zkr_add_test name)
     message(FATAL_ERROR "zkr_add_test(${name}): LABEL unit, integration, faults or interop")
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 600)
+    set(arg_TIMEOUT 1200)  # Ends what hangs; nothing that is slow.
   endif()
   add_executable(${name}_test ${arg_SOURCES})
   zkr_configure_target(${name}_test)
