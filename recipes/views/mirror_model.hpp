@@ -173,7 +173,10 @@ class MirrorModel {
     std::uint64_t mark;  // The newest number at that moment.
   };
 
-  // Numbers.
+  static Side& side_of(Node& node, MirrorSide side) { return side == MirrorSide::data ? node.data : node.list; }
+  void begin_anew(Node& node);
+
+  // mirror_settled.cpp: up to which number is all settled?
   std::uint64_t next_number() { return ++last_number_; }
   using Numbers = std::map<std::uint64_t, std::size_t>;  // How many there are of each.
   std::uint64_t before(const Numbers& numbers) const {
@@ -186,12 +189,12 @@ class MirrorModel {
   void unsettle(Node& node, MirrorSide side) { unsettle(node, side, next_number()); }
   void settle(Side& side);
   static void end_number(Numbers& numbers, std::uint64_t number);
+  void end_numbers(const NameFilter::Numbers& numbers);
   /// The read of this side was answered; `done`: nothing more is to be read because of what it was read for.
   void answered(Node& node, MirrorSide side, bool done);
-
   void take_told();
 
-  // Requests.
+  // mirror_requests.cpp: which reads go out next?
   bool wants_data(const Node& node) const;
   bool wants_list(const Node& node) const;
   MirrorRead::Kind kind_of_read(const Node& node, MirrorSide side) const;
@@ -202,12 +205,11 @@ class MirrorModel {
   bool send(Node& node, MirrorSide side, TimePoint now, MirrorRead& read);
   std::string path_of(const Node& node, const std::string& root) const;
 
-  // Replies.
+  // mirror_replies.cpp: what does an answer say of a node?
   void answer_sync(const Sent& sent, const MirrorReply& reply);
   void answer_get(Node& node, MirrorReply reply);
   void answer_exists(Node& node, MirrorReply reply);
   void answer_list(Node& node, MirrorReply reply, const Sent& sent);
-  void refused(Node& node, MirrorSide side, zkclient::Errc error, bool again_by_exists);
   void not_there(Node& node, MirrorSide side, MirrorRead::Kind read);
   void adopt(Node& node, const zkclient::Stat& stat);
   void adopt_names(Node& node, std::vector<std::string> names);
@@ -215,20 +217,20 @@ class MirrorModel {
   void expect_new_list(Node& node);
   void root_vanished();
 
-  // Nodes.
-  static Side& side_of(Node& node, MirrorSide side) { return side == MirrorSide::data ? node.data : node.list; }
+  // mirror_trouble.cpp: which nodes cannot be read, and when are they tried again?
+  void refused(Node& node, MirrorSide side, zkclient::Errc error, bool again_by_exists);
+  void note_trouble(Node& node);
+  void retry(Node& node);
+
+  // mirror_nodes.cpp: which nodes are known?
   Node* find(NodeId id) const;
   void discover(Node& parent, std::string name, std::uint64_t number);
   void make_child(Node& parent, std::string name, std::uint64_t number);
-  void end_numbers(const NameFilter::Numbers& numbers);
   void forget(Node& node);
   void forget_children(Node& node);
   void drop(Node& node);
-  void begin_anew(Node& node);
-  void retry(Node& node);
-  void note_trouble(Node& node);
 
-  // What is shown.
+  // mirror_shown.cpp: what is shown of them, and when is that a new snapshot?
   void show(Node& node, CachedNode seen);
   void show_stat(Node& node, const zkclient::Stat& stat);
   void hide(Node& node);
