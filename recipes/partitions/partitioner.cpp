@@ -64,36 +64,21 @@ Partitioner::Partitioner(zkclient::Client client, Path path, PartitionSource sou
 Partitioner::~Partitioner() {
   if (core_->member()->forked()) {
     zk::keep_for_ever(std::move(core_));
-    return;
+  } else {
+    core_->member()->retire();
   }
-  try {
-    core_->member()->begin_to_leave(true);
-  } catch (const Error&) {
-    // The client is closed: nothing is held any more.
-  }
-  core_->member()->end_calls();
 }
 
 void Partitioner::start() { core_->start(); }
 
-void Partitioner::leave(const CallOptions& call) {
-  core_->member()->begin_to_leave(false);
-  core_->member()->form(leaving_partitions).endless().wait(call, core_->member()->until_left());
-}
+void Partitioner::leave(const CallOptions& call) { core_->member()->leave(leaving_partitions, false, call); }
 void Partitioner::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
-  zk::require_handler(handler, leaving_partitions, path().str());
-  core_->member()->begin_to_leave(false);
-  core_->member()->form(leaving_partitions).endless().start(call, core_->member()->until_left(), std::move(handler));
+  core_->member()->async_leave(leaving_partitions, false, std::move(handler), call);
 }
 
-void Partitioner::stop(const CallOptions& call) {
-  core_->member()->begin_to_leave(true);
-  core_->member()->form(stopping).endless().wait(call, core_->member()->until_left());
-}
+void Partitioner::stop(const CallOptions& call) { core_->member()->leave(stopping, true, call); }
 void Partitioner::async_stop(zkclient::Handler<void> handler, const CallOptions& call) {
-  zk::require_handler(handler, stopping, path().str());
-  core_->member()->begin_to_leave(true);
-  core_->member()->form(stopping).endless().start(call, core_->member()->until_left(), std::move(handler));
+  core_->member()->async_leave(stopping, true, std::move(handler), call);
 }
 
 std::vector<std::string> Partitioner::owned() const { return core_->member()->held(); }

@@ -132,14 +132,9 @@ PrimaryNode::PrimaryNode(zkclient::Client client, Path path, OnPrimary on_primar
 PrimaryNode::~PrimaryNode() {
   if (core_->member()->forked()) {
     zk::keep_for_ever(std::move(core_));
-    return;
+  } else {
+    core_->member()->retire();
   }
-  try {
-    core_->member()->begin_to_leave(true);
-  } catch (const Error&) {
-    // The client is closed: nothing is held any more.
-  }
-  core_->member()->end_calls();
 }
 
 void PrimaryNode::start() { core_->start(); }
@@ -152,23 +147,14 @@ void PrimaryNode::async_update_status(std::string status, zkclient::Handler<void
   core_->membership().async_update(std::move(status), std::move(handler), call);
 }
 
-void PrimaryNode::leave(const CallOptions& call) {
-  core_->member()->begin_to_leave(false);
-  core_->member()->form(leaving_roles).endless().wait(call, core_->member()->until_left());
-}
+void PrimaryNode::leave(const CallOptions& call) { core_->member()->leave(leaving_roles, false, call); }
 void PrimaryNode::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
-  zk::require_handler(handler, leaving_roles, path().str());
-  core_->member()->begin_to_leave(false);
-  core_->member()->form(leaving_roles).endless().start(call, core_->member()->until_left(), std::move(handler));
+  core_->member()->async_leave(leaving_roles, false, std::move(handler), call);
 }
-void PrimaryNode::stop(const CallOptions& call) {
-  core_->member()->begin_to_leave(true);
-  core_->member()->form(stopping_roles).endless().wait(call, core_->member()->until_left());
-}
+
+void PrimaryNode::stop(const CallOptions& call) { core_->member()->leave(stopping_roles, true, call); }
 void PrimaryNode::async_stop(zkclient::Handler<void> handler, const CallOptions& call) {
-  zk::require_handler(handler, stopping_roles, path().str());
-  core_->member()->begin_to_leave(true);
-  core_->member()->form(stopping_roles).endless().start(call, core_->member()->until_left(), std::move(handler));
+  core_->member()->async_leave(stopping_roles, true, std::move(handler), call);
 }
 
 std::vector<std::string> PrimaryNode::held() const { return core_->member()->held(); }

@@ -116,11 +116,32 @@ void SlotMember::begin_to_leave(bool at_once) {
   member_->async_leave([hand_over](const zkclient::Result<void>&) { hand_over(); }, patient);
 }
 
-zk::Work<void> SlotMember::until_left() const {
-  return [slots = slots_](zk::Call call) { return Slots::until_empty(slots, std::move(call)); };
+CallForm SlotMember::leaving_form(const char* operation) const {
+  return CallForm(client_.impl(), operation, path_.str()).endless();
 }
 
-void SlotMember::end_calls() {
+zk::Work<void> SlotMember::until_left() const {
+  return [slots = slots_](Call call) { return Slots::until_empty(slots, std::move(call)); };
+}
+
+void SlotMember::leave(const char* operation, bool at_once, const zkclient::CallOptions& call) {
+  begin_to_leave(at_once);
+  leaving_form(operation).wait(call, until_left());
+}
+
+void SlotMember::async_leave(const char* operation, bool at_once, zkclient::Handler<void> handler,
+                             const zkclient::CallOptions& call) {
+  zk::require_handler(handler, operation, path_.str());
+  begin_to_leave(at_once);
+  leaving_form(operation).start(call, until_left(), std::move(handler));
+}
+
+void SlotMember::retire() noexcept {
+  try {
+    begin_to_leave(true);
+  } catch (const Error&) {
+    // The client is closed: nothing is held any more.
+  }
   calls_->close();
   std::vector<zkclient::Subscription> ended;
   const std::lock_guard lock(mutex_);

@@ -48,16 +48,18 @@ class SlotMember : public std::enable_shared_from_this<SlotMember> {
   bool start(std::string payload, News news);
   /// In place of what was wanted; see Slots::want().
   void want(std::uint64_t number, SlotWish wish);
-  /// Idempotent; `at_once` after a call without it ends what that began.
-  void begin_to_leave(bool at_once);
-  zk::Work<void> until_left() const;
-  /// No function of the user's is called afterwards, and it has returned, unless it calls this.
-  void end_calls();
+  /// It hands over what it holds and is no member any more, or with `at_once` gives up its slots first: what the recipe
+  /// calls leave and stop. Idempotent; `at_once` after a call without it ends what that began. `operation`: for errors.
+  void leave(const char* operation, bool at_once, const zkclient::CallOptions& call);
+  void async_leave(const char* operation, bool at_once, zkclient::Handler<void> handler,
+                   const zkclient::CallOptions& call);
+  /// Its owner goes: it leaves at once, which is not awaited. No function of the user's is called afterwards, and it has
+  /// returned, unless it calls this. Not in a forked child.
+  void retire() noexcept;
 
   const zkclient::Client& client() const noexcept { return client_; }
   const zkclient::Path& path() const noexcept { return path_; }
   const std::string& id() const noexcept { return spec_.id; }
-  zk::CallForm form(const char* operation) const { return zk::CallForm(client_.impl(), operation, path_.str()); }
   bool forked() const noexcept { return client_.impl()->loop()->forked(); }
   /// Of the own node. Each taking checks that it is there.
   zkclient::Check own_node() const { return {zkclient::Path(node_)}; }
@@ -74,6 +76,9 @@ class SlotMember : public std::enable_shared_from_this<SlotMember> {
 
  private:
   void make_slots();
+  void begin_to_leave(bool at_once);
+  zk::CallForm leaving_form(const char* operation) const;
+  zk::Work<void> until_left() const;
   void give(const std::string& slot, const LeasePtr& lease);
 
   const zkclient::Client client_;  // Stays open for as long as it is used here.
