@@ -8,6 +8,7 @@
 #include "recipes/barriers/round_decider.hpp"
 #include "recipes/kernel/attempt.hpp"
 #include "recipes/kernel/contend.hpp"
+#include "recipes/kernel/ended_wait.hpp"
 #include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
@@ -62,8 +63,16 @@ class RoundAttempt : public Attempt {
         reply = co_await wait(step.kind == RoundStep::Kind::extra);
       }
     }
-    if (reply.failed(Errc::deadline_exceeded) || reply.failed(Errc::cancelled)) co_return co_await withdraw(reply);
+    if (reply.failed(Errc::deadline_exceeded) || reply.failed(Errc::cancelled)) {
+      if (reply.detail.empty() && !node_.path.empty()) reply.detail = story();
+      co_return co_await withdraw(reply);
+    }
     co_return fail(std::move(reply));
+  }
+
+  std::string story() const {
+    const std::size_t there = members_in_order(children_).size();
+    return wait_story(fmt::format("a round of {}", counted(spec_->count, "member")), counted(there, "member"));
   }
 
   RoundPlace take() const { return {{number_, roster_}, lease()}; }
@@ -246,7 +255,8 @@ Awaitable<Result<void>> leave_round(RoundSpecPtr spec, RoundPlace place, bool wa
       const std::vector<std::string> left = still_inside(reply.names, place.round.members);
       if (left.empty()) co_return Result<void>();
       if (patience == Patience::try_once) {
-        co_return zkclient::Error(Errc::deadline_exceeded, leaving, spec->path, "others are inside still");
+        co_return zkclient::Error(Errc::deadline_exceeded, leaving, spec->path,
+                                  wait_story("the others to leave", counted(left.size(), "member")));
       }
       // All wait for the same one, so that most find the others gone as well.
       reply = co_await waiter->wait_until_gone(zk::child_path(spec->directory, left.back()), "still inside:");

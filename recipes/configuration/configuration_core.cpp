@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "recipes/kernel/acl_check.hpp"
+#include "recipes/kernel/ended_wait.hpp"
 
 namespace zkrecipes::detail {
 
@@ -197,6 +198,23 @@ ConfigurationPtr ConfigurationCore::wanted(Wanted wanted, std::int64_t revision)
   return nullptr;
 }
 
+std::string ConfigurationCore::wait_story(Wanted wanted, std::int64_t revision) const {
+  const auto awaited = [&] {
+    switch (wanted) {
+      case Wanted::any: return std::string("a configuration");
+      case Wanted::live: return std::string("the configuration that the ensemble has");
+      case Wanted::revision: break;
+    }
+    return fmt::format("revision {} or a later one", revision);
+  };
+  const ConfigurationPtr now = current();
+  std::string seen = fmt::format("nothing is published, {}", describe_view(cache_));
+  if (cache_.snapshot().revision() == 0) seen = describe_view(cache_);
+  if (now != nullptr) seen = fmt::format("revision {}, {}", now->revision, to_string(origin()));
+  if (const auto why = problem()) seen += fmt::format("; {}", why->what());
+  return detail::wait_story(awaited(), seen);
+}
+
 zk::Work<ConfigurationPtr> ConfigurationCore::wait_work(Wanted wanted, std::int64_t revision) {
   return [weak = weak_from_this(), waits = waits_, wanted, revision](Call call) {
     return wait(weak, waits, wanted, revision, std::move(call));
@@ -213,7 +231,8 @@ Awaitable<Result<ConfigurationPtr>> ConfigurationCore::wait(std::weak_ptr<Config
       ConfigurationPtr now = self == nullptr ? nullptr : self->wanted(what, revision);
       if (now != nullptr) co_return now;
       const auto failure = waiter->failure(self == nullptr || waits->over());
-      if (failure) co_return Error(*failure, waiting, self == nullptr ? std::string() : self->path_.str());
+      if (failure && self == nullptr) co_return Error(*failure, waiting, "");
+      if (failure) co_return self->error(*failure, waiting, self->wait_story(what, revision));
     }
     co_await waiter->wait();
   }

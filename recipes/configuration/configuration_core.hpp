@@ -141,6 +141,7 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   /// What is wrong with them; nullopt: nothing, and they are parsed.
   std::optional<std::string> defect_of(ConfigurationValues& values) const;
   ConfigurationPtr wanted(Wanted wanted, std::int64_t revision) const;
+  std::string wait_story(Wanted wanted, std::int64_t revision) const;
   zkclient::Error error(zkclient::Errc code, const char* operation, std::string_view detail = {}) const;
 
   const zkclient::Client owner_;  // Stays open for as long as it is used here.

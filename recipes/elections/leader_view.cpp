@@ -1,6 +1,9 @@
 #include "recipes/elections/leader_view.hpp"
 
+#include <fmt/format.h>
+
 #include "recipes/elections/leader_record.hpp"
+#include "recipes/kernel/ended_wait.hpp"
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/kernel/words.hpp"
 
@@ -147,10 +150,21 @@ Awaitable<Result<std::optional<Leader>>> find_leader(PlacePtr place, Call call) 
 
 namespace {
 
-using Accepts = std::function<bool(const std::optional<Leader>& leader)>;
+/// What a call waits for, in words and as a predicate.
+struct AwaitedLeader {
+  std::string words;
+  std::function<bool(const std::optional<Leader>& leader)> accepts;
+};
 
-// Looks until `accepts` takes what is seen.
-Awaitable<Result<std::optional<Leader>>> look_until(PlacePtr place, Accepts accepts, Call call) {
+std::string describe_leader(const std::optional<Leader>& leader) {
+  if (!leader) return "no leader";
+  return fmt::format("leader {:?} ({}, term {}, {})", leader->id, leader->node, leader->term.value,
+                     leader->ready ? "ready" : "not ready");
+}
+
+// Looks until what is seen is accepted.
+Awaitable<Result<std::optional<Leader>>> look_until(PlacePtr place, AwaitedLeader awaited, Call call) {
+  std::string last = "nothing has been read yet";
   const auto wake = std::make_shared<zk::Signal>(place->client->events());
   const auto wake_up = [wake] { wake->set(); };
   zk::CancelScope::Guard cancelled;
@@ -160,11 +174,13 @@ Awaitable<Result<std::optional<Leader>>> look_until(PlacePtr place, Accepts acce
     wake->clear();
     Result<std::optional<Leader>> seen = co_await finder.look();
     if (!seen && !passes(seen.error().kind())) co_return seen.error();
-    if (seen && accepts(*seen)) co_return seen;
+    if (seen && awaited.accepts(*seen)) co_return seen;
+    if (seen) last = describe_leader(*seen);
     const bool over = call.deadline && std::chrono::steady_clock::now() >= *call.deadline;
-    if (over) co_return Error(Errc::deadline_exceeded, "wait for leader", place->path);
-    if (call.cancel != nullptr && call.cancel->requested()) {
-      co_return Error(Errc::cancelled, "wait for leader", place->path);
+    const bool cancelled_by_caller = call.cancel != nullptr && call.cancel->requested();
+    if (over || cancelled_by_caller) {
+      const Errc why = over ? Errc::deadline_exceeded : Errc::cancelled;
+      co_return Error(why, "wait for leader", place->path, wait_story(awaited.words, last));
     }
     std::optional<zk::Op::TimePoint> until = call.deadline;
     if (!seen) {
@@ -178,17 +194,22 @@ Awaitable<Result<std::optional<Leader>>> look_until(PlacePtr place, Accepts acce
 }  // namespace
 
 Awaitable<Result<Leader>> await_leader(PlacePtr place, LeaderCondition condition, Call call) {
-  Accepts accepts = [condition](const std::optional<Leader>& leader) {
+  AwaitedLeader awaited;
+  awaited.words = condition.ready ? "a leader that is ready" : "a leader";
+  if (condition.after.value != 0) awaited.words += fmt::format(", of a term after {}", condition.after.value);
+  awaited.accepts = [condition](const std::optional<Leader>& leader) {
     return leader && leader->term.value > condition.after.value && (leader->ready || !condition.ready);
   };
-  Result<std::optional<Leader>> seen = co_await look_until(std::move(place), std::move(accepts), std::move(call));
+  Result<std::optional<Leader>> seen = co_await look_until(std::move(place), std::move(awaited), std::move(call));
   if (!seen) co_return seen.error();
   co_return std::move(**seen);
 }
 
 Awaitable<Result<std::optional<Leader>>> await_change(PlacePtr place, std::optional<Leader> known, Call call) {
-  Accepts accepts = [known = std::move(known)](const std::optional<Leader>& leader) { return leader != known; };
-  return look_until(std::move(place), std::move(accepts), std::move(call));
+  AwaitedLeader awaited;
+  awaited.words = "another state than " + describe_leader(known);
+  awaited.accepts = [known = std::move(known)](const std::optional<Leader>& leader) { return leader != known; };
+  return look_until(std::move(place), std::move(awaited), std::move(call));
 }
 
 // --- Observing ----------------------------------------------------------------------------------------------------

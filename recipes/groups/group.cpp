@@ -4,9 +4,12 @@
 #include <mutex>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <zkrecipes/children_cache.hpp>
 
 #include "recipes/kernel/acl_check.hpp"
+#include "recipes/kernel/ended_wait.hpp"
 #include "recipes/kernel/kept_node.hpp"
 #include "recipes/kernel/words.hpp"
 
@@ -117,11 +120,32 @@ CallOptions limited(const SpecPtr& spec, CallOptions call) {
   return call;
 }
 
+// The first ones by name.
+std::string describe(const GroupSnapshot& group) {
+  constexpr std::size_t shown = 5;
+  std::string text = detail::counted(group.members.size(), "member");
+  for (std::size_t i = 0; i < std::min(shown, group.members.size()); ++i)
+    text += fmt::format("{}{:?}", i == 0 ? ": " : ", ", group.members[i].id);
+  return group.members.size() > shown ? text + ", ..." : text;
+}
+
 zkclient::Handler<Snapshot> as_members(SpecPtr spec, zkclient::Handler<GroupSnapshot> handler) {
   zk::require_handler(handler, looking, spec->path.str());
   return [spec = std::move(spec), handler = std::move(handler)](Result<Snapshot> nodes) mutable {
     nodes ? handler(spec->snapshot(*nodes)) : handler(nodes.error());
   };
+}
+
+/// The words of a wait for `count` members that has ended.
+auto count_story(SpecPtr spec, std::size_t count) {
+  const auto& core = spec->client.impl();
+  const std::string path = spec->path.str();
+  return detail::RetoldWait(core, "wait for members", path, [spec = std::move(spec), count] {
+    const Snapshot nodes = spec->view().snapshot();
+    std::string seen = detail::describe_view(spec->view());
+    if (nodes.revision() != 0) seen = describe(spec->snapshot(nodes));
+    return detail::wait_story(detail::counted(count, "member"), seen);
+  });
 }
 
 Cache::Predicate has_members(SpecPtr spec, std::size_t count) {
@@ -304,11 +328,16 @@ void Group::async_members(zkclient::Handler<GroupSnapshot> handler, const CallOp
 }
 
 GroupSnapshot Group::wait_for_members(std::size_t count, const CallOptions& call) const {
-  return spec_->snapshot(spec_->view().wait_until(has_members(spec_, count), call));
+  return count_story(spec_, count).around([&] {
+    return spec_->snapshot(spec_->view().wait_until(has_members(spec_, count), call));
+  });
 }
 void Group::async_wait_for_members(std::size_t count, zkclient::Handler<GroupSnapshot> handler,
                                    const CallOptions& call) const {
-  auto told = as_members(spec_, std::move(handler));
+  auto told = [story = count_story(spec_, count),
+               told = as_members(spec_, std::move(handler))](Result<Snapshot> nodes) mutable {
+    told(nodes ? std::move(nodes) : Result<Snapshot>(story(nodes.error())));
+  };
   spec_->view().async_wait_until(has_members(spec_, count), std::move(told), call);
 }
 

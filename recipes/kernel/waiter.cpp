@@ -118,7 +118,8 @@ Awaitable<Reply> Waiter::wait_until_gone(std::string path, std::string_view rela
       armed->node = std::move(seen);
     }
     Reply waited = co_await fired(armed);
-    if (waited.failed(Errc::deadline_exceeded) && armed->node.stat.czxid != 0) {
+    const bool given_up = waited.failed(Errc::deadline_exceeded) || waited.failed(Errc::cancelled);
+    if (given_up && armed->node.stat.czxid != 0) {
       waited.detail = fmt::format("{} {}", relation, describe_node(client_->stripped(path), armed->node));
     }
     if (!waited.ok() || armed->event == WatchEventType::deleted) co_return waited;

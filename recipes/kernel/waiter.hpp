@@ -41,8 +41,8 @@ class Waiter {
   zk::Awaitable<zk::Reply> fired(std::shared_ptr<NodeWatch> watch);
   /// The same for the first of several.
   zk::Awaitable<zk::Reply> any_fired(std::vector<std::shared_ptr<NodeWatch>> watches);
-  /// Waits until there is no node at `path` (with `watch`, armed before, or one of its own). If the time is over before
-  /// that, the reply's detail says whose node it is: "`relation` id=a host=b ... since ... (node)".
+  /// Waits until there is no node at `path` (with `watch`, armed before, or one of its own). If the caller gives
+  /// up before that, the reply's detail says whose node it is: "`relation` id=a host=b ... since ... (node)".
   zk::Awaitable<zk::Reply> wait_until_gone(std::string path, std::string_view relation,
                                            std::shared_ptr<NodeWatch> armed = nullptr);
 

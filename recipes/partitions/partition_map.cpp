@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <zkrecipes/tree_cache.hpp>
 
+#include "recipes/kernel/ended_wait.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
 #include "recipes/kernel/slots.hpp"
 #include "recipes/kernel/words.hpp"
@@ -68,12 +71,33 @@ std::vector<OwnerChange> owner_changes(const std::vector<Change>& changes) {
 }  // namespace
 
 struct detail::PartitionMapState {
-  PartitionMapState(zkclient::Client client, Path where)
-      : path(std::move(where)), cache(std::move(client), path / "owners", owners_only()) {}
+  PartitionMapState(zkclient::Client owner, Path where)
+      : client(std::move(owner)), path(std::move(where)), cache(client, path / "owners", owners_only()) {}
 
+  const zkclient::Client client;
   const Path path;
   TreeCache cache;
 };
+
+namespace {
+
+/// The words of a wait for an owner that has ended.
+auto owner_story(std::shared_ptr<const detail::PartitionMapState> state, const std::string& partition,
+                 FencingToken above) {
+  const auto& core = state->client.impl();
+  const std::string path = state->path.str();
+  return detail::RetoldWait(core, waiting_for_owner, path, [state = std::move(state), partition, above] {
+    const Snapshot nodes = state->cache.snapshot();
+    std::string awaited = fmt::format("an owner of partition {}", partition);
+    if (above.value != 0) awaited += fmt::format(" with a token above {}", above.value);
+    std::string seen = nodes.revision() == 0 ? detail::describe_view(state->cache) : "no owner";
+    if (const auto owner = read_owner(nodes.find(owner_path(partition))))
+      seen = fmt::format("owner {:?} with token {}", owner->id, owner->token.value);
+    return detail::wait_story(awaited, seen);
+  });
+}
+
+}  // namespace
 
 PartitionMap::PartitionMap(zkclient::Client client, Path path)
     : state_(std::make_shared<detail::PartitionMapState>(std::move(client), std::move(path))) {}
@@ -121,15 +145,18 @@ PartitionOwner PartitionMap::wait_owner(const std::string& partition, FencingTok
                                         const CallOptions& call) const {
   const std::string node = (state_->cache.path() / partition / detail::slot_owner).str();
   const auto there = [node, above](const Snapshot& nodes) { return owner_above(nodes, node, above).has_value(); };
-  return *owner_above(state_->cache.wait_until(there, call), node, above);
+  return owner_story(state_, partition, above).around([&] {
+    return *owner_above(state_->cache.wait_until(there, call), node, above);
+  });
 }
 void PartitionMap::async_wait_owner(const std::string& partition, FencingToken above,
                                     zkclient::Handler<PartitionOwner> handler, const CallOptions& call) const {
   zk::require_handler(handler, waiting_for_owner, path().str());
   const std::string node = (state_->cache.path() / partition / detail::slot_owner).str();
   auto there = [node, above](const Snapshot& nodes) { return owner_above(nodes, node, above).has_value(); };
-  auto told = [node, above, handler = std::move(handler)](Result<Snapshot> nodes) mutable {
-    nodes ? handler(*owner_above(*nodes, node, above)) : handler(nodes.error());
+  auto told = [node, above, story = owner_story(state_, partition, above),
+               handler = std::move(handler)](Result<Snapshot> nodes) mutable {
+    nodes ? handler(*owner_above(*nodes, node, above)) : handler(story(nodes.error()));
   };
   state_->cache.async_wait_until(std::move(there), std::move(told), call);
 }

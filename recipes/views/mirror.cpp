@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "recipes/kernel/ended_wait.hpp"
+
 namespace zkrecipes::detail {
 
 namespace {
@@ -339,7 +341,13 @@ void Mirror::close() {
 
 // --- Calls -----------------------------------------------------------------------------------------------------------
 
-Error Mirror::error(Errc code, const char* operation) const { return Error(code, operation, path_); }
+Error Mirror::error(Errc code, const char* operation, std::string_view detail) const {
+  return Error(code, operation, path_, detail);
+}
+
+Error Mirror::ended_wait(Errc code, const char* operation, std::string_view awaited) const {
+  return error(code, operation, wait_story(awaited, describe_view(*this)));
+}
 
 Awaitable<Result<Snapshot>> Mirror::wait_ready(std::shared_ptr<Mirror> self, Call call) {
   const Waiting waiter(self->waiting_, self->client_->events(), call);
@@ -348,7 +356,7 @@ Awaitable<Result<Snapshot>> Mirror::wait_ready(std::shared_ptr<Mirror> self, Cal
     Snapshot now = self->snapshot();
     if (now.revision() != 0) co_return now;
     if (const auto failure = waiter->failure(self->finished_ || self->over()))
-      co_return self->error(*failure, "wait for cache");
+      co_return self->ended_wait(*failure, "wait for cache", "the first snapshot");
     co_await waiter->wait();
   }
 }
@@ -380,7 +388,7 @@ Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBa
   for (;;) {
     waiter->clear();
     if (const auto failure = waiter->failure(self->finished_ || self->over()))
-      co_return self->error(*failure, operation);
+      co_return self->ended_wait(*failure, operation, "a snapshot behind the barrier");
     if (!mark) {
       const Reply reply = co_await self->pass(barrier, limits);
       if (!reply.ok() && self->over()) continue;
@@ -415,7 +423,7 @@ Awaitable<Result<Snapshot>> Mirror::wait_until(std::shared_ptr<Mirror> self,
     if (answer != nullptr && answer->error) std::rethrow_exception(answer->error);
     if (answer != nullptr && answer->holds) co_return seen;
     if (const auto failure = waiter->failure(self->finished_ || self->over()))
-      co_return self->error(*failure, "wait for change");
+      co_return self->ended_wait(*failure, "wait for change", "a snapshot that the predicate takes");
     const Snapshot now = self->snapshot();
     if (!open && now.revision() != seen.revision()) {
       seen = now;

@@ -96,7 +96,8 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   void tell_state();
   void note_settled(bool settled);
   void take_age() const;
-  zkclient::Error error(zkclient::Errc code, const char* operation) const;
+  zkclient::Error error(zkclient::Errc code, const char* operation, std::string_view detail = {}) const;
+  zkclient::Error ended_wait(zkclient::Errc code, const char* operation, std::string_view awaited) const;
   zk::Awaitable<zk::Reply> pass(ReadBarrier barrier, zk::Call call);
 
   const std::shared_ptr<zk::ClientCore> client_;
