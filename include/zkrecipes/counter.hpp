@@ -12,11 +12,12 @@
 namespace zkrecipes {
 
 /// How the number is written into the node. All programs that share a path must use the same one. A node that is
-/// missing or empty counts as 0 in each of them.
+/// missing or empty counts as 0 in each of them, but for an empty one in Curator's SharedCount, which fails.
 enum class CounterEncoding {
   curator_int64,  ///< Eight bytes, big-endian: Curator's DistributedAtomicLong.
-  curator_int32,  ///< Four bytes, big-endian: Curator's DistributedAtomicInteger and SharedCount.
-  kazoo,          ///< Decimal digits: kazoo's Counter with its default of an integer.
+  curator_int32,  ///< Four bytes, big-endian: Curator's DistributedAtomicInteger and SharedCount, kazoo's Counter with
+                  ///< support_curator.
+  kazoo,  ///< Decimal digits: kazoo's Counter as it is made by default, with a default value that is an integer.
 };
 
 struct CounterOptions {
@@ -41,7 +42,8 @@ struct CounterChange {
 };
 
 /// A number that many clients change, each change exactly once. Interoperates with Curator's DistributedAtomicLong and
-/// DistributedAtomicInteger, and with kazoo's Counter, which themselves may count twice when a reply is lost.
+/// DistributedAtomicInteger, and with kazoo's Counter, which themselves may count twice when a reply is lost. Not possible:
+/// one path for Curator and kazoo in another encoding than curator_int32, and kazoo's fractions.
 ///
 ///   parent (container, if it was missing)
 ///    |-- <path>                persistent; data: the number (CounterEncoding)

@@ -45,7 +45,7 @@ struct VersionedValue {
 
 /// Bytes that many clients share, and write on condition of what they have read. Interoperates with Curator's SharedValue
 /// (and SharedCount, whose bytes are an integer of 32 bits, big-endian), which itself may write twice when a reply is
-/// lost.
+/// lost. Not possible beside one: a value that nobody has set, because a SharedValue that starts writes its seed.
 ///
 ///   parent (container, if it was missing)
 ///    |-- <path>                persistent; data: the value

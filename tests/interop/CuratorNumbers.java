@@ -7,9 +7,14 @@
 //   value set <path> <text>         whatever it was
 //   value try <path> <text>         if nobody has changed it since it was read; prints true or false
 //   value race <path> <text> <other>  the same, after it has written <other> in between
+//   value append <path> <word> <times>  appends <word>0, <word>1, ..., each on condition of what it has read
+//   value watch <path>              keeps a SharedValue; prints the text
+//   value heard <path> <text>       waits until that one's listener has heard of <text>, and prints the last that it heard
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
@@ -17,7 +22,10 @@ import org.apache.curator.framework.recipes.atomic.DistributedAtomicInteger;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.SharedValue;
+import org.apache.curator.framework.recipes.shared.SharedValueListener;
+import org.apache.curator.framework.recipes.shared.SharedValueReader;
 import org.apache.curator.framework.recipes.shared.VersionedValue;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.curator.retry.RetryOneTime;
 
@@ -47,10 +55,57 @@ public final class CuratorNumbers {
     return new DistributedAtomicInteger(client, path, once).get().postValue().toString();
   }
 
+  private static String append(SharedValue value, String word, int times) throws Exception {
+    for (int i = 0; i < times;) {
+      VersionedValue<byte[]> seen = value.getVersionedValue();
+      String longer = new String(seen.getValue()) + word + i + " ";
+      if (value.trySetValue(seen, longer.getBytes())) ++i;
+    }
+    return "appended";
+  }
+
+  private static final class Watched implements SharedValueListener {
+    private final SharedValue value;
+    private String heard = "";
+
+    Watched(CuratorFramework client, String path) throws Exception {
+      value = new SharedValue(client, path, "seed".getBytes());
+      value.getListenable().addListener(this);
+      value.start();
+    }
+
+    String first() {
+      return new String(value.getValue());
+    }
+
+    synchronized String await(String text) throws InterruptedException {
+      long end = System.nanoTime() + 30_000_000_000L;
+      while (!heard.equals(text) && System.nanoTime() < end) wait(20);
+      return heard;
+    }
+
+    @Override
+    public synchronized void valueHasChanged(SharedValueReader changed, byte[] bytes) {
+      heard = new String(bytes);
+      notifyAll();
+    }
+
+    @Override
+    public void stateChanged(CuratorFramework client, ConnectionState state) {}
+  }
+
+  private static final Map<String, Watched> watched = new HashMap<>();
+
   private static String value(CuratorFramework client, String[] words) throws Exception {
+    if (words[1].equals("watch")) {
+      watched.put(words[2], new Watched(client, words[2]));
+      return watched.get(words[2]).first();
+    }
+    if (words[1].equals("heard")) return watched.get(words[2]).await(words[3]);
     try (SharedValue value = new SharedValue(client, words[2], "seed".getBytes())) {
       value.start();
       VersionedValue<byte[]> seen = value.getVersionedValue();
+      if (words[1].equals("append")) return append(value, words[3], Integer.parseInt(words[4]));
       if (words[1].equals("get")) return seen.getVersion() + " " + new String(seen.getValue());
       if (words[1].equals("race")) client.setData().forPath(words[2], words[4].getBytes());
       if (!words[1].equals("set")) return Boolean.toString(value.trySetValue(seen, words[3].getBytes()));
