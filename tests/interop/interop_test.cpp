@@ -26,6 +26,7 @@
 #include <zkrecipes/shared_mutex.hpp>
 #include <zktesting/server.hpp>
 
+#include "tests/interop/lossy_line.hpp"
 #include "tests/interop/process.hpp"
 #include "tests/support/contention.hpp"
 
@@ -34,9 +35,11 @@ namespace {
 
 using namespace std::chrono_literals;
 using testkit::in_thread;
+using testkit::LossyLine;
 using testkit::result_of;
 using testkit::soon;
 using zkclient::Client;
+using zktesting::RequestType;
 namespace fs = std::filesystem;
 
 constexpr int peers = 3;  // Processes of each library.
@@ -353,6 +356,75 @@ TEST_F(Interop, CuratorsDowngradeBesideUs) {
   reader.release();
   EXPECT_TRUE(waits(writing));
   curators.obey("c unread");
+  EXPECT_TRUE(result_of(writing).valid());
+}
+
+// Our downgrade again, and each step of ours loses its reply: nobody comes in too early, and everybody does in the end.
+TEST_F(Interop, OurDowngradeBesideCuratorWhileRepliesAreLost) {
+  if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
+  const Client client = make_client();
+  const SharedMutex looks(client, "/our-lossy-downgrade");
+  make_lasting_parents({looks.path()});  // The first create makes our node.
+  LossyLine line(server().connect_string(), "/");
+  SharedMutex mutex(line.client(), looks.path());
+  Peer curators(curator_at(mutex.path()));
+  Lease lease = line.lose_reply(RequestType::create2, [&] { return mutex.acquire({.deadline = soon()}); });
+  curators.tell("r read");
+  std::vector<Contender> queue = queue_of(looks, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0]));
+  curators.tell("w write");
+  queue = queue_of(looks, 3);
+  EXPECT_TRUE(waits_for(mutex, queue[2], queue[1]));
+  EXPECT_TRUE(curators.silent());
+
+  line.lose_reply(RequestType::multi, [&] { mutex.downgrade(lease, {.deadline = soon()}); });
+  curators.expect("r read");
+  EXPECT_TRUE(lease.valid());
+  queue = queue_of(looks, 3);
+  EXPECT_TRUE(queue[0].shared && queue[0].holds && lease.node().ends_with(queue[0].node));
+  curators.obey("r unread");
+  queue = queue_of(looks, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0])) << "their writer, for the reader that we have become";
+  EXPECT_TRUE(curators.silent());
+  line.lose_reply(RequestType::remove, [&] { lease.release(); });
+  curators.expect("w write");
+  queue_of(looks, 1);
+}
+
+// Curator's downgrade again: our waiters lose the replies to what they send, and the events that would wake them.
+TEST_F(Interop, CuratorsDowngradeBesideUsWhileRepliesAndEventsAreLost) {
+  if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
+  const Client client = make_client();
+  const SharedMutex looks(client, "/curators-lossy-downgrade");
+  LossyLine line(server().connect_string(), "/");
+  SharedMutex mutex(line.client(), looks.path());
+  Peer curators(curator_at(mutex.path()));
+  curators.obey("c write");
+  auto reading = line.lose_reply(RequestType::create2,
+                                 [&] { return in_thread([&] { return mutex.acquire_shared({.deadline = soon()}); }); });
+  std::vector<Contender> queue = queue_of(looks, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0])) << "our reader, for their writer";
+  curators.obey("c read");
+  auto writing = line.lose_reply(RequestType::create2,
+                                 [&] { return in_thread([&] { return mutex.acquire({.deadline = soon()}); }); });
+  queue = queue_of(looks, 4);
+  EXPECT_TRUE(waits_for(mutex, queue[3], queue[2])) << "our writer, for their reader";
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0])) << "our reader, again on the new connection";
+  EXPECT_TRUE(waits(reading));
+
+  zktesting::Fault lost = line.lose_event();
+  curators.obey("c unwrite");
+  EXPECT_TRUE(lost.wait(testkit::patience));
+  Lease reader = result_of(reading);
+  queue = queue_of(looks, 3);
+  EXPECT_TRUE(queue[0].holds && queue[1].holds && !queue[2].holds);
+  line.lose_reply(RequestType::remove, [&] { reader.release(); });
+  EXPECT_TRUE(waits(writing));
+  queue = queue_of(looks, 2);
+  EXPECT_TRUE(waits_for(mutex, queue[1], queue[0])) << "our writer, for their reader";
+  lost = line.lose_event();
+  curators.obey("c unread");
+  EXPECT_TRUE(lost.wait(testkit::patience));
   EXPECT_TRUE(result_of(writing).valid());
 }
 
