@@ -8,7 +8,8 @@
 namespace zkrecipes {
 
 /// The children of a node, with their data. The node itself is not read, but for the fact that it exists; what is below
-/// the children is not looked at. See Cache for what is guaranteed, and cache.hpp for what goes wrong.
+/// the children is not looked at. See Cache for what is guaranteed, and cache.hpp for what goes wrong. Curator's
+/// PathChildrenCache tells the nodes of recipes as well. It takes the folders that begin with `_c_` for children.
 ///
 ///   path          its list of children is watched; if it is missing, its appearance
 ///    |-- <name>   watched, unless only names are asked for

@@ -98,6 +98,7 @@ class ZKRECIPES_API Registration {
 };
 
 /// Services, their instances and how to reach them, on the wire as Apache Curator's x-discovery has them.
+/// Not possible: one id for registrars of ours and of Curator's, which deletes the node of the other one.
 ///
 ///   base                         container; its children are the services
 ///    '-- <service>               container

@@ -149,6 +149,7 @@ class ZKRECIPES_API Membership {
 };
 
 /// A group of processes: those that are there, by ephemeral nodes. Peers: Curator's GroupMember, kazoo's Party.
+/// Not possible: one id for members of ours and of Curator's, which write into each other's node, and data beside kazoo's.
 ///
 ///   path                         container, or as the layout says; its children are watched by those who look
 ///    '-- <member>                ephemeral; see GroupLayout

@@ -71,7 +71,9 @@ struct PartitionerOptions {
 };
 
 /// Shares partitions out among the processes that are there, each to one of them at most. Peers: kazoo's
-/// SetPartitioner, the consumer groups of Kafka.
+/// SetPartitioner, the consumer groups of Kafka. Not possible: to share partitions out together with
+/// a SetPartitioner, whose nodes are others. For that take a Group with GroupLayout::kazoo_shallow() at its `party`, and a
+/// Mutex with Layout::kazoo() at its `locks/<partition>`.
 ///
 ///   path
 ///    |-- members              a Group with leases (see group.hpp): ephemeral <id>, data: "weight=1 set=<hash>"

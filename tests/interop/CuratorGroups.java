@@ -6,6 +6,8 @@
 //   close <path> <id>
 //   see <path> <id> <member>...      waits until the GroupMember sees these and nobody else, and prints whom it sees, one
 //                                    line each: "<id>=<payload>"
+//   cache <path> <name>              makes a PathChildrenCache, and waits until it knows the children that are there
+//   events <path> <name> <count>     waits for so many events since the last such command, and prints all that came
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -18,6 +20,8 @@ import java.util.List;
 import java.util.Map;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.cache.PathChildrenCache;
+import org.apache.curator.framework.recipes.cache.PathChildrenCacheEvent;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.retry.RetryOneTime;
 
@@ -48,6 +52,37 @@ public final class CuratorGroups {
     return seen;
   }
 
+  /** What a PathChildrenCache tells of children. */
+  private static final class Told {
+    private final List<String> events = new ArrayList<>();
+    private final PathChildrenCache cache;
+
+    Told(CuratorFramework client, String path) throws Exception {
+      cache = new PathChildrenCache(client, path, true);
+      cache.getListenable().addListener((source, event) -> put(event));
+      cache.start(PathChildrenCache.StartMode.BUILD_INITIAL_CACHE);
+    }
+
+    private synchronized void put(PathChildrenCacheEvent event) {
+      if (event.getData() == null) return;
+      String name = event.getData().getPath();
+      byte[] bytes = event.getData().getData();
+      String data = bytes == null ? "" : new String(bytes, StandardCharsets.UTF_8);
+      events.add(event.getType() + " " + name.substring(name.lastIndexOf('/') + 1) + "=" + data);
+      notifyAll();
+    }
+
+    synchronized List<String> take(int count) throws InterruptedException {
+      long end = System.nanoTime() + 30_000_000_000L;
+      while (events.size() < count && System.nanoTime() < end) wait(20);
+      List<String> taken = new ArrayList<>(events);
+      events.clear();
+      return taken;
+    }
+  }
+
+  private static final Map<String, Told> caches = new HashMap<>();
+
   private static void obey(CuratorFramework client, String[] words) throws Exception {
     String key = words[1] + " " + words[2];
     switch (words[0]) {
@@ -65,6 +100,12 @@ public final class CuratorGroups {
         break;
       case "see":
         for (String line : see(members.get(key), Arrays.asList(words).subList(3, words.length))) output.println(line);
+        break;
+      case "cache":
+        caches.put(key, new Told(client, words[1]));
+        break;
+      case "events":
+        for (String line : caches.get(key).take(Integer.parseInt(words[3]))) output.println(line);
         break;
       default:
         throw new IllegalArgumentException(words[0]);

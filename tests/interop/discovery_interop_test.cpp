@@ -1,5 +1,5 @@
 // ServiceDirectory beside Apache Curator's ServiceDiscovery, ServiceCache and JsonInstanceSerializer, on one path: each
-// sees what the other one registers.
+// sees what the other one registers, also while our side loses replies.
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 #include <zkrecipes/discovery.hpp>
 #include <zktesting/environment.hpp>
 
+#include "tests/interop/lossy_line.hpp"
 #include "tests/interop/peer.hpp"
 #include "tests/support/testkit.hpp"
 
@@ -22,9 +23,12 @@ namespace {
 using namespace std::chrono_literals;
 using testkit::CuratorProgram;
 using testkit::eventually;
+using testkit::LossyLine;
+using testkit::patience;
 using testkit::Peer;
 using testkit::soon;
 using zkclient::Client;
+using zktesting::RequestType;
 using Strings = std::vector<std::string>;
 
 class DiscoveryInterop : public ::testing::Test {
@@ -52,6 +56,8 @@ class DiscoveryInterop : public ::testing::Test {
     if (client_) client_->remove_tree("/services", {.deadline = soon()});
   }
 
+  /// Below it is everything.
+  static zkclient::Path root() { return zkclient::Path("/zkrecipes-discovery-" + std::to_string(::getpid())); }
   static Peer& curator() { return *curator_; }
   ServiceDirectory& directory() { return *directory_; }
   Client& client() { return *client_; }
@@ -65,8 +71,6 @@ class DiscoveryInterop : public ::testing::Test {
 
  private:
   static const std::string& server() { return zktesting::SharedServer::instance().connect_string(); }
-  /// Below it is everything.
-  static zkclient::Path root() { return zkclient::Path("/zkrecipes-discovery-" + std::to_string(::getpid())); }
 
   static inline std::unique_ptr<CuratorProgram> program_;
   static inline std::unique_ptr<Peer> curator_;
@@ -139,6 +143,61 @@ TEST_F(DiscoveryInterop, WeSeeCurators) {
   for (const char* id : {"a", "c", "d"})
     EXPECT_EQ(curator().tell(std::string("unregister web ") + id), Strings{});
   EXPECT_TRUE(eventually([&] { return provider.instances().instances.size() == 1; }));
+}
+
+// Each change that we make loses its reply. Curator lists each instance once, as it is, and none that has gone.
+TEST_F(DiscoveryInterop, CuratorSeesOursWhileRepliesAreLost) {
+  LossyLine line(root());
+  ServiceDirectory lossy(line.client(), "/services");
+  for (const char* folder : {"/services/web", "/services-presence"})  // To stay: the first request registers.
+    client().ensure(folder, zkclient::CreateMode::persistent, {.deadline = soon()});
+  for (const ServiceType type : {ServiceType::dynamic, ServiceType::fixed}) {  // Of each kind of node one.
+    const bool ephemeral = type == ServiceType::dynamic;
+    ServiceInstance instance{.name = "web", .id = "a", .address = "10.0.0.1", .port = 80, .payload = R"("1")"};
+    instance.type = type;
+    const std::string before = std::string("a ") + to_string(type) + " true 10.0.0.1 80 ";
+    EXPECT_TRUE(curator().tell("cache web 0").empty());
+    Registration ours =
+        line.lose_reply(RequestType::multi, [&] { return lossy.register_instance(instance, {.deadline = soon()}); });
+    EXPECT_EQ(curator().tell("cache web 1"), Strings{before + "1 none"});
+    EXPECT_EQ(curator().tell("list web"), Strings{before + "1 none"});
+    instance.payload = R"("2")";
+    line.lose_reply(ephemeral ? RequestType::set_data : RequestType::multi,
+                    [&] { ours.update(instance, {.deadline = soon()}); });
+    EXPECT_EQ(curator().tell("list web"), Strings{before + "2 none"});
+    line.lose_reply(ephemeral ? RequestType::multi : RequestType::remove,
+                    [&] { ours.unregister({.deadline = soon()}); });
+    EXPECT_TRUE(curator().tell("list web").empty());
+  }
+}
+
+TEST_F(DiscoveryInterop, WeSeeCuratorsWhileRepliesAndEventsAreLost) {
+  LossyLine line(root());
+  const ServiceDirectory lossy(line.client(), "/services");
+  EXPECT_EQ(curator().tell("register web a DYNAMIC true text"), Strings{});
+  const auto listed = line.lose_reply(RequestType::get_data,
+                                      [&] { return lossy.instances("web", {.deadline = soon()}).instances.size(); });
+  EXPECT_EQ(listed, 1u);
+  const ServiceProvider provider = lossy.provider("web");
+  const auto seen = [&] {
+    Strings all;
+    for (const ListedInstancePtr& one : provider.instances().instances)
+      all.push_back(one->instance.id + "=" + one->instance.payload);
+    return all;
+  };
+  EXPECT_TRUE(eventually([&] { return seen() == Strings{"a=\"text\""}; }));
+  struct Step {
+    std::string command;
+    Strings seen;
+  };
+  for (const Step& step : {Step{"register web b STATIC true text", {"a=\"text\"", "b=\"text\""}},
+                           Step{"update web a other", {"a=\"other\"", "b=\"text\""}},
+                           Step{"unregister web b", {"a=\"other\""}}, Step{"unregister web a", {}}}) {
+    const zktesting::Fault lost = line.lose_event();
+    EXPECT_EQ(curator().tell(step.command), Strings{});
+    EXPECT_TRUE(lost.wait(patience));
+    EXPECT_TRUE(eventually([&] { return seen() == step.seen; })) << step.command;
+  }
 }
 
 // Byte for byte: what Curator makes of an instance of ours is what we wrote, but for the key that it adds. (Of a

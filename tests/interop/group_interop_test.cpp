@@ -1,5 +1,6 @@
 // Group beside Apache Curator's GroupMember, and beside kazoo's Party and ShallowParty, on one path: each lists the
-// members of the other one.
+// members of the other one, also while our side loses replies. And beside Apache Curator's PathChildrenCache and kazoo's
+// SetPartitioner.
 
 #include <zkrecipes/group.hpp>
 
@@ -13,8 +14,12 @@
 #include <string>
 #include <vector>
 
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/shared_value.hpp>
 #include <zktesting/environment.hpp>
 
+#include "tests/interop/lossy_line.hpp"
 #include "tests/interop/peer.hpp"
 #include "tests/support/recipe_test.hpp"
 
@@ -24,9 +29,12 @@ namespace {
 using namespace std::chrono_literals;
 using testkit::Box;
 using testkit::CuratorProgram;
+using testkit::LossyLine;
+using testkit::patience;
 using testkit::Peer;
 using testkit::soon;
 using zkclient::Errc;
+using zktesting::RequestType;
 using Strings = std::vector<std::string>;
 
 /// As the peers print them: without payloads where nobody has one.
@@ -53,6 +61,13 @@ std::string joined(const Strings& words) {
   for (const std::string& word : words)
     line += (line.empty() ? "" : " ") + word;
   return line;
+}
+
+/// With its folders there to stay, so that the first request to make a member makes it.
+Group make_lossy(LossyLine& line, const zkclient::Path& path, GroupOptions options = {}) {
+  line.client().ensure(path, zkclient::CreateMode::persistent, {.deadline = soon()});
+  line.client().ensure(path.str() + "-presence", zkclient::CreateMode::persistent, {.deadline = soon()});
+  return Group(line.client(), path, std::move(options));
 }
 
 // A peer that is killed: a session for those who wait for its end, yet long enough for a loaded machine.
@@ -92,6 +107,13 @@ class GroupBesideCurator : public testkit::RecipeTest {
   }
   /// Waits until the GroupMember `id` sees these and nobody else.
   void sees(const std::string& id, const Strings& wanted) const { EXPECT_EQ(tell("see", id, wanted), wanted); }
+  /// Waits until the node is there with this payload. (A GroupMember lists itself before it has made its node.)
+  bool stands(const std::string& id, const std::string& payload) {
+    return testkit::eventually([&] {
+      std::error_code missing;
+      return client().get(path() / id, {}, missing).data == payload && !missing;
+    });
+  }
   /// Waits until our member has written over what the peer has written into its node.
   bool puts_right(const std::string& id, const std::string& payload) {
     return testkit::eventually([&] {
@@ -226,6 +248,99 @@ TEST_F(GroupBesideCurator, ClosingDeletesTheNodeOfAnother) {
   EXPECT_EQ(wait_for(group, {"a=ours"}).find("a")->incarnation, ours.token());
 }
 
+// --- Apache Curator, while our side loses replies ------------------------------------------------------------------
+
+// Each change that we make loses its reply. Curator's member sees each of us once, and nobody who has left.
+TEST_F(GroupBesideCurator, ItSeesUsWhileRepliesAreLost) {
+  LossyLine line(prefix());
+  Group group = make_lossy(line, path());
+  EXPECT_EQ(tell("join", "theirs", {"1"}), Strings{});
+  for (int i = 0; i < 2; ++i) {
+    Membership ours =
+        line.lose_reply(RequestType::multi, [&] { return group.join("ours", "1", {.deadline = soon()}); });
+    sees("theirs", {"ours=1", "theirs=1"});
+    line.lose_reply(RequestType::set_data, [&] { ours.update("2", {.deadline = soon()}); });
+    sees("theirs", {"ours=2", "theirs=1"});
+    EXPECT_EQ(client().get(path() / "ours").stat.version, 1) << "written once";
+    line.lose_reply(RequestType::multi, [&] { ours.leave({.deadline = soon()}); });
+    sees("theirs", {"theirs=1"});
+  }
+}
+
+TEST_F(GroupBesideCurator, WeSeeItWhileRepliesAndEventsAreLost) {
+  LossyLine line(prefix());
+  Group group = make_lossy(line, path());
+  EXPECT_EQ(tell("join", "a", {"1"}), Strings{});
+  EXPECT_TRUE(stands("a", "1"));
+  const GroupSnapshot first =
+      line.lose_reply(RequestType::get_children2, [&] { return group.members({.deadline = soon()}); });
+  EXPECT_EQ(listed(first), Strings{"a=1"});
+  const auto lose_event_of = [&](const std::string& verb, const std::string& id, const Strings& wanted) {
+    const zktesting::Fault lost = line.lose_event();
+    EXPECT_EQ(tell(verb, id, {"2"}), Strings{});
+    wait_for(group, wanted);
+    EXPECT_TRUE(lost.wait(patience));
+  };
+  lose_event_of("join", "b", {"a=1", "b=2"});
+  lose_event_of("update", "a", {"a=2", "b=2"});
+  lose_event_of("close", "a", {"b=2"});
+  line.lose_reply(RequestType::get_children2, [&] {
+    EXPECT_EQ(tell("join", "a", {"3"}), Strings{});
+    return wait_for(group, {"a=3", "b=2"});
+  });
+}
+
+// A GroupMember waits for our member's name. We leave, our side loses the reply, and the node that stands there when we
+// look is the GroupMember's: it stays.
+TEST_F(GroupBesideCurator, ItTakesOurNameWhileTheReplyIsLost) {
+  LossyLine line(prefix());
+  Group group = make_lossy(line, path());
+  Membership ours = group.join("a", "ours", {.deadline = soon()});
+  EXPECT_EQ(tell("join", "a", {"theirs"}), Strings{});
+  EXPECT_TRUE(puts_right("a", "ours"));
+  line.lose_reply(RequestType::multi, [&] { ours.leave({.deadline = soon()}); });
+  EXPECT_TRUE(stands("a", "theirs"));
+  line.client().sync("/", {.deadline = soon()});  // Behind all that we have sent.
+  const auto node = client().get(path() / "a");
+  EXPECT_EQ(node.data, "theirs");
+  EXPECT_NE(node.stat.ephemeral_owner, line.client().session().id());
+  EXPECT_EQ(client().exists(path())->children_version, 3) << "ours came and went, theirs came";
+  EXPECT_EQ(tell("close", "a"), Strings{});
+}
+
+// --- Apache Curator's PathChildrenCache ----------------------------------------------------------------------------
+
+// It tells each change of ours once, although our side loses the reply to each.
+TEST_F(GroupBesideCurator, ItsPathChildrenCacheTellsOurMembers) {
+  LossyLine line(prefix());
+  Group group = make_lossy(line, path());
+  EXPECT_EQ(tell("cache", "it"), Strings{});
+  const auto lose = [&](RequestType type, const auto& action) { return line.lose_reply(type, action); };
+  Membership a = group.join("a", "1", {.deadline = soon()});
+  EXPECT_EQ(tell("events", "it", {"1"}), Strings{"CHILD_ADDED a=1"});
+  Membership b = lose(RequestType::multi, [&] { return group.join("b-ö", "", {.deadline = soon()}); });
+  EXPECT_EQ(tell("events", "it", {"1"}), Strings{"CHILD_ADDED b-ö="});
+  lose(RequestType::set_data, [&] { a.update("2", {.deadline = soon()}); });
+  EXPECT_EQ(tell("events", "it", {"1"}), Strings{"CHILD_UPDATED a=2"});
+  lose(RequestType::multi, [&] { b.leave({.deadline = soon()}); });
+  EXPECT_EQ(tell("events", "it", {"1"}), Strings{"CHILD_REMOVED b-ö="});
+  lose(RequestType::multi, [&] { a.leave({.deadline = soon()}); });
+  EXPECT_EQ(tell("events", "it", {"1"}), Strings{"CHILD_REMOVED a=2"});
+}
+
+// A value's folder for writes that happen once is a child like any other to it.
+TEST_F(GroupBesideCurator, ItsPathChildrenCacheTellsOurValue) {
+  LossyLine line(prefix());
+  SharedValue value(line.client(), path() / "value");
+  EXPECT_EQ(tell("cache", "it"), Strings{});
+  value.set("1", {.deadline = soon()});
+  Strings added = tell("events", "it", {"2"});
+  std::sort(added.begin(), added.end());
+  EXPECT_EQ(added, (Strings{"CHILD_ADDED _c_writes=", "CHILD_ADDED value=1"}));
+  line.lose_reply(RequestType::multi, [&] { value.set("2", {.deadline = soon()}); });
+  EXPECT_EQ(tell("events", "it", {"1"}), Strings{"CHILD_UPDATED value=2"});
+}
+
 // --- kazoo ---------------------------------------------------------------------------------------------------------
 
 struct PartyKind {
@@ -263,6 +378,7 @@ class GroupBesideKazoo : public testkit::RecipeTest {
     if (kazoo_ == nullptr) GTEST_SKIP() << "not installed: python3-kazoo";
   }
 
+  static Peer& kazoo() { return *kazoo_; }
   static std::unique_ptr<Peer> start(const std::string& session_timeout) {
     Strings command = python_;
     command.insert(command.end(), {ZKR_INTEROP_SOURCES "/kazoo_groups.py",
@@ -327,6 +443,32 @@ TEST_P(GroupBesideParty, EachSeesTheOther) {
   wait_for(group, {});
 }
 
+// The name of a member's node is made up: one that is joined again is not there twice.
+TEST_P(GroupBesideParty, EachSeesTheOtherWhileRepliesAreLost) {
+  LossyLine line(prefix());
+  Group group = make_lossy(line, path(), {.layout = GetParam().layout});
+  const std::string first = join(GetParam(), "theirs-1");
+  Membership ours = line.lose_reply(RequestType::multi, [&] { return group.join("ours", {}, {.deadline = soon()}); });
+  EXPECT_EQ(list(GetParam()), (Strings{"ours", "theirs-1"}));
+  EXPECT_EQ(count(GetParam()), "2");
+  const GroupSnapshot both =
+      line.lose_reply(RequestType::get_children2, [&] { return group.members({.deadline = soon()}); });
+  EXPECT_EQ(listed(both), (Strings{"ours", "theirs-1"}));
+
+  zktesting::Fault lost = line.lose_event();
+  const std::string second = join(GetParam(), "theirs-2");
+  wait_for(group, {"ours", "theirs-1", "theirs-2"});
+  EXPECT_TRUE(lost.wait(patience));
+  lost = line.lose_event();
+  leave(first);
+  wait_for(group, {"ours", "theirs-2"});
+  EXPECT_TRUE(lost.wait(patience));
+  line.lose_reply(RequestType::multi, [&] { ours.leave({.deadline = soon()}); });
+  EXPECT_EQ(list(GetParam()), Strings{"theirs-2"});
+  leave(second);
+  wait_for(group, {});
+}
+
 TEST_P(GroupBesideParty, AMemberThatIsKilledVanishes) {
   Group group = make();
   const Membership ours = group.join("ours", {}, {.deadline = soon()});
@@ -382,6 +524,77 @@ TEST_F(GroupBesideKazoo, BothKindsOnOnePath) {
   wait_for(flat, {"b", "d", "e__party__f"});
   EXPECT_EQ(list(party), (Strings{"", "a", "c"}));
   EXPECT_EQ(listed(deep.members({.deadline = soon()})), (Strings{"a", "c"}));
+}
+
+// --- kazoo's SetPartitioner ----------------------------------------------------------------------------------------
+
+class PartitionsBesideKazoo : public GroupBesideKazoo {
+ protected:
+  Strings tell(const std::string& verb, const Strings& words) const {
+    return kazoo().tell(joined({verb, joined(words)}));
+  }
+  /// A SetPartitioner at our path, for these partitions.
+  void share(const std::string& id) const {
+    EXPECT_EQ(tell("share", {prefix().str() + path().str(), id, "p0,p1,p2,p3"}), Strings{});
+  }
+  /// Waits until it has these and no others.
+  void owns(const std::string& id, const std::string& names) const {
+    EXPECT_EQ(joined(tell("own", {id, names})), std::regex_replace(names, std::regex(","), " "));
+  }
+};
+
+// A program of ours takes part by a Group and by Mutexes: its party's members count ours, which takes the share that
+// kazoo's rule leaves to it. Our side loses the reply to each of its changes.
+TEST_F(PartitionsBesideKazoo, AGroupAndMutexesTakePartWhileRepliesAreLost) {
+  LossyLine line(prefix());
+  Group party = make_lossy(line, path() / "party", {.layout = GroupLayout::kazoo_shallow()});
+  share("b");
+  owns("b", "p0,p1,p2,p3");
+  wait_for(party, {"b"});
+
+  Membership ours = line.lose_reply(RequestType::multi, [&] { return party.join("a", {}, {.deadline = soon()}); });
+  wait_for(party, {"a", "b"});
+  owns("b", "p1,p3");
+  std::vector<Lease> leases;
+  for (const char* partition : {"p0", "p2"}) {
+    Mutex mutex(line.client(), path() / "locks" / partition, {.layout = Layout::kazoo()});
+    leases.push_back(line.lose_reply(RequestType::create2, [&] { return mutex.acquire({.deadline = soon()}); }));
+    EXPECT_EQ(names(mutex.path()).size(), 1u);
+  }
+  Mutex theirs(line.client(), path() / "locks" / "p1", {.layout = Layout::kazoo()});
+  EXPECT_FALSE(theirs.try_acquire({.deadline = soon()}));
+
+  // We leave the party, and still hold what we have: it waits for us.
+  line.lose_reply(RequestType::multi, [&] { ours.leave({.deadline = soon()}); });
+  auto owning = testkit::in_thread([&] { owns("b", "p0,p1,p2,p3"); });
+  ASSERT_TRUE(remain(2, path() / "locks" / "p0")) << "it waits behind us";
+  for (Lease& lease : leases) {
+    EXPECT_TRUE(lease.valid());
+    line.lose_reply(RequestType::remove, [&] { lease.release(); });
+  }
+  testkit::result_of(owning);
+  EXPECT_EQ(tell("finish", {"b"}), Strings{});
+  wait_for(party, {});
+}
+
+// Our Partitioner has nodes of its own: on the path of a SetPartitioner neither sees the other one, and both take all.
+TEST_F(PartitionsBesideKazoo, OurPartitionerTakesNoPart) {
+  const Strings all = {"p0", "p1", "p2", "p3"};
+  share("b");
+  Box<Partition> taken;
+  Partitioner ours(client(), path(), PartitionSource::list(all), [&](Partition one) { taken.put(std::move(one)); });
+  ours.start();
+  std::vector<Partition> held;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    held.push_back(taken.take());
+  owns("b", "p0,p1,p2,p3");
+  EXPECT_EQ(ours.owned(), all);
+  Strings nodes = names();
+  std::sort(nodes.begin(), nodes.end());
+  EXPECT_EQ(nodes, (Strings{"locks", "members", "members-presence", "owners", "party"}));
+  ours.stop({.deadline = soon()});
+  owns("b", "p0,p1,p2,p3");
+  EXPECT_EQ(tell("finish", {"b"}), Strings{});
 }
 
 }  // namespace
