@@ -23,7 +23,7 @@ for family in "${families[@]}"; do
   refuse recipes/kernel "recipes/$family/" "The kernel knows no family."
 done
 below='zkclient/detail/([^r]|r[^e]|re[^c])'
-refuse recipes "$below" "Recipes include zkclient/detail/recipe_api.hpp, and nothing else of the client's inside."
+refuse recipes "$below" "Recipes include zkclient/detail/recipe_api.hpp, views recipe_views.hpp, and nothing else of the client's inside."
 refuse recipes 'zookeeper/|boost/' "Recipes know neither the C client nor Boost."
 refuse zkclient 'recipes/|zkrecipes/' "The client knows no recipe."
 for library in zkclient zktesting; do
@@ -52,7 +52,7 @@ for room in "${rooms[@]}"; do
     [[ " $room " == *" $other "* ]] ||
       refuse "zkclient/detail/$name" "zkclient/detail/$other/" "The room $name includes only: ${allowed:-itself}."
   done
-  refuse "zkclient/detail/$name" 'zkclient/detail/recipe_api' "This header is for recipes."
+  refuse "zkclient/detail/$name" 'zkclient/detail/recipe_' "This header is for recipes."
   [[ $name == connection ]] || refuse "zkclient/detail/$name" 'zookeeper/' "Only the room connection knows the C client."
 done
 insides=$(IFS='|' && echo "${names[*]}")

@@ -99,7 +99,7 @@ struct CacheOptions {
 
 /// What a snapshot has to contain, for a refresh.
 enum class ReadBarrier {
-  none,    ///< All that this client has written itself.
+  none,    ///< All that this client has written itself. No request, unless the reply of such a write was lost.
   sync,    ///< All that the leader had committed, as Client::sync().
   quorum,  ///< All that was committed, proven by a transaction that changes nothing: also if the leader was deposed.
 };
@@ -161,7 +161,7 @@ ZKRECIPES_API std::vector<Change> difference(const Snapshot& before, const Snaps
 /// Guaranteed: the last state of each node is seen, whatever happens to connections and sessions; an exact snapshot is
 /// the state at one zxid; snapshots do not go back in time, unless the ensemble lost its data. Not guaranteed:
 /// intermediate states (watches do not queue); that a snapshot is the newest state: it is as old as the last word of
-/// the server (see state() and refresh()).
+/// the server (see state() and refresh()). Calls that wait never return one that is older than what this client has written.
 ///
 /// All of that takes the right to read. A change of an access control list makes no event. A right that was granted is
 /// found within 30 s. One that was withdrawn need not be found in this session: servers from 3.8.4 and 3.9.2 on (and
@@ -202,7 +202,8 @@ class ZKRECIPES_API Cache {
   using StateListener = zkclient::UniqueFunction<void(CacheState state)>;
   using Predicate = std::function<bool(const Snapshot& snapshot)>;
 
-  /// The newest one; empty while loading. Does not block.
+  /// The newest one; empty while loading. Does not block, so what this client has just written may still be missing:
+  /// wait_ready() waits for that.
   Snapshot snapshot() const noexcept;
   /// Does not block.
   CacheState state() const noexcept;
@@ -227,18 +228,21 @@ class ZKRECIPES_API Cache {
   /// read.
   std::optional<zkclient::BootClock::time_point> as_of() const;
 
-  /// Waits for the first snapshot, for ever unless `call` has a deadline or a stop token, and returns the newest.
-  /// Errors: deadline_exceeded, cancelled, closed (the cache or the client).
+  /// Waits for the first snapshot, and for all that this client has written before; for ever unless `call` has a deadline
+  /// or a stop token. Returns the newest one. As a rule it does not wait, and never sends a request, unless the reply of
+  /// an own write was lost. Other clients' changes are not waited for. Errors: deadline_exceeded, cancelled, closed (the
+  /// cache or the client).
   Snapshot wait_ready(const zkclient::CallOptions& call = {}) const;
   /// The same; `handler` is called exactly once, on the callback executor.
   void async_wait_ready(zkclient::Handler<Snapshot> handler, const zkclient::CallOptions& call = {}) const;
-  /// A snapshot that contains what `barrier` says. Blocks for the round trip of the barrier, and until what it brought
-  /// has been read. By default not for longer than the client's operation_timeout. Errors: as wait_ready().
+  /// A snapshot that contains what `barrier` says. Blocks for the round trip of the barrier, if it takes one, and until
+  /// what it brought has been read. By default not for longer than the client's operation_timeout. Errors: as wait_ready().
   Snapshot refresh(ReadBarrier barrier = ReadBarrier::sync, const zkclient::CallOptions& call = {}) const;
   void async_refresh(ReadBarrier barrier, zkclient::Handler<Snapshot> handler,
                      const zkclient::CallOptions& call = {}) const;
   /// Waits until `predicate` holds for a snapshot, and returns that one. The predicate is called on the callback
-  /// executor, for the present snapshot if there is one, then for newer ones, not for each of them. Otherwise as
+  /// executor, for the present snapshot if there is one, then for newer ones, not for each of them. Each of them contains
+  /// what this client had written before the call. Otherwise as
   /// wait_ready(), but a predicate that is running is waited for. Errors: also what the predicate throws; if it is no
   /// Error, in_doubt with its text.
   Snapshot wait_until(Predicate predicate, const zkclient::CallOptions& call = {}) const;

@@ -195,11 +195,13 @@ class ZKRECIPES_API Group {
   /// The same without waiting, for a service that starts before its ensemble does.
   Membership begin_join(std::string id, std::string payload = {});
 
-  /// Waits for the first snapshot, and returns the newest: the first call of this, of wait_for_members() or on_change()
-  /// begins to watch the group, later ones cost nothing. By default not for longer than the client's operation_timeout.
+  /// Waits for the first snapshot, and returns the newest, in which is what this client has joined, updated and left
+  /// before: the first call of this, of wait_for_members() or on_change() begins to watch the group, later ones send
+  /// nothing, and wait only for such an own change to be read. By default not for longer than the client's operation_timeout.
   GroupSnapshot members(const zkclient::CallOptions& call = {}) const;
   void async_members(zkclient::Handler<GroupSnapshot> handler, const zkclient::CallOptions& call = {}) const;
-  /// Waits until there are at least `count` members, for ever unless `call` has a deadline or a stop token.
+  /// Waits until there are at least `count` members, for ever unless `call` has a deadline or a stop token. Counts what
+  /// this client has joined and left before, as members() does.
   GroupSnapshot wait_for_members(std::size_t count, const zkclient::CallOptions& call = {}) const;
   void async_wait_for_members(std::size_t count, zkclient::Handler<GroupSnapshot> handler,
                               const zkclient::CallOptions& call = {}) const;

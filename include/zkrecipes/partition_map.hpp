@@ -76,7 +76,8 @@ class ZKRECIPES_API PartitionMap {
   CacheState state() const noexcept;
   std::optional<zkclient::Error> problem() const;
 
-  /// Waits until the owners have been read once, for ever unless `call` has a deadline or a stop token. Errors:
+  /// Waits until the owners have been read once, and all that this client has taken and released before; for ever unless
+  /// `call` has a deadline or a stop token. Afterwards owner() knows of it, too. Sends no request, as Cache::wait_ready(). Errors:
   /// deadline_exceeded, cancelled, closed.
   Owners wait_ready(const zkclient::CallOptions& call = {}) const;
   void async_wait_ready(zkclient::Handler<Owners> handler, const zkclient::CallOptions& call = {}) const;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "recipes/kernel/ended_wait.hpp"
+#include "zkclient/detail/recipe_views.hpp"
 
 namespace zkrecipes::detail {
 
@@ -84,6 +85,10 @@ Mirror::Mirror(std::shared_ptr<zk::ClientCore> client, MirrorScope scope)
 Awaitable<void> Mirror::run(std::shared_ptr<Mirror> self) {
   const zk::CancelScope::Guard ended(self->ended_, [raw = self.get()] { raw->session_over_.set(); });
   self->sync_ = SharedSync::of(self->client_);
+  const auto own = zk::own_writes_of(*self->client_)
+                       .observe(self->full_path_, [raw = self.get()](const std::shared_ptr<SessionState>& told) {
+                         raw->on_own_write(told);
+                       });
   Call call;
   call.cancel = self->ended_;
   while (!self->over()) {
@@ -140,6 +145,15 @@ void Mirror::on_session_state() {
     tell_state();
   }
   if (session_->over()) session_over_.set();
+}
+
+// The events of an own write come ahead of its answer, so what it has changed has a number by now.
+void Mirror::on_own_write(const std::shared_ptr<SessionState>& told) {
+  if (told != nullptr && told == session_) {
+    own_mark_ = model_.mark();
+  } else {
+    ++doubts_;
+  }
 }
 
 void Mirror::finish() {
@@ -350,20 +364,12 @@ Error Mirror::ended_wait(Errc code, const char* operation, std::string_view awai
 }
 
 Awaitable<Result<Snapshot>> Mirror::wait_ready(std::shared_ptr<Mirror> self, Call call) {
-  const Waiting waiter(self->waiting_, self->client_->events(), call);
-  for (;;) {
-    waiter->clear();
-    Snapshot now = self->snapshot();
-    if (now.revision() != 0) co_return now;
-    if (const auto failure = waiter->failure(self->finished_ || self->over()))
-      co_return self->ended_wait(*failure, "wait for cache", "the first snapshot");
-    co_await waiter->wait();
-  }
+  return contain(std::move(self), "wait for cache", ReadBarrier::none, std::move(call));
 }
 
 Awaitable<Reply> Mirror::pass(ReadBarrier barrier, Call call) {
   for (;;) {
-    Request request = zk::make_request(barrier == ReadBarrier::sync ? OpType::sync : OpType::exists, full_path_);
+    Request request = zk::make_request(OpType::sync, full_path_);
     if (barrier == ReadBarrier::quorum) {
       request = zk::make_request(OpType::multi, "/");
       request.operations.emplace_back(zkclient::Check{zkclient::Path("/")});
@@ -374,10 +380,31 @@ Awaitable<Reply> Mirror::pass(ReadBarrier barrier, Call call) {
   }
 }
 
-// What was committed before the barrier has been told by events before its reply, so it is dirty, or read, by now. If
-// the barrier was answered in a session that the mirror does not know yet, that says nothing.
+// What is waited for does not rest.
+std::uint64_t Mirror::hurry_to(std::uint64_t mark) {
+  if (model_.covers(mark)) return mark;
+  model_.hurry(mark);
+  schedule();
+  return mark;
+}
+
+const char* Mirror::contents_of(ReadBarrier barrier) const {
+  if (barrier != ReadBarrier::none) return "a snapshot behind the barrier";
+  return snapshot().revision() == 0 ? "the first snapshot" : "a snapshot with what this client has written";
+}
+
 Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBarrier barrier, Call call) {
-  constexpr auto operation = "refresh cache";
+  return contain(std::move(self), "refresh cache", barrier, std::move(call));
+}
+
+// What was committed before the barrier has been told by events before its reply, so it is dirty, or read, by now. If
+// the barrier was answered in a session that the mirror does not know yet, that says nothing. An own write that was answered
+// is a barrier itself. One whose answer was lost takes a sync: whoever says that it was done has found it, or has made sure
+// that it cannot be done any more, so the leader has it.
+Awaitable<Result<Snapshot>> Mirror::contain(std::shared_ptr<Mirror> self, const char* operation, ReadBarrier barrier,
+                                            Call call) {
+  const bool told = barrier == ReadBarrier::none && self->doubts_ == self->resolved_;
+  if (told && self->model_.covers(self->own_mark_)) co_return self->snapshot();
   const Waiting waiter(self->waiting_, self->client_->events(), call);
   Call limits = call;
   limits.cancel = std::make_shared<zk::CancelScope>();  // By the caller, and by close().
@@ -385,23 +412,26 @@ Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBa
   const zk::CancelScope::Guard cancelled(call.cancel, cancel);
   const zk::CancelScope::Guard ended(self->ended_, cancel);
   std::optional<std::uint64_t> mark;
+  if (told) mark = self->hurry_to(self->own_mark_);
   for (;;) {
     waiter->clear();
+    if (mark && self->model_.covers(*mark)) co_return self->snapshot();
     if (const auto failure = waiter->failure(self->finished_ || self->over()))
-      co_return self->ended_wait(*failure, operation, "a snapshot behind the barrier");
+      co_return self->ended_wait(*failure, operation, self->contents_of(barrier));
     if (!mark) {
-      const Reply reply = co_await self->pass(barrier, limits);
+      const std::uint64_t doubts = self->doubts_;
+      const ReadBarrier passed = barrier == ReadBarrier::none ? ReadBarrier::sync : barrier;
+      const Reply reply = co_await self->pass(passed, limits);
       if (!reply.ok() && self->over()) continue;
       if (!reply.ok()) co_return zk::to_error(reply, operation, self->path_);
       if (reply.session != self->session_) {
         co_await waiter->wait();
         continue;
       }
-      mark = self->model_.mark();
-      self->model_.hurry(*mark);
-      self->schedule();
+      mark = self->own_mark_ = self->hurry_to(self->model_.mark());
+      self->resolved_ = std::max(self->resolved_, doubts);
+      continue;
     }
-    if (self->model_.covers(*mark)) co_return self->snapshot();
     co_await waiter->wait();
   }
 }
@@ -414,6 +444,8 @@ struct Mirror::Answer {
 
 Awaitable<Result<Snapshot>> Mirror::wait_until(std::shared_ptr<Mirror> self,
                                                std::shared_ptr<SnapshotPredicate> predicate, Call call) {
+  Result<Snapshot> first = co_await contain(self, "wait for change", ReadBarrier::none, call);
+  if (!first) co_return first.error();
   const Waiting waiter(self->waiting_, self->client_->events(), call);
   std::shared_ptr<Answer> answer;  // About `seen`.
   Snapshot seen;

@@ -62,6 +62,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
 
   // --- Calls ---
 
+  /// Each of them waits for the own writes that were answered before it was called; see contain().
   static zk::Awaitable<zkclient::Result<Snapshot>> wait_ready(std::shared_ptr<Mirror> self, zk::Call call);
   static zk::Awaitable<zkclient::Result<Snapshot>> refresh(std::shared_ptr<Mirror> self, ReadBarrier barrier,
                                                            zk::Call call);
@@ -87,6 +88,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   bool over() const { return ended_->requested() || client_->closing(); }
   void follow(const std::shared_ptr<zk::SessionState>& session);
   void on_session_state();
+  void on_own_write(const std::shared_ptr<zk::SessionState>& told);
   void finish();
 
   void schedule();
@@ -98,7 +100,12 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   void take_age() const;
   zkclient::Error error(zkclient::Errc code, const char* operation, std::string_view detail = {}) const;
   zkclient::Error ended_wait(zkclient::Errc code, const char* operation, std::string_view awaited) const;
+  const char* contents_of(ReadBarrier barrier) const;
+  std::uint64_t hurry_to(std::uint64_t mark);
   zk::Awaitable<zk::Reply> pass(ReadBarrier barrier, zk::Call call);
+  /// A snapshot that contains what `barrier` says. What this client has written needs no request, unless a reply was lost.
+  static zk::Awaitable<zkclient::Result<Snapshot>> contain(std::shared_ptr<Mirror> self, const char* operation,
+                                                           ReadBarrier barrier, zk::Call call);
 
   const std::shared_ptr<zk::ClientCore> client_;
   const std::string path_;
@@ -113,6 +120,9 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   bool connected_ = false;                     // As the model knows it.
   bool scheduled_ = false;
   bool finished_ = false;
+  std::uint64_t own_mark_ = 0;  // All up to this number has to be in what is read next: own writes are among it.
+  std::uint64_t doubts_ = 0;    // Own writes of which no event in this session tells,
+  std::uint64_t resolved_ = 0;  // and how many of them are up to own_mark_ by now.
   zk::Timer timer_;
   zk::Signal session_over_;
   WaitingCalls waiting_;

@@ -62,6 +62,8 @@ class Connection final : public HandleOwner, public std::enable_shared_from_this
   /// The handle is connected. What has to go before all other requests goes now. False: it was the session's end.
   bool take_over();
   bool taking_over() const noexcept { return taking_over_; }
+  /// Watches of a former handle; meanwhile their events do not come in order with the answers.
+  bool arms_again() const noexcept { return arming_again_ != 0; }
   /// After take_over(), and after the requests that waited.
   void go_on_with_removals();
 

@@ -168,6 +168,9 @@ void Sessions::on_trouble(Connection& connection, ServerTrouble trouble) {
 }
 
 void Sessions::on_reply(Connection& connection, const std::shared_ptr<Op>& op, bool left) {
+  // While watches are armed again on a new handle, some events may be behind this answer.
+  const bool told = op->answered && !connection.arms_again();
+  own_writes_.tell(op->request, told ? connection.session() : nullptr);
   parts_.requests.on_reply(op, left, connection.leases()->round_trip());
 }
 

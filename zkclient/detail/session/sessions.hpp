@@ -17,6 +17,7 @@
 #include "zkclient/detail/session/connection.hpp"
 #include "zkclient/detail/session/listeners.hpp"
 #include "zkclient/detail/session/loop.hpp"
+#include "zkclient/detail/session/own_writes.hpp"
 #include "zkclient/detail/session/request_queue.hpp"
 
 namespace zkclient::detail {
@@ -49,6 +50,7 @@ class Sessions final : private ConnectionOwner {
   bool begun() const noexcept { return connection_ != nullptr; }
   Connection& current() const noexcept { return *connection_; }
   ServerDirectory& servers() noexcept { return servers_; }
+  OwnWrites& own_writes() noexcept { return own_writes_; }
   /// Replaces the list of servers; the session moves to the new ones. The number of that list.
   std::uint64_t use_servers(std::vector<Host> hosts);
 
@@ -80,6 +82,7 @@ class Sessions final : private ConnectionOwner {
 
   const Parts parts_;
   EventLoop& events_;
+  OwnWrites own_writes_;
   ServerDirectory servers_;
   std::shared_ptr<Connection> connection_;
   std::optional<SessionCredentials> resume_;

@@ -1,0 +1,5 @@
+#pragma once
+
+// What views of the tree need of the client beside recipe_api.hpp: to hear of its own writes.
+
+#include "zkclient/detail/session/own_writes.hpp"
