@@ -134,6 +134,10 @@ class ZKRECIPES_API Registration {
 /// connection of the picker breaks              state() is stale; the list stays, and pick() goes on
 /// client closed                                dynamic ones are gone, others stay; calls end with Errc::closed
 ///
+/// What is registered, updated and unregistered is known to the providers of the same directory object when the call
+/// returns: it takes a round trip more if there is one of that service. (Unless its deadline passes in that instant: it
+/// succeeds all the same, and they follow.)
+///
 /// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
 /// to.
 class ZKRECIPES_API ServiceDirectory {

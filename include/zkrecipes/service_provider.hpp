@@ -74,7 +74,8 @@ class ZKRECIPES_API ServiceProvider {
   /// As close().
   ~ServiceProvider();
 
-  /// What is known to be listed; nothing before wait_ready(). Does not block.
+  /// What is known to be listed; nothing before wait_ready(). What this provider's directory has registered, updated and
+  /// unregistered is in it, and in pick(), when that call returns. Does not block.
   ServiceListing instances() const;
   /// An instance that is enabled and not out; if all are out, the one with the fewest errors. Null: there is none.
   /// Does not block.
@@ -89,8 +90,9 @@ class ZKRECIPES_API ServiceProvider {
   void note_error(const ListedInstancePtr& instance) const;
   void note_success(const ListedInstancePtr& instance) const;
 
-  /// Waits for the first list, for ever unless `call` has a deadline or a stop token; what was registered before is in
-  /// it. Errors: deadline_exceeded, cancelled, closed.
+  /// Waits for the first list, and for all that this client has registered, updated and unregistered before; for ever
+  /// unless `call` has a deadline or a stop token. Afterwards instances() and pick() know of it, too. Sends no request, as
+  /// Cache::wait_ready(). Errors: deadline_exceeded, cancelled, closed.
   ServiceListing wait_ready(const zkclient::CallOptions& call = {}) const;
   void async_wait_ready(zkclient::Handler<ServiceListing> handler, const zkclient::CallOptions& call = {}) const;
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "recipes/discovery/directory_spec.hpp"
 #include "recipes/discovery/instance_format.hpp"
 #include "recipes/discovery/provider_core.hpp"
 #include "recipes/discovery/registered_node.hpp"
@@ -18,13 +19,6 @@ namespace zkrecipes {
 using namespace words;
 using detail::registering_instance;
 
-/// What a directory is. Shared, because every call needs it until its end.
-struct detail::DirectorySpec {
-  zkclient::Client client;  // Stays open for as long as it is used here.
-  Path base;
-  DirectoryOptions options;
-};
-
 namespace {
 
 constexpr const char* listing_services = "list services";
@@ -36,8 +30,7 @@ using DirectorySpecPtr = std::shared_ptr<const detail::DirectorySpec>;
 DirectorySpecPtr make_directory(zkclient::Client client, Path base, DirectoryOptions options) {
   detail::require_acl("discovery", base, options.acl);
   if (base.is_root()) throw Error(Errc::invalid_argument, "discovery", base.str(), "the root is no directory");
-  return std::make_shared<const detail::DirectorySpec>(
-      detail::DirectorySpec{std::move(client), std::move(base), std::move(options)});
+  return std::make_shared<const detail::DirectorySpec>(std::move(client), std::move(base), std::move(options));
 }
 
 Path component_of(const Path& parent, std::string_view name, const char* operation) {
@@ -188,6 +181,7 @@ Registration ServiceDirectory::register_instance(ServiceInstance instance, const
   const std::size_t size = wanted.data.size();
   Registration registration = begin_registration(spec_, std::move(wanted));
   registration.node_->entering_form(size).wait(call, enter_work(registration.node_));
+  spec_->providers.catch_up(registration.instance_.name, call);
   return registration;
 }
 
@@ -198,8 +192,14 @@ void ServiceDirectory::async_register_instance(ServiceInstance instance, zkclien
   const std::size_t size = wanted.data.size();
   auto registration = std::make_shared<Registration>(begin_registration(spec_, std::move(wanted)));
   const auto node = registration->node_;
-  auto told = [registration = std::move(registration), handler = std::move(handler)](Result<void> present) mutable {
-    present ? handler(std::move(*registration)) : handler(present.error());
+  auto told = [spec = spec_, call, registration = std::move(registration),
+               handler = std::move(handler)](Result<void> present) mutable {
+    if (!present) return handler(present.error());
+    const std::string service = registration->instance_.name;
+    auto then = [registration = std::move(registration), handler = std::move(handler)]() mutable {
+      handler(std::move(*registration));
+    };
+    spec->providers.async_catch_up(service, call, std::move(then));
   };
   node->entering_form(size).start(call, enter_work(node), std::move(told));
 }
@@ -233,7 +233,9 @@ void ServiceDirectory::async_instances(std::string_view service, zkclient::Handl
 ServiceProvider ServiceDirectory::provider(std::string_view service, ProviderOptions options) const {
   const Path path = component_of(spec_->base, service, "service provider");
   check_provider(options, path);
-  return ServiceProvider(detail::ProviderCore::start(spec_->client, path, std::move(options)));
+  auto core = detail::ProviderCore::start(spec_->client, path, std::move(options));
+  spec_->providers.add(core);
+  return ServiceProvider(std::move(core));
 }
 
 }  // namespace zkrecipes

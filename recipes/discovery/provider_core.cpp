@@ -74,7 +74,7 @@ std::shared_ptr<ProviderCore> ProviderCore::start(const zkclient::Client& client
 }
 
 ProviderCore::ProviderCore(const zkclient::Client& client, const Path& path, ProviderOptions options)
-    : name_(path.name()), decider_(std::move(options), random_seed()), cache_(client, path) {
+    : name_(path.name()), client_(client.impl()), decider_(std::move(options), random_seed()), cache_(client, path) {
   listing_.exchange(std::make_shared<const ServiceListing>());
 }
 

@@ -30,6 +30,7 @@ class ProviderCore : public std::enable_shared_from_this<ProviderCore> {
   ProviderCore(const zkclient::Client& client, const zkclient::Path& path, ProviderOptions options);
 
   const std::string& name() const noexcept { return name_; }
+  auto default_deadline() const { return client_->default_deadline(); }
   const ChildrenCache& cache() const noexcept { return cache_; }
   void close() { cache_.close(); }
   bool forked() const noexcept { return process_.forked(); }
@@ -53,6 +54,7 @@ class ProviderCore : public std::enable_shared_from_this<ProviderCore> {
   Known read(const CachedNodePtr& node) const;
 
   const std::string name_;
+  const std::shared_ptr<zk::ClientCore> client_;
   const zk::ProcessGeneration process_;
   ProviderDecider decider_;
   SharedCell<const ServiceListing> listing_;

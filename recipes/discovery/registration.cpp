@@ -2,6 +2,7 @@
 
 #include <zkrecipes/discovery.hpp>
 
+#include "recipes/discovery/directory_spec.hpp"
 #include "recipes/discovery/registered_node.hpp"
 #include "recipes/discovery/standing_node.hpp"
 
@@ -24,6 +25,18 @@ auto update_work(RegisteredNodePtr node, std::string data) {
 }
 auto unregister_work(RegisteredNodePtr node) {
   return [node = std::move(node)](Call call) { return node->take_away(std::move(call)); };
+}
+
+/// The handler of a call that changes what is listed: the directory's providers know of it first.
+zkclient::Handler<void> behind_providers(std::weak_ptr<const detail::DirectorySpec> weak, std::string service,
+                                         CallOptions call, zkclient::Handler<void> handler) {
+  return [weak = std::move(weak), service = std::move(service), call = std::move(call),
+          handler = std::move(handler)](Result<void> done) mutable {
+    const auto spec = done ? weak.lock() : nullptr;
+    if (spec == nullptr) return handler(std::move(done));
+    spec->providers.async_catch_up(service, call,
+                                   [handler = std::move(handler)]() mutable { handler(Result<void>()); });
+  };
 }
 
 }  // namespace
@@ -60,9 +73,12 @@ zkclient::Subscription Registration::on_state(StateListener listener) const {
 
 void Registration::wait_present(const CallOptions& call) const {
   node_->form(registering_instance).endless().wait(call, present_work(node_));
+  spec_->providers.catch_up(instance_.name, call);
 }
 void Registration::async_wait_present(zkclient::Handler<void> handler, const CallOptions& call) const {
-  node_->form(registering_instance).endless().start(call, present_work(node_), std::move(handler));
+  zk::require_handler(handler, registering_instance, path_.str());
+  auto told = behind_providers(spec_, instance_.name, call, std::move(handler));
+  node_->form(registering_instance).endless().start(call, present_work(node_), std::move(told));
 }
 
 std::string Registration::updated(ServiceInstance& instance) const {
@@ -80,18 +96,24 @@ void Registration::update(ServiceInstance instance, const CallOptions& call) {
   std::string data = updated(instance);
   const std::size_t size = data.size();
   node_->form(updating_instance, size).wait(call, update_work(node_, std::move(data)));
+  spec_->providers.catch_up(instance_.name, call);
 }
 void Registration::async_update(ServiceInstance instance, zkclient::Handler<void> handler, const CallOptions& call) {
   std::string data = updated(instance);
   const std::size_t size = data.size();
-  node_->form(updating_instance, size).start(call, update_work(node_, std::move(data)), std::move(handler));
+  zk::require_handler(handler, updating_instance, path_.str());
+  auto told = behind_providers(spec_, instance_.name, call, std::move(handler));
+  node_->form(updating_instance, size).start(call, update_work(node_, std::move(data)), std::move(told));
 }
 
 void Registration::unregister(const CallOptions& call) {
   node_->form(unregistering_instance).wait(call, unregister_work(node_));
+  spec_->providers.catch_up(instance_.name, call);
 }
 void Registration::async_unregister(zkclient::Handler<void> handler, const CallOptions& call) {
-  node_->form(unregistering_instance).start(call, unregister_work(node_), std::move(handler));
+  zk::require_handler(handler, unregistering_instance, path_.str());
+  auto told = behind_providers(spec_, instance_.name, call, std::move(handler));
+  node_->form(unregistering_instance).start(call, unregister_work(node_), std::move(told));
 }
 
 }  // namespace zkrecipes

@@ -8,6 +8,7 @@
 
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/naming.hpp>
@@ -248,6 +249,81 @@ TEST_F(OwnWrites, GroupBehindFaults) {
     me.leave({.deadline = soon()});
     ASSERT_TRUE(dropped_again.happened());
     EXPECT_EQ(ids(group.members({.deadline = soon()})), Strings{});
+  }
+}
+
+// --- Discovery -------------------------------------------------------------------------------------------------------
+
+ServiceInstance instance(ServiceType type, int port) {
+  ServiceInstance one;
+  one.name = "web";
+  one.id = "me";
+  one.address = "10.0.0.1";
+  one.port = port;
+  one.type = type;
+  return one;
+}
+
+/// The ports that are listed, and the one that is picked.
+Strings offered(const ServiceProvider& provider) {
+  Strings all;
+  for (const ListedInstancePtr& listed : provider.instances().instances)
+    all.push_back(std::to_string(*listed->instance.port));
+  const ListedInstancePtr picked = provider.pick();
+  all.push_back(picked != nullptr && picked->confirmed ? std::to_string(*picked->instance.port) : "none");
+  return all;
+}
+
+TEST_F(OwnWrites, Provider) {
+  ServiceDirectory directory(calm_proxied(), "/own");
+  const ServiceProvider provider = directory.provider("web");
+  const ServiceProvider other = directory.provider("other");
+  for (const ServiceType type : {ServiceType::dynamic, ServiceType::fixed, ServiceType::permanent}) {
+    Registration mine = directory.register_instance(instance(type, 1), {.deadline = soon()});
+    EXPECT_EQ(offered(provider), (Strings{"1", "1"}));
+    mine.update(instance(type, 2), {.deadline = soon()});
+    EXPECT_EQ(offered(provider), (Strings{"2", "2"}));
+    mine.unregister({.deadline = soon()});
+    EXPECT_EQ(offered(provider), Strings{"none"});
+  }
+  const Registration begun = directory.begin_register_instance(instance(ServiceType::dynamic, 3));
+  begun.wait_present({.deadline = soon()});
+  EXPECT_EQ(offered(provider), (Strings{"3", "3"}));
+}
+
+TEST_F(OwnWrites, ProviderAsynchronously) {
+  ServiceDirectory directory(calm_proxied(), "/own");
+  const ServiceProvider provider = directory.provider("web");
+  for (const ServiceType type : {ServiceType::dynamic, ServiceType::fixed, ServiceType::permanent}) {
+    auto mine = result<Registration>([&](auto handler) {
+      directory.async_register_instance(instance(type, 1), std::move(handler), {.deadline = soon()});
+    });
+    EXPECT_EQ(offered(provider), (Strings{"1", "1"}));
+    done([&](auto handler) { mine.async_update(instance(type, 2), std::move(handler), {.deadline = soon()}); });
+    EXPECT_EQ(offered(provider), (Strings{"2", "2"}));
+    done([&](auto handler) { mine.async_unregister(std::move(handler), {.deadline = soon()}); });
+    EXPECT_EQ(offered(provider), Strings{"none"});
+  }
+  Registration begun = directory.begin_register_instance(instance(ServiceType::dynamic, 3));
+  done([&](auto handler) { begun.async_wait_present(std::move(handler), {.deadline = soon()}); });
+  EXPECT_EQ(offered(provider), (Strings{"3", "3"}));
+}
+
+// A directory of its own: it is not told, and waits by itself.
+TEST_F(OwnWrites, ProviderOfAnotherDirectory) {
+  const Client client = calm_proxied();
+  ServiceDirectory directory(client, "/own");
+  const ServiceProvider provider = ServiceDirectory(client, "/own").provider("web");
+  provider.wait_ready({.deadline = soon()});
+  for (int i = 0; i < tries; ++i) {
+    Registration mine = directory.register_instance(instance(ServiceType::dynamic, i), {.deadline = soon()});
+    EXPECT_EQ(provider.wait_ready({.deadline = soon()}).instances.size(), 1U);
+    EXPECT_EQ(offered(provider), (Strings{std::to_string(i), std::to_string(i)}));
+    mine.unregister({.deadline = soon()});
+    EXPECT_TRUE(result<ServiceListing>([&](auto handler) {
+                  provider.async_wait_ready(std::move(handler), {.deadline = soon()});
+                }).instances.empty());
+    EXPECT_EQ(offered(provider), Strings{"none"});
   }
 }
 
