@@ -99,7 +99,7 @@ struct ConfigurationOptions {
 ///                                               revisions begin again
 /// client closed                               calls end with closed; current() stays
 ///
-/// Cost: as a TreeCache of the path. publish(): three round trips, the first one of a session up to seven. `report`: one
+/// Cost: as a TreeCache of the path. publish(): four round trips, the first one of a session up to eight. `report`: one
 /// more write for each revision. wait_applied(): from the first one on, as a ChildrenCache of the reports.
 /// A publication, its new values and those that they replace, has to fit into one request: about 1 MB in all.
 ///
@@ -151,10 +151,11 @@ class ZKRECIPES_API Configuration {
   /// Otherwise as on_change().
   zkclient::Subscription on_rejected(RejectionListener listener) const;
 
-  /// Publishes `update`, if `expected_revision` (or any_revision) still is the newest; returns the new revision. Followers,
-  /// this one too, see it a moment later. By default blocks for not longer than the client's operation_timeout. Errors:
-  /// see the table; invalid_argument (a key, a key below another key, nothing to publish), and those common to all
-  /// operations of Client.
+  /// Publishes `update`, if `expected_revision` (or any_revision) still is the newest; returns the new revision. current()
+  /// of this object contains it then, also that of roll_back(), unless the deadline passed just after it was published, or
+  /// validators refuse it now. Other followers see it a moment later. By default blocks for not longer than the client's
+  /// operation_timeout. Errors: see the table; invalid_argument (a key, a key below another key, nothing to publish), and
+  /// those common to all operations of Client.
   std::int64_t publish(ConfigurationUpdate update, std::int64_t expected_revision,
                        const zkclient::CallOptions& call = {});
   void async_publish(ConfigurationUpdate update, std::int64_t expected_revision,

@@ -180,6 +180,7 @@ void ConfigurationCore::close() {
   // Listeners that close it do not wait for each other, nor for the validator.
   if (listeners_->runs_here() || rejection_listeners_->runs_here()) return;
   queue_->close();
+  { const std::lock_guard validator(considering_); }  // Of one who publishes.
   listeners_->wait();
   rejection_listeners_->wait();
 }

@@ -79,7 +79,7 @@ struct ConfigurationWaits {
 };
 
 /// A follower of a configuration, and what its publisher has to know of it. What the cache brings is considered on the
-/// callback executor, one snapshot at a time, so that the user's validator never runs on the loop.
+/// callback executor, or by who has published, one snapshot at a time, so that the user's validator never runs on the loop.
 class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore> {
  public:
   using Parser = std::function<std::shared_ptr<const void>(const ConfigurationValues&)>;
@@ -112,6 +112,10 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   /// The revision that a snapshot shows. Throws Error (foreign_node).
   std::int64_t revision_of(const Snapshot& nodes, const char* operation) const;
 
+  /// What the cache has read comes into force, or is refused, before this returns, unless the validator takes longer than
+  /// until `deadline`. Not on the loop thread.
+  void consider_by(zk::Op::TimePoint deadline);
+
   // --- Calls ---
 
   enum class Wanted { any, live, revision };
@@ -127,6 +131,7 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   ConfigurationTree seen_of(const Snapshot& nodes) const;
   void begin();
   void read_file();
+  void consider_newest();
   void consider_soon();
   void consider();
   void wait_for_exact();
@@ -160,7 +165,8 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
 
   std::shared_ptr<KeptNode> report_;  // Null: this follower does not report.
 
-  // Of the queue alone.
+  std::recursive_timed_mutex considering_;  // A validator may publish.
+  // Guarded by considering_.
   bool awaiting_exact_ = false;
   RejectionPtr rejected_;
   std::string reported_;

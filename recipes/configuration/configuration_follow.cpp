@@ -46,6 +46,16 @@ void ConfigurationCore::consider_soon() {
 }
 
 void ConfigurationCore::consider() {
+  const std::lock_guard lock(considering_);
+  consider_newest();
+}
+
+void ConfigurationCore::consider_by(zk::Op::TimePoint deadline) {
+  const std::unique_lock lock(considering_, deadline);
+  if (lock.owns_lock()) consider_newest();
+}
+
+void ConfigurationCore::consider_newest() {
   if (closed_) return;
   const Snapshot nodes = cache_.snapshot();
   ConfigurationVerdict verdict = decide(seen_of(nodes), current().get());
@@ -78,6 +88,7 @@ void ConfigurationCore::wait_for_exact() {
                             self->queue_->post([weak] {
                               const auto again = weak.lock();
                               if (again == nullptr) return;
+                              const std::lock_guard lock(again->considering_);
                               again->awaiting_exact_ = false;
                               if (again->cache_.state() != CacheState::closed) again->consider();
                             });

@@ -127,17 +127,39 @@ void async_newest(const CorePtr& core, const char* operation, const CallOptions&
       call);
 }
 
+// The end of a publication: it is done, and current() is to be what was published. If it is not in time, it follows.
+std::int64_t published(const CorePtr& core, std::int64_t revision, const CallOptions& call) {
+  try {
+    (void)core->cache().wait_ready(call);
+    core->consider_by(*call.deadline);
+  } catch (const Error&) {
+    // Closed, or not in time.
+  }
+  return revision;
+}
+
 using RevisionHandlerPtr = std::shared_ptr<zkclient::Handler<std::int64_t>>;
 
-zkclient::Handler<std::int64_t> pass_to(RevisionHandlerPtr handler) {
-  return [handler = std::move(handler)](Result<std::int64_t> revision) { (*handler)(std::move(revision)); };
+// The same for an asynchronous call.
+zkclient::Handler<std::int64_t> pass_to(const CorePtr& core, const CallOptions& call, RevisionHandlerPtr handler) {
+  return [weak = std::weak_ptr<ConfigurationCore>(core), call,
+          handler = std::move(handler)](Result<std::int64_t> revision) mutable {
+    const CorePtr alive = revision ? weak.lock() : nullptr;
+    if (alive == nullptr) return (*handler)(std::move(revision));
+    auto ready = [weak, call, handler = std::move(handler), revision = *revision](Result<Snapshot> nodes) {
+      const CorePtr self = nodes ? weak.lock() : nullptr;
+      if (self != nullptr) self->consider_by(*call.deadline);
+      (*handler)(revision);
+    };
+    alive->cache().async_wait_ready(std::move(ready), call);
+  };
 }
 
 // Starts the second step of a publication.
 void begin_to_publish(const CorePtr& core, PlanPtr plan, const char* operation, RevisionHandlerPtr handler,
                       const CallOptions& call) {
   const CallForm write = publish_form(*core, *plan, operation);
-  write.start(call, publish_work(core, std::move(plan)), pass_to(std::move(handler)));
+  write.start(call, publish_work(core, std::move(plan)), pass_to(core, call, std::move(handler)));
 }
 
 }  // namespace
@@ -149,7 +171,7 @@ std::int64_t Configuration::publish(ConfigurationUpdate update, std::int64_t exp
   const Snapshot nodes = newest(core_, publishing, limits);
   PlanPtr plan = core_->plan(nodes, update, expected_revision, publishing);
   const CallForm write = publish_form(*core_, *plan, publishing);
-  return write.wait(limits, publish_work(core_, std::move(plan)));
+  return published(core_, write.wait(limits, publish_work(core_, std::move(plan))), limits);
 }
 
 void Configuration::async_publish(ConfigurationUpdate update, std::int64_t expected_revision,
@@ -172,7 +194,7 @@ std::int64_t Configuration::roll_back(std::int64_t revision, const CallOptions& 
   KeyChanges changes = core_->form(rolling_back).wait(limits, way_back_work(core_, now, revision));
   PlanPtr plan = core_->plan(nodes, update_back_to(revision, std::move(changes)), now, rolling_back);
   const CallForm write = publish_form(*core_, *plan, rolling_back);
-  return write.wait(limits, publish_work(core_, std::move(plan)));
+  return published(core_, write.wait(limits, publish_work(core_, std::move(plan))), limits);
 }
 
 void Configuration::async_roll_back(std::int64_t revision, zkclient::Handler<std::int64_t> handler,

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include <zkrecipes/children_cache.hpp>
+#include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
@@ -325,6 +328,62 @@ TEST_F(OwnWrites, ProviderOfAnotherDirectory) {
                 }).instances.empty());
     EXPECT_EQ(offered(provider), Strings{"none"});
   }
+}
+
+// --- Configuration ---------------------------------------------------------------------------------------------------
+
+ConfigurationUpdate update(const std::string& text) {
+  ConfigurationUpdate changes;
+  changes.values["key"] = text;
+  return changes;
+}
+
+TEST_F(OwnWrites, Configuration) {
+  Configuration configuration(calm_proxied(), "/own");
+  for (int i = 1; i <= tries; ++i) {
+    EXPECT_EQ(configuration.publish(update(std::to_string(i)), any_revision, {.deadline = soon()}), i);
+    ASSERT_NE(configuration.current(), nullptr);
+    EXPECT_EQ(configuration.current()->revision, i);
+    EXPECT_EQ(configuration.current()->at("key"), std::to_string(i));
+    EXPECT_EQ(configuration.origin(), ConfigurationOrigin::live);
+  }
+  EXPECT_EQ(configuration.roll_back(1, {.deadline = soon()}), tries + 1);
+  EXPECT_EQ(configuration.current()->at("key"), "1");
+}
+
+TEST_F(OwnWrites, ConfigurationAsynchronously) {
+  Configuration configuration(calm_proxied(), "/own");
+  for (int i = 1; i <= tries; ++i) {
+    const auto revision = result<std::int64_t>([&](auto handler) {
+      configuration.async_publish(update(std::to_string(i)), any_revision, std::move(handler), {.deadline = soon()});
+    });
+    EXPECT_EQ(revision, i);
+    ASSERT_NE(configuration.current(), nullptr);
+    EXPECT_EQ(configuration.current()->at("key"), std::to_string(i));
+  }
+  EXPECT_EQ(result<std::int64_t>(
+                [&](auto handler) { configuration.async_roll_back(1, std::move(handler), {.deadline = soon()}); }),
+            tries + 1);
+  EXPECT_EQ(configuration.current()->at("key"), "1");
+}
+
+// The validator runs where it always did or in the call, never twice at a time, and not after close().
+TEST_F(OwnWrites, ConfigurationWithAValidatorThatTakesItsTime) {
+  std::atomic<int> running{0};
+  std::atomic<int> most{0};
+  ConfigurationOptions options;
+  options.validate = [&](const ConfigurationValues&) {
+    most = std::max(most.load(), ++running);
+    std::this_thread::yield();
+    --running;
+  };
+  Configuration configuration(calm_proxied(), "/own", options);
+  for (int i = 1; i <= tries; ++i) {
+    configuration.publish(update(std::to_string(i)), any_revision, {.deadline = soon()});
+    EXPECT_EQ(configuration.current()->revision, i);
+  }
+  configuration.close();
+  EXPECT_EQ(running, 0);
 }
 
 // --- Partitions ------------------------------------------------------------------------------------------------------
