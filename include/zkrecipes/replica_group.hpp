@@ -192,7 +192,8 @@ class ZKRECIPES_API ReplicaGroup {
   std::optional<zkclient::Error> problem() const;
   /// The newest state that this member has seen; nullopt: none.
   std::optional<ReplicaState> state() const;
-  /// The members that are there, ordered by id, as this one has seen them last.
+  /// The members that are there, ordered by id, as this one has seen them last; with its own newest report, once
+  /// report_version() has returned.
   std::vector<ReplicaMember> members() const;
 
   /// This member is the primary by its own clock, its become_primary() has returned, no former member serves reads any

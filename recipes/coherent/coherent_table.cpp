@@ -132,6 +132,22 @@ void CoherentTable::store(std::uint32_t shard, std::int32_t epoch, const std::st
   evict();
 }
 
+void CoherentTable::rewrite(std::uint32_t shard, const std::string& name, CoherentItemPtr item) {
+  {
+    Shard& into = shards_[shard];
+    const std::lock_guard lock(into.mutex);
+    const auto found = into.items.find(Probe{item_hash(name), name});
+    if (found == into.items.end()) return;
+    Entry& entry = found->second;
+    const std::size_t bytes = bytes_of_entry + name.size() + (item == nullptr ? 0 : item->data.size());
+    bytes_ += bytes - entry.bytes;
+    entry.item = std::move(item);
+    entry.epoch = zkclient::any_version;  // No lease has it: a hit asks for the value first.
+    entry.bytes = bytes;
+  }
+  evict();
+}
+
 // The clock algorithm: what was used since the hand came by gets another round. Each use is paid for once, so an eviction
 // takes the same time however many items there are.
 void CoherentTable::evict() {

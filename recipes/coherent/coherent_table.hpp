@@ -58,6 +58,9 @@ class CoherentTable {
   /// Keeps an item that was read under the lease's epoch, and lets others go if it must, the least recently used ones
   /// first.
   void store(std::uint32_t shard, std::int32_t epoch, const std::string& name, CoherentItemPtr item);
+  /// This process has written `item`: what it had in memory before is not shown any more. Null: what is there now is not
+  /// known.
+  void rewrite(std::uint32_t shard, const std::string& name, CoherentItemPtr item);
 
  private:
   /// An item's name with its hash, which is worked out once.

@@ -270,6 +270,14 @@ void CoherentWriter::settle_success(Line& line, const PartPtr& part, const std::
   line.revisions.erase(part->write.name);  // A creation does not tell, nor does a reply that was lost.
   const bool told = !written.reply.results.empty() && written.reply.results.back().stat;
   if (told) line.revisions[part->write.name] = written.reply.results.back().stat->mzxid;
+  const bool removed = part->write.kind == ItemWrite::remove || part->write.kind == ItemWrite::compare_remove;
+  CoherentItemPtr now;
+  if (removed) now = std::make_shared<const CoherentItem>();
+  if (told && !removed) {
+    now = std::make_shared<const CoherentItem>(
+        CoherentItem{true, part->write.data, written.reply.results.back().stat->mzxid});
+  }
+  table_->rewrite(line.shard, part->write.name, std::move(now));
   part->end(Reply{});
 }
 
@@ -312,7 +320,10 @@ Awaitable<void> CoherentWriter::judge(Line& line, PartPtr part, std::string slot
     break;
   }
   line.forget();
-  if (verdict == Verdict::applied) part->end(Reply{});
+  if (verdict == Verdict::applied) {
+    table_->rewrite(line.shard, part->write.name, nullptr);
+    part->end(Reply{});
+  }
   if (verdict == Verdict::unknown) part->end_with(Errc::in_doubt, "the session was lost before the answer came");
 }
 

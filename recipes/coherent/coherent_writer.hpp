@@ -46,7 +46,7 @@ class CoherentWriter : public std::enable_shared_from_this<CoherentWriter> {
   zk::Awaitable<void> refuse(Line& line, PartPtr part, zkclient::Errc why, zk::Call call);
   zk::Awaitable<void> take_step(Line& line, PartPtr part, WriteStep step, zk::Call call);
   zk::Awaitable<void> transact(Line& line, PartPtr part, bool behind_closed, zk::Call call);
-  static void settle_success(Line& line, const PartPtr& part, const std::string& id, const Written& written);
+  void settle_success(Line& line, const PartPtr& part, const std::string& id, const Written& written);
   static void settle_refusal(Line& line, const PartPtr& part, Written written, std::size_t gate_operations,
                              std::size_t last);
   zk::Awaitable<void> judge(Line& line, PartPtr part, std::string slot, std::string id, std::int32_t expected);

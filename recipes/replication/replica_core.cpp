@@ -12,6 +12,15 @@ namespace zkrecipes::detail {
 namespace {
 
 constexpr auto after_failure = std::chrono::milliseconds(200);
+
+std::vector<ReplicaMember> members_in(const Snapshot& nodes) {
+  std::vector<ReplicaMember> members;
+  for (const CachedNodePtr& node : nodes.children("members")) {
+    if (auto member = decode_replica_member(node->name, node->data)) members.push_back(std::move(*member));
+  }
+  return members;
+}
+
 }  // namespace
 
 void RoleBacklog::call(const RoleNewsPtr& news) {
@@ -84,8 +93,13 @@ std::optional<ReplicaState> ReplicaCore::state() const {
 
 std::vector<ReplicaMember> ReplicaCore::members() const {
   if (process_.forked()) return {};
-  const std::lock_guard lock(mutex_);
-  return facts_.members;
+  Snapshot nodes;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!nodes_) return {};
+    nodes = *nodes_;
+  }
+  return members_in(nodes);
 }
 
 bool ReplicaCore::may_write() const noexcept {
@@ -154,6 +168,7 @@ void ReplicaCore::wait_for_handlers() {
 void ReplicaCore::see(const Snapshot& nodes) {
   {
     const std::lock_guard lock(mutex_);
+    if (nodes_ && nodes_->revision() >= nodes.revision()) return;
     nodes_ = nodes;
   }
   wake();
@@ -188,9 +203,7 @@ bool ReplicaCore::look() {
   const CachedNode* state = nodes.find("state");
   ReplicaDefect defect = ReplicaDefect::none;
   if (state != nullptr) facts.state = read_replica_state(state->data, state->stat.version, defect);
-  for (const CachedNodePtr& node : nodes.children("members")) {
-    if (auto member = decode_replica_member(node->name, node->data)) facts.members.push_back(std::move(*member));
-  }
+  facts.members = members_in(nodes);
   facts.owned = nodes.exists("primary/owner");
   if (!facts.owned && free_epoch_ != (facts.state ? facts.state->epoch : 0)) {
     free_epoch_ = facts.state ? facts.state->epoch : 0;

@@ -23,6 +23,7 @@ namespace {
 constexpr const char* shrinking = "replica shrink";
 constexpr const char* expanding = "replica expand";
 constexpr const char* leaving_group = "replica leave";
+constexpr const char* reporting_version = "replica report_version";
 constexpr int depth_of_members = 2;
 
 GroupOptions with_leases(const ReplicaGroupOptions& options) {
@@ -68,15 +69,15 @@ struct detail::ReplicaSeat {
         path(std::move(where)),
         core(std::make_shared<ReplicaCore>(client.impl(), path, self, options)),
         membership(Group(client, path / "members", with_leases(options)).begin_join(self.id, core->payload(0))),
-        cache(client, path, down_to_members()) {}
+        cache(std::make_shared<TreeCache>(client, path, down_to_members())) {}
   // The handlers may be called before this returns, and may call the group: it has to be in its place.
   void begin(ReplicaHandlers handlers) {
     core->begin(std::move(handlers));
     const std::weak_ptr<ReplicaCore> weak = core;
-    changes = cache.on_change([weak](const std::vector<Change>&, const Snapshot& nodes) {
+    changes = cache->on_change([weak](const std::vector<Change>&, const Snapshot& nodes) {
       if (const auto alive = weak.lock()) alive->see(nodes);
     });
-    states = cache.on_state([weak](CacheState state) {
+    states = cache->on_state([weak](CacheState state) {
       if (const auto alive = weak.lock()) alive->see(state);
     });
     presence = membership.on_state([weak](PresenceState state) {
@@ -85,7 +86,7 @@ struct detail::ReplicaSeat {
   }
   ~ReplicaSeat() {
     core->close();
-    cache.close();
+    cache->close();
     core->wait_for_handlers();
   }
   ReplicaSeat(const ReplicaSeat&) = delete;
@@ -94,12 +95,17 @@ struct detail::ReplicaSeat {
   zk::CallForm form(const char* operation) const {
     return zk::CallForm(client.impl(), operation, path.str()).endless();
   }
+  /// For what follows a report that is in force, which is not waited for without an end.
+  CallOptions limited(CallOptions call) const {
+    if (!call.deadline) call.deadline = client.impl()->default_deadline();
+    return call;
+  }
 
   const zkclient::Client client;
   const Path path;
   const std::shared_ptr<ReplicaCore> core;
   Membership membership;
-  TreeCache cache;
+  const std::shared_ptr<TreeCache> cache;  // Shared with reports that are on their way, while it lives.
   zkclient::Subscription changes;
   zkclient::Subscription states;
   zkclient::Subscription presence;
@@ -164,7 +170,7 @@ ReplicaRole ReplicaGroup::role() const noexcept { return seat_->core->role(); }
 std::optional<Error> ReplicaGroup::problem() const {
   if (auto of_member = seat_->membership.problem()) return of_member;
   // A state that cannot be read looks to the core as if it were not there, so the cache is asked first.
-  if (auto of_view = seat_->cache.problem()) return of_view;
+  if (auto of_view = seat_->cache->problem()) return of_view;
   return seat_->core->problem();
 }
 std::optional<ReplicaState> ReplicaGroup::state() const { return seat_->core->state(); }
@@ -175,10 +181,26 @@ bool ReplicaGroup::may_serve_reads() const noexcept { return seat_->core->may_se
 
 void ReplicaGroup::report_version(std::uint64_t version, const CallOptions& call) {
   seat_->membership.update(seat_->core->payload(version), call);
+  try {
+    seat_->core->see(seat_->cache->wait_ready(seat_->limited(call)));
+  } catch (const Error&) {
+    // Closed, or not in time: members() is told by watches.
+  }
 }
 void ReplicaGroup::async_report_version(std::uint64_t version, zkclient::Handler<void> handler,
                                         const CallOptions& call) {
-  seat_->membership.async_update(seat_->core->payload(version), std::move(handler), call);
+  zk::require_handler(handler, reporting_version, path().str());
+  auto reported = [weak = std::weak_ptr<TreeCache>(seat_->cache), core = seat_->core, limits = seat_->limited(call),
+                   handler = std::move(handler)](Result<void> done) mutable {
+    const auto cache = done ? weak.lock() : nullptr;
+    if (cache == nullptr) return handler(std::move(done));
+    auto seen = [core, handler = std::move(handler)](Result<Snapshot> nodes) mutable {
+      if (nodes) core->see(*nodes);
+      handler(Result<void>());
+    };
+    cache->async_wait_ready(std::move(seen), limits);
+  };
+  seat_->membership.async_update(seat_->core->payload(version), std::move(reported), call);
 }
 
 void ReplicaGroup::shrink(std::vector<std::string> ids, const CallOptions& call) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <zkrecipes/children_cache.hpp>
+#include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/discovery.hpp>
@@ -18,6 +19,7 @@
 #include <zkrecipes/node_cache.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/shared_value.hpp>
 #include <zkrecipes/tree_cache.hpp>
 
@@ -408,6 +410,53 @@ TEST_F(OwnWrites, PartitionMap) {
   }
   partitioner.stop({.deadline = soon()});
   EXPECT_TRUE(map.wait_ready({.deadline = soon()}).empty());
+}
+
+// --- Coherent cache --------------------------------------------------------------------------------------------------
+
+TEST_F(OwnWrites, CoherentPeek) {
+  CoherentCache cache(calm_proxied(), "/own/coherent");
+  const auto text = [&] {
+    const CoherentItemPtr item = cache.peek("a");
+    return item == nullptr ? "unknown" : item->exists ? item->data : "none";
+  };
+  cache.put("a", "0", {.deadline = soon()});
+  for (int i = 1; i <= tries; ++i) {
+    EXPECT_EQ(cache.get("a", {.deadline = soon()})->data, std::to_string(i - 1));
+    EXPECT_EQ(text(), std::to_string(i - 1));
+    if (i % 2 == 0) {
+      cache.put("a", std::to_string(i), {.deadline = soon()});
+    } else {
+      done([&](auto handler) { cache.async_put("a", std::to_string(i), std::move(handler), {.deadline = soon()}); });
+    }
+    EXPECT_EQ(text(), std::to_string(i));
+  }
+  EXPECT_EQ(cache.get("a", {.deadline = soon()})->data, std::to_string(tries));
+  cache.remove("a", {.deadline = soon()});
+  EXPECT_EQ(text(), "none");
+  cache.create("a", "again", {.deadline = soon()});
+  EXPECT_TRUE(text() == "again" || text() == "unknown") << "the answer to a creation tells no revision";
+}
+
+// --- Replica groups --------------------------------------------------------------------------------------------------
+
+TEST_F(OwnWrites, ReplicaReports) {
+  ReplicaHandlers handlers;
+  handlers.become_primary = [](const PrimaryTerm&) {};
+  handlers.become_secondary = [](const SecondaryTerm&) {};
+  ReplicaGroup group(calm_proxied(), "/own", Replica{.id = "a", .storage = "disk", .address = ""}, std::move(handlers));
+  const auto version = [&] {
+    for (const ReplicaMember& member : group.members())
+      if (member.id == "a") return member.version;
+    return std::uint64_t{0};
+  };
+  for (std::uint64_t i = 1; i <= tries; ++i) {
+    group.report_version(2 * i, {.deadline = soon()});
+    EXPECT_EQ(version(), 2 * i);
+    done([&](auto handler) { group.async_report_version(2 * i + 1, std::move(handler), {.deadline = soon()}); });
+    EXPECT_EQ(version(), 2 * i + 1);
+  }
+  group.leave({.deadline = soon()});
 }
 
 // --- What asks the server: one connection answers in order -----------------------------------------------------------
