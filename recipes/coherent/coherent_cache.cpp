@@ -1,13 +1,12 @@
 #include <zkrecipes/coherent_cache.hpp>
 
-#include <exception>
 #include <optional>
 #include <utility>
 
 #include "recipes/coherent/coherent_reader.hpp"
 #include "recipes/coherent/coherent_writer.hpp"
 #include "recipes/kernel/acl_check.hpp"
-#include "recipes/kernel/prepared_call.hpp"
+#include "recipes/kernel/update_call.hpp"
 #include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
@@ -101,10 +100,8 @@ PreparedCall<CoherentItemPtr> prepare_get(const SharedPtr& shared, const char* o
   return {zk::CallForm(shared->client.impl(), operation, origin.path), std::move(work)};
 }
 
-template <typename T>
-PreparedCall<T> prepare_write(const SharedPtr& shared, const char* operation, ItemWrite write,
-                              Awaitable<Result<T>> (*coroutine)(std::shared_ptr<CoherentWriter>, ItemWrite, Origin,
-                                                                Call)) {
+template <typename T, typename Coroutine>
+PreparedCall<T> prepare_write(const SharedPtr& shared, const char* operation, ItemWrite write, Coroutine coroutine) {
   shared->require_name(operation, write.name);
   const Origin origin{operation, shared->shown(write.name)};
   zk::CallForm form(shared->client.impl(), operation, origin.path);
@@ -116,89 +113,77 @@ PreparedCall<T> prepare_write(const SharedPtr& shared, const char* operation, It
 }
 
 PreparedCall<void> prepare_put(const SharedPtr& shared, std::string_view name, std::string_view data) {
-  return prepare_write(shared, putting, ItemWrite{ItemWrite::put, std::string(name), std::string(data)}, write_on_loop);
+  return prepare_write<void>(shared, putting, ItemWrite{ItemWrite::put, std::string(name), std::string(data)},
+                             write_on_loop);
 }
 PreparedCall<void> prepare_create(const SharedPtr& shared, std::string_view name, std::string_view data) {
-  return prepare_write(shared, creating, ItemWrite{ItemWrite::create, std::string(name), std::string(data)},
-                       write_on_loop);
+  return prepare_write<void>(shared, creating, ItemWrite{ItemWrite::create, std::string(name), std::string(data)},
+                             write_on_loop);
 }
 PreparedCall<void> prepare_remove(const SharedPtr& shared, std::string_view name) {
-  return prepare_write(shared, removing, ItemWrite{ItemWrite::remove, std::string(name)}, write_on_loop);
+  return prepare_write<void>(shared, removing, ItemWrite{ItemWrite::remove, std::string(name)}, write_on_loop);
 }
-PreparedCall<bool> prepare_compare_put(const SharedPtr& shared, const char* operation, std::string_view name,
-                                       std::int64_t expected, std::string_view data) {
+PreparedCall<bool> prepare_compare_put(const SharedPtr& shared, std::string_view name, std::int64_t expected,
+                                       std::string_view data) {
   ItemWrite write{ItemWrite::compare_put, std::string(name), std::string(data), expected};
-  return prepare_write(shared, operation, std::move(write), compare_on_loop);
+  return prepare_write<bool>(shared, comparing, std::move(write), compare_on_loop);
 }
 PreparedCall<bool> prepare_compare_remove(const SharedPtr& shared, std::string_view name, std::int64_t expected) {
   ItemWrite write{ItemWrite::compare_remove, std::string(name), {}, expected};
   if (expected == 0) {
     throw Error(Errc::invalid_argument, comparing_to_remove, shared->shown(name), "an item with revision 0 is none");
   }
-  return prepare_write(shared, comparing_to_remove, std::move(write), compare_on_loop);
+  return prepare_write<bool>(shared, comparing_to_remove, std::move(write), compare_on_loop);
 }
 
-// --- An update: look, let the function decide, swap; again if another client was faster -----------------------------
+// --- An update ------------------------------------------------------------------------------------------------------
 
-// One deadline for all of it.
-CallOptions limited(const SharedPtr& shared, CallOptions call) {
-  if (!call.deadline) call.deadline = shared->client.impl()->default_deadline();
-  return call;
+using SwappedItem = detail::Swapped<CoherentItemPtr, std::optional<std::string>>;
+
+Awaitable<Result<SwappedItem>> swap_on_loop(std::shared_ptr<CoherentTable> table, CoherentItemPtr seen,
+                                            std::shared_ptr<CoherentWriter> writer, ItemWrite write, Origin origin,
+                                            Call call) {
+  const std::string name = write.name;
+  std::string wanted = write.data;
+  const Result<bool> done =
+      co_await compare_on_loop(std::move(writer), std::move(write), std::move(origin), std::move(call));
+  if (!done) co_return done.error();
+  SwappedItem swapped;
+  if (*done) {
+    swapped.value = std::move(wanted);
+  } else {
+    table->outdate(name, seen);  // A change by hand leaves the lease as it is.
+  }
+  co_return swapped;
 }
 
-/// The asynchronous form. Its steps run on the callback executor.
-class CoherentUpdate : public std::enable_shared_from_this<CoherentUpdate> {
- public:
-  CoherentUpdate(SharedPtr shared, std::string name, CoherentCache::Function function,
-                 zkclient::Handler<std::optional<std::string>> handler, CallOptions call)
-      : shared_(std::move(shared)),
-        name_(std::move(name)),
-        function_(std::move(function)),
-        handler_(std::move(handler)),
-        call_(std::move(call)) {}
+struct CoherentUpdate {
+  using Function = CoherentCache::Function;
+  using Seen = CoherentItemPtr;
+  using Value = std::optional<std::string>;
 
-  void look() {
-    prepare_get(shared_, updating, name_)
-        .start([self = shared_from_this()](
-                   Result<CoherentItemPtr> item) { item ? self->swap(*item) : self->handler_(item.error()); },
-               call_);
+  SharedPtr shared;
+  std::string name;
+
+  const std::shared_ptr<zk::ClientCore>& client() const { return shared->client.impl(); }
+  const char* operation() const { return updating; }
+  std::string path() const { return shared->shown(name); }
+
+  std::optional<Seen> known() const {
+    Seen hit = shared->table->find(name);
+    return hit == nullptr ? std::optional<Seen>() : std::optional(std::move(hit));
   }
-
- private:
-  void swap(const CoherentItemPtr& item) {
-    const auto fail = [this](std::string_view why) {
-      handler_(Error(Errc::invalid_argument, updating, shared_->shown(name_), why));
+  PreparedCall<Seen> look(bool) const { return prepare_get(shared, updating, name); }
+  detail::UpdateStep<Seen, Value> step(const Function& function, const Seen& item) const {
+    Value wanted = function(*item);
+    if (!wanted) return wanted;
+    ItemWrite write{ItemWrite::compare_put, name, std::move(*wanted), item->revision};
+    auto swap = [table = shared->table, item](auto writer, ItemWrite what, const Origin& origin, Call call) {
+      return swap_on_loop(table, item, std::move(writer), std::move(what), origin, std::move(call));
     };
-    std::optional<std::string> wanted;
-    try {
-      wanted = function_(*item);
-    } catch (const Error& error) {
-      return handler_(error);
-    } catch (const std::exception& error) {
-      return fail(error.what());
-    } catch (...) {
-      return fail("the function threw no std::exception");
-    }
-    if (!wanted) return handler_(std::optional<std::string>());
-    auto swapped = [self = shared_from_this(), item, wanted](Result<bool> done) {
-      if (!done) return self->handler_(done.error());
-      if (*done) return self->handler_(wanted);
-      self->shared_->table->outdate(self->name_, item);
-      self->look();
-    };
-    prepare_compare_put(shared_, updating, name_, item->revision, *wanted).start(std::move(swapped), call_);
+    return prepare_write<SwappedItem>(shared, updating, std::move(write), std::move(swap));
   }
-
-  const SharedPtr shared_;
-  const std::string name_;
-  const CoherentCache::Function function_;
-  zkclient::Handler<std::optional<std::string>> handler_;
-  const CallOptions call_;
 };
-
-void require_function(const Shared& shared, const CoherentCache::Function& function) {
-  if (!function) throw Error(Errc::invalid_argument, updating, shared.path.str(), "there is no function");
-}
 
 SharedPtr make_shared_cache(zkclient::Client client, zkclient::Path path, CoherentCacheOptions options) {
   detail::require_acl(recipe, path, options.acl);
@@ -268,11 +253,11 @@ void CoherentCache::async_create(std::string_view name, std::string_view data, z
 
 bool CoherentCache::compare_put(std::string_view name, std::int64_t expected, std::string_view data,
                                 const CallOptions& call) {
-  return prepare_compare_put(state_->shared, comparing, name, expected, data).wait(call);
+  return prepare_compare_put(state_->shared, name, expected, data).wait(call);
 }
 void CoherentCache::async_compare_put(std::string_view name, std::int64_t expected, std::string_view data,
                                       zkclient::Handler<bool> handler, const CallOptions& call) {
-  prepare_compare_put(state_->shared, comparing, name, expected, data).start(std::move(handler), call);
+  prepare_compare_put(state_->shared, name, expected, data).start(std::move(handler), call);
 }
 
 void CoherentCache::remove(std::string_view name, const CallOptions& call) {
@@ -292,27 +277,12 @@ void CoherentCache::async_compare_remove(std::string_view name, std::int64_t exp
 
 std::optional<std::string> CoherentCache::update(std::string_view name, const Function& function,
                                                  const CallOptions& call) {
-  const SharedPtr shared = state_->shared;
-  require_function(*shared, function);
-  const CallOptions limits = limited(shared, call);
-  for (;;) {
-    CoherentItemPtr item = shared->table->find(name);
-    if (item == nullptr) item = prepare_get(shared, updating, name).wait(limits);
-    std::optional<std::string> wanted = function(*item);
-    if (!wanted) return std::nullopt;
-    if (prepare_compare_put(shared, updating, name, item->revision, *wanted).wait(limits)) return wanted;
-    shared->table->outdate(name, item);  // A change by hand leaves the lease as it is.
-  }
+  return detail::wait_for_update(CoherentUpdate{state_->shared, std::string(name)}, function, call);
 }
 void CoherentCache::async_update(std::string_view name, Function function,
                                  zkclient::Handler<std::optional<std::string>> handler, const CallOptions& call) {
-  const SharedPtr& shared = state_->shared;
-  require_function(*shared, function);
-  zk::require_handler(handler, updating, shared->path.str());
-  shared->require_name(updating, name);
-  std::make_shared<CoherentUpdate>(shared, std::string(name), std::move(function), std::move(handler),
-                                   limited(shared, call))
-      ->look();
+  detail::start_update(CoherentUpdate{state_->shared, std::string(name)}, std::move(function), std::move(handler),
+                       call);
 }
 
 void CoherentCache::close() { state_->shared->close(); }
