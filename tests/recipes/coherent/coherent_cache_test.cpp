@@ -10,27 +10,16 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
+using namespace testkit::words;
 
 class CoherentCacheTest : public testkit::RecipeTest {
  protected:
   CoherentCacheTest() : RecipeTest("/coherent") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   CoherentCache make(CoherentCacheOptions options = {}) { return CoherentCache(client(), path(), std::move(options)); }
   CoherentCache make_other(CoherentCacheOptions options = {}) {
     return CoherentCache(make_client(), path(), std::move(options));

@@ -12,15 +12,12 @@
 
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using testkit::error_of;
-using testkit::eventually;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Errc;
+using namespace testkit::words;
 
 using Texts = std::map<std::string, std::string>;
 using Changes = std::vector<ConfigurationChange>;
@@ -58,7 +55,6 @@ struct Call {
 class ConfigurationTest : public testkit::RecipeTest {
  protected:
   ConfigurationTest() : RecipeTest("/config") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   std::string data(const std::string& key) { return client().get(path() / key).data; }
   testkit::TemporaryFolder folder;
 };

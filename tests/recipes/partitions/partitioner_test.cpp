@@ -13,23 +13,15 @@
 #include <zkrecipes/partition_map.hpp>
 
 #include "tests/support/partition_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
+using namespace testkit::words;
 using testkit::all_owned;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
 using testkit::Ledger;
 using testkit::PartitionWorker;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Path;
 using Strings = std::vector<std::string>;
 using WorkerPtr = std::unique_ptr<PartitionWorker>;
 
@@ -37,7 +29,6 @@ class PartitionerTest : public testkit::RecipeTest {
  protected:
   PartitionerTest() : RecipeTest("/parts") {}
 
-  static CallOptions patient() { return {.deadline = soon()}; }
   static PartitionerOptions quick(std::string id) {
     PartitionerOptions options;
     options.id = std::move(id);

@@ -12,28 +12,17 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
+using namespace testkit::words;
 using Changes = std::vector<CounterChange>;
 
 class CounterTest : public testkit::RecipeTest {
  protected:
   CounterTest() : RecipeTest("/counters/hits") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   Counter make(CounterOptions options = {}) { return Counter(client(), path(), std::move(options)); }
   std::string data() { return client().get(path(), patient()).data; }
   /// As another program would.

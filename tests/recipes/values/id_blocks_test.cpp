@@ -13,24 +13,16 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Result;
+using namespace testkit::words;
 
 class IdBlocksTest : public testkit::RecipeTest {
  protected:
   IdBlocksTest() : RecipeTest("/ids/orders") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   IdBlocks make(std::int64_t block = 10) { return make(client(), block); }
   IdBlocks make(const Client& client, std::int64_t block) {
     return IdBlocks(client, path(), {.block = block, .encoding = CounterEncoding::kazoo});

@@ -12,23 +12,12 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
+using namespace testkit::words;
 using Names = std::vector<std::string>;
 
 class OptimisticTest : public testkit::RecipeTest {
@@ -40,7 +29,6 @@ class OptimisticTest : public testkit::RecipeTest {
     for (const char* account : {"ann", "bob"})
       client().create(path() / account, "50");
   }
-  static CallOptions patient() { return {.deadline = soon()}; }
   Optimistic make() { return Optimistic(client(), path()); }
   std::string data(const char* name) { return client().get(path() / name, patient()).data; }
   int money(const char* name) { return std::stoi(data(name)); }

@@ -13,27 +13,16 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
+using namespace testkit::words;
 
 class SharedValueTest : public testkit::RecipeTest {
  protected:
   SharedValueTest() : RecipeTest("/values/shared") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   SharedValue make(SharedValueOptions options = {}) { return {client(), path(), std::move(options)}; }
   std::string data() { return client().get(path(), patient()).data; }
 };

@@ -14,21 +14,12 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
+using namespace testkit::words;
 
 /// A clock that stands still unless it is moved. Copies are one clock.
 class HandClock {
@@ -45,7 +36,6 @@ class HandClock {
 class WorkerIdTest : public testkit::RecipeTest {
  protected:
   WorkerIdTest() : RecipeTest("/workers/held") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   static WorkerIds make(const Client& client, WorkerIdOptions options = {}) {
     return WorkerIds(client, "/workers", std::move(options));
   }
