@@ -1,19 +1,23 @@
-// Counters beside those of Curator and kazoo: increments per second, and what one costs. See README.md.
+// Counters beside those of Curator and kazoo: increments per second, and what one costs. Shared values in a contest with
+// Curator's. See README.md.
 
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <zkclient/client.hpp>
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/shared_value.hpp>
 #include <zktesting/proxy.hpp>
 
 #include "child.hpp"
@@ -104,6 +108,35 @@ class Adds final : public bench::Contender {
   std::optional<zkclient::Error> failure_;
 };
 
+/// So many clients update one value, over and over, beside clients of another library that do the same.
+class Updates final : public bench::Contender {
+ public:
+  Updates(const std::string& server, const Path& value, int clients) {
+    for (int i = 0; i < clients; ++i)
+      values_.push_back(std::make_unique<zkrecipes::SharedValue>(Client(server), value));
+  }
+
+  bench::Sample run(milliseconds duration) override {
+    const bench::Stopwatch stopwatch(duration);
+    std::atomic<std::int64_t> updates{0};
+    std::vector<std::future<void>> all;
+    for (const auto& value : values_) {
+      all.push_back(std::async(std::launch::async, [&] {
+        while (stopwatch.running()) {
+          (void)value->update([](const zkrecipes::VersionedValue&) { return std::optional<std::string>("ours"); });
+          ++updates;
+        }
+      }));
+    }
+    for (auto& one : all)
+      one.get();
+    return stopwatch.stop(updates);
+  }
+
+ private:
+  std::vector<std::unique_ptr<zkrecipes::SharedValue>> values_;
+};
+
 using Maker = std::function<std::unique_ptr<bench::Contender>(const std::string& server, const std::string& path)>;
 
 constexpr const char* one_row = "Counter, 1 client";
@@ -145,6 +178,8 @@ class Values {
     comparison_.compare(all_shared_row, kazoo_eight_row, {});
     for (const Row& row : rows_)
       measure_cost(row);
+    for (const int clients : {1, 4})
+      contest(clients);
     bench::Report report = comparison_.report("values", "one number for each row");
     report.figures = std::move(figures_);
     return report;
@@ -203,6 +238,26 @@ class Values {
                         1e6 / sample.cycles_per_second() / (2e3 * static_cast<double>(far.count()))});
     figures_.push_back({fmt::format("requests per add: {}", row.name), requests / static_cast<double>(sample.cycles)});
   }
+
+  // On one node, at the same time.
+  void contest(int clients) {
+    const std::string count = std::to_string(clients);
+    const Path value = Path(comparison_.add_parent("contest-" + count)) / "value";
+    const auto theirs = comparison_.peers().curator({comparison_.server(), value.str(), "share", count, "0"});
+    if (theirs == nullptr) return;
+    Updates ours(comparison_.server(), value, clients);
+    (void)run_both(ours, *theirs, options_.warmup);
+    const auto [mine, all] = run_both(ours, *theirs, 3 * options_.slice);
+    const std::string who = fmt::format("{} of ours and {} of Curator's", clients, clients);
+    figures_.push_back({fmt::format("our share of the updates, {}", who), mine / all});
+    figures_.push_back({fmt::format("updates per second of all, {}", who), all / seconds(3 * options_.slice)});
+  }
+  static std::pair<double, double> run_both(Updates& ours, bench::Contender& theirs, milliseconds duration) {
+    auto running = std::async(std::launch::async, [&] { return theirs.run(duration).cycles; });
+    const auto mine = static_cast<double>(ours.run(duration).cycles);
+    return {mine, mine + static_cast<double>(running.get())};
+  }
+  static double seconds(milliseconds duration) { return static_cast<double>(duration.count()) / 1e3; }
 
   const bench::RunOptions options_;
   bench::Comparison comparison_;

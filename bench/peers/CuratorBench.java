@@ -20,7 +20,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Apache Curator as a contender: CuratorBench HOSTS PATH KIND PAIRS BACKLOG. KIND: simple, queue, locked, barrier (PAIRS
- * members), count (PAIRS clients), or one of CuratorViews. Driven through standard input and output as raw_program.hpp says.
+ * members), count or share (PAIRS clients), or one of CuratorViews. Driven through standard input and output as
+ * raw_program.hpp says.
  */
 public class CuratorBench {
   static final byte[] ITEM = new byte[64];
@@ -165,7 +166,7 @@ public class CuratorBench {
     if (CuratorViews.knows(args[2])) {
       repeat(CuratorViews.work(client(args[0]), args[1], args[2]));
     } else if (CuratorValues.knows(args[2])) {
-      for (int i = 0; i < pairs; ++i) repeat(CuratorValues.work(client(args[0]), args[1]));
+      for (int i = 0; i < pairs; ++i) repeat(CuratorValues.work(client(args[0]), args[1], args[2]));
     } else if (args[2].equals("barrier")) {
       barriers(args[0], args[1], pairs);
     } else {

@@ -85,8 +85,8 @@ struct VersionedValue {
 /// connection or session lost: listeners    one call with the value that is there afterwards, if it is another one
 /// client closed                            calls end with closed, or in_doubt likewise; no listener is called any more
 ///
-/// Changes of one object go one after another. The object remembers the version of the node for as long as a watch says
-/// that it holds, so the next change takes one round trip.
+/// Changes of one object go one after another. The object remembers what the node holds for as long as a watch says so,
+/// or for 10 ms after its own change. So the next change takes one round trip, and so does an update.
 ///
 /// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
 /// to.
@@ -124,9 +124,13 @@ class ZKRECIPES_API SharedValue {
                          const zkclient::CallOptions& call = {});
 
   /// Replaces it by what the function makes of it, again if another client was faster. Returns the data that was written;
-  /// nullopt if the function declined. Blocks for a read, and as set(). The function runs in the calling thread, or, for
-  /// the asynchronous form, on the callback executor. Errors: as set(); what the function throws (in the asynchronous
-  /// form an Error; anything else is invalid_argument with its message), and nothing was written.
+  /// nullopt if the function declined. The function gets what the object remembers, else what a read tells. Blocks as
+  /// set(); for two round trips more after each change of another client that comes in between. A function that declined
+  /// or threw has seen the answer of a read which this call has sent, or the same version: one round trip more, and
+  /// maybe another run of the function. Clients that update all the time take turns, as those of a Counter do. The
+  /// function runs in the calling thread, or, for the asynchronous form, on the callback executor. Errors: as set(); what
+  /// the function throws (in the asynchronous form an Error; anything else is invalid_argument with its message), and
+  /// nothing was written.
   std::optional<std::string> update(const Function& function, const zkclient::CallOptions& call = {});
   void async_update(Function function, zkclient::Handler<std::optional<std::string>> handler,
                     const zkclient::CallOptions& call = {});

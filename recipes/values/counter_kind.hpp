@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,14 @@ struct CounterKind {
 
   CounterEncoding encoding;
 
-  CounterStep decide(const zk::Reply& seen, const std::vector<CounterRequest>& requests) const {
-    return decide_counter(view(seen), requests, encoding);
+  CounterStep decide(const ValueLook& seen, const std::vector<CounterRequest>& requests) const {
+    return decide_counter(view(seen.reply), requests, encoding);
   }
   std::string data(const CounterStep& step) const { return encode_counter(step.value, encoding); }
   static bool is_regardless(const CounterRequest&) noexcept { return false; }
+  static bool needs_a_read(const CounterRequest&) noexcept { return false; }
+  static bool has_looked(const CounterRequest&) noexcept { return false; }
+  static std::optional<CounterAnswer> refusal(const CounterRequest&, ValueWrite, int) { return std::nullopt; }
 
   CounterView view(const zk::Reply& seen) const {
     CounterView view;

@@ -50,22 +50,17 @@ struct ValueTarget {
   std::string path;
 };
 
-/// `leader`: what the leader has, not the connected server.
-Awaitable<Result<VersionedValue>> read_value(ValueTarget target, bool leader, Call call) {
+Awaitable<Result<VersionedValue>> read_value(ValueTarget target, Call call) {
   zk::Request get = zk::make_request(zk::OpType::get, target.node);
-  Reply reply;
-  if (leader) {
-    reply = co_await zk::fresh(target.client, std::move(get), std::move(call));
-  } else {
-    reply = co_await target.client->perform(std::move(get), call);
-  }
-  VersionedValue value;
-  if (reply.failed(Errc::no_node)) co_return value;
-  if (!reply.ok()) co_return zk::to_error(reply, target.operation, target.path);
-  value.exists = true;
-  value.version = detail::version_of(reply);
-  value.data = std::move(reply.data);
-  co_return value;
+  const Reply reply = co_await target.client->perform(std::move(get), call);
+  if (!reply.ok() && !reply.failed(Errc::no_node)) co_return zk::to_error(reply, target.operation, target.path);
+  co_return detail::value_of(reply);
+}
+
+Awaitable<Result<SharedValueAnswer>> view_value(ValueTarget target, SharedValueRequest request, Call call) {
+  SharedValueCore::Outcome outcome = co_await SharedValueCore::change(target.core, std::move(request), std::move(call));
+  if (!outcome.reply.ok()) co_return zk::to_error(outcome.reply, target.operation, target.path);
+  co_return std::move(outcome.answer);
 }
 
 Awaitable<Result<bool>> compare_value(ValueTarget target, SharedValueRequest request, Call call) {
@@ -86,11 +81,11 @@ ValueTarget value_target(const SharedStatePtr& shared, const char* operation) {
   return ValueTarget{shared->client.impl(), shared->core, shared->node, operation, shared->path.str()};
 }
 
-PreparedCall<VersionedValue> prepare_read(const SharedStatePtr& shared, const char* operation, bool leader) {
-  auto work = [target = value_target(shared, operation), leader](Call limits) {
-    return read_value(target, leader, std::move(limits));
+PreparedCall<VersionedValue> prepare_read(const SharedStatePtr& shared) {
+  auto work = [target = value_target(shared, getting_value)](Call limits) {
+    return read_value(target, std::move(limits));
   };
-  return {shared->form(operation), std::move(work)};
+  return {shared->form(getting_value), std::move(work)};
 }
 
 template <typename T>
@@ -109,18 +104,66 @@ PreparedCall<void> prepare_set_value(const SharedStatePtr& shared, std::string_v
   return prepare_change(shared, setting_value, std::move(request), set_value);
 }
 
-PreparedCall<bool> prepare_compare_value(const SharedStatePtr& shared, const char* operation,
-                                         const ValueVersion& expected, std::string_view data) {
+PreparedCall<bool> prepare_compare_value(const SharedStatePtr& shared, const ValueVersion& expected,
+                                         std::string_view data) {
   SharedValueRequest request{SharedValueRequest::Kind::compare_set, std::string(data), expected};
-  return prepare_change(shared, operation, std::move(request), compare_value);
+  return prepare_change(shared, comparing_value, std::move(request), compare_value);
 }
 
-// --- An update: look, let the function decide, swap; again if another client was faster -----------------------------
+PreparedCall<SharedValueAnswer> prepare_view(const SharedStatePtr& shared, SharedValueRequest::Kind kind) {
+  SharedValueRequest request{kind, std::string(), ValueVersion()};
+  return prepare_change(shared, updating_value, std::move(request), view_value);
+}
+
+PreparedCall<bool> prepare_swap(const SharedStatePtr& shared, const ValueVersion& expected, std::string_view data) {
+  SharedValueRequest request{SharedValueRequest::Kind::swap, std::string(data), expected};
+  return prepare_change(shared, updating_value, std::move(request), compare_value);
+}
+
+// --- An update: view, let the function decide, swap; again if another client was faster -----------------------------
+
+/// What the function made of a value.
+struct UpdateDecision {
+  std::optional<std::string> wanted;
+  std::exception_ptr thrown;
+
+  /// That nothing is to be written has to rest on a read: what is remembered may be old.
+  bool needs_a_read(const SharedValueAnswer& view) const { return !wanted && view.recalled; }
+};
+
+UpdateDecision decide_update(const SharedValue::Function& function, const VersionedValue& seen) {
+  UpdateDecision decision;
+  try {
+    decision.wanted = function(seen);
+  } catch (...) {
+    decision.thrown = std::current_exception();
+  }
+  return decision;
+}
 
 // One deadline for all of it.
 CallOptions limit_all(const SharedStatePtr& shared, CallOptions call) {
   if (!call.deadline) call.deadline = shared->client.impl()->default_deadline();
   return call;
+}
+
+std::optional<std::string> run_update(const SharedStatePtr& shared, const SharedValue::Function& function,
+                                      const CallOptions& call) {
+  SharedValueAnswer view = prepare_view(shared, SharedValueRequest::Kind::view).wait(call);
+  for (;;) {
+    UpdateDecision decision = decide_update(function, view.seen);
+    if (decision.wanted) {
+      if (prepare_swap(shared, view.seen.version, *decision.wanted).wait(call)) return std::move(decision.wanted);
+      view = prepare_view(shared, SharedValueRequest::Kind::view).wait(call);
+      continue;
+    }
+    const ValueVersion recalled = view.seen.version;
+    const bool reads = decision.needs_a_read(view);
+    if (reads) view = prepare_view(shared, SharedValueRequest::Kind::view_now).wait(call);
+    if (view.seen.version != recalled) continue;
+    if (decision.thrown) std::rethrow_exception(decision.thrown);
+    return std::nullopt;
+  }
 }
 
 /// The asynchronous form. Its steps run on the callback executor.
@@ -133,41 +176,53 @@ class ValueUpdate : public std::enable_shared_from_this<ValueUpdate> {
         handler_(std::move(handler)),
         call_(std::move(call)) {}
 
-  /// A server that lags behind would show the same old version again and again.
-  void look(bool again) {
-    prepare_read(shared_, updating_value, again)
-        .start([self = shared_from_this()](
-                   Result<VersionedValue> seen) { seen ? self->swap(*seen) : self->handler_(seen.error()); },
-               call_);
+  void view(SharedValueRequest::Kind how) {
+    auto viewed = [self = shared_from_this()](Result<SharedValueAnswer> view) {
+      view ? self->decide(*view) : self->handler_(view.error());
+    };
+    prepare_view(shared_, how).start(std::move(viewed), call_);
   }
 
  private:
-  void swap(const VersionedValue& seen) {
-    const auto fail = [this](std::string_view why) {
+  void decide(const SharedValueAnswer& view) {
+    const bool confirmed = unwritten_ && view.seen.version == recalled_;
+    if (!confirmed) unwritten_ = decide_update(function_, view.seen);
+    recalled_ = view.seen.version;
+    if (unwritten_->wanted) return swap();
+    if (unwritten_->needs_a_read(view)) return this->view(SharedValueRequest::Kind::view_now);
+    if (unwritten_->thrown) return fail();
+    handler_(std::optional<std::string>());
+  }
+  void swap() {
+    std::optional<std::string> wanted = std::exchange(unwritten_, std::nullopt)->wanted;
+    const std::string data = *wanted;
+    auto swapped = [self = shared_from_this(), wanted = std::move(wanted)](Result<bool> done) mutable {
+      if (!done) return self->handler_(done.error());
+      *done ? self->handler_(std::move(wanted)) : self->view(SharedValueRequest::Kind::view);
+    };
+    prepare_swap(shared_, recalled_, data).start(std::move(swapped), call_);
+  }
+  void fail() {
+    const auto foreign = [this](std::string_view why) {
       handler_(Error(Errc::invalid_argument, updating_value, shared_->path.str(), why));
     };
-    std::optional<std::string> wanted;
     try {
-      wanted = function_(seen);
+      std::rethrow_exception(unwritten_->thrown);
     } catch (const Error& error) {
-      return handler_(error);
+      handler_(error);
     } catch (const std::exception& error) {
-      return fail(error.what());
+      foreign(error.what());
     } catch (...) {
-      return fail("the function threw no std::exception");
+      foreign("the function threw no std::exception");
     }
-    if (!wanted) return handler_(std::optional<std::string>());
-    auto swapped = [self = shared_from_this(), wanted](Result<bool> done) {
-      if (!done) return self->handler_(done.error());
-      *done ? self->handler_(wanted) : self->look(true);
-    };
-    prepare_compare_value(shared_, updating_value, seen.version, *wanted).start(std::move(swapped), call_);
   }
 
   const SharedStatePtr shared_;
   const SharedValue::Function function_;
   zkclient::Handler<std::optional<std::string>> handler_;
   const CallOptions call_;
+  std::optional<UpdateDecision> unwritten_;
+  ValueVersion recalled_;  // Of the value that it rests on.
 };
 
 SharedStatePtr make_value_state(zkclient::Client client, zkclient::Path path, const SharedValueOptions& options) {
@@ -210,11 +265,9 @@ SharedValue& SharedValue::operator=(SharedValue&&) noexcept = default;
 
 const zkclient::Path& SharedValue::path() const noexcept { return state_->shared->path; }
 
-VersionedValue SharedValue::get(const CallOptions& call) const {
-  return prepare_read(state_->shared, getting_value, false).wait(call);
-}
+VersionedValue SharedValue::get(const CallOptions& call) const { return prepare_read(state_->shared).wait(call); }
 void SharedValue::async_get(zkclient::Handler<VersionedValue> handler, const CallOptions& call) const {
-  prepare_read(state_->shared, getting_value, false).start(std::move(handler), call);
+  prepare_read(state_->shared).start(std::move(handler), call);
 }
 
 void SharedValue::set(std::string_view data, const CallOptions& call) {
@@ -225,30 +278,25 @@ void SharedValue::async_set(std::string_view data, zkclient::Handler<void> handl
 }
 
 bool SharedValue::compare_set(const ValueVersion& expected, std::string_view data, const CallOptions& call) {
-  return prepare_compare_value(state_->shared, comparing_value, expected, data).wait(call);
+  return prepare_compare_value(state_->shared, expected, data).wait(call);
 }
 void SharedValue::async_compare_set(const ValueVersion& expected, std::string_view data,
                                     zkclient::Handler<bool> handler, const CallOptions& call) {
-  prepare_compare_value(state_->shared, comparing_value, expected, data).start(std::move(handler), call);
+  prepare_compare_value(state_->shared, expected, data).start(std::move(handler), call);
 }
 
 std::optional<std::string> SharedValue::update(const Function& function, const CallOptions& call) {
   const SharedStatePtr shared = state_->shared;
   require_function(shared, function);
-  const CallOptions limits = limit_all(shared, call);
-  for (bool again = false;; again = true) {
-    const VersionedValue seen = prepare_read(shared, updating_value, again).wait(limits);
-    std::optional<std::string> wanted = function(seen);
-    if (!wanted) return std::nullopt;
-    if (prepare_compare_value(shared, updating_value, seen.version, *wanted).wait(limits)) return wanted;
-  }
+  return run_update(shared, function, limit_all(shared, call));
 }
 void SharedValue::async_update(Function function, zkclient::Handler<std::optional<std::string>> handler,
                                const CallOptions& call) {
   const SharedStatePtr& shared = state_->shared;
   require_function(shared, function);
   zk::require_handler(handler, updating_value, shared->path.str());
-  std::make_shared<ValueUpdate>(shared, std::move(function), std::move(handler), limit_all(shared, call))->look(false);
+  std::make_shared<ValueUpdate>(shared, std::move(function), std::move(handler), limit_all(shared, call))
+      ->view(SharedValueRequest::Kind::view);
 }
 
 zkclient::Subscription SharedValue::on_change(Listener listener) const {

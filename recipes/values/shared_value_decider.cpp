@@ -2,6 +2,8 @@
 
 #include <zkclient/types.hpp>
 
+#include "recipes/kernel/words.hpp"
+
 namespace zkrecipes::detail {
 namespace {
 
@@ -21,18 +23,27 @@ SharedValueStep decide_shared_value(const ValueVersion& present, const SharedVal
   const bool exists = present != ValueVersion();
   SharedValueStep step;
   SharedValueAnswer answer;
-  if (request.kind == SharedValueRequest::Kind::compare_set && exists && present.version == any_version) {
+  const bool conditional = request.kind != SharedValueRequest::Kind::set;
+  if (conditional && exists && present.version == any_version) {
     answer.error = zkclient::Errc::bad_version;
     answer.why = "the version of the node is -1, which means any: set() the value once";
-  } else if (request.kind == SharedValueRequest::Kind::compare_set && request.expected != present) {
+  } else if (conditional && request.expected != present) {
     answer.matched = false;
-    step.write = exists ? ValueWrite::check : ValueWrite::check_absent;
+    // A swap that fails without reason costs its caller a look. A compare_set is answered by the word of the leader.
+    if (request.kind == SharedValueRequest::Kind::compare_set) {
+      step.write = exists ? ValueWrite::check : ValueWrite::check_absent;
+    }
   } else {
     step.write = decide_replacement(present);
     step.data = request.data;
   }
   step.answers.push_back(answer);
   return step;
+}
+
+bool tells_of_another_version(ValueWrite write, int code) noexcept {
+  if (write == ValueWrite::create) return code == zk::rc::node_exists;
+  return changes(write) && (code == zk::rc::bad_version || code == zk::rc::no_node);
 }
 
 }  // namespace zkrecipes::detail

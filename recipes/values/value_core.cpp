@@ -71,7 +71,7 @@ Awaitable<typename ValueCore<Kind>::Outcome> ValueCore<Kind>::change(std::shared
     const auto give_up = [raw = self.get(), part](Errc why) { raw->give_up(part, why); };
     cancelled = zk::CancelScope::Guard(call.cancel, [give_up] { give_up(Errc::cancelled); });
     if (call.deadline) part->deadline.set(*call.deadline, [give_up] { give_up(Errc::deadline_exceeded); });
-    self->waiting_.push_back(part);
+    self->waiting_.insert(Kind::has_looked(part->request) ? self->waiting_.begin() : self->waiting_.end(), part);
     self->start_soon();
   }
   Outcome outcome = co_await part->outcome.get();
@@ -204,12 +204,13 @@ Awaitable<void> ValueCore<Kind>::rest(WritePace::Duration pause, std::shared_ptr
 template <typename Kind>
 Awaitable<void> ValueCore<Kind>::run_once() {
   constexpr auto none = WritePace::Duration::zero();
-  ValueLookPtr seen = std::exchange(known_, nullptr);
-  if (const auto way = pace_.make_way(ValueLook::Clock::now()); way != none) {
+  const auto has_turn = [this] { return Kind::has_looked(waiting_.front()->request); };
+  if (const auto way = has_turn() ? none : pace_.make_way(ValueLook::Clock::now()); way != none) {
+    known_ = nullptr;
     co_await rest(way, last_session_);
-    seen = nullptr;
+    if (waiting_.empty()) co_return;
   }
-  if (seen != nullptr && !seen->holds()) seen = nullptr;
+  ValueLookPtr seen = recall();
   while (!waiting_.empty()) {
     if (seen == nullptr) {
       const Call call = new_wait();
@@ -220,7 +221,7 @@ Awaitable<void> ValueCore<Kind>::run_once() {
       co_return;
     }
     if (waiting_.empty()) co_return;
-    const auto pause = pace_.pause(seen->reply.stat.version, ValueLook::Clock::now());
+    const auto pause = has_turn() ? none : pace_.pause(seen->reply.stat.version, ValueLook::Clock::now());
     if (pause == none) {
       co_await transact(std::move(seen));
       co_return;
@@ -228,6 +229,15 @@ Awaitable<void> ValueCore<Kind>::run_once() {
     co_await rest(pause, seen->reply.session);
     seen = nullptr;
   }
+}
+
+// What the next call in line may build upon.
+template <typename Kind>
+ValueLookPtr ValueCore<Kind>::recall() {
+  ValueLookPtr seen = std::exchange(known_, nullptr);
+  if (seen == nullptr || !seen->holds() || Kind::needs_a_read(waiting_.front()->request)) return nullptr;
+  seen->recalled = true;
+  return seen;
 }
 
 template <typename Kind>
@@ -238,8 +248,9 @@ Awaitable<void> ValueCore<Kind>::transact(ValueLookPtr seen) {
   std::vector<Request> requests;
   for (const std::shared_ptr<Part>& part : batch_)
     requests.push_back(part->request);
-  Step step = kind_.decide(seen->reply, requests);
+  Step step = kind_.decide(*seen, requests);
   if (step.write == ValueWrite::nothing) {
+    if (seen->holds()) known_ = std::move(seen);
     answer_all(step);
     co_return;
   }
@@ -405,14 +416,25 @@ template <typename Kind>
 Awaitable<void> ValueCore<Kind>::settle_refusal(const Step& step, Written written) {
   const bool changed = is_conflict(written);
   progress_ = Progress::idle;  // None of it was applied.
-  if (changed && is_marked(step) && written.index == 0) marker_->abandon();
+  const bool at_marker = is_marked(step) && written.index == 0;
+  if (changed && at_marker) marker_->abandon();
   if (!changed) {
     written.reply.error = zk::rc::to_errc(written.code);
     written.reply.detail.clear();
     fail_all(std::exchange(batch_, {}), written.reply);
   }
   co_await remember(std::exchange(behind_, nullptr));
+  if (!at_marker) answer_the_refused(step.write, written.code);
   repeat();
+}
+
+template <typename Kind>
+void ValueCore<Kind>::answer_the_refused(ValueWrite write, int code) {
+  std::erase_if(batch_, [write, code](const std::shared_ptr<Part>& part) {
+    const auto refusal = Kind::refusal(part->request, write, code);
+    if (refusal) answer(*part, *refusal);
+    return refusal.has_value();
+  });
 }
 
 // Before those that came later.

@@ -38,9 +38,12 @@ struct ValueOptions {
 ///                                (ValueWrite) and its `answers`, each with an `error` and a `why`
 ///   read                         the request that tells what is to be known of the node: get or exists
 ///   most_calls                   that share a transaction
-///   decide(reply, requests)      the Step; the reply is that of the read
+///   decide(look, requests)       the Step; the look is that at the node
 ///   data(step)                   that is written
 ///   is_regardless(request)       that it is right whichever node it was written to
+///   needs_a_read(request)        that what is remembered does not do
+///   has_looked(request)          that it goes on from an earlier look of its caller, which waited for the turn
+///   refusal(request, write, code)   the answer that a refusal is; else it is tried again
 template <typename Kind>
 class ValueCore : public std::enable_shared_from_this<ValueCore<Kind>> {
  public:
@@ -67,6 +70,7 @@ class ValueCore : public std::enable_shared_from_this<ValueCore<Kind>> {
   void start_soon();
   static zk::Awaitable<void> run(std::shared_ptr<ValueCore> self);
   zk::Awaitable<void> run_once();
+  ValueLookPtr recall();
   /// Sees the node; fails when it cannot be read.
   zk::Awaitable<ValueLookPtr> see(zk::Call call);
   ValueLookPtr launch_look(const zk::Call& call);
@@ -78,6 +82,7 @@ class ValueCore : public std::enable_shared_from_this<ValueCore<Kind>> {
   zk::Awaitable<void> settle(Step step, ValueLookPtr seen, Written written);
   zk::Awaitable<void> settle_success(Step step, ValueLookPtr seen, zk::Reply reply);
   zk::Awaitable<void> settle_refusal(const Step& step, Written written);
+  void answer_the_refused(ValueWrite write, int code);
   /// The session is over, or the slot is gone, and the answer has not come.
   zk::Awaitable<void> settle_doubt(Step step, ValueLookPtr seen, Written written);
   bool is_marked(const Step& step) const noexcept;

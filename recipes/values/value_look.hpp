@@ -32,6 +32,7 @@ struct ValueLook {
   std::optional<zk::SessionState::ObserverId> observer;
   std::optional<Clock::time_point> trusted_until;  // Of an own write.
   bool outdated = false;                           // The watch has fired, or the connection has broken.
+  bool recalled = false;                           // Not by a read for the call that uses it now.
 
   /// `written`: with data, stat and session of the node.
   static std::shared_ptr<ValueLook> of_own_write(zk::Reply written) {

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "recipes/kernel/words.hpp"
+
 namespace zkrecipes::detail {
 namespace {
 
@@ -50,6 +52,32 @@ TEST(SharedValueDecider, AnotherVersionIsConfirmedAndNotWritten) {
   const SharedValueStep step = decide_shared_value(nothing_there, replacing(present, "x"));
   EXPECT_EQ(step.write, ValueWrite::check_absent);
   EXPECT_FALSE(step.answers.front().matched);
+}
+
+// Its caller looks again anyway.
+TEST(SharedValueDecider, ASwapWithAnotherVersionAsksNobody) {
+  const ValueVersion present{7, 2};
+  for (const ValueVersion& now : {present, nothing_there}) {
+    const SharedValueStep step = decide_shared_value(now, {SharedValueRequest::Kind::swap, "x", ValueVersion{7, 1}});
+    EXPECT_EQ(step.write, ValueWrite::nothing);
+    EXPECT_FALSE(step.answers.front().matched);
+    EXPECT_FALSE(step.answers.front().error);
+  }
+  const SharedValueStep step = decide_shared_value(present, {SharedValueRequest::Kind::swap, "x", present});
+  EXPECT_EQ(step.write, ValueWrite::set);
+  EXPECT_TRUE(step.answers.front().matched);
+}
+
+TEST(SharedValueDecider, ARefusalTellsOfAnotherVersion) {
+  for (const ValueWrite write : {ValueWrite::set, ValueWrite::set_twice}) {
+    EXPECT_TRUE(tells_of_another_version(write, zk::rc::bad_version));
+    EXPECT_TRUE(tells_of_another_version(write, zk::rc::no_node));
+    EXPECT_FALSE(tells_of_another_version(write, zk::rc::node_exists));
+  }
+  EXPECT_TRUE(tells_of_another_version(ValueWrite::create, zk::rc::node_exists));
+  EXPECT_FALSE(tells_of_another_version(ValueWrite::create, zk::rc::no_node)) << "its parent is missing";
+  for (const ValueWrite write : {ValueWrite::check, ValueWrite::check_absent})  // The other way round.
+    EXPECT_FALSE(tells_of_another_version(write, zk::rc::bad_version));
 }
 
 TEST(SharedValueDecider, MinusOneIsSkippedAndIsNoCondition) {

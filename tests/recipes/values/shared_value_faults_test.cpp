@@ -60,6 +60,23 @@ class SharedValueFaults : public testkit::RecipeFaultTest {
     the_operator().remove(node);
     the_operator().create(node, data);
   }
+  /// Waits until the object knows its value, and a watch would tell it of a change.
+  ValueVersion watched(SharedValue& value) {
+    EXPECT_TRUE(eventually([&] { return server.watch_count() == 1; }));
+    return value.get(patient()).version;  // Answered behind the look.
+  }
+  /// What it returned, in words.
+  static std::string update(SharedValue& value, const SharedValue::Function& function, bool asynchronous) {
+    try {
+      if (!asynchronous) return value.update(function, patient()).value_or("nothing");
+      Box<zkclient::Result<std::optional<std::string>>> told;
+      value.async_update(
+          function, [&](auto result) { told.put(std::move(result)); }, patient());
+      return told.take().value().value_or("nothing");
+    } catch (const zkclient::Error&) {
+      return "an error";
+    }
+  }
   std::size_t transactions() { return proxy.request_count(RequestType::multi); }
   /// `write` meets the end of its session when it was applied, or before it could be.
   template <typename Write>
@@ -175,9 +192,9 @@ TEST_F(SharedValueFaults, UpdateLost) {
   Client client = calm_proxied();
   SharedValue value = make(client);
   std::string expected;
-  for (const RequestType type : {RequestType::get_data, RequestType::multi, RequestType::sync}) {
+  for (const RequestType type : {RequestType::get_data, RequestType::multi}) {
     for (const bool request : {true, false}) {
-      // The function meddles once, so that it is asked again, behind a sync.
+      // The function meddles once, so that what is known is outdated.
       bool meddled = false;
       const auto meddle = [&](const VersionedValue& seen) {
         if (!std::exchange(meddled, true)) make(the_operator()).set(seen.data + "o", patient());
@@ -319,17 +336,70 @@ TEST_F(SharedValueFaults, OneRoundTripWithoutConflict) {
   Client client = calm_proxied();
   SharedValue value = make(client);
   value.set("0", patient());
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 6; ++i) {
     (void)value.get(patient());  // So the look behind the set before was answered: else this one would look, too.
     const std::size_t before = transactions();
-    const std::size_t looks = proxy.request_count(RequestType::exists);
+    const std::size_t looks = proxy.request_count(RequestType::get_data);
     // The look behind it is not waited for.
-    auto held = proxy.hold_next_reply(RequestType::exists);
-    value.set("1", patient());
+    auto held = proxy.hold_next_reply(RequestType::get_data);
+    i % 3 == 0 ? value.set("1", patient()) : void(update(value, add_plus, i % 3 == 1));
     ASSERT_TRUE(held.wait(patience));
     held.release();
     EXPECT_EQ(transactions(), before + 1);
-    EXPECT_EQ(proxy.request_count(RequestType::exists), looks + 1);
+    EXPECT_EQ(proxy.request_count(RequestType::get_data), looks + 1);
+  }
+}
+
+// The refusal has made sure that the next read is not older.
+TEST_F(SharedValueFaults, AConflictCostsOneRead) {
+  Client client = calm_proxied();
+  SharedValue value = make(client);
+  value.set("0", patient());
+  enum class How { compare_set, update, async_update };
+  for (const How how : {How::update, How::async_update, How::compare_set}) {
+    const bool comparing = how == How::compare_set;
+    const ValueVersion known = watched(value);
+    const std::size_t before = transactions();
+    const std::size_t looks = proxy.request_count(RequestType::get_data);
+    proxy.stall(zktesting::Direction::to_client);  // No event tells of it.
+    the_operator().set(node, "1");
+    auto writing = in_thread([&] {
+      if (comparing) return std::string(value.compare_set(known, "x", patient()) ? "true" : "false");
+      return update(value, add_plus, how == How::async_update);
+    });
+    EXPECT_TRUE(proxy.wait_for_requests(RequestType::multi, before + 1, patience));
+    proxy.unstall(zktesting::Direction::to_client);
+    EXPECT_EQ(result_of(writing), comparing ? "false" : "1+");
+    EXPECT_EQ(data(), comparing ? "1" : "1+");
+    EXPECT_EQ(transactions(), before + (comparing ? 1 : 2)) << "a refused compare_set has the word of the leader";
+    EXPECT_LE(proxy.request_count(RequestType::get_data), looks + 3) << "one, and those behind the transactions";
+    EXPECT_EQ(proxy.request_count(RequestType::sync), 0U);
+  }
+}
+
+// It is told what is remembered, which may be old.
+TEST_F(SharedValueFaults, AnUpdateThatWritesNothingRestsOnARead) {
+  Client client = calm_proxied();
+  SharedValue value = make(client);
+  for (const bool throwing : {false, true}) {
+    for (const bool asynchronous : {false, true}) {
+      value.set("1", patient());
+      (void)watched(value);
+      std::vector<std::string> seen;
+      const auto decline = [&](const VersionedValue& now) -> std::optional<std::string> {
+        seen.push_back(now.data);
+        if (throwing) throw zkclient::Error(Errc::invalid_argument, "test", "", "no");
+        return std::nullopt;
+      };
+      const std::size_t looks = proxy.request_count(RequestType::get_data);
+      proxy.stall(zktesting::Direction::to_client);
+      the_operator().set(node, "2");
+      auto updating = in_thread([&] { return update(value, decline, asynchronous); });
+      EXPECT_TRUE(proxy.wait_for_requests(RequestType::get_data, looks + 1, patience));
+      proxy.unstall(zktesting::Direction::to_client);
+      EXPECT_EQ(result_of(updating), throwing ? "an error" : "nothing");
+      EXPECT_EQ(seen, (std::vector<std::string>{"1", "2"}));
+    }
   }
 }
 
