@@ -1,5 +1,6 @@
 #include "zkclient/detail/loop/awaitable.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <new>
@@ -12,6 +13,56 @@ namespace {
 
 std::atomic<std::size_t> live_frames{0};
 
+/// Memory for frames, of one thread, which keeps some of it for the next ones: a call takes some twenty frames, most of
+/// them larger than what malloc() keeps at hand for a thread. A frame may be given back by another thread.
+class FrameMemory {
+ public:
+  ~FrameMemory() {
+    for (Spare& spare : spare_) {
+      for (std::size_t i = 0; i < spare.count; ++i)
+        ::operator delete(spare.blocks[i]);
+    }
+    ended_ = true;
+  }
+
+  void* take(std::size_t size) {
+    const std::size_t kind = (size + sizeof(Header) - 1) / step;
+    if (kind >= spare_.size()) return begin(::operator new(size + sizeof(Header)), kind);
+    Spare& spare = spare_[kind];
+    return begin(spare.count > 0 ? spare.blocks[--spare.count] : ::operator new((kind + 1) * step), kind);
+  }
+  void give_back(void* frame) noexcept {
+    Header* const block = static_cast<Header*>(frame) - 1;
+    const std::size_t kind = block->kind;
+    const bool keeps = keeps_blocks && kind < spare_.size() && spare_[kind].count < most && !ended_;
+    if (!keeps) return ::operator delete(block);
+    spare_[kind].blocks[spare_[kind].count++] = block;
+  }
+
+ private:
+  struct alignas(std::max_align_t) Header {
+    std::size_t kind;
+  };
+  static constexpr std::size_t most = 8;
+  struct Spare {
+    std::array<void*, most> blocks;
+    std::size_t count = 0;
+  };
+  static constexpr std::size_t step = 256;  // Bytes.
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr bool keeps_blocks = false;  // It is to see who uses a frame that is gone.
+#else
+  static constexpr bool keeps_blocks = true;
+#endif
+
+  static void* begin(void* block, std::size_t kind) { return ::new (block) Header{kind} + 1; }
+
+  std::array<Spare, 16> spare_;
+  bool ended_ = false;  // With its thread.
+};
+
+thread_local FrameMemory frame_memory;
+
 Root run(Awaitable<void> awaited, const char*) { co_await std::move(awaited); }
 
 }  // namespace
@@ -21,14 +72,14 @@ void resume_later(std::coroutine_handle<> suspended) { EventLoop::current()->res
 std::size_t frames() noexcept { return live_frames; }
 
 void* allocate_frame(std::size_t size) {
-  void* const frame = ::operator new(size);
+  void* const frame = frame_memory.take(size);
   live_frames.fetch_add(1, std::memory_order_relaxed);
   return frame;
 }
 
 void free_frame(void* frame) noexcept {
   live_frames.fetch_sub(1, std::memory_order_relaxed);
-  ::operator delete(frame);
+  frame_memory.give_back(frame);
 }
 
 void die(const char* where) noexcept {
