@@ -7,6 +7,7 @@
 
 #include "zkclient/detail/requests/paths.hpp"
 #include "zkclient/detail/session/connection.hpp"
+#include "zkclient/detail/session/quota_report.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -188,6 +189,8 @@ void RequestQueue::on_reply(const std::shared_ptr<Op>& op, bool left, std::chron
     const bool transaction = op->request.type == OpType::multi && !reply.codes.empty() && !rc::is_of_request(op->code);
     reply.detail = transaction ? describe_failure(options_.prefix, op->request, reply.codes) : std::string();
     reply.error = transaction ? Errc::transaction_failed : rc::to_errc(op->code);
+    const std::string full = refused_by_quota(*op);
+    if (!full.empty()) op->done = with_quota_report(*this, options_.prefix, full, op->deadline, std::move(op->done));
     finish(op);
   } else if (op->request.is_write()) {
     fail(op, Errc::in_doubt, why_lost(*op));
