@@ -150,6 +150,8 @@ class ZKRECIPES_API QueueBase {
 ///                                          the item goes back
 /// the same while push, commit wait for it  in_doubt: it may have been done; a claim is over
 /// queue full                               push waits (deadline_exceeded); try_push returns false
+/// quota of the servers full                push fails with quota_exceeded, which names it; pop, claim, commit, give_back
+///                                          work. See docs/quotas.md
 /// item is not in the layout's format       pop, claim throw foreign_node, which names it; it stays
 /// client closed                            closed (in_doubt for a push, pop, commit that was sent); claims are lost
 /// foreign child in the folder              ignored

@@ -141,6 +141,7 @@ Awaitable<Result<std::int64_t>> ConfigurationWriter::publish(std::shared_ptr<Con
                                                              Call call) {
   const auto record = std::make_shared<const ConfigurationRecord>(self->sign(*plan));
   bool doubtful = false;  // An attempt was sent, and its session ended before the answer.
+  bool shortened = false;
   for (;;) {
     Reply listed = co_await self->list_history(call);
     if (!listed.ok()) {
@@ -163,6 +164,9 @@ Awaitable<Result<std::int64_t>> ConfigurationWriter::publish(std::shared_ptr<Con
       const char* why = superseded ? "somebody published meanwhile" : "the session was lost before the answer came";
       co_return Error(code, publishing, self->path_.str(), why);
     }
+    const bool no_room = written.outcome == Written::Outcome::refused && written.index >= prepared.history &&
+                         written.code == zk::rc::quota_exceeded;
+    if (no_room && !std::exchange(shortened, true) && co_await self->shorten_history(listed.names, call)) continue;
     const bool history_moved =
         written.outcome == Written::Outcome::refused && written.index >= prepared.history &&
         (written.code == zk::rc::no_node || written.code == zk::rc::node_exists || written.code == zk::rc::not_empty);
@@ -172,6 +176,17 @@ Awaitable<Result<std::int64_t>> ConfigurationWriter::publish(std::shared_ptr<Con
       co_return Error(Errc::not_empty, publishing, self->path_.str(), "a node of the history has children");
     co_return self->error_of(std::move(written), prepared);
   }
+}
+
+// Makes room for what the next publication keeps of the one before it: by the oldest that is kept. False: there is none.
+Awaitable<bool> ConfigurationWriter::shorten_history(std::vector<std::string> listed, Call call) {
+  std::erase_if(listed, [](const std::string& name) { return !revision_of_history(name); });
+  const auto oldest = std::min_element(listed.begin(), listed.end(), [](const std::string& a, const std::string& b) {
+    return *revision_of_history(a) < *revision_of_history(b);
+  });
+  if (oldest == listed.end()) co_return false;
+  const Reply removed = co_await client_->perform(zk::make_request(OpType::remove, history_node(*oldest)), call);
+  co_return removed.ok() || removed.failed(Errc::no_node) || removed.unanswered();
 }
 
 // --- The history -----------------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ class ConfigurationWriter : public std::enable_shared_from_this<ConfigurationWri
   Prepared prepare(const PublicationPlan& plan, const ConfigurationRecord& record,
                    const std::vector<std::string>& listed) const;
   zk::Awaitable<zk::Reply> list_history(zk::Call call);
+  zk::Awaitable<bool> shorten_history(std::vector<std::string> listed, zk::Call call);
   zk::Awaitable<Fate> find_fate(PlanPtr plan, std::shared_ptr<const ConfigurationRecord> record, zk::Call call);
   zk::Awaitable<Undos> read_undos(std::vector<std::string> names, zk::Call call);
   zkclient::Error error_of(Written written, const Prepared& prepared) const;

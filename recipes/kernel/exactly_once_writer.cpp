@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "recipes/kernel/stand_in.hpp"
 #include "recipes/kernel/waiter.hpp"
 #include "recipes/kernel/words.hpp"
 
@@ -26,7 +27,8 @@ zkclient::Error Written::error(std::string_view during, std::string_view path) &
   if (outcome == Outcome::in_doubt) reply.error = Errc::in_doubt;
   if (outcome == Outcome::refused) {
     reply.error = zk::rc::to_errc(code);
-    reply.detail.clear();  // It names nodes of the recipe's own.
+    // It names nodes of the recipe's own. But of a quota the caller has to know which one is full.
+    if (code != zk::rc::quota_exceeded) reply.detail.clear();
   }
   return zk::to_error(reply, during, path);
 }
@@ -371,9 +373,17 @@ Awaitable<Reply> ExactlyOnceWriter::get_slot(Call call, SlotPtr& slot) {
       zk::delete_in_background(client_, made->path, call.bound);
       continue;
     }
-    if (!reply.failed(Errc::no_node)) co_return reply;
-    reply = co_await zk::ensure(client_, directory_, CreateMode::container, acl_, call);
+    if (reply.failed(Errc::no_node)) {
+      reply = co_await zk::ensure(client_, directory_, CreateMode::container, acl_, call);
+      if (reply.ok()) continue;
+    }
+    if (!reply.failed(Errc::quota_exceeded)) co_return reply;
+    // Most transactions only free or replace something, and must not fail for want of room for the slot.
+    reply = co_await create_outside_quota(client_, made->path, "slot", CreateMode::ephemeral, acl_, call);
     if (!reply.ok()) co_return reply;
+    made->path = reply.path;
+    slot = std::move(made);
+    co_return reply;
   }
 }
 

@@ -302,6 +302,15 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
   }
 }
 
+/// What `request` removes, without what it creates.
+Request KeptNode::removals_of(const Request& request) {
+  Request removals = zk::make_request(OpType::multi, request.path);
+  for (const Transaction::Operation& operation : request.operations) {
+    if (std::holds_alternative<Transaction::Remove>(operation)) removals.operations.push_back(operation);
+  }
+  return removals;
+}
+
 /// The transaction that makes the node and its witness; with what makes room for them.
 Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witness) {
   Request request = zk::make_request(OpType::multi, spec_.node);
@@ -371,6 +380,14 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, s
     co_return;
   }
   if (cause == Errc::too_large && take_back(generation)) co_return;
+  if (cause == Errc::quota_exceeded) {
+    // What a transaction removes makes no room for what it creates: one after the other.
+    Request former = removals_of(request);
+    if (!former.operations.empty()) {
+      reply = co_await spec_.client->perform(std::move(former), call_on(session));
+      if (reply.ok() || is_transient(reply)) co_return;
+    }
+  }
   show_problem(cause, reply.detail, true);
   if (request.type != OpType::set) {  // Else it is there, only with the data it had.
     end_incarnation();

@@ -91,6 +91,7 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   zk::Awaitable<bool> prove(SessionPtr session, bool witnessed);
   zk::Awaitable<void> rest(std::optional<std::chrono::milliseconds> limit);
   zk::Request creation(const Seen& seen, bool with_node, bool with_witness);
+  static zk::Request removals_of(const zk::Request& request);
   zk::Request request_of(PresenceStep step, const Seen& seen);
   zk::Call call_on(const SessionPtr& session) const;
   bool over(const SessionPtr& session) const { return session->over() || spec_.client->closing() || finished_; }

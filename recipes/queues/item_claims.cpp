@@ -35,7 +35,7 @@ Awaitable<Result<void>> ItemClaims::commit(Taken claim, Call call) {
     co_return Error(Errc::not_held, committing, spec_->path, "the claim was lost, or ended before");
   }
   call.bound = claim.lease->session();
-  ItemTransaction steps(*spec_, claim.key);
+  ItemTransaction steps(*spec_, claim.key, claim.claim);
   // That version is the proof that no other worker has claimed it since.
   steps.remove(claim.version).remove_claim();
   Written written = co_await writer_->write_bound(steps.take(), call);
@@ -74,7 +74,7 @@ Awaitable<void> ItemClaims::give_back_abandoned(std::shared_ptr<ItemClaims> self
 
 // By ourselves, so that the list is none the older for it.
 void ItemClaims::claim_removed(const Taken& claim) {
-  view_->own_claim_deleted(claim.lease->session());
+  if (claim.claim == spec_->claim_path(claim.key)) view_->own_claim_deleted(claim.lease->session());
   claim_over(claim);
 }
 
@@ -82,18 +82,18 @@ void ItemClaims::claim_over(const Taken& claim) { view_->let_go(claim.lease->ses
 
 // A claim that has to go, if it is there still; but not that of another consumer, which has the same name. Each claim
 // of the item changes its version.
-Awaitable<void> ItemClaims::remove_claim(std::shared_ptr<ItemClaims> self, ItemKey key, std::int32_t version,
-                                         std::shared_ptr<zk::SessionState> session) {
+Awaitable<void> ItemClaims::remove_claim(std::shared_ptr<ItemClaims> self, ItemKey key, std::string node,
+                                         std::int32_t version, std::shared_ptr<zk::SessionState> session) {
   Call call;
   call.bound = session;
   for (auto pause = first_pause;; pause = std::min(2 * pause, last_pause)) {
     if (session->over()) co_return;
-    ItemTransaction steps(*self->spec_, key);
+    ItemTransaction steps(*self->spec_, key, node);
     steps.check(version).remove_claim();
     const Written written = co_await self->writer_->write_bound(steps.take(), call);
     if (written.outcome == Written::Outcome::done) break;
     if (written.refused_at(0, zk::rc::no_node)) {  // There is nothing left to claim.
-      zk::delete_in_background(self->client_, self->spec_->claim_path(key), session);
+      zk::delete_in_background(self->client_, node, session);
       break;
     }
     const bool refused = written.outcome == Written::Outcome::refused;
@@ -128,7 +128,7 @@ Awaitable<Result<void>> ItemClaims::give_back(Taken claim, bool seen, Call call)
   if (written.outcome == Written::Outcome::in_doubt || reply.failed(Errc::session_lost)) co_return Result<void>();
   const bool unclear = written.outcome == Written::Outcome::failed || !tells_of_loss(written);
   // It goes back, if not to where it should.
-  zk::spawn(remove_claim(shared_from_this(), claim.key, claim.version, call.bound));
+  zk::spawn(remove_claim(shared_from_this(), claim.key, claim.claim, claim.version, call.bound));
   if (written.outcome == Written::Outcome::refused && unclear) written.reply.error = zk::rc::to_errc(written.code);
   if (unclear) co_return spec_->error(written.reply, returning);
   co_return Error(Errc::not_held, returning, spec_->path, "the claim was lost");
@@ -154,7 +154,7 @@ Awaitable<void> ItemClaims::return_in_background(std::shared_ptr<ItemClaims> sel
   // Refused: mostly because the first attempt has done it.
   self->claim_over(claim);
   self->view_->mark_stale();
-  zk::spawn(remove_claim(self, claim.key, claim.version, call.bound));
+  zk::spawn(remove_claim(self, claim.key, claim.claim, claim.version, call.bound));
 }
 
 bool ItemClaims::to_be_buried(const Taken& claim, bool seen) const {
@@ -164,12 +164,13 @@ bool ItemClaims::to_be_buried(const Taken& claim, bool seen) const {
 
 Awaitable<Written> ItemClaims::write_return(const Taken& claim, bool seen, Call call) {
   std::string reason = claim.rejection.value_or(claim.reason);
+  bool has_room = true;
   for (;;) {
-    ItemTransaction steps(*spec_, claim.key);
+    ItemTransaction steps(*spec_, claim.key, claim.claim);
     const bool bury = to_be_buried(claim, seen);
     if (bury) {
       steps.bury(claim.version, spec_->format.encode(claim.items, reason)).remove_claim();
-    } else if (!seen && claim.version == 1) {
+    } else if (!seen && claim.version == 1 && has_room) {
       steps.remove(claim.version)
           .restore(claim.items, claim.reason)
           .remove_claim();  // As if it had never been claimed.
@@ -181,6 +182,8 @@ Awaitable<Written> ItemClaims::write_return(const Taken& claim, bool seen, Call 
       reason.clear();  // The item is worth more.
       continue;
     }
+    const bool full = written.outcome == Written::Outcome::refused && written.code == zk::rc::quota_exceeded;
+    if (full && !bury && std::exchange(has_room, false)) continue;  // To stay where it is, it needs no room.
     const bool no_folder = bury && written.refused_at(0, zk::rc::no_node);
     if (!no_folder) co_return written;
     written.reply = co_await spec_->make_folders(call, bury);

@@ -23,8 +23,8 @@ class ItemClaims : public std::enable_shared_from_this<ItemClaims> {
   /// Of a claim whose owner is gone.
   static zk::Awaitable<void> give_back_abandoned(std::shared_ptr<ItemClaims> self, Taken claim);
   /// Removes the claim's node, if it is there still, and is that of this version of the item.
-  static zk::Awaitable<void> remove_claim(std::shared_ptr<ItemClaims> self, ItemKey key, std::int32_t version,
-                                          std::shared_ptr<zk::SessionState> session);
+  static zk::Awaitable<void> remove_claim(std::shared_ptr<ItemClaims> self, ItemKey key, std::string node,
+                                          std::int32_t version, std::shared_ptr<zk::SessionState> session);
   /// For other transactions that end something.
   const std::shared_ptr<ExactlyOnceWriter>& writer() const noexcept { return writer_; }
 

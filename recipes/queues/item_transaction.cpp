@@ -1,14 +1,13 @@
 #include "recipes/queues/item_transaction.hpp"
 
+#include <utility>
+
 #include "recipes/kernel/waiter.hpp"
 
 namespace zkrecipes::detail {
 
-ItemTransaction::ItemTransaction(const QueueSpec& spec, const ItemKey& key)
-    : spec_(spec),
-      key_(key),
-      item_(zk::child_path(spec.items, key.name)),
-      claim_(zk::child_path(spec.claims, key.name)) {}
+ItemTransaction::ItemTransaction(const QueueSpec& spec, const ItemKey& key, std::string claim)
+    : spec_(spec), key_(key), item_(spec.item_path(key)), claim_(std::move(claim)) {}
 
 ItemTransaction& ItemTransaction::exclude_claims() {
   operations_.emplace_back(Transaction::Create{Path(claim_), std::string(), CreateMode::ephemeral, spec_.acl});

@@ -11,9 +11,11 @@ namespace zkrecipes::detail {
 class ItemTransaction {
  public:
   using Operations = std::vector<zkclient::Transaction::Operation>;
-  ItemTransaction(const QueueSpec& spec, const ItemKey& key);
+  ItemTransaction(const QueueSpec& spec, const ItemKey& key) : ItemTransaction(spec, key, spec.claim_path(key)) {}
+  /// `claim`: where the claim's node stands.
+  ItemTransaction(const QueueSpec& spec, const ItemKey& key, std::string claim);
 
-  /// Refused if a consumer has claimed it: a claim of our own that comes and goes in the transaction.
+  /// Refused if a consumer has claimed it in the folder of the claims: one of our own comes and goes in the transaction.
   ItemTransaction& exclude_claims();
   /// Takes the first of its items out, and the node with the last one.
   ItemTransaction& remove_first(std::int32_t version, const std::vector<std::string>& items);

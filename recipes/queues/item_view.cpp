@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "recipes/queues/claim_place.hpp"
+
 namespace zkrecipes::detail {
 
 using std::chrono::steady_clock;
@@ -34,6 +36,7 @@ bool ItemView::begin_session(const SessionPtr& session) {
   candidates_.clear();
   read_.clear();
   items_watch_ = claims_watch_ = folder_watch_ = nullptr;
+  claims_elsewhere_.clear();
   listed_ = false;
   changed_ = true;
   own_claims_deleted_ = 0;
@@ -108,6 +111,48 @@ Awaitable<Reply> ItemView::list() {
     co_return listed;
   }
 }
+
+// --- Claims that had no room ----------------------------------------------------------------------------------------
+
+Awaitable<Reply> ItemView::find_claim_elsewhere(ItemKey key) {
+  const Call call = bound_call();
+  const std::vector<std::string> places = claim_places(spec_->claim_path(key));
+  std::vector<PendingReply> looks;
+  for (const std::string& place : places)
+    looks.push_back(client_->launch(zk::make_request(OpType::exists, place), call));
+  Reply found;
+  found.error = Errc::no_node;
+  std::size_t where = 0;
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    Reply seen = co_await looks[i].get();
+    if (!found.failed(Errc::no_node)) continue;  // All are awaited.
+    found = std::move(seen);
+    where = i;
+  }
+  if (!found.ok() || call.bound != session_) co_return found;
+  Reply watched = co_await watch_claim(places[where]);
+  co_return watched;
+}
+
+Awaitable<Reply> ItemView::watch_claim(std::string place) {
+  std::shared_ptr<zk::LoopWatch>& known = claims_elsewhere_[place];
+  if (known != nullptr) co_return Reply{};
+  const auto on_event = [weak = weak_from_this(), place](zkclient::WatchEventType) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->claims_elsewhere_.erase(place);
+    self->mark_stale();
+  };
+  const auto watch = std::make_shared<zk::LoopWatch>(client_, zk::WatchRegistry::Kind::data, on_event);
+  known = watch;
+  Request get = zk::make_request(OpType::get, place);  // It leaves no watch if the claim has ended.
+  Reply seen = co_await client_->perform_watching(std::move(get), bound_call(), watch);
+  const auto found = claims_elsewhere_.find(place);
+  if (!seen.ok() && found != claims_elsewhere_.end() && found->second == watch) claims_elsewhere_.erase(found);
+  co_return seen;
+}
+
+// --- What was listed ------------------------------------------------------------------------------------------------
 
 void ItemView::learn(Reply& listed, const Reply& claimed) {
   items_seen_ = folder_changes(listed.stat.children_version, listed.stat.children_count);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,10 @@ class ItemView : public std::enable_shared_from_this<ItemView> {
   /// Asks whether items were added, or have come back, since the list was read: it is stale then.
   zk::Awaitable<zk::Reply> check();
 
+  /// Whether a consumer has claimed the item at a claim_place(), which no list shows: no_node if not. Otherwise the list is stale
+  /// as soon as that claim ends.
+  zk::Awaitable<zk::Reply> find_claim_elsewhere(ItemKey key);
+
   // Changes by this consumer itself.
   void tries(const ItemKey& key);
   void lost_race();
@@ -62,6 +67,7 @@ class ItemView : public std::enable_shared_from_this<ItemView> {
 
  private:
   void learn(zk::Reply& listed, const zk::Reply& claimed);
+  zk::Awaitable<zk::Reply> watch_claim(std::string place);
   void watch_folder();
   void folder_replaced();
 
@@ -87,6 +93,7 @@ class ItemView : public std::enable_shared_from_this<ItemView> {
   std::shared_ptr<zk::LoopWatch> claims_watch_;
   std::shared_ptr<zk::LoopWatch> folder_watch_;  // Of the items' folder itself.
   std::int64_t folder_czxid_ = 0;
+  std::map<std::string, std::shared_ptr<zk::LoopWatch>> claims_elsewhere_;  // Of other consumers, by their paths.
 
   std::unordered_map<std::string, zk::PendingReply> read_;
   std::size_t ahead_ = 0;

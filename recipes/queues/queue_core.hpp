@@ -69,6 +69,15 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   zk::Awaitable<Attempted> try_take(TakeRequestPtr& request, ItemKey key, TakeKind kind, zk::Reply& failure);
   zk::Awaitable<Attempted> write_take(TakeRequestPtr request, Taken taken, std::string data, TakeKind kind,
                                       zk::Reply& failure);
+  /// How an item is to be taken: as usual, or as a full quota allows.
+  struct TakePlan {
+    TakeKind kind = TakeKind::pop;
+    bool excludes_claims = false;  ///< In the transaction.
+    std::string text = {};         ///< What the claim says.
+    bool outside = false;          ///< The claim stands at a claim_place().
+    std::string above = {};        ///< Where the next quota is looked for.
+  };
+  zk::Awaitable<zk::Reply> plan_without_room(Taken& taken, TakePlan& plan);
   zk::Awaitable<bool> grant(Taken& taken, Written written, std::string text, std::shared_ptr<zk::LeaseKeeper> keeper,
                             std::shared_ptr<zk::SessionState> session);
   void deliver(const TakeRequestPtr& request, Taken taken, TakeKind kind);

@@ -51,6 +51,7 @@ struct Taken {
   std::string reason = {};   ///< Why it was rejected, before it came into this queue.
   std::int32_t version = 0;  ///< Of a claimed item: its node's. No other worker has claimed it since while it has that.
   LeasePtr lease = {};       ///< Of a claim.
+  std::string claim = {};    ///< Where the claim's node stands: in the folder of the claims, or at a claim_place().
   std::optional<std::string> rejection = {};  ///< Why its owner rejects it.
   std::shared_ptr<bool> abandoned = {};       ///< The claim's owner is gone while it was being committed.
 };

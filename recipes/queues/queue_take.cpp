@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "recipes/kernel/contend.hpp"
+#include "recipes/kernel/stand_in.hpp"
 #include "recipes/kernel/waiter.hpp"
 #include "recipes/kernel/words.hpp"
+#include "recipes/queues/claim_place.hpp"
 #include "recipes/queues/item_transaction.hpp"
 #include "recipes/queues/queue_core.hpp"
 #include "recipes/queues/take_request.hpp"
@@ -108,16 +110,29 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
     request->item = taken.key.name;
   }
   const bool bury = kind == TakeKind::claim && spec_->max_deliveries > 0 && taken.version >= spec_->max_deliveries;
-  const std::string text = kind == TakeKind::claim ? describe_process(spec_->id) : std::string();
+  taken.claim = spec_->claim_path(taken.key);
+  TakePlan plan;
+  plan.kind = kind;
+  if (kind == TakeKind::claim) plan.text = describe_process(spec_->id);
+  // An item that was never claimed has version 0, unless others claim as well.
+  plan.excludes_claims = kind == TakeKind::pop && (taken.version > 0 || spec_->foreign_claims);
+  if (taken.version > 0 && !spec_->foreign_claims) {
+    Reply elsewhere = co_await view_->find_claim_elsewhere(taken.key);
+    if (elsewhere.ok() || elsewhere.failed(Errc::session_lost)) co_return Attempted::gone;
+    if (!elsewhere.failed(Errc::no_node)) {
+      failure = std::move(elsewhere);
+      co_return Attempted::failed;
+    }
+  }
   for (;;) {
-    ItemTransaction steps(*spec_, taken.key);
+    bool no_room = false;
+    ItemTransaction steps(*spec_, taken.key, taken.claim);
     if (bury) {
       steps.exclude_claims().bury(taken.version, data);
     } else if (kind == TakeKind::claim) {
-      steps.claim(taken.version, data, text);
+      steps.claim(taken.version, data, plan.text);
     } else {
-      // An item that was never claimed has version 0, unless others claim as well.
-      if (taken.version > 0 || spec_->foreign_claims) steps.exclude_claims();
+      if (plan.excludes_claims) steps.exclude_claims();
       steps.remove_first(taken.version, taken.items);
     }
     Written written = co_await taker_->write_bound(steps.take(), call);
@@ -126,9 +141,9 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
       if (bury) co_return Attempted::gone;
       if (kind == TakeKind::claim) {
         ++taken.version;
-        const bool granted = co_await grant(taken, std::move(written), text, keeper, call.bound);
+        const bool granted = co_await grant(taken, std::move(written), plan.text, keeper, call.bound);
         if (!granted) {
-          zk::spawn(ItemClaims::remove_claim(claims_, taken.key, taken.version, call.bound));
+          zk::spawn(ItemClaims::remove_claim(claims_, taken.key, taken.claim, taken.version, call.bound));
           if (call.bound == view_->session()) view_->mark_changed();
           co_return Attempted::gone;
         }
@@ -142,6 +157,7 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
       if (code == zk::rc::no_node && !steps.about_item(written.index)) {
         Reply made = co_await spec_->make_folders(call);
         if (made.ok()) continue;
+        no_room = made.failed(Errc::quota_exceeded);
         written.reply = std::move(made);
       } else if (code == zk::rc::no_node || code == zk::rc::bad_version || code == zk::rc::node_exists) {
         // Another consumer was faster, or has claimed it: it may come back.
@@ -151,7 +167,20 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
         co_return Attempted::gone;
       } else {
         written.reply.error = zk::rc::to_errc(code);
+        no_room = code == zk::rc::quota_exceeded;
+        // It would have to stand where we may not write.
+        if (plan.outside && code == zk::rc::no_auth) written.reply.error = Errc::quota_exceeded;
       }
+    }
+    if (no_room && !bury && !spec_->foreign_claims) {  // Who claims it otherwise does not look elsewhere.
+      Reply other = co_await plan_without_room(taken, plan);
+      if (other.ok()) continue;
+      if (other.failed(Errc::node_exists)) {
+        if (call.bound == view_->session()) view_->mark_changed();
+        view_->lost_race();
+        co_return Attempted::gone;
+      }
+      if (!other.failed(Errc::quota_exceeded)) written.reply = std::move(other);
     }
     // A claim in doubt needs no report: no caller has it, and it goes with its session.
     const bool doubt = written.outcome == Written::Outcome::in_doubt && kind == TakeKind::pop;
@@ -169,6 +198,34 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
   }
 }
 
+// How an item is taken in spite of a full quota. quota_exceeded: not at all. node_exists: another consumer has it.
+Awaitable<Reply> QueueCore::plan_without_room(Taken& taken, TakePlan& plan) {
+  const Call call = view_->bound_call();
+  Reply reply;
+  if (plan.kind == TakeKind::pop) {
+    // A look does as well: who claims it from now on changes its version.
+    Request look = zk::make_request(OpType::exists, taken.claim);
+    reply = co_await client_->perform(std::move(look), call);
+    const bool is_new = std::exchange(plan.excludes_claims, false);
+    if (reply.ok()) {
+      reply.error = Errc::node_exists;
+    } else if (reply.failed(Errc::no_node)) {
+      reply.error = Errc::quota_exceeded;
+      if (is_new) reply.error.reset();
+    }
+    co_return reply;
+  }
+  if (!std::exchange(plan.outside, true)) plan.above = zk::parent_of(taken.claim);
+  reply = co_await find_quota(client_, plan.above, call);
+  if (reply.ok()) {
+    taken.claim = claim_place(spec_->claim_path(taken.key), reply.path);
+    plan.above = zk::parent_of(reply.path);  // If there is no room either: the next quota's.
+  } else if (reply.failed(Errc::no_node)) {
+    reply.error = Errc::quota_exceeded;
+  }
+  co_return reply;
+}
+
 // The claim was written; from here on it rests on the lease clock. False: it was over at once.
 Awaitable<bool> QueueCore::grant(Taken& taken, Written written, std::string text,
                                  std::shared_ptr<zk::LeaseKeeper> keeper, std::shared_ptr<zk::SessionState> session) {
@@ -176,11 +233,11 @@ Awaitable<bool> QueueCore::grant(Taken& taken, Written written, std::string text
   grant.client = client_;
   grant.session = std::move(session);
   grant.keeper = std::move(keeper);
-  grant.path = spec_->claim_path(taken.key);
+  grant.path = taken.claim;
   grant.data = std::move(text);
-  grant.clear_up = [weak = std::weak_ptr<ItemClaims>(claims_), key = taken.key, version = taken.version,
-                    mine = grant.session] {
-    if (const auto claims = weak.lock()) zk::spawn(ItemClaims::remove_claim(claims, key, version, mine));
+  grant.clear_up = [weak = std::weak_ptr<ItemClaims>(claims_), key = taken.key, node = taken.claim,
+                    version = taken.version, mine = grant.session] {
+    if (const auto claims = weak.lock()) zk::spawn(ItemClaims::remove_claim(claims, key, node, version, mine));
   };
   // Any consumer may have it then, also ours.
   grant.on_lost = [weak = std::weak_ptr<ItemView>(view_), key = taken.key, mine = grant.session] {
@@ -258,6 +315,8 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     const bool rest = taken.items.size() > 1;
     rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items, taken.reason);
     const Written written = co_await self->claims_->writer()->write_bound(steps.take(), call);
+    // A full quota has room again some time. Until then the item waits here, and nowhere else.
+    if (written.outcome == Written::Outcome::refused && written.code == zk::rc::quota_exceeded) continue;
     if (written.outcome == Written::Outcome::refused) {
       // Its place is taken, or gone: to the end. There it needs no room either: it must not be lost for that.
       taken.items.resize(1);

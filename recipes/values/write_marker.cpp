@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "recipes/kernel/stand_in.hpp"
+
 namespace zkrecipes::detail {
 
 namespace {
@@ -12,6 +14,7 @@ namespace {
 constexpr std::int32_t last_marker_version = 1 << 30;
 // A writer adds one and looks at more, so they do not pile up, and a start stays cheap.
 constexpr std::size_t most_looks = 64;
+constexpr std::string_view marker_kind = "marker";
 
 }  // namespace
 
@@ -31,7 +34,9 @@ Transaction::Operation WriteMarker::operation() const { return Transaction::Set{
 Awaitable<Reply> WriteMarker::prepare(Call call) {
   if (version_ >= last_marker_version) abandon();
   if (!node_.empty()) co_return Reply();
-  const std::string node = zk::child_path(directory_, zk::make_uuid());
+  std::string node = zk::child_path(directory_, zk::make_uuid());
+  std::string directory = directory_;
+  std::string family;  // How the names of the markers in it begin.
   bool doubted = false;
   for (;;) {
     Request create = zk::make_request(OpType::create, node);
@@ -44,23 +49,34 @@ Awaitable<Reply> WriteMarker::prepare(Call call) {
     if (made.unanswered()) continue;
     if (made.failed(Errc::no_node)) made = co_await zk::ensure(client_, directory_, CreateMode::container, acl_, call);
     if (made.ok()) continue;
+    if (made.failed(Errc::quota_exceeded) && !doubted) {  // There is room beside the quota.
+      made = co_await create_outside_quota(client_, node, std::string(marker_kind), CreateMode::persistent, acl_, call);
+      if (made.ok()) {
+        node = made.path;
+        directory = zk::parent_of(node);
+        family = zk::name_of(node);
+        family.erase(family.rfind(marker_kind) + marker_kind.size());
+        break;
+      }
+    }
     if (doubted) zk::delete_in_background(client_, node, nullptr);
     co_return made;
   }
   node_ = node;
   version_ = 0;
-  zk::spawn(sweep(client_, directory_, node_, max_age_));
+  zk::spawn(sweep(client_, std::move(directory), std::move(family), node_, max_age_));
   co_return Reply();
 }
 
 // The times are the servers': that of our own node, which is new, is the present one. A node that is written meanwhile
 // has another version, and stays; the writer of one that goes makes another one.
-Awaitable<void> WriteMarker::sweep(std::shared_ptr<zk::ClientCore> client, std::string directory, std::string own,
-                                   std::chrono::milliseconds max_age) {
+Awaitable<void> WriteMarker::sweep(std::shared_ptr<zk::ClientCore> client, std::string directory, std::string family,
+                                   std::string own, std::chrono::milliseconds max_age) {
   const Call call;
   Reply listed = co_await client->perform(zk::make_request(OpType::children, directory), call);
   const Reply mine = co_await client->perform(zk::make_request(OpType::exists, own), call);
   if (!listed.ok() || !mine.ok()) co_return;
+  std::erase_if(listed.names, [&family](const std::string& name) { return !name.starts_with(family); });
   for (std::string& name : listed.names)
     name = zk::child_path(directory, name);
   std::erase(listed.names, own);

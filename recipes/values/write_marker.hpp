@@ -41,8 +41,8 @@ class WriteMarker {
   zk::Awaitable<Fate> find_fate(std::string slot, zk::Call call);
 
  private:
-  static zk::Awaitable<void> sweep(std::shared_ptr<zk::ClientCore> client, std::string directory, std::string own,
-                                   std::chrono::milliseconds max_age);
+  static zk::Awaitable<void> sweep(std::shared_ptr<zk::ClientCore> client, std::string directory, std::string family,
+                                   std::string own, std::chrono::milliseconds max_age);
 
   const std::shared_ptr<zk::ClientCore> client_;
   const std::string directory_;

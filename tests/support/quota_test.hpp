@@ -1,0 +1,92 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <zkclient/client.hpp>
+#include <zktesting/expire.hpp>
+#include <zktesting/proxy.hpp>
+#include <zktesting/server.hpp>
+
+#include "tests/support/testkit.hpp"
+
+namespace testkit {
+
+/// With a server that enforces quotas, and a proxy in front of it. Each test has a folder of its own, which may hold the quota.
+class QuotaTest : public ::testing::Test {
+ protected:
+  static constexpr auto calm = 30s;
+
+  void SetUp() override { operator_.create(root_, ""); }
+
+  const zkclient::Path& root() const { return root_; }
+  zkclient::Client& the_operator() { return operator_; }
+  zkclient::Client proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = calm}); }
+  static zktesting::Server& server() {
+    static zktesting::Server one([] {
+      zktesting::ServerOptions enforcing;
+      enforcing.config["enforceQuota"] = "true";
+      return enforcing;
+    }());
+    return one;
+  }
+  static zkclient::CallOptions patient() { return {.deadline = soon()}; }
+
+  /// Meanwhile the client cannot come back: see RecipeFaultTest::expire().
+  void expire(const zkclient::Client& client) {
+    const auto session = client.connect(patient());
+    proxy.refuse(true);
+    zktesting::expire(server().connect_string(), session.id(), session.credentials().password);
+    proxy.refuse(false);
+  }
+
+  /// A hard limit of the nodes below root(): not one more than there are now.
+  void allow_no_node() { limit("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=" + usage("count=")); }
+  void allow_no_byte() { limit("count=-1,bytes=-1=;byteHardLimit=" + usage("bytes=") + ";countHardLimit=-1"); }
+  void allow_nothing() {
+    limit("count=-1,bytes=-1=;byteHardLimit=" + usage("bytes=") + ";countHardLimit=" + usage("count="));
+  }
+  void allow_all() { limit("count=-1,bytes=-1"); }
+
+  std::size_t children(const zkclient::Path& path) {
+    std::error_code error;
+    return operator_.children(path, {}, error).names.size();
+  }
+  /// What stands in for nodes that have no room is beside root(), and goes with its owner.
+  std::size_t stand_ins() { return beside("-slot-"); }
+  /// Nodes beside root() whose names go on like that.
+  std::size_t beside(const std::string& rest) {
+    std::size_t count = 0;
+    for (const std::string& name : operator_.children("/").names)
+      count += name.starts_with(root_.str().substr(1) + rest) ? 1 : 0;
+    return count;
+  }
+
+  zktesting::Proxy proxy{server().connect_string()};
+
+ private:
+  zkclient::Path quota() const { return zkclient::Path("/zookeeper/quota" + root_.str()); }
+  void limit(const std::string& limits) {
+    make_quota();
+    operator_.set(quota() / "zookeeper_limits", limits);
+  }
+  void make_quota() {
+    if (operator_.exists(quota())) return;
+    operator_.create(quota(), "");
+    operator_.create(quota() / "zookeeper_limits", "count=-1,bytes=-1");
+    operator_.create(quota() / "zookeeper_stats", "count=0,bytes=0");
+  }
+  /// The server counts from when there is a quota.
+  std::string usage(std::string_view key) {
+    make_quota();
+    const std::string data = operator_.get(quota() / "zookeeper_stats").data;
+    const std::string rest = data.substr(data.find(key) + key.size());
+    return rest.substr(0, rest.find_first_not_of("0123456789"));
+  }
+
+  const zkclient::Path root_{std::string("/") + ::testing::UnitTest::GetInstance()->current_test_info()->name() + "-" +
+                             std::to_string(SteadyClock::now().time_since_epoch().count())};
+  zkclient::Client operator_{server().connect_string(), {.session_timeout = calm}};
+};
+
+}  // namespace testkit
