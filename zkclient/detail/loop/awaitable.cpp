@@ -13,6 +13,9 @@ namespace {
 
 std::atomic<std::size_t> live_frames{0};
 
+/// The thread's memory for frames is gone. Outside of that: an object may not be asked once it is destroyed.
+thread_local constinit bool frame_memory_ended = false;
+
 /// Memory for frames, of one thread, which keeps some of it for the next ones: a call takes some twenty frames, most of
 /// them larger than what malloc() keeps at hand for a thread. A frame may be given back by another thread.
 class FrameMemory {
@@ -22,19 +25,20 @@ class FrameMemory {
       for (std::size_t i = 0; i < spare.count; ++i)
         ::operator delete(spare.blocks[i]);
     }
-    ended_ = true;
+    frame_memory_ended = true;
   }
 
   void* take(std::size_t size) {
     const std::size_t kind = (size + sizeof(Header) - 1) / step;
-    if (kind >= spare_.size()) return begin(::operator new(size + sizeof(Header)), kind);
+    const bool kept = kind < spare_.size() && !frame_memory_ended && spare_[kind].count > 0;
+    if (!kept) return begin(::operator new((kind + 1) * step), kind);
     Spare& spare = spare_[kind];
-    return begin(spare.count > 0 ? spare.blocks[--spare.count] : ::operator new((kind + 1) * step), kind);
+    return begin(spare.blocks[--spare.count], kind);
   }
   void give_back(void* frame) noexcept {
     Header* const block = static_cast<Header*>(frame) - 1;
     const std::size_t kind = block->kind;
-    const bool keeps = keeps_blocks && kind < spare_.size() && spare_[kind].count < most && !ended_;
+    const bool keeps = keeps_blocks && kind < spare_.size() && !frame_memory_ended && spare_[kind].count < most;
     if (!keeps) return ::operator delete(block);
     spare_[kind].blocks[spare_[kind].count++] = block;
   }
@@ -58,7 +62,6 @@ class FrameMemory {
   static void* begin(void* block, std::size_t kind) { return ::new (block) Header{kind} + 1; }
 
   std::array<Spare, 16> spare_;
-  bool ended_ = false;  // With its thread.
 };
 
 thread_local FrameMemory frame_memory;
