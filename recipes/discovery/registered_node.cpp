@@ -83,12 +83,13 @@ RegisteredNodePtr make_kept(RegisteredNodeSpec spec) {
 }
 
 RegisteredNodePtr make_standing(RegisteredNodeSpec spec) {
-  StandingNodeSpec standing;
+  OwnedNodeSpec standing;
   standing.client = std::move(spec.client);
   standing.path = std::move(spec.path);
   standing.node = std::move(spec.node);
   standing.acl = std::move(spec.acl);
   standing.conflict = spec.conflict;
+  standing.operation = registering_instance;
   return std::make_shared<StandingRegisteredNode>(StandingNode::make(std::move(standing)),
                                                   spec.type == ServiceType::permanent, std::move(spec.data));
 }

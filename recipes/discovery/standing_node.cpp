@@ -12,10 +12,6 @@ namespace zkrecipes::detail {
 
 namespace {
 
-constexpr auto short_rest = std::chrono::milliseconds(500);
-/// Before what the server refused is tried again: no event tells of a right that was granted.
-constexpr auto long_rest = std::chrono::seconds(30);
-
 /// What was read is not what is there any more: look again.
 bool has_changed(Errc cause) {
   return cause == Errc::bad_version || cause == Errc::no_node || cause == Errc::node_exists;
@@ -34,7 +30,7 @@ Error StandingNode::error(const Reply& reply, const char* operation) const {
   return Error(reply.cause(), operation, spec_.path, reply.detail);
 }
 
-std::shared_ptr<StandingNode> StandingNode::make(StandingNodeSpec spec) {
+std::shared_ptr<StandingNode> StandingNode::make(OwnedNodeSpec spec) {
   const auto retire = [client = spec.client, process = zk::ProcessGeneration()](StandingNode* node) {
     if (process.forked()) return zk::keep_for_ever(std::shared_ptr<StandingNode>(node));
     client->loop()->post([owned = std::unique_ptr<StandingNode>(node)]() mutable { owned.reset(); });
@@ -78,7 +74,7 @@ Awaitable<void> StandingNode::rest(Call call, std::chrono::milliseconds time) {
   const auto session = spec_.client->current();
   if (session != nullptr && !session->over()) end.emplace(session, over);
   // Without a session nothing tells that the client is closed, which waits for this.
-  auto until = std::chrono::steady_clock::now() + (end ? time : std::min(time, std::chrono::milliseconds(short_rest)));
+  auto until = std::chrono::steady_clock::now() + (end ? time : std::min(time, short_rest));
   if (call.deadline) until = std::min(until, *call.deadline);
   co_await over.wait(until);
 }
@@ -118,24 +114,6 @@ void StandingNode::gone() {
   show(PresenceState::left);
 }
 
-// --- What others are told --------------------------------------------------------------------------------------------
-
-void StandingNode::show(PresenceState state) {
-  if (shown_.show(state)) waiting_.wake_all();
-}
-
-std::optional<Error> StandingNode::problem() const {
-  const auto problem = shown_.problem();
-  if (!problem) return std::nullopt;
-  return Error(problem->code, registering_instance, spec_.path, problem->detail);
-}
-
-zkclient::Subscription StandingNode::on_state(ShownPresence::StateListener listener) {
-  if (!listener) throw Error(Errc::invalid_argument, "on_state", spec_.path, "no listener");
-  if (shown_.forked()) throw Error(Errc::forked, "on_state", spec_.path);
-  return shown_.on_state(spec_.client->callbacks(), std::move(listener));
-}
-
 // --- Writing ---------------------------------------------------------------------------------------------------------
 
 Awaitable<Result<void>> StandingNode::put(std::shared_ptr<StandingNode> self, std::string data, Call call) {
@@ -173,10 +151,9 @@ Awaitable<void> StandingNode::put_in_background(std::shared_ptr<StandingNode> se
     // Without a session it is no word of the server's.
     const auto& session = self->spec_.client->current();
     const bool definite = session != nullptr && !session->over();
-    self->shown_.show_problem({result.error().errc(), result.error().detail(), definite || self->registered_});
+    self->show_problem(result.error().errc(), result.error().detail(), definite || self->registered_);
     if (self->registered_) break;  // It was there, so this is about an update.
     self->show(PresenceState::absent);
-    self->waiting_.wake_all();
     self->resting_ = std::make_shared<zk::CancelScope>();
     Call pause;
     pause.cancel = self->resting_;

@@ -11,8 +11,7 @@
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/presence.hpp>
 
-#include "recipes/kernel/shown_presence.hpp"
-#include "recipes/kernel/waiting_calls.hpp"
+#include "recipes/kernel/owned_node.hpp"
 #include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
@@ -21,15 +20,6 @@ namespace zkrecipes::detail {
 inline constexpr const char* registering_instance = "register instance";
 inline constexpr const char* unregistering_instance = "unregister instance";
 
-/// The constants of a standing node. Paths are full ones unless it says otherwise.
-struct StandingNodeSpec {
-  std::shared_ptr<zk::ClientCore> client;
-  std::string path;  ///< The node's, as the user knows it.
-  std::string node;
-  zkclient::AclList acl;
-  Conflict conflict = Conflict::wait;
-};
-
 /// A persistent node that one registrar writes, and takes away in the end. It knows its own node by the czxid. A lost
 /// reply is resolved by a look: the data, which names an id and a time, tells whether the write was applied.
 ///
@@ -37,24 +27,18 @@ struct StandingNodeSpec {
 /// only if nothing was heard of it since it was read, on a connection that held, is its version believed without another
 /// look. One gap is left: another registrar has replaced the node, and the event has not arrived yet. The new node's
 /// version is 0, so a removal that expects 0 deletes it.
-class StandingNode : public std::enable_shared_from_this<StandingNode> {
+class StandingNode : public OwnedNode, public std::enable_shared_from_this<StandingNode> {
  public:
   /// Any thread. It is destroyed on the loop, wherever the last call that needs it ends.
-  static std::shared_ptr<StandingNode> make(StandingNodeSpec spec);
-  explicit StandingNode(StandingNodeSpec spec) : spec_(std::move(spec)) {}
+  static std::shared_ptr<StandingNode> make(OwnedNodeSpec spec);
+  explicit StandingNode(OwnedNodeSpec spec) : OwnedNode(spec_, false), spec_(std::move(spec)) {}
 
   // --- Any thread ---
 
-  const StandingNodeSpec& spec() const noexcept { return spec_; }
-  PresenceState state() const { return shown_.state(); }
+  const OwnedNodeSpec& spec() const noexcept { return spec_; }
   FencingToken token() const noexcept { return FencingToken{token_.load(std::memory_order_relaxed)}; }
-  /// Why begin() has not put it there yet; nullopt: nothing is wrong.
-  std::optional<zkclient::Error> problem() const;
-  zkclient::Subscription on_state(ShownPresence::StateListener listener);
-  /// No listener is called afterwards, and those that run have returned, unless one of them calls this.
-  void end_listeners() { shown_.end_listeners(); }
-  /// In place of the first put(): goes on until it is there, is taken away, or the client is closed. Errors: as the loop
-  /// refuses work (closed, forked).
+  /// In place of the first put(): goes on until it is there, is taken away, or the client is closed; problem() says why
+  /// it is not there yet. Errors: as the loop refuses work (closed, forked).
   static void begin(const std::shared_ptr<StandingNode>& self, std::string data);
   /// Takes it away, without waiting for it; goes on while the client is open.
   static void drop(const std::shared_ptr<StandingNode>& self) noexcept;
@@ -67,8 +51,6 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   static zk::Awaitable<zkclient::Result<void>> remove(std::shared_ptr<StandingNode> self, zk::Call call);
 
  private:
-  using Waiting = WaitingCalls::Waiting;
-
   /// What one look has found, and whether anything was heard of the node since. Each look has a watch of its own, so
   /// that calls that overlap do not believe what another one has asked and not yet been told.
   struct Sight {
@@ -107,7 +89,6 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   zk::PendingReply launch_look(const zk::Call& call, SightPtr& sight);
   zk::Awaitable<zk::Reply> look(zk::Call call, SightPtr& sight);
   zk::Awaitable<void> rest(zk::Call call, std::chrono::milliseconds time);
-  void show(PresenceState state);
   zkclient::Result<zk::Request> request_for(const zk::Reply& seen, const std::string& data) const;
   bool is_ours(const zk::Reply& seen) const;
   bool is_sure(const SightPtr& sight) const;
@@ -118,8 +99,7 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   void gone();
   zkclient::Error error(const zk::Reply& reply, const char* operation) const;
 
-  const StandingNodeSpec spec_;
-  ShownPresence shown_{false};
+  const OwnedNodeSpec spec_;
   std::atomic<std::int64_t> token_{0};  // Of the node that was ours last. Written on the loop only.
   std::int64_t czxid_ = 0;              // Of our node; 0: not known.
   std::int64_t former_ = 0;             // Of the last node that a create of ours was to replace.
@@ -131,11 +111,10 @@ class StandingNode : public std::enable_shared_from_this<StandingNode> {
   std::string wanted_;  // with this,
   const std::shared_ptr<zk::CancelScope> beginning_ = std::make_shared<zk::CancelScope>();  // until this is requested.
   std::shared_ptr<zk::CancelScope> resting_;  // Before it tries again; requested when there is a reason to.
-  WaitingCalls waiting_;
-  std::uint64_t doubts_ = 0;    // How often the server turned out to lag behind, perhaps.
-  std::uint64_t settled_ = 0;   // The last one of them that a sync has settled.
-  std::uint64_t removals_ = 0;  // Sent so far.
-  SightPtr sight_;              // Of the look that was sent last.
+  std::uint64_t doubts_ = 0;                  // How often the server turned out to lag behind, perhaps.
+  std::uint64_t settled_ = 0;                 // The last one of them that a sync has settled.
+  std::uint64_t removals_ = 0;                // Sent so far.
+  SightPtr sight_;                            // Of the look that was sent last.
 };
 
 }  // namespace zkrecipes::detail

@@ -13,11 +13,6 @@ namespace zkrecipes::detail {
 
 namespace {
 
-/// Before a look is repeated that the server had no time for, or a connection that it refused.
-constexpr auto short_rest = std::chrono::milliseconds(500);
-/// Before what the server refused is tried again: no event tells of a right that was granted.
-constexpr auto long_rest = std::chrono::seconds(30);
-
 bool is_transient(const Reply& reply) {
   return reply.failed(Errc::connection_loss) || reply.failed(Errc::session_lost) || reply.failed(Errc::in_doubt) ||
          reply.failed(Errc::deadline_exceeded) || reply.failed(Errc::cancelled) || reply.failed(Errc::closed);
@@ -45,19 +40,7 @@ std::shared_ptr<KeptNode> KeptNode::start(KeptNodeSpec spec, std::string data) {
 }
 
 KeptNode::KeptNode(KeptNodeSpec spec, std::string data)
-    : spec_(std::move(spec)), data_(std::move(data)), wake_(spec_.client->events()) {}
-
-std::optional<Error> KeptNode::problem() const {
-  const auto problem = shown_.problem();
-  if (!problem) return std::nullopt;
-  return Error(problem->code, spec_.operation, spec_.path, problem->detail);
-}
-
-zkclient::Subscription KeptNode::on_state(StateListener listener) {
-  if (!listener) throw Error(Errc::invalid_argument, "on_state", spec_.path, "no listener");
-  if (shown_.forked()) throw Error(Errc::forked, "on_state", spec_.path);
-  return shown_.on_state(spec_.client->callbacks(), std::move(listener));
-}
+    : OwnedNode(spec_, spec.lease), spec_(std::move(spec)), data_(std::move(data)), wake_(spec_.client->events()) {}
 
 void KeptNode::drop() noexcept {
   spec_.client->loop()->post([self = shared_from_this()] { self->begin_to_leave(); });
@@ -73,15 +56,6 @@ void KeptNode::begin_to_leave() {
 }
 
 // --- What others are told --------------------------------------------------------------------------------------------
-
-void KeptNode::show(PresenceState state) {
-  if (shown_.show(state)) waiting_.wake_all();
-}
-
-void KeptNode::show_problem(Errc code, std::string detail, bool definite) {
-  shown_.show_problem({code, std::move(detail), definite});
-  waiting_.wake_all();
-}
 
 void KeptNode::begin_incarnation(const SessionPtr& session, std::int64_t czxid) {
   end_incarnation();

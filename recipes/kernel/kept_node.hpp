@@ -11,9 +11,8 @@
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/presence.hpp>
 
+#include "recipes/kernel/owned_node.hpp"
 #include "recipes/kernel/presence_decider.hpp"
-#include "recipes/kernel/shown_presence.hpp"
-#include "recipes/kernel/waiting_calls.hpp"
 #include "recipes/kernel/words.hpp"
 
 namespace zkrecipes::detail {
@@ -22,25 +21,17 @@ namespace zkrecipes::detail {
 ///
 ///   <node>               ephemeral: what others see; its data belongs to the user
 ///   <witnesses>/<uuid>   ephemeral, made and deleted in the same transactions: tells our node from any other of that name
-struct KeptNodeSpec {
-  std::shared_ptr<zk::ClientCore> client;
-  std::string path;  ///< The node's, as the user knows it.
-  std::string node;
+struct KeptNodeSpec : OwnedNodeSpec {
   std::string witnesses;  ///< A directory that no other program lists.
   zkclient::CreateMode parent_mode = zkclient::CreateMode::container;
-  zkclient::AclList acl;
-  Conflict conflict = Conflict::wait;
   bool lease = false;  ///< Heartbeats, so that the owner knows before anybody else when its node counts as gone.
-  const char* operation = "";  ///< For error texts.
 };
 
 /// An ephemeral node that exists, with the data that its owner wants, for as long as its owner wants: across broken
 /// connections and lost sessions. Lives on the loop thread, but for the members that say otherwise; kept alive by its
 /// coroutine until it has left, or the client is closed.
-class KeptNode : public std::enable_shared_from_this<KeptNode> {
+class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode> {
  public:
-  using StateListener = ShownPresence::StateListener;
-
   /// Any thread. Errors: as the loop refuses work (closed, forked).
   static std::shared_ptr<KeptNode> start(KeptNodeSpec spec, std::string data);
   KeptNode(KeptNodeSpec spec, std::string data);
@@ -48,19 +39,13 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   // --- Any thread ---
 
   const KeptNodeSpec& spec() const noexcept { return spec_; }
-  PresenceState state() const { return shown_.state(); }
   /// Of the node that is there, or was there last; zero before the first one.
   FencingToken token() const { return shown_.token(); }
   bool valid() const { return shown_.valid(); }
   /// Of the node that is there, or was there last.
   std::stop_token lost() const { return shown_.lost(); }
-  /// Why it is not there; nullopt: nothing is wrong.
-  std::optional<zkclient::Error> problem() const;
-  zkclient::Subscription on_state(StateListener listener);
   /// Leaves, without waiting for it.
   void drop() noexcept;
-  /// No listener is called afterwards, and those that run have returned, unless one of them calls this.
-  void end_listeners() { shown_.end_listeners(); }
 
   // --- Loop thread ---
 
@@ -75,7 +60,6 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
 
  private:
   using SessionPtr = std::shared_ptr<zk::SessionState>;
-  using Waiting = WaitingCalls::Waiting;
   struct Seen;
 
   static zk::Awaitable<void> run(std::shared_ptr<KeptNode> self);
@@ -99,12 +83,9 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   void end_incarnation();
   void begin_to_leave();
   void finish();
-  void show(PresenceState state);
-  void show_problem(zkclient::Errc code, std::string detail, bool definite);
   std::string witness() const { return zk::child_path(spec_.witnesses, witness_); }
 
   const KeptNodeSpec spec_;
-  ShownPresence shown_{spec_.lease};
 
   std::string data_;                 // As it is wanted.
   std::uint64_t wanted_ = 1;         // Counts the wishes,
@@ -127,7 +108,6 @@ class KeptNode : public std::enable_shared_from_this<KeptNode> {
   zk::Signal wake_;
   const std::shared_ptr<zk::CancelScope> connecting_ = std::make_shared<zk::CancelScope>();
   const std::shared_ptr<zk::CancelScope> proving_ = std::make_shared<zk::CancelScope>();
-  WaitingCalls waiting_;
 };
 
 }  // namespace zkrecipes::detail
