@@ -21,16 +21,13 @@
 
 #include "tests/interop/process.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::eventually;
+using namespace testkit::words;
 using testkit::Process;
-using testkit::soon;
-using zkclient::Client;
 
 constexpr int turns_each = 12;
 

@@ -29,17 +29,13 @@
 #include "tests/interop/lossy_line.hpp"
 #include "tests/interop/process.hpp"
 #include "tests/support/contention.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::in_thread;
+using namespace testkit::words;
 using testkit::LossyLine;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::Client;
-using zktesting::RequestType;
 namespace fs = std::filesystem;
 
 constexpr int peers = 3;  // Processes of each library.

@@ -9,23 +9,15 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 #include "zkclient/detail/session/loop.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
+using namespace testkit::words;
 using zkclient::Acl;
 using zkclient::AclList;
-using zkclient::any_version;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Error;
 using zkclient::NodeAcl;
-using zkclient::Result;
-using zkclient::Session;
 
 class AclTest : public testkit::ServerTest {
  protected:

@@ -23,6 +23,7 @@
 
 #include "tests/support/commit_test.hpp"
 #include "tests/support/contention.hpp"
+#include "tests/support/words.hpp"
 
 // Every asynchronous operation in the words that come to mind in a coroutine: options in braces, or with the name of
 // their type, temporaries, lambdas, short texts and long ones. g++ 12 moves much of that byte by byte and destroys it
@@ -31,22 +32,13 @@
 namespace {
 
 namespace asio = boost::asio;
-using namespace std::chrono_literals;
+using namespace testkit::words;
 using asio::deferred;
 using asio::use_awaitable;
-using testkit::error_of;
-using testkit::soon;
 using zkclient::Acl;
 using zkclient::AclList;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::CreateMode;
 using zkclient::CreateOptions;
-using zkclient::Errc;
-using zkclient::Path;
 using zkclient::Reconfig;
-using zkclient::Transaction;
-using zkclient::WatchEvent;
 
 // No string holds this inside of itself.
 const std::string longer = "a text of more than fifteen characters";

@@ -23,27 +23,15 @@
 #include <zkrecipes/unfair_leader_election.hpp>
 
 #include "tests/support/contention.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
 namespace asio = boost::asio;
-using namespace std::chrono_literals;
+using namespace testkit::words;
 using asio::use_awaitable;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::SteadyClock;
-using zkclient::CallOptions;
-using zkclient::Client;
 using zkclient::Created;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
 using zkclient::NodeData;
-using zkclient::Path;
-using zkclient::Session;
-using zkclient::Stat;
-using zkclient::Transaction;
 using zkrecipes::Lease;
 
 // A port on which nobody listens.

@@ -10,24 +10,11 @@
 #include <thread>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::SteadyClock;
-using zkclient::any_version;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ClientOptions;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-
-using zkclient::Transaction;
-using zkclient::WatchEvent;
-using zktesting::Direction;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 struct Operation {
   const char* name;

@@ -9,38 +9,17 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::SteadyClock;
-using zkclient::any_version;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ClientOptions;
-using zkclient::ConnectionState;
+using namespace testkit::words;
 using zkclient::Created;
-using zkclient::CreateMode;
 using zkclient::CreateOptions;
-using zkclient::Errc;
-using zkclient::Error;
 using zkclient::ErrorKind;
 using zkclient::NodeData;
 using zkclient::OperationResult;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Session;
-using zkclient::Stat;
-using zkclient::Transaction;
-using zkclient::WatchEvent;
-using zkclient::WatchEventType;
-using zktesting::Direction;
-using zktesting::Fault;
 using zktesting::HeldReply;
-using zktesting::RequestType;
 
 class ClientFaultsTest : public testkit::FaultTest {
  protected:

@@ -16,42 +16,24 @@
 
 #include "tests/support/packets.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 #include "zkclient/detail/calls/calls.hpp"
 #include "zkclient/detail/session/loop.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::SteadyClock;
+using namespace testkit::words;
 using zkclient::Acl;
-using zkclient::any_version;
-using zkclient::CallOptions;
 using zkclient::Children;
-using zkclient::Client;
-using zkclient::ClientOptions;
-using zkclient::ConnectionState;
 using zkclient::Created;
-using zkclient::CreateMode;
 using zkclient::CreateOptions;
-using zkclient::Errc;
-using zkclient::Error;
 using zkclient::ErrorKind;
 using zkclient::NodeData;
 using zkclient::OperationResult;
-using zkclient::Path;
-using zkclient::Result;
 using zkclient::Runtime;
-using zkclient::Session;
 using zkclient::SessionCredentials;
-using zkclient::Stat;
 using zkclient::StateChange;
-using zkclient::Transaction;
 using zkclient::Watch;
-using zkclient::WatchEvent;
-using zkclient::WatchEventType;
 
 // Nobody listens there.
 constexpr const char* nowhere = "127.0.0.1:1";

@@ -4,20 +4,14 @@
 
 #include "tests/support/ensembles.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using zkclient::Client;
+using namespace testkit::words;
 using zkclient::EnsembleConfig;
-using zkclient::Errc;
 using zkclient::Reconfig;
-using zkclient::Result;
 using zkclient::Watched;
-using zkclient::WatchEvent;
-using zkclient::WatchEventType;
 
 using ConfigTest = testkit::ServerTest;
 

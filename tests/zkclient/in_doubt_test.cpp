@@ -7,22 +7,13 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::eventually;
-using zkclient::any_version;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::CreateMode;
+using namespace testkit::words;
 using zkclient::CreateOptions;
-using zkclient::Error;
 using zkclient::ErrorKind;
-using zkclient::Session;
-using zkclient::Transaction;
-using zktesting::Fault;
-using zktesting::RequestType;
 
 struct Write {
   std::string name;

@@ -20,28 +20,22 @@
 #include "tests/support/lease_judges.hpp"
 #include "tests/support/stall_watch.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::eventually;
+using namespace testkit::words;
 using testkit::hold;
 using testkit::Holder;
 using testkit::Metronome;
 using testkit::Observer;
 using testkit::seed;
 using testkit::since;
-using testkit::stopped;
 using testkit::told_in_time;
-using zkclient::BootClock;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Path;
 using zkclient::Runtime;
 using zkrecipes::Lease;
 using zkrecipes::LeaseState;
 using zkrecipes::Mutex;
-using zktesting::Direction;
 using zktesting::Ensemble;
 using zktesting::EnsembleOptions;
 using zktesting::Isolation;

@@ -11,27 +11,14 @@
 
 #include "tests/support/memory.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
+using namespace testkit::words;
 using testkit::resident_bytes;
 using testkit::sanitized;
-using zkclient::any_version;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Stat;
-using zkclient::Transaction;
 using zkclient::Watch;
-using zkclient::WatchEvent;
-using zkclient::WatchEventType;
-using zktesting::RequestType;
 
 const auto never = testkit::SteadyClock::now() + 10min;
 

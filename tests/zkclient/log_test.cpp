@@ -12,20 +12,14 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 #include "zkclient/detail/log.hpp"
 #include "zkclient/detail/session/loop.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using zkclient::Client;
-using zkclient::ClientOptions;
-using zkclient::CreateMode;
-using zkclient::Errc;
+using namespace testkit::words;
 using zkclient::LogLevel;
-using zkclient::Session;
 
 // All messages of a test.
 class Journal {

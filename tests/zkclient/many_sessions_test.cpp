@@ -7,20 +7,13 @@
 #include <zkrecipes/mutex.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::eventually;
-using testkit::SteadyClock;
-using zkclient::Client;
+using namespace testkit::words;
 using zkclient::Created;
-using zkclient::CreateMode;
-using zkclient::Path;
-using zkclient::Result;
 using zkclient::Runtime;
-using zkclient::Session;
 
 std::size_t resident_kilobytes() {
   std::ifstream file("/proc/self/status");

@@ -12,20 +12,11 @@
 #include <fmt/format.h>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using zkclient::any_version;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Transaction;
-using zktesting::Fault;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 struct Node {
   std::string data;

@@ -13,33 +13,19 @@
 #include <zktesting/ensemble.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 #include "zkclient/detail/session/loop.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::SteadyClock;
-using zkclient::Client;
-using zkclient::ClientOptions;
-using zkclient::ConnectionState;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
+using namespace testkit::words;
 using zkclient::Runtime;
-using zkclient::Session;
 using zkclient::StateChange;
 using zkclient::Subscription;
-using zkclient::WatchEvent;
-using zkclient::WatchEventType;
 using zkclient::detail::Host;
 using zkclient::detail::Resolution;
 using zkclient::detail::Resolver;
 using zktesting::Proxy;
-using zktesting::RequestType;
 
 zkclient::CallOptions patient() { return {.deadline = testkit::soon()}; }
 

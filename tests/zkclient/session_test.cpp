@@ -9,25 +9,13 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::SteadyClock;
-using zkclient::Client;
-using zkclient::ClientOptions;
-using zkclient::ConnectionState;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Session;
+using namespace testkit::words;
 using zkclient::SessionCredentials;
 using zkclient::StateChange;
-using zkclient::WatchEvent;
-using zkclient::WatchEventType;
 
 class SessionTest : public testkit::FaultTest {
  protected:

@@ -13,14 +13,11 @@
 
 #include "tests/support/contention.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zktesting::Direction;
+using namespace testkit::words;
 
 // Notes for how long this process or the server paused at the most: how late a write on the straight way was.
 class Pace {

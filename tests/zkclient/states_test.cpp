@@ -9,15 +9,11 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using zkclient::Client;
-using zkclient::ClientOptions;
-using zkclient::ConnectionState;
-using zkclient::Session;
+using namespace testkit::words;
 using zkclient::StateChange;
 using zkclient::Subscription;
 

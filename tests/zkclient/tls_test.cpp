@@ -14,29 +14,16 @@
 
 #include "tests/support/testkit.hpp"
 #include "tests/support/tls_keys.hpp"
+#include "tests/support/words.hpp"
 
 // zookeeper_init_ssl() forgets a copy of its argument.
 extern "C" const char* __lsan_default_suppressions() { return "leak:zookeeper_init_ssl\n"; }  // NOLINT
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
+using namespace testkit::words;
 using testkit::TlsKeys;
-using zkclient::Client;
-using zkclient::ClientOptions;
-using zkclient::ConnectionState;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Result;
-using zkclient::Session;
-using zkclient::Stat;
 using zkclient::StateChange;
-using zkclient::WatchEvent;
-using zkclient::WatchEventType;
 
 constexpr const char* how_to_get_it = "this C client has none; to run the test: scripts/test.sh --preset tls";
 

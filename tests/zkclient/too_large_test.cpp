@@ -7,14 +7,11 @@
 
 #include "tests/support/contention.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
+using namespace testkit::words;
 
 class TooLarge : public ::testing::Test {
  protected:

@@ -3,17 +3,11 @@
 #include <thread>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using zkclient::Client;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
+using namespace testkit::words;
 
 class TreeTest : public testkit::ServerTest {
  protected:

@@ -21,16 +21,11 @@
 #include <zkrecipes/queue.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::eventually;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Error;
+using namespace testkit::words;
 using zkclient::StateChange;
 
 // Somebody who listens at a port, and is no ZooKeeper server.

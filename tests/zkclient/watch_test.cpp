@@ -3,25 +3,15 @@
 #include <thread>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
+using namespace testkit::words;
 using zkclient::Children;
-using zkclient::Client;
-using zkclient::Errc;
 using zkclient::NodeData;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Stat;
 using zkclient::Watch;
 using zkclient::Watched;
-using zkclient::WatchEvent;
-using zkclient::WatchEventType;
-using zktesting::RequestType;
 
 // With a server of its own, whose watches can be counted.
 class WatchTest : public testkit::FaultTest {

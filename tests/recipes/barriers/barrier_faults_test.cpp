@@ -27,25 +27,13 @@
 
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/self_process.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
+using namespace testkit::words;
 using testkit::SelfProcess;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zktesting::RequestType;
 
 // --- Barrier ------------------------------------------------------------------------------------------------------
 

@@ -9,22 +9,12 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Result;
+using namespace testkit::words;
 
 class DoubleBarrierTest : public testkit::RecipeTest {
  protected:

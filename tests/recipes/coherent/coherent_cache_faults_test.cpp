@@ -21,27 +21,14 @@
 
 #include "tests/recipes/coherent/linearizability.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
+using namespace testkit::words;
 using testing::LinearizabilityChecker;
 using testing::RecordedOperation;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
-using zktesting::Direction;
-using zktesting::RequestType;
 
 /// Null if that does not work.
 CoherentItemPtr get_or_null(CoherentCache& cache, std::string_view name, const CallOptions& call) {

@@ -24,21 +24,15 @@
 #include "tests/recipes/coherent/linearizability.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/self_process.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
+using namespace testkit::words;
 using testing::LinearizabilityChecker;
 using testing::RecordedOperation;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
 using testkit::SelfProcess;
-using testkit::soon;
-using testkit::SteadyClock;
-using zkclient::CallOptions;
-using zkclient::Client;
 
 constexpr auto worker_term = 800ms;
 

@@ -13,22 +13,13 @@
 
 #include "tests/support/commit_test.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
+using namespace testkit::words;
 using testkit::TestParticipant;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Path;
-using zktesting::RequestType;
 using Calls = std::vector<std::string>;
 
 class TwoPhaseCommitFaults : public testkit::FaultTest, public ::testing::WithParamInterface<CommitVariant> {

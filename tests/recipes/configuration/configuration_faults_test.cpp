@@ -12,22 +12,12 @@
 
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 class ConfigurationFaults : public testkit::RecipeFaultTest {
  protected:

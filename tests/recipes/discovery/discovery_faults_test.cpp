@@ -10,24 +10,12 @@
 #include <zkrecipes/discovery.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Path;
-using zktesting::Direction;
-using zktesting::Fault;
-using zktesting::RequestType;
+using namespace testkit::words;
 using Strings = std::vector<std::string>;
 
 ServiceInstance instance(const std::string& id, ServiceType type = ServiceType::dynamic,

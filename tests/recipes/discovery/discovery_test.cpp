@@ -8,18 +8,12 @@
 #include <deque>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Errc;
-using zkclient::Path;
+using namespace testkit::words;
 using Strings = std::vector<std::string>;
 
 ServiceInstance instance(const std::string& id, const std::string& payload = {}) {

@@ -7,18 +7,12 @@
 #include <vector>
 
 #include "tests/support/any_election.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::Client;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 using Seen = std::optional<Leader>;
 

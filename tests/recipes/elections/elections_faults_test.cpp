@@ -13,27 +13,12 @@
 
 #include "tests/support/any_election.hpp"
 #include "tests/support/stall_watch.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
-using zktesting::Direction;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 using Seen = std::optional<Leader>;
 

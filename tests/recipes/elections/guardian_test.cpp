@@ -26,20 +26,14 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 extern char** environ;
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::Errc;
+using namespace testkit::words;
 
 std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -10,23 +10,12 @@
 #include <thread>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::Client;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
+using namespace testkit::words;
 
 using Seen = std::optional<Leader>;
 

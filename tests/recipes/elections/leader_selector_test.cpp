@@ -12,21 +12,12 @@
 
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/stall_watch.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Path;
+using namespace testkit::words;
 
 static_assert(std::is_base_of_v<Leadership, SelectedLeadership>);
 

@@ -14,23 +14,12 @@
 #include <zkrecipes/leader_election.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
+using namespace testkit::words;
 
 using Seen = std::optional<Leader>;
 

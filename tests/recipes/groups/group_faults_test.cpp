@@ -11,24 +11,12 @@
 
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/stall_watch.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::patience;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Path;
-using zktesting::Direction;
-using zktesting::Fault;
-using zktesting::RequestType;
+using namespace testkit::words;
 using Strings = std::vector<std::string>;
 
 class GroupFaults : public testkit::RecipeFaultTest {

@@ -7,17 +7,12 @@
 #include <algorithm>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::soon;
-using zkclient::Errc;
-using zkclient::Path;
+using namespace testkit::words;
 using Strings = std::vector<std::string>;
 
 Strings ids(const GroupSnapshot& group) {

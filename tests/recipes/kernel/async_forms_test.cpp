@@ -37,15 +37,13 @@
 
 #include "tests/support/commit_test.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using testkit::Box;
-using testkit::error_of;
-using zkclient::Errc;
+using namespace testkit::words;
 using zkclient::Handler;
-using zkclient::Result;
 
 class AsyncForms : public testkit::RecipeTest {
  protected:

@@ -14,19 +14,12 @@
 #include "tests/support/contention.hpp"
 #include "tests/support/ensembles.hpp"
 #include "tests/support/stall_watch.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Path;
+using namespace testkit::words;
 using zktesting::Isolation;
 
 // A new leader takes its time, and a loaded machine adds to it.

@@ -11,24 +11,12 @@
 #include "recipes/kernel/acquirer.hpp"
 #include "tests/support/lease_judges.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 class HandOver : public testkit::RecipeFaultTest {
  protected:

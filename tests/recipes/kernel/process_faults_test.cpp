@@ -26,22 +26,15 @@
 #include <zkrecipes/unfair_mutex.hpp>
 
 #include "tests/support/contention.hpp"
+#include "tests/support/words.hpp"
 
 extern char** environ;
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::eventually;
+using namespace testkit::words;
 using testkit::Holding;
-using testkit::patience;
-using testkit::soon;
-using testkit::SteadyClock;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
 
 // CLOCK_MONOTONIC is one and the same for all processes.
 std::int64_t nanoseconds(SteadyClock::time_point time) { return time.time_since_epoch() / 1ns; }

@@ -11,25 +11,13 @@
 
 #include "recipes/kernel/attempt.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes::detail {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::any_version;
+using namespace testkit::words;
 using zkclient::Check;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
-using zktesting::RequestType;
 
 class SingleNodeTaking : public testkit::RecipeFaultTest {
  protected:

@@ -23,16 +23,12 @@
 #include <zkrecipes/unfair_mutex.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
+using namespace testkit::words;
 using zkrecipes::WaitOptions;
-using zktesting::RequestType;
 
 // One timed form; true when it got what it asked for. What it got goes at once.
 struct Form {

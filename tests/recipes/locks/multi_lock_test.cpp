@@ -11,22 +11,12 @@
 
 #include "tests/support/contention.hpp"
 #include "tests/support/stall_watch.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
+using namespace testkit::words;
 
 class MultiLockTest : public testkit::ServerTest {
  protected:

@@ -15,27 +15,14 @@
 #include "tests/support/lockable.hpp"
 #include "tests/support/packets.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 #include "zktesting/detail/endpoint.hpp"
 #include "zktesting/detail/wire_client.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::BootClock;
-using zkclient::Client;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
+using namespace testkit::words;
 
 static_assert(testkit::TimedLockable<Mutex>);
 

@@ -12,23 +12,12 @@
 #include <zkrecipes/unfair_mutex.hpp>
 
 #include "tests/support/contention.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
-using zkclient::Transaction;
+using namespace testkit::words;
 
 class RevokeTest : public testkit::ServerTest {
  protected:

@@ -20,23 +20,12 @@
 #include <zktesting/expire.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Path;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 class SemaphoreFaults : public testkit::RecipeFaultTest {
  protected:

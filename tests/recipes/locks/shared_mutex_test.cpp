@@ -14,22 +14,12 @@
 
 #include "recipes/locks/downgrade.hpp"
 #include "tests/support/contention.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Result;
+using namespace testkit::words;
 
 // --- What the standard asks of a SharedTimedLockable --------------------------------------------------------------
 

@@ -35,17 +35,14 @@
 #include "tests/support/ensembles.hpp"
 #include "tests/support/lease_judges.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
+using namespace testkit::words;
 using std::chrono::milliseconds;
 using testkit::boot_ns;
-using testkit::eventually;
-using testkit::SteadyClock;
-using zkclient::Client;
-using zktesting::Direction;
 using Nanoseconds = std::int64_t;
 
 constexpr std::size_t crew_size = 20;

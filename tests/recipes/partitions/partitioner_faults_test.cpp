@@ -19,24 +19,15 @@
 
 #include "tests/support/ensembles.hpp"
 #include "tests/support/partition_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
+using namespace testkit::words;
 using testkit::all_owned;
-using testkit::eventually;
 using testkit::Ledger;
 using testkit::PartitionWorker;
-using testkit::patience;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Path;
-using zktesting::RequestType;
 using WorkerPtr = std::unique_ptr<PartitionWorker>;
 
 PartitionerOptions quick(std::string id) {

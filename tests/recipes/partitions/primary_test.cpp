@@ -17,24 +17,12 @@
 #include <zkrecipes/partition_map.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zktesting::Direction;
-using zktesting::RequestType;
+using namespace testkit::words;
 using Strings = std::vector<std::string>;
 
 /// A member that keeps the roles that it gets. All of one test share the judge: who gets a role looks whether the one

@@ -10,17 +10,12 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Result;
+using namespace testkit::words;
 
 class PriorityQueueTest : public testkit::RecipeTest {
  protected:

@@ -29,30 +29,13 @@
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/self_process.hpp"
 #include "tests/support/stall_watch.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
+using namespace testkit::words;
 using zkclient::Acl;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Result;
-using zktesting::Direction;
-using zktesting::RequestType;
 
 class QueueFaults : public testkit::RecipeFaultTest {
  protected:

@@ -11,24 +11,12 @@
 #include <zktesting/proxy.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Result;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 class QueueTest : public testkit::RecipeTest {
  protected:

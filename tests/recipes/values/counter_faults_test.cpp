@@ -18,27 +18,13 @@
 
 #include "tests/support/forged_log.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
+using namespace testkit::words;
 using testkit::forge_version;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Result;
-using zktesting::RequestType;
 
 constexpr auto decimal = CounterEncoding::kazoo;
 

@@ -12,21 +12,12 @@
 #include <zkrecipes/counter.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 class DurableCounter : public testkit::RecipeFaultTest {
  protected:

@@ -10,24 +10,12 @@
 #include <zkrecipes/id_blocks.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Result;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 class IdBlocksFaults : public testkit::RecipeFaultTest {
  protected:

@@ -16,24 +16,13 @@
 
 #include "tests/support/forged_log.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::error_of;
-using testkit::eventually;
+using namespace testkit::words;
 using testkit::forge_version;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zktesting::RequestType;
 
 std::optional<std::string> add_plus(const VersionedValue& seen) { return seen.data + "+"; }
 

@@ -15,25 +15,12 @@
 #include <zkrecipes/worker_id.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::eventually;
-using testkit::in_thread;
-using testkit::patience;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::ConnectionState;
-using zkclient::Errc;
-using zkclient::Error;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 class WorkerIdFaults : public testkit::RecipeFaultTest {
  protected:

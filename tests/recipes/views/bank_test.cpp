@@ -26,15 +26,12 @@
 
 #include "tests/support/ensembles.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::eventually;
-using testkit::SteadyClock;
-using zkclient::Client;
-using zkclient::Path;
+using namespace testkit::words;
 
 constexpr int accounts = 50;
 constexpr int amount = 1000;

@@ -18,29 +18,19 @@
 
 #include "tests/recipes/views/cache_support.hpp"
 #include "tests/support/memory.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
+using namespace testkit::words;
 using testkit::data_is;
-using testkit::error_of;
-using testkit::eventually;
 using testkit::has_data;
-using testkit::in_thread;
 using testkit::is_gone;
 using testkit::resident_bytes;
-using testkit::result_of;
 using testkit::sanitized;
-using testkit::soon;
 using testkit::States;
 using testkit::Told;
-using zkclient::BootClock;
-using zkclient::Client;
-using zkclient::CreateMode;
-using zkclient::Errc;
-using zkclient::Path;
-using zkclient::Transaction;
 using Kind = Change::Kind;
 
 static_assert(std::is_move_constructible_v<TreeCache> && !std::is_copy_constructible_v<TreeCache>);

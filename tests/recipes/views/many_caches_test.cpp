@@ -21,15 +21,12 @@
 
 #include "tests/support/ensembles.hpp"
 #include "tests/support/testkit.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::SteadyClock;
-using zkclient::Client;
-using zkclient::Transaction;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 constexpr std::size_t followers_of_the_tree = 200;
 constexpr auto long_session = 60s;

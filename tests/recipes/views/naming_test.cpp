@@ -10,24 +10,12 @@
 
 #include "tests/support/contention.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::error_of;
-using testkit::in_thread;
-using testkit::result_of;
-using testkit::soon;
-using testkit::SteadyClock;
-using testkit::stopped;
-using zkclient::any_version;
-using zkclient::CallOptions;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zkclient::Path;
-using zkclient::Transaction;
+using namespace testkit::words;
 using Names = std::vector<std::string>;
 
 class NamingTest : public testkit::RecipeTest {
