@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -84,6 +86,33 @@ class RecipeFaultTest : public FaultTest {
   zkclient::Client brief_proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = brief}); }
   /// The third party that looks, and deletes by hand.
   zkclient::Client& the_operator() { return operator_; }
+
+  /// The next request of this type is lost, or the reply to it after it was applied.
+  zktesting::Fault lose(bool request, zktesting::RequestType type = zktesting::RequestType::multi) {
+    return request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+  }
+  /// Those behind the proxy are cut off until it does not refuse them any more.
+  void refuse_and_cut() {
+    proxy.refuse(true);
+    proxy.cut();
+  }
+  /// Cuts those behind the proxy off again and again, sometimes for a while: for four seconds, and then until `enough`.
+  void flap(unsigned seed, const std::function<bool()>& enough) {
+    std::minstd_rand random(seed);
+    std::mutex mutex;
+    std::condition_variable never;
+    std::unique_lock lock(mutex);
+    const auto pause = [&](unsigned most) { never.wait_for(lock, std::chrono::milliseconds(random() % most)); };
+    const auto end = SteadyClock::now() + 4s;
+    while (SteadyClock::now() < end || (!enough() && SteadyClock::now() < end + patience)) {
+      pause(100);
+      proxy.cut();
+      if (random() % 4 != 0) continue;
+      proxy.refuse(true);
+      pause(250);
+      proxy.refuse(false);
+    }
+  }
 
   /// The contenders' nodes.
   virtual std::vector<std::string> names() { return names(path_); }

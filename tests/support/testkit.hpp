@@ -32,6 +32,7 @@ inline constexpr auto patience = 60s;
 inline constexpr std::chrono::milliseconds server_tick{500};
 
 inline SteadyClock::time_point soon() { return SteadyClock::now() + patience; }
+inline zkclient::CallOptions patient() { return {.deadline = soon()}; }
 
 /// A value that one thread sets and another waits for.
 template <typename T>

@@ -2,12 +2,6 @@
 
 #include "tests/support/contention.hpp"
 
-namespace testkit {
-
-inline zkclient::CallOptions patient() { return {.deadline = soon()}; }
-
-}  // namespace testkit
-
 // The words that tests are written in: of the client, of zktesting, and of the test kit. A test has them by saying
 // `using namespace testkit::words;` in its unnamed namespace. What it needs beyond them it names itself.
 namespace testkit::words {

@@ -26,7 +26,6 @@ class ClientFaultsTest : public testkit::FaultTest {
   // The create request that the client sends: with a Stat in the reply.
   static constexpr RequestType create_request = RequestType::create2;
 
-  static CallOptions patient() { return {.deadline = testkit::soon()}; }
   /// As proxied(), for what must not lose its connection where it loses none: on a busy machine everybody may be silent
   /// for a second or two.
   Client steady(std::chrono::milliseconds timeout = 20s) {

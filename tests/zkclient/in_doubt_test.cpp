@@ -131,7 +131,6 @@ class InDoubtFixture : public testkit::ServerTest {
     observer.reset();
     ServerTest::TearDown();
   }
-  static CallOptions patient() { return {.deadline = testkit::soon()}; }
 
   std::optional<Client> observer;
   zktesting::Proxy proxy{hosts()};

@@ -120,8 +120,6 @@ std::pair<Tree, Errc> predict(const Tree& before, const Operation& operation, st
   return {after, Errc{}};
 }
 
-CallOptions patient() { return {.deadline = testkit::soon()}; }
-
 zkclient::CreateOptions options_of(const Create& create) {
   const CreateMode mode =
       create.sequential ? (create.ephemeral ? CreateMode::ephemeral_sequential : CreateMode::persistent_sequential)

@@ -27,8 +27,6 @@ using zkclient::detail::Resolution;
 using zkclient::detail::Resolver;
 using zktesting::Proxy;
 
-zkclient::CallOptions patient() { return {.deadline = testkit::soon()}; }
-
 // ---- Look-ups -------------------------------------------------------------------------------------------------------
 
 // A stand-in for the system's resolver.

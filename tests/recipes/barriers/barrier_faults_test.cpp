@@ -40,7 +40,6 @@ using testkit::SelfProcess;
 class BarrierFaults : public testkit::RecipeFaultTest {
  protected:
   BarrierFaults() : RecipeFaultTest("/gates") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
 };
 
 TEST_F(BarrierFaults, RaiseLost) {
@@ -48,8 +47,7 @@ TEST_F(BarrierFaults, RaiseLost) {
   Barrier barrier(client, "/gates/barrier");
   for (const BarrierLife life : {BarrierLife::persistent, BarrierLife::ephemeral}) {
     for (const bool request : {true, false}) {
-      auto fault =
-          request ? proxy.drop_next_request(RequestType::create2) : proxy.drop_next_reply(RequestType::create2);
+      auto fault = lose(request, RequestType::create2);
       EXPECT_TRUE(barrier.raise(life, patient())) << "it was us";
       EXPECT_TRUE(fault.wait(patience));
       EXPECT_TRUE(barrier.state());
@@ -100,7 +98,7 @@ TEST_F(BarrierFaults, SessionLostWhileRaisingEphemerally) {
   Barrier barrier(client, "/gates/barrier");
   Barrier other(the_operator(), "/gates/barrier");
   for (const bool request : {true, false}) {
-    auto fault = request ? proxy.drop_next_request(RequestType::create2) : proxy.drop_next_reply(RequestType::create2);
+    auto fault = lose(request, RequestType::create2);
     const zkclient::Session session = client.connect(patient());
     proxy.refuse(true);  // It cannot come back.
     auto raising = in_thread([&] { return error_of([&] { (void)barrier.raise(BarrierLife::ephemeral, patient()); }); });
@@ -178,8 +176,7 @@ TEST_F(BarrierFaults, RaisersProcessDies) {
   const Barrier ephemeral(the_operator(), "/gates/ephemeral");
   const Barrier persistent(the_operator(), "/gates/persistent");
   auto waiting = in_thread([&] { ephemeral.wait(patient()); });
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   result_of(waiting);
   EXPECT_FALSE(persistent.wait_for(30ms));
   EXPECT_TRUE(persistent.state());
@@ -191,7 +188,7 @@ TEST_F(BarrierFaults, LowerLost) {
   Barrier other(the_operator(), "/gates/barrier");
   for (const bool request : {true, false}) {
     barrier.raise(BarrierLife::persistent, patient());
-    auto fault = request ? proxy.drop_next_request(RequestType::remove) : proxy.drop_next_reply(RequestType::remove);
+    auto fault = lose(request, RequestType::remove);
     barrier.lower(patient());
     EXPECT_TRUE(fault.wait(patience));
     EXPECT_FALSE(other.state());
@@ -221,8 +218,7 @@ TEST_F(BarrierFaults, ConnectionBreaksWhileWaiting) {
   other.raise();
   auto waiting = in_thread([&] { barrier.wait(patient()); });
   ASSERT_TRUE(watches(client, "/gates/barrier"));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   other.lower();
   proxy.refuse(false);
   result_of(waiting);
@@ -248,7 +244,6 @@ TEST_F(BarrierFaults, SessionLostWhileWaiting) {
 class DoubleBarrierFaults : public testkit::RecipeFaultTest {
  protected:
   DoubleBarrierFaults() : RecipeFaultTest("/barrier") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   auto enter(DoubleBarrier& barrier) {
     return in_thread([&barrier] { return barrier.enter(patient()); });
   }
@@ -282,7 +277,7 @@ TEST_F(DoubleBarrierFaults, CreateLost) {
   DoubleBarrier a(client, "/barrier", 2);
   DoubleBarrier b(the_operator(), "/barrier", 2);
   for (const bool request : {true, false}) {
-    auto fault = request ? proxy.drop_next_request(RequestType::create2) : proxy.drop_next_reply(RequestType::create2);
+    auto fault = lose(request, RequestType::create2);
     auto first = enter(a);
     EXPECT_TRUE(fault.wait(patience));
     auto second = enter(b);
@@ -301,7 +296,7 @@ TEST_F(DoubleBarrierFaults, BeginLost) {
   for (const bool request : {true, false}) {
     auto first = enter(a);
     ASSERT_TRUE(waits_alone(the_operator())) << "or it may begin the round itself";
-    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    auto fault = lose(request);
     const Round round = b.enter(patient());
     EXPECT_EQ(result_of(first), round);
     EXPECT_TRUE(fault.wait(patience));
@@ -319,7 +314,7 @@ TEST_F(DoubleBarrierFaults, LeaveLost) {
     auto first = enter(a);
     const Round round = b.enter(patient());
     EXPECT_EQ(result_of(first), round);
-    auto fault = request ? proxy.drop_next_request(RequestType::remove) : proxy.drop_next_reply(RequestType::remove);
+    auto fault = lose(request, RequestType::remove);
     auto leaving = in_thread([&] { a.leave(patient()); });
     b.leave(patient());
     result_of(leaving);
@@ -335,15 +330,13 @@ TEST_F(DoubleBarrierFaults, ConnectionBreaksWhileEnteringAndLeaving) {
   auto first = enter(a);
   ASSERT_TRUE(remain(1));
   ASSERT_TRUE(watches(client, "/barrier"));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   const Round round = b.enter(patient());
   proxy.refuse(false);
   EXPECT_EQ(result_of(first), round);
   auto leaving = in_thread([&] { a.leave(patient()); });
   ASSERT_TRUE(remain(1));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   b.leave(patient());
   proxy.refuse(false);
   result_of(leaving);
@@ -533,8 +526,7 @@ TEST_F(DoubleBarrierFaults, DeadlineWithoutConnection) {
   std::stop_source stop;
   auto first = in_thread([&] { return error_of([&] { (void)a.enter({.stop = stop.get_token()}); }); });
   ASSERT_TRUE(remain(1));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   stop.request_stop();
   EXPECT_EQ(result_of(first), Errc::cancelled);
   proxy.refuse(false);
@@ -552,8 +544,7 @@ TEST_F(DoubleBarrierFaults, WithoutConnectionOthersFindUsInTheirRound) {
   auto first = in_thread([&] { return error_of([&] { (void)a.enter(stoppable); }); });
   ASSERT_TRUE(remain(1));
   const std::string name = names().front();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   stop.request_stop();
   EXPECT_EQ(result_of(first), Errc::cancelled);
   const Round round = b.enter(patient());

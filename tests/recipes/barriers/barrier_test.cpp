@@ -15,7 +15,6 @@ using namespace testkit::words;
 class BarrierTest : public testkit::RecipeTest {
  protected:
   BarrierTest() : RecipeTest("/gates/barrier") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
 };
 
 TEST_F(BarrierTest, RaiseWaitLower) {

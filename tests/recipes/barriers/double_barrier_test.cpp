@@ -19,7 +19,6 @@ using namespace testkit::words;
 class DoubleBarrierTest : public testkit::RecipeTest {
  protected:
   DoubleBarrierTest() : RecipeTest("/barrier") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   static CallOptions within(std::chrono::milliseconds time) { return {.deadline = SteadyClock::now() + time}; }
 };
 

@@ -44,7 +44,6 @@ class CoherentFaults : public testkit::RecipeFaultTest {
   static constexpr auto term = 1000ms;
 
   CoherentFaults() : RecipeFaultTest("/coherent") { the_operator().set("/coherent", "coherent 1 shards=1"); }
-  static CallOptions patient() { return {.deadline = soon()}; }
   static CoherentCache make(const Client& client, std::chrono::milliseconds lease = term) {
     return CoherentCache(client, "/coherent", {.lease_term = lease});
   }
@@ -65,9 +64,6 @@ class CoherentFaults : public testkit::RecipeFaultTest {
     close.set("/coherent/gates/0", "closed by-hand", version);
     close.create("/coherent/writers/0", "", {.mode = zkclient::CreateMode::ephemeral});
     client.commit(close, patient());
-  }
-  zktesting::Fault lose(bool request, RequestType type) {
-    return request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
   }
 };
 
@@ -220,8 +216,7 @@ TEST_F(CoherentFaults, V73AReaderThatIsGoneDelaysAWriteByItsTermAtMost) {
   ASSERT_TRUE(eventually([&] {
     proxy.refuse(false);
     EXPECT_EQ(data(reader), "1");
-    proxy.refuse(true);
-    proxy.cut();  // Its session lives on for half a minute.
+    refuse_and_cut();  // Its session lives on for half a minute.
     return reader.statistics().leases == 1 && holders() == 1;
   }));
   const auto begin = SteadyClock::now();
@@ -822,7 +817,6 @@ class CoherentEnsembleFaults : public ::testing::Test {
     options.sync_limit = 8;  // So long, 4 s, an isolated follower goes on serving.
     return options;
   }
-  static CallOptions patient() { return {.deadline = soon()}; }
   zktesting::Ensemble ensemble_{options()};
 };
 

@@ -22,7 +22,6 @@ using namespace testkit::words;
 class ConfigurationFaults : public testkit::RecipeFaultTest {
  protected:
   ConfigurationFaults() : RecipeFaultTest("/config") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   static ConfigurationUpdate change(std::map<std::string, std::optional<std::string>> values) {
     ConfigurationUpdate update;
     update.values = std::move(values);
@@ -53,10 +52,6 @@ class ConfigurationFaults : public testkit::RecipeFaultTest {
     client.sync("/config", patient());  // Behind lists of new keys that are on their way.
     return knows_all;
   }
-  void refuse_and_cut() {
-    proxy.refuse(true);
-    proxy.cut();
-  }
   /// Ends the session of `client`, whose reply is held, and lets the client come back.
   void lose_session(const zkclient::Session& session, zktesting::HeldReply& held) {
     refuse_and_cut();
@@ -73,7 +68,7 @@ TEST_F(ConfigurationFaults, PublishLost) {
   for (const RequestType type : {RequestType::multi, RequestType::create2, RequestType::get_children2}) {
     for (const bool request : {true, false}) {
       Configuration fresh(client, "/config");
-      auto fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      auto fault = lose(request, type);
       EXPECT_EQ(fresh.publish(change({{"a", std::to_string(revision)}}), revision, patient()), revision + 1);
       if (type != RequestType::get_children2) {
         EXPECT_TRUE(fault.wait(patience));
@@ -85,7 +80,7 @@ TEST_F(ConfigurationFaults, PublishLost) {
   }
   for (const bool request : {true, false}) {
     config.publish(change({{"a", "x"}}), revision++, patient());
-    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    auto fault = lose(request);
     EXPECT_EQ(config.roll_back(revision - 1, patient()), revision + 1);
     EXPECT_TRUE(fault.wait(patience));
     EXPECT_EQ(published(), ++revision);

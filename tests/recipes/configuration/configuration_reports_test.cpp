@@ -23,7 +23,6 @@ class ConfigurationReports : public testkit::RecipeFaultTest {
  protected:
   ConfigurationReports() : RecipeFaultTest("/config") {}
 
-  static CallOptions patient() { return {.deadline = soon()}; }
   static ConfigurationOptions reporter(std::string id) {
     ConfigurationOptions options;
     options.id = std::move(id);
@@ -151,7 +150,7 @@ TEST_F(ConfigurationReports, ReportLost) {
   for (const RequestType type : {RequestType::multi, RequestType::set_data}) {
     for (const bool request : {true, false}) {
       const Client client = calm_proxied();
-      auto fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      auto fault = lose(request, type);
       const Configuration one(client, "/config", reporter("one"));
       EXPECT_TRUE(publisher.wait_applied(revision, {"one"}, patient()).complete());
       EXPECT_TRUE(fault.wait(patience));
@@ -167,8 +166,7 @@ TEST_F(ConfigurationReports, SessionOfAFollowerLost) {
   const Configuration one(client, "/config", reporter("one"));
   EXPECT_TRUE(publisher.wait_applied(1, {"one"}, patient()).complete());
   const zkclient::Session session = client.connect(patient());
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
   EXPECT_TRUE(becomes_missing("one"));
   publish(2, "2");

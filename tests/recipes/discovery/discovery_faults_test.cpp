@@ -36,7 +36,6 @@ class DiscoveryFaults : public testkit::RecipeFaultTest {
     expect_nothing_left();
     RecipeFaultTest::TearDown();
   }
-  static CallOptions patient() { return {.deadline = soon()}; }
   zkclient::NodeData node(const Path& path = "/services/web/a") {
     std::error_code error;
     return the_operator().get(path, {}, error);
@@ -160,8 +159,7 @@ TEST_F(DiscoveryFaults, RegistrationBeginsWithoutAServer) {
   const Client client = calm_proxied();
   ServiceDirectory directory(client, "/services");
   for (const ServiceType type : types) {
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     // Else they may begin with a session that breaks then, and be there.
     ASSERT_TRUE(eventually([&] { return client.session().state() != ConnectionState::connected; }));
     Registration a = directory.begin_register_instance(instance("a", type, "1"));
@@ -480,8 +478,7 @@ TEST_F(DiscoveryFaults, UnregisterLeavesTheNodeOfAnother) {
   ServiceDirectory directory(client, "/services");
   ServiceDirectory others(the_operator(), "/services");
   Registration a = directory.register_instance(instance("a", ServiceType::fixed), patient());
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(reaches(client, ConnectionState::suspended));
   the_operator().remove("/services/web/a");
   Registration theirs = others.register_instance(instance("a", ServiceType::fixed, "1"), patient());
@@ -500,8 +497,7 @@ TEST_F(DiscoveryFaults, RemovalsThatOverlapLeaveTheNodeOfAnother) {
   ServiceDirectory others(the_operator(), "/services");
   for (const bool by_update : {false, true}) {
     std::optional<Registration> a(directory.register_instance(instance("a", ServiceType::fixed), patient()));
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     ASSERT_TRUE(reaches(client, ConnectionState::suspended));
     Registration theirs = others.register_instance(instance("a", ServiceType::fixed, "1"), patient());
     EXPECT_EQ(node().stat.version, 0) << "as the first one's";
@@ -647,8 +643,7 @@ TEST_F(DiscoveryFaults, UnregisterWhileTheSessionIsLost) {
   ServiceDirectory directory(client, "/services");
   for (const ServiceType type : kinds) {
     Registration a = directory.register_instance(instance("a", type), patient());
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     ASSERT_TRUE(reaches(client, ConnectionState::suspended));
     EXPECT_EQ(error_of([&] { a.unregister({.deadline = testkit::SteadyClock::now() + 50ms}); }),
               Errc::deadline_exceeded);
@@ -740,8 +735,7 @@ TEST_F(DiscoveryFaults, ConnectionOfThePickerBreaks) {
   const ServiceDirectory looking(client, "/services");
   const ServiceProvider provider = looking.provider("web");
   (void)provider.wait_ready(patient());
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_TRUE(eventually([&] { return provider.state() == CacheState::stale; }));
   const Registration b = directory.register_instance(instance("b"), patient());
   a.unregister(patient());

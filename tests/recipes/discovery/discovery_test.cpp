@@ -39,7 +39,6 @@ class DiscoveryTest : public testkit::RecipeTest {
     RecipeTest::TearDown();
   }
 
-  static CallOptions patient() { return {.deadline = soon()}; }
   ServiceDirectory make(DirectoryOptions options = {}) {
     return ServiceDirectory(client(), "/services", std::move(options));
   }

@@ -588,20 +588,7 @@ TEST_P(FairElectionFaults, FlappingLink) {
         }
       });
     }
-    std::minstd_rand random(seed);
-    std::mutex mutex;
-    std::condition_variable never;
-    std::unique_lock lock(mutex);
-    const auto pause = [&](unsigned most) { never.wait_for(lock, std::chrono::milliseconds(random() % most)); };
-    const auto end = SteadyClock::now() + 4s;
-    while (SteadyClock::now() < end || (terms.size() <= progress && SteadyClock::now() < end + patience)) {
-      pause(100);
-      proxy.cut();
-      if (random() % 4 != 0) continue;
-      proxy.refuse(true);
-      pause(250);
-      proxy.refuse(false);
-    }
+    flap(seed, [&] { return terms.size() > progress; });
   }
   terms.expect_no_overlap();
   EXPECT_GT(terms.size(), progress);

@@ -292,8 +292,7 @@ TEST_F(GroupFaults, ChangedByHand) {
   Membership a = group.join("a", "1", {.deadline = soon()});
   the_operator().set("/group/a", "by hand");
   EXPECT_TRUE(eventually([&] { return data() == "1"; }));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(reaches(client, ConnectionState::suspended));
   Box<bool> updated;
   a.async_update("2", [&](zkclient::Result<void> result) { updated.put(result.has_value()); }, {.deadline = soon()});
@@ -477,8 +476,7 @@ TEST_F(GroupFaults, LeaveWhileTheSessionIsLost) {
   const Client client = calm_proxied();
   Group group(client, "/group");
   Membership a = group.join("a", "x", {.deadline = soon()});
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(reaches(client, ConnectionState::suspended));
   EXPECT_EQ(error_of([&] { a.leave({.deadline = testkit::SteadyClock::now() + 50ms}); }), Errc::deadline_exceeded);
   Box<bool> left;
@@ -549,8 +547,7 @@ TEST_F(GroupFaults, NoWatchIsLeftOfWhoHasGone) {
   {
     Group group(client, "/group");
     std::optional<Membership> a(group.join("a", "x", {.deadline = soon()}));
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     EXPECT_TRUE(reaches(client, ConnectionState::suspended));
     a.reset();
     proxy.refuse(false);

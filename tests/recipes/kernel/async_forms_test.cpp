@@ -48,7 +48,6 @@ using zkclient::Handler;
 class AsyncForms : public testkit::RecipeTest {
  protected:
   AsyncForms() : RecipeTest("/recipe") {}
-  static zkclient::CallOptions patient() { return {.deadline = testkit::soon()}; }
   template <typename T>
   static T wait_for(const std::function<void(Handler<T>)>& start) {
     Box<Result<T>> result;

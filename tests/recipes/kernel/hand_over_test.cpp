@@ -141,7 +141,7 @@ TEST_F(HandOver, ReleaseLost) {
   Mutex mutex(client, "/lock");
   Lease lease = drain(contend(mutex), 10);
   for (const bool request : {true, false, true, false}) {
-    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    auto fault = lose(request);
     lease = drain(std::move(lease), 1);
     EXPECT_TRUE(fault.wait(patience));
   }

@@ -30,12 +30,12 @@ namespace zkrecipes {
 namespace {
 
 using testkit::error_of;
+using testkit::patient;
 using zkclient::Errc;
 
 class MovedFrom : public testkit::RecipeTest {
  protected:
   MovedFrom() : RecipeTest("/recipe") {}
-  static zkclient::CallOptions patient() { return {.deadline = testkit::soon()}; }
 };
 
 TEST_F(MovedFrom, ALeaseIsEmpty) {

@@ -140,7 +140,7 @@ TEST_F(SingleNodeTaking, LostRepliesAndRequestsChangeOnce) {
       SingleNodeSpec spec = spec_of(client);
       if (condition) spec.conditions = {check("/member"), check("/state", before)};
       spec.changes = {set("/state", "1", before)};
-      auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+      auto fault = lose(request);
       std::optional<Lease> lease = take(std::move(spec)).value();
       EXPECT_TRUE(fault.wait(patience));
       ASSERT_TRUE(lease.has_value());

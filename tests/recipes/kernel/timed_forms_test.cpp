@@ -237,8 +237,7 @@ TEST_P(TimedForms, TellWhatIsNotAvailableFromWhatCannotBeReached) {
       EXPECT_EQ(why, std::error_code());
     }
   }
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   // On a busy machine the client hears of that later than the next call would end.
   ASSERT_TRUE(reaches(client, zkclient::ConnectionState::suspended));
   EXPECT_FALSE(form.call(client, 100ms, why));

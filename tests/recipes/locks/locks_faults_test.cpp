@@ -194,7 +194,7 @@ TEST_P(LocksFaults, CreateReplyLostBehindAHolder) {
 TEST_P(LocksFaults, CreateReplyLostInATry) {
   Client client = calm_proxied();
   for (const bool request : {false, true}) {
-    auto fault = request ? proxy.drop_next_request(kind().creation) : proxy.drop_next_reply(kind().creation);
+    auto fault = lose(request, kind().creation);
     std::optional<Lease> lease = kind().try_acquire(client);
     EXPECT_TRUE(fault.wait(patience));
     ASSERT_TRUE(lease) << "it was free";
@@ -240,8 +240,7 @@ TEST_P(LocksFaults, SessionLostWhileCreateInFlight) {
   auto waiting = in_thread([&] { return acquire(client); });
   ASSERT_TRUE(held.wait(patience));
   const auto session = client.session();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
   EXPECT_TRUE(names().empty());
   proxy.refuse(false);
@@ -313,8 +312,7 @@ TEST_P(LocksFaults, ConnectionBreaksWhileWaiting) {
     ASSERT_TRUE(waits(client, held));
     EXPECT_EQ(names(), places);
   }
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   held.release();
   ASSERT_TRUE(remain(kind().queued));
   proxy.refuse(false);
@@ -490,8 +488,7 @@ TEST_P(LocksFaults, NodeDeletedWhileDisconnected) {
   Client client = calm_proxied();
   Lease lease = acquire(client);
   ASSERT_TRUE(watches(client, own(lease)));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(reaches(client, ConnectionState::suspended));
   EXPECT_EQ(lease.state(), LeaseState::uncertain);
   the_operator().remove(own(lease));
@@ -508,8 +505,7 @@ TEST_P(LocksFaults, ConnectionBreaksWhileHolding) {
   Client client = calm_proxied();
   Lease lease = acquire(client);
   EXPECT_EQ(lease.state(), LeaseState::held);
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(eventually([&] { return lease.state() == LeaseState::uncertain; }));
   EXPECT_TRUE(lease.valid());
   const BootClock::time_point until = lease.valid_until();
@@ -527,7 +523,7 @@ TEST_P(LocksFaults, ReleaseLost) {
   for (const bool request : {true, false}) {
     Lease lease = acquire(client);
     client.sync("/", {.deadline = soon()});  // A semaphore's turn is given back by then: that is not what gets lost.
-    auto fault = request ? proxy.drop_next_request(kind().removal) : proxy.drop_next_reply(kind().removal);
+    auto fault = lose(request, kind().removal);
     lease.release({.deadline = soon()});
     EXPECT_TRUE(fault.wait(patience));
     EXPECT_TRUE(names().empty()) << "it waited until the node was gone";
@@ -579,8 +575,7 @@ TEST_P(LocksFaults, ForeignChild) {
 TEST_P(LocksFaults, NoServer) {
   Client client = calm_proxied();
   acquire(client).release();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_EQ(error_of([&] { (void)kind().acquire(client, {.deadline = SteadyClock::now() + 200ms}); }),
             Errc::deadline_exceeded);
   std::error_code why;
@@ -808,8 +803,7 @@ TEST_P(SingleNodeFaults, NodeReplacedWhileDisconnected) {
   Lease lease = acquire(client);
   const Path node = own(lease);
   ASSERT_TRUE(watches(client, node));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(reaches(client, ConnectionState::suspended));
   the_operator().commit(Transaction().remove(node).create(node, "foreign"));
   proxy.refuse(false);
@@ -824,8 +818,7 @@ TEST_P(SingleNodeFaults, ClearingUpLost) {
   for (const bool request : {true, false}) {
     Client former_client = calm_proxied();
     Lease former = acquire(former_client);
-    proxy.refuse(true);
-    proxy.cut();  // It cannot clear up itself.
+    refuse_and_cut();  // It cannot clear up itself.
     the_operator().remove(own(former));
     zktesting::Proxy other(server.connect_string());
     Client client(other.connect_string(), {.session_timeout = calm});
@@ -864,7 +857,7 @@ TEST_P(DowngradeFaults, DowngradeLost) {
   SharedMutex mutex(client, lock_path);
   for (const bool request : {true, false}) {
     Lease lease = mutex.acquire({.deadline = soon()});
-    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    auto fault = lose(request);
     mutex.downgrade(lease, {.deadline = soon()});
     EXPECT_TRUE(fault.wait(patience));
     ASSERT_EQ(names().size(), 1u);
@@ -885,8 +878,7 @@ TEST_P(DowngradeFaults, SessionLostWhileDowngrading) {
   auto downgrading = in_thread([&] { return error_of([&] { mutex.downgrade(lease, {.deadline = soon()}); }); });
   ASSERT_TRUE(held.wait(patience));
   const auto session = client.session();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
   proxy.refuse(false);
   EXPECT_EQ(result_of(downgrading), Errc::not_held);
@@ -1070,8 +1062,7 @@ TEST_F(RecursiveMutexFaults, ConnectionBreaksWhileHeldTwice) {
   RecursiveMutex mutex(client, "/lock");
   mutex.lock();
   mutex.lock();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(eventually([&] { return mutex.lease().state() == LeaseState::uncertain; }));
   mutex.lock();  // Needs no connection, nor does its end.
   EXPECT_EQ(mutex.depth(), 3);

@@ -84,7 +84,7 @@ TEST_F(MultiLockFaults, CreateLostWhileOthersAreHeld) {
     auto first = proxy.hold_next_reply(RequestType::create2);
     auto waiting = acquire(set.all, true, {.deadline = soon()});
     ASSERT_TRUE(first.wait(patience));
-    auto fault = request ? proxy.drop_next_request(RequestType::create2) : proxy.drop_next_reply(RequestType::create2);
+    auto fault = lose(request, RequestType::create2);
     first.release();
     MultiLease leases = result_of(waiting);
     EXPECT_TRUE(fault.wait(patience));
@@ -148,8 +148,7 @@ TEST_F(MultiLockFaults, StopRequestWhileOthersAreWaitedFor) {
       std::stop_source stop;
       auto waiting = wait_behind(held, set, blocking, {.deadline = soon(), .stop = stop.get_token()});
       if (disconnected) {
-        proxy.refuse(true);
-        proxy.cut();
+        refuse_and_cut();
         ASSERT_TRUE(reaches(set.client, ConnectionState::suspended));
       }
       stop.request_stop();
@@ -209,8 +208,7 @@ TEST_F(MultiLockFaults, SessionLostWhileAllAreHeld) {
 TEST_F(MultiLockFaults, ConnectionBreaksWhileAllAreHeld) {
   Set set(calm_proxied());
   MultiLease leases = set.all.acquire({.deadline = soon()});
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(reaches(set.client, ConnectionState::suspended));
   EXPECT_TRUE(leases.valid());
   proxy.refuse(false);

@@ -50,8 +50,7 @@ TEST_F(MutexFaults, EndedWhileLookingForTheOwnNode) {
     const auto deadline = by_stop ? soon() : SteadyClock::now() + 10s;  // Time enough to send the create.
     auto waiting = in_thread([&] { return mutex.acquire({.deadline = deadline, .stop = stop.get_token()}); });
     ASSERT_TRUE(held.wait(patience));
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     ASSERT_TRUE(reaches(client, ConnectionState::suspended));
     if (by_stop) stop.request_stop();
     EXPECT_EQ(failure_of(waiting), by_stop ? Errc::cancelled : Errc::deadline_exceeded);
@@ -175,7 +174,7 @@ TEST_F(MutexFaults, ConnectionBreaksWhileProving) {
     Client client = calm_proxied();  // Nothing was proven for its session.
     Mutex mutex(client, "/lock");
     auto reply_lost = proxy.drop_next_reply(RequestType::create2);  // What is read afterwards proves nothing.
-    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    auto fault = lose(request);
     Lease lease = mutex.acquire({.deadline = soon()});
     EXPECT_TRUE(reply_lost.happened());
     EXPECT_TRUE(fault.happened()) << "before the grant, and not with a heartbeat";
@@ -197,8 +196,7 @@ TEST_F(MutexFaults, SessionLostWhileThePredecessorGoes) {
     Lease held = other.acquire();
     auto waiting = wait_behind(mutex, client, held.node());
     const auto session = client.session();
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     held.release();
     zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
     proxy.refuse(false);
@@ -409,8 +407,7 @@ TEST_F(MutexFaults, TheWordsOfTheHolderAreRestored) {
     Mutex mutex(client, "/lock", {.id = "me"});
     Lease lease = mutex.acquire({.deadline = soon()});
     ASSERT_TRUE(watches(client, lease.node()));
-    auto fault =
-        request ? proxy.drop_next_request(RequestType::set_data) : proxy.drop_next_reply(RequestType::set_data);
+    auto fault = lose(request, RequestType::set_data);
     EXPECT_EQ(revoke(the_operator(), lease.node()), RevokeOutcome::requested);
     EXPECT_TRUE(stopped(lease.revoke_requested()));
     ASSERT_TRUE(fault.wait(patience));
@@ -443,8 +440,7 @@ TEST_F(MutexFaults, ConnectionBreaksWhileHoldingForTooLong) {
   Client client(proxy.connect_string(), {.session_timeout = 12s});
   Mutex mutex(client, "/lock");
   Lease lease = mutex.acquire({.deadline = soon()});
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   // What is told of the lease, and until when it was promised, all in one look.
   BootClock::time_point until = BootClock::time_point::min();
   bool uncertain = false;
@@ -505,8 +501,7 @@ TEST_F(MutexFaults, ReleaseWhileDisconnected) {
   Client client = calm_proxied();
   Mutex mutex(client, "/lock");
   Lease lease = mutex.acquire();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(eventually([&] { return lease.state() == LeaseState::uncertain; }));
   EXPECT_EQ(error_of([&] { lease.release({.deadline = SteadyClock::now() + 100ms}); }), Errc::deadline_exceeded);
   EXPECT_EQ(lease.state(), LeaseState::releasing);
@@ -527,8 +522,7 @@ TEST_F(MutexFaults, SessionLostWhileReleasing) {
   Mutex mutex(client, "/lock");
   Lease lease = mutex.acquire();
   const auto session = client.session();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   auto releasing = in_thread([&] { lease.release({.deadline = soon()}); });
   ASSERT_TRUE(eventually([&] { return lease.state() == LeaseState::releasing; }));
   zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
@@ -549,8 +543,7 @@ TEST_F(MutexFaults, StopWhileWaitingAndDisconnected) {
   std::stop_source stop;
   auto waiting = in_thread([&] { return mutex.acquire({.deadline = soon(), .stop = stop.get_token()}); });
   ASSERT_TRUE(watches(client, held.node()));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   stop.request_stop();
   EXPECT_EQ(failure_of(waiting), Errc::cancelled);
   EXPECT_EQ(names().size(), 2u);
@@ -611,8 +604,7 @@ TEST_F(MutexFaults, ClientClosedWhileDisconnected) {
     Box<Result<Lease>> box;
     waiting_mutex.async_acquire([&](Result<Lease> result) { box.put(std::move(result)); });
     ASSERT_TRUE(remain(2));
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     const auto start = SteadyClock::now();
     second.close();
     EXPECT_LT(SteadyClock::now() - start, 10s);
@@ -719,8 +711,7 @@ TEST_F(MutexFaults, FiveOutagesInARow) {
   auto waiting = wait_behind(waiting_mutex, waiting_client, held.node());
   const std::string place = "/lock/" + mutex.contenders()[1].node;
   for (int i = 0; i < 5; ++i) {
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     ASSERT_TRUE(eventually([&] { return held.state() == LeaseState::uncertain; }));
     ASSERT_TRUE(reaches(waiting_client, ConnectionState::suspended));
     proxy.refuse(false);
@@ -765,20 +756,7 @@ TEST_F(MutexFaults, FlappingLink) {
         }
       });
     }
-    std::minstd_rand random(seed);
-    std::mutex mutex;
-    std::condition_variable never;
-    std::unique_lock lock(mutex);
-    const auto pause = [&](unsigned most) { never.wait_for(lock, std::chrono::milliseconds(random() % most)); };
-    const auto end = SteadyClock::now() + 4s;
-    while (SteadyClock::now() < end || (holdings.size() <= progress && SteadyClock::now() < end + patience)) {
-      pause(100);
-      proxy.cut();
-      if (random() % 4 != 0) continue;
-      proxy.refuse(true);
-      pause(250);
-      proxy.refuse(false);
-    }
+    flap(seed, [&] { return holdings.size() > progress; });
   }
   holdings.expect_no_overlap();
   EXPECT_GT(holdings.size(), progress);

@@ -10,8 +10,8 @@
 #include <zkclient/error.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 
-#include "tests/support/contention.hpp"
 #include "tests/support/lockable.hpp"
+#include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
 namespace zkrecipes {
@@ -21,26 +21,9 @@ using namespace testkit::words;
 
 static_assert(testkit::TimedLockable<RecursiveMutex>);
 
-class RecursiveMutexTest : public testkit::ServerTest {
+class RecursiveMutexTest : public testkit::RecipeTest {
  protected:
-  void SetUp() override {
-    ServerTest::SetUp();
-    client_ = make_client();
-  }
-  void TearDown() override {
-    client_.reset();
-    ServerTest::TearDown();
-  }
-  Client& client() { return *client_; }
-  bool remain(std::size_t count) {
-    return eventually([&] {
-      std::error_code error;
-      return client().children("/lock", {}, error).names.size() == count;
-    });
-  }
-
- private:
-  std::optional<Client> client_;
+  RecursiveMutexTest() : RecipeTest("/lock") {}
 };
 
 TEST_F(RecursiveMutexTest, LocksAsOftenAsUnlocks) {

@@ -11,7 +11,7 @@
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
 
-#include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
 namespace zkrecipes {
@@ -19,30 +19,20 @@ namespace {
 
 using namespace testkit::words;
 
-class RevokeTest : public testkit::ServerTest {
+class RevokeTest : public testkit::RecipeTest {
  protected:
+  RevokeTest() : RecipeTest("/lock") {}
   void SetUp() override {
-    ServerTest::SetUp();
-    client_ = make_client();
+    RecipeTest::SetUp();
     other_ = make_client();
   }
   void TearDown() override {
-    client_.reset();
     other_.reset();
-    ServerTest::TearDown();
+    RecipeTest::TearDown();
   }
-  Client& client() { return *client_; }
   Client& other() { return *other_; }
-  std::vector<std::string> names() {
-    std::error_code error;
-    return client().children("/lock", {}, error).names;
-  }
-  bool remain(std::size_t count) {
-    return eventually([&] { return names().size() == count; });
-  }
 
  private:
-  std::optional<Client> client_;
   std::optional<Client> other_;
 };
 

@@ -51,7 +51,7 @@ TEST_F(SemaphoreFaults, CreateLost) {
   // One at a time: after a lost create of its turn's node, the first transaction is a proof.
   for (const RequestType type : {RequestType::create2, RequestType::multi}) {
     for (const bool request : {true, false}) {
-      auto fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      auto fault = lose(request, type);
       std::vector<Lease> leases = semaphore.acquire_many(3, {.deadline = soon()});
       EXPECT_TRUE(fault.happened());
       EXPECT_TRUE(remain(3, 0)) << "neither less nor more";
@@ -91,8 +91,7 @@ TEST_F(SemaphoreFaults, HoldersProcessDies) {
   const std::vector<Lease> leases = semaphore.acquire_many(2, {.deadline = soon()});
   Semaphore other(the_operator(), "/semaphore", 2);
   auto waiting = in_thread([&] { return other.acquire_many(2, {.deadline = soon()}); });
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_EQ(result_of(waiting).size(), 2u);
   EXPECT_FALSE(leases[0].valid() || leases[1].valid());
 }
@@ -229,8 +228,7 @@ TEST_F(SemaphoreFaults, LimitRaisedWhileDisconnected) {
   Semaphore semaphore(client, "/semaphore", Path("/limit"));
   auto waiting = in_thread([&] { return semaphore.acquire({.deadline = soon()}); });
   ASSERT_TRUE(watches(client, "/limit"));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   other.set_limit(1);
   proxy.refuse(false);
   result_of(waiting).release();
@@ -246,12 +244,11 @@ TEST_F(RevokeFaults, RequestLost) {
   Mutex mutex(the_operator(), "/semaphore/lock");
   for (const bool request : {true, false}) {
     Lease lease = mutex.acquire();
-    auto fault =
-        request ? proxy.drop_next_request(RequestType::set_data) : proxy.drop_next_reply(RequestType::set_data);
+    auto fault = lose(request, RequestType::set_data);
     EXPECT_EQ(revoke_holders(client, mutex.path(), {}, {.deadline = soon()}), RevokeOutcome::requested);
     EXPECT_TRUE(fault.wait(patience));
     EXPECT_TRUE(stopped(lease.revoke_requested()));
-    auto broken = request ? proxy.drop_next_request(RequestType::remove) : proxy.drop_next_reply(RequestType::remove);
+    auto broken = lose(request, RequestType::remove);
     const RevokeOutcome outcome = revoke(client, lease.node(), {.break_after = 0ms}, {.deadline = soon()});
     // What the lost reply would have said cannot be known any more.
     EXPECT_TRUE(outcome == RevokeOutcome::broken || (!request && outcome == RevokeOutcome::released));
@@ -353,8 +350,7 @@ TEST_F(RevokeFaults, ConnectionBreaksWhileTheHolderIsAsked) {
   Mutex mutex(client, "/semaphore/lock");
   const Lease lease = mutex.acquire({.deadline = soon()});
   ASSERT_TRUE(watches(client, lease.node()));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_EQ(revoke_holders(the_operator(), mutex.path()), RevokeOutcome::requested);
   proxy.refuse(false);
   EXPECT_TRUE(stopped(lease.revoke_requested()));

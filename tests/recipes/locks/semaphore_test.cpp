@@ -9,7 +9,7 @@
 #include <zktesting/expire.hpp>
 
 #include "recipes/locks/permit_decider.hpp"
-#include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
 namespace zkrecipes {
@@ -64,28 +64,13 @@ TEST(PoolLimit, IsCuratorsSharedCount) {
   EXPECT_FALSE(detail::decode_limit("\xff\xff\xff\xff")) << "negative";
 }
 
-class SemaphoreTest : public testkit::ServerTest {
+class SemaphoreTest : public testkit::RecipeTest {
  protected:
-  void SetUp() override {
-    ServerTest::SetUp();
-    client_ = make_client();
-  }
-  void TearDown() override {
-    client_.reset();
-    ServerTest::TearDown();
-  }
-  Client& client() { return *client_; }
-  std::vector<std::string> names(const Path& path) {
-    std::error_code error;
-    return client().children(path, {}, error).names;
-  }
+  SemaphoreTest() : RecipeTest("/semaphore") {}
   bool remain(std::size_t leases, std::size_t locks = 0) {
     return eventually(
         [&] { return names("/semaphore/leases").size() == leases && names("/semaphore/locks").size() == locks; });
   }
-
- private:
-  std::optional<Client> client_;
 };
 
 TEST_F(SemaphoreTest, NAtATime) {

@@ -13,7 +13,7 @@
 #include <zktesting/expire.hpp>
 
 #include "recipes/locks/downgrade.hpp"
-#include "tests/support/contention.hpp"
+#include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
 namespace zkrecipes {
@@ -64,28 +64,10 @@ TEST(ExchangeDecider, EveryOutcome) {
   }
 }
 
-class SharedMutexTest : public testkit::ServerTest {
+class SharedMutexTest : public testkit::RecipeTest {
  protected:
-  void SetUp() override {
-    ServerTest::SetUp();
-    client_ = make_client();
-  }
-  void TearDown() override {
-    client_.reset();
-    ServerTest::TearDown();
-  }
-  Client& client() { return *client_; }
+  SharedMutexTest() : RecipeTest("/lock") {}
   SharedMutex make_mutex(SharedMutexOptions options = {}) { return SharedMutex(client(), "/lock", std::move(options)); }
-  std::vector<std::string> names() {
-    std::error_code error;
-    return client().children("/lock", {}, error).names;
-  }
-  bool remain(std::size_t count) {
-    return eventually([&] { return names().size() == count; });
-  }
-
- private:
-  std::optional<Client> client_;
 };
 
 TEST_F(SharedMutexTest, ReadersShareWritersExclude) {

@@ -7,8 +7,8 @@
 
 #include <zkclient/error.hpp>
 
-#include "tests/support/contention.hpp"
 #include "tests/support/lockable.hpp"
+#include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
 namespace zkrecipes {
@@ -18,27 +18,9 @@ using namespace testkit::words;
 
 static_assert(testkit::TimedLockable<UnfairMutex>);
 
-class UnfairMutexTest : public testkit::ServerTest {
+class UnfairMutexTest : public testkit::RecipeTest {
  protected:
-  void SetUp() override {
-    ServerTest::SetUp();
-    client_ = make_client();
-  }
-  void TearDown() override {
-    client_.reset();
-    ServerTest::TearDown();
-  }
-  Client& client() { return *client_; }
-  std::vector<std::string> names() {
-    std::error_code error;
-    return client().children("/lock", {}, error).names;
-  }
-  bool remain(std::size_t count) {
-    return eventually([&] { return names().size() == count; });
-  }
-
- private:
-  std::optional<Client> client_;
+  UnfairMutexTest() : RecipeTest("/lock") {}
 };
 
 TEST_F(UnfairMutexTest, ExcludesSessionsAndObjects) {

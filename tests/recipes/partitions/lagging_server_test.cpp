@@ -52,7 +52,6 @@ class LaggingServer : public testing::Test {
   }
   void TearDown() override { ensemble_->heal(follower_); }
 
-  static zkclient::CallOptions patient() { return {.deadline = testkit::soon()}; }
   zkclient::Client at_the_follower() const { return connect_to(follower_); }
   zkclient::Client at_the_leader() const { return connect_to(leader_); }
   /// From here on, until catch_up().
@@ -63,7 +62,7 @@ class LaggingServer : public testing::Test {
   static zkclient::Client connect_to(std::size_t server) {
     zkclient::Client client(ensemble_->connect_string(server),
                             {.session_timeout = 30s, .server_tick = testkit::server_tick});
-    (void)client.connect(patient());
+    (void)client.connect(testkit::patient());
     return client;
   }
 
@@ -89,11 +88,11 @@ TEST_F(LaggingServer, AServerThatLagsBehindHidesTheMember) {
   const zkclient::Client late = at_the_follower();
   const auto b = join(prompt, "b");
   ASSERT_TRUE(testkit::eventually([&] { return b->count() == 8; }));
-  late.sync("/", patient());  // The follower knows that b is a member, and nothing that comes now.
+  late.sync("/", testkit::patient());  // The follower knows that b is a member, and nothing that comes now.
   lag();
   const auto a = join(late, "a");
   ASSERT_TRUE(testkit::eventually([&] { return b->count() == 4; })) << "b sees it";
-  EXPECT_TRUE(prompt.exists("/parts/members/a", patient()));
+  EXPECT_TRUE(prompt.exists("/parts/members/a", testkit::patient()));
   EXPECT_EQ(a->given(), 0);
   EXPECT_FALSE(a->partitioner().problem());
   const auto of_b = b->tokens();
@@ -132,7 +131,7 @@ TEST_F(LaggingServer, MonitorsServerLagsBehind) {
   monitor.start();
   ASSERT_TRUE(testkit::eventually([&] { return choice.old_ones() >= 2; }));
   lag();
-  prompt.set("/app/roles/r", "second", zkclient::any_version, patient());
+  prompt.set("/app/roles/r", "second", zkclient::any_version, testkit::patient());
   const int before = choice.old_ones();
   testkit::let_age(while_it_lags);  // In which it would decide three times, on what its server still has.
   EXPECT_TRUE(monitor.leads());
@@ -180,13 +179,13 @@ TEST_F(LaggingServer, ALateDecisionIsRefused) {
   monitor.start();
   ASSERT_TRUE(testkit::eventually([&] { return choice.waits(); }));
   lag();
-  const std::int32_t version = prompt.set("/late/roles/r", "second", zkclient::any_version, patient()).version;
+  const std::int32_t version = prompt.set("/late/roles/r", "second", zkclient::any_version, testkit::patient()).version;
   choice.go_on();
   testkit::let_age(while_it_lags);  // In which its write gets to the leader.
-  EXPECT_EQ(prompt.get("/late/roles/r", patient()).data, "second");
+  EXPECT_EQ(prompt.get("/late/roles/r", testkit::patient()).data, "second");
   catch_up();
-  late.sync("/", patient());  // Behind what it has written.
-  const auto role = prompt.get("/late/roles/r", patient());
+  late.sync("/", testkit::patient());  // Behind what it has written.
+  const auto role = prompt.get("/late/roles/r", testkit::patient());
   EXPECT_EQ(role.data, "second");
   EXPECT_EQ(role.stat.version, version);
 }

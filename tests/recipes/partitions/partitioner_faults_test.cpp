@@ -42,7 +42,6 @@ class PartitionerFaults : public testkit::RecipeFaultTest {
  protected:
   PartitionerFaults() : RecipeFaultTest("/parts") {}
 
-  static CallOptions patient() { return {.deadline = soon()}; }
   WorkerPtr join(const Client& client, const std::string& id, std::size_t count = 8) {
     return std::make_unique<PartitionWorker>(client, "/parts", PartitionSource::numbered(count), quick(id),
                                              PartitionWorker::Behaviour{.ledger = ledger});
@@ -78,7 +77,7 @@ TEST_F(PartitionerFaults, TakeLost) {
     for (const bool request : {true, false}) {
       const Client client = calm_proxied();
       (void)client.connect(patient());
-      const zktesting::Fault fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      const zktesting::Fault fault = lose(request, type);
       const WorkerPtr a = join(client, "a");
       EXPECT_TRUE(owns(a, 8)) << static_cast<int>(type);
       EXPECT_TRUE(fault.happened());
@@ -120,8 +119,7 @@ TEST_F(PartitionerFaults, ConnectionBreaksSessionGoesOn) {
   const auto of_b = b->tokens();
   const int asked = a->asked() + b->asked();
   for (int i = 0; i < 5; ++i) {
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     ASSERT_TRUE(reaches(client, ConnectionState::suspended));
     testkit::let_age(100ms);  // Longer than `settle`.
     proxy.refuse(false);
@@ -156,8 +154,7 @@ TEST_F(PartitionerFaults, OwnerIsCutOff) {
   std::vector<std::shared_ptr<Partition>> of_a;  // The last ones: a session as short as this may lose some before.
   for (const std::string& name : a->owned())
     of_a.push_back(a->partition(name));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_TRUE(owns(b, 8));  // The ledger looks whether the others were lost before.
   for (const auto& partition : of_a)
     EXPECT_TRUE(stopped(partition->lost()));
@@ -219,8 +216,7 @@ TEST_F(PartitionerFaults, AMapGoesOnAfterAnOutage) {
   const Client client = calm_proxied();
   PartitionMap map(client, "/parts");
   ASSERT_TRUE(eventually([&] { return map.owners().size() == 8; }));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(eventually([&] { return map.state() == CacheState::stale; }));
   EXPECT_EQ(map.owners().size(), 8U);
   const FencingToken before = map.owner("3")->token;

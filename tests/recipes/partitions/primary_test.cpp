@@ -99,7 +99,6 @@ class PrimaryFaults : public testkit::RecipeFaultTest {
  protected:
   PrimaryFaults() : RecipeFaultTest("/app") {}
 
-  static CallOptions patient() { return {.deadline = soon()}; }
   std::unique_ptr<RoleHolder> join(const Client& client, const std::string& id, bool gives_back = true) {
     PrimaryNodeOptions options;
     options.id = id;
@@ -145,8 +144,7 @@ TEST_F(PrimaryFaults, PrimaryIsCutOff) {
   const auto monitor = watch_over(direct);
   ASSERT_TRUE(give(*monitor, a));
   const auto of_a = a->primary("r");  // The last one: a session as short as this may lose one before.
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_TRUE(eventually([&] { return b->has("r"); }));  // The judge looks whether the other one was lost before.
   EXPECT_TRUE(stopped(of_a->lost()));
   EXPECT_GE(a->lost(), 1);
@@ -163,8 +161,7 @@ TEST_F(PrimaryFaults, PrimarysConnectionBreaks) {
   ASSERT_TRUE(give(*monitor, a));
   const FencingToken token = a->token("r");
   for (int i = 0; i < 3; ++i) {
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     ASSERT_TRUE(reaches(client, ConnectionState::suspended));
     b->node().update_status("well " + std::to_string(i), patient());  // So that the monitor decides again.
     testkit::let_age(50ms);
@@ -218,8 +215,7 @@ TEST_F(PrimaryFaults, MonitorIsCutOff) {
   const auto second = watch_over(direct);
   auto a = join(direct, "a");
   ASSERT_TRUE(eventually([&] { return a->has("r"); }));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_TRUE(eventually([&] { return second->leads(); }));
   EXPECT_FALSE(first->leads());
   const Client other = calm_direct();

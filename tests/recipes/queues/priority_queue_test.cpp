@@ -20,7 +20,6 @@ using namespace testkit::words;
 class PriorityQueueTest : public testkit::RecipeTest {
  protected:
   PriorityQueueTest() : RecipeTest("/queue") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
 };
 
 TEST_F(PriorityQueueTest, LowerFirstThenFirstIn) {

@@ -40,12 +40,8 @@ using zkclient::Acl;
 class QueueFaults : public testkit::RecipeFaultTest {
  protected:
   QueueFaults() : RecipeFaultTest("/queue") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   static CallOptions within(std::chrono::milliseconds time) { return {.deadline = SteadyClock::now() + time}; }
   static CallOptions until(const std::stop_source& stop) { return {.deadline = soon(), .stop = stop.get_token()}; }
-  zktesting::Fault lose(bool request, RequestType type = RequestType::multi) {
-    return request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
-  }
   std::size_t items() { return names("/queue/items").size(); }
   bool claims(std::size_t count) {
     return eventually([&] { return names("/queue/claims").size() == count; });
@@ -345,8 +341,7 @@ TEST_F(QueueFaults, ConnectionBreaksWhileWaiting) {
   Queue other(the_operator(), "/queue");
   auto waiting = in_thread([&] { return queue.pop(patient()); });
   ASSERT_TRUE(eventually([&] { return server.watch_count() > 0; }));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   other.push("pushed meanwhile", patient());
   proxy.refuse(false);
   EXPECT_EQ(result_of(waiting), "pushed meanwhile");
@@ -376,8 +371,7 @@ TEST_F(QueueFaults, ConnectionBreaksWhilePushWaitsForRoom) {
     auto waiting = in_thread([&] { queue.push("next", patient()); });
     ASSERT_TRUE(fault.wait(patience));
     ASSERT_TRUE(waits_for_room(queue, lists += 2));
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     remove_first();
     EXPECT_EQ(items(), 0u);
     proxy.refuse(false);
@@ -868,8 +862,7 @@ TEST_F(QueueFaults, ClientClosedWhilePopWaitsForTheAnswer) {
   auto held = proxy.hold_next_reply(RequestType::multi);
   auto waiting = in_thread([&] { return error_of([&] { (void)queue->pop(patient()); }); });
   ASSERT_TRUE(held.wait(patience));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   client.close();
   EXPECT_EQ(result_of(waiting), Errc::in_doubt);
   proxy.refuse(false);
@@ -882,8 +875,7 @@ TEST_F(QueueFaults, ClientClosedWhilePushWaitsForTheAnswer) {
   auto held = proxy.hold_next_reply(RequestType::multi);
   auto waiting = in_thread([&] { return error_of([&] { queue.push("b", patient()); }); });
   ASSERT_TRUE(held.wait(patience));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   client.close();
   EXPECT_EQ(result_of(waiting), Errc::in_doubt);
   EXPECT_EQ(items(), 2u);
@@ -909,8 +901,7 @@ TEST_F(QueueFaults, ClientClosedWhileCommitWaitsForTheAnswer) {
   auto held = proxy.hold_next_reply(RequestType::multi);
   auto waiting = in_thread([&] { return error_of([&] { claim.commit(patient()); }); });
   ASSERT_TRUE(held.wait(patience));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   client.close();
   EXPECT_EQ(result_of(waiting), Errc::in_doubt);
   EXPECT_FALSE(claim.valid());
@@ -1081,8 +1072,7 @@ TEST_F(PriorityQueueFaults, NoInversionByStaleLists) {
   }
   // Nor by a list that was read before the connection broke.
   EXPECT_EQ(queue.pop(patient()), "low");
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   producer.push("high", --priority, patient());
   auto waiting = in_thread([&] { return queue.pop(patient()); });
   proxy.refuse(false);

@@ -23,7 +23,6 @@ class QueueTest : public testkit::RecipeTest {
   QueueTest() : RecipeTest("/queue") {}
 
   static CallOptions within(std::chrono::milliseconds time) { return {.deadline = SteadyClock::now() + time}; }
-  static CallOptions patient() { return {.deadline = soon()}; }
   std::vector<std::string> items() { return names("/queue/items"); }
   bool claims(std::size_t count) { return remain(count, "/queue/claims"); }
   /// Claims, and waits until so many claims are there for those that are `held`. Those made ahead go back when nobody

@@ -225,8 +225,7 @@ TEST_F(ReplicaFaults, TakenOverButTheGrantFails) {
     return false;
   }));
   ASSERT_TRUE(held.wait(patience));  // The answer, or what it comes behind.
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_TRUE(b.primary_terms().empty());
   const auto session = failing.session();
   zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
@@ -395,8 +394,7 @@ TEST_F(ReplicaFaults, SessionLostWhileASecondary) {
   ASSERT_TRUE(a.may_write());
   TestReplica b(dying, "b", quick());
   pair(a, b);
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   const zkclient::Path member("/replicas/members/b");
   ASSERT_TRUE(eventually([&] { return !the_operator().exists(member); }));
   ASSERT_TRUE(b.is(ReplicaRole::joining));

@@ -16,8 +16,8 @@
 #include <zkclient/error.hpp>
 #include <zkrecipes/counter.hpp>
 
+#include "tests/recipes/values/value_faults.hpp"
 #include "tests/support/forged_log.hpp"
-#include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
 namespace zkrecipes {
@@ -28,30 +28,10 @@ using testkit::forge_version;
 
 constexpr auto decimal = CounterEncoding::kazoo;
 
-class CounterFaults : public testkit::RecipeFaultTest {
+class CounterFaults : public ValueFaults {
  protected:
-  CounterFaults() : RecipeFaultTest("/counters") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
+  CounterFaults() : ValueFaults(node) {}
   static Counter make(const Client& client) { return Counter(client, node, {.encoding = decimal}); }
-  zktesting::Fault lose(bool request, RequestType type = RequestType::multi) {
-    return request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
-  }
-  /// What another client sees.
-  std::string data() {
-    std::error_code error;
-    const std::string data = the_operator().get(node, {}, error).data;
-    return error ? "(not there)" : data;
-  }
-  std::int32_t version() { return the_operator().get(node).stat.version; }
-  void refuse_and_cut() {
-    proxy.refuse(true);
-    proxy.cut();
-  }
-  void make_again(const std::string& data) {
-    the_operator().remove(node);
-    the_operator().create(node, data);
-  }
-  std::size_t transactions() { return proxy.request_count(RequestType::multi); }
   std::size_t reads() { return proxy.request_count(RequestType::get_data); }
   /// A call that came later has ended on the loop: those before it are in the line.
   static void settle(const Client& client) {

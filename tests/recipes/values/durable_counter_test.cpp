@@ -22,7 +22,6 @@ using namespace testkit::words;
 class DurableCounter : public testkit::RecipeFaultTest {
  protected:
   DurableCounter() : RecipeFaultTest("/counters") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   static CounterOptions durable() { return {.encoding = CounterEncoding::kazoo, .durable = true}; }
   static Counter make(const Client& client) { return Counter(client, node, durable()); }
   std::string data() {
@@ -33,8 +32,7 @@ class DurableCounter : public testkit::RecipeFaultTest {
   std::vector<std::string> markers() { return names(markers_path); }
   /// Ends the session of `client` while its connection is cut, and lets it come back.
   void lose_session(const zkclient::Session& session) {
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
     proxy.refuse(false);
   }
@@ -47,8 +45,7 @@ class DurableCounter : public testkit::RecipeFaultTest {
     auto writing = in_thread(write);
     EXPECT_TRUE(held.wait(patience));
     meanwhile();
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
     held.release();
     proxy.refuse(false);
@@ -205,8 +202,7 @@ TEST_F(DurableCounter, StoppedBeforeItIsFoundOut) {
   auto adding =
       in_thread([&] { return error_of([&] { counter.add(1, {.deadline = soon(), .stop = stop.get_token()}); }); });
   ASSERT_TRUE(held.wait(patience));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
   held.release();
   stop.request_stop();

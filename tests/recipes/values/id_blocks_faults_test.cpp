@@ -20,7 +20,6 @@ using namespace testkit::words;
 class IdBlocksFaults : public testkit::RecipeFaultTest {
  protected:
   IdBlocksFaults() : RecipeFaultTest("/ids") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
   static IdBlocks make(const Client& client, std::int64_t block = 4) {
     return IdBlocks(client, node, {.block = block, .encoding = CounterEncoding::kazoo});
   }
@@ -30,10 +29,6 @@ class IdBlocksFaults : public testkit::RecipeFaultTest {
   }
   bool reserved(std::int64_t highest) {
     return eventually([&] { return data() == std::to_string(highest); });
-  }
-  void refuse_and_cut() {
-    proxy.refuse(true);
-    proxy.cut();
   }
 
   static inline const zkclient::Path node = "/ids/orders";
@@ -45,7 +40,7 @@ TEST_F(IdBlocksFaults, ReservingLost) {
   std::int64_t id = 0;
   for (const bool request : {true, false}) {
     for (const RequestType type : {RequestType::multi, RequestType::get_data}) {
-      auto fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      auto fault = lose(request, type);
       while (!fault.happened()) {
         EXPECT_EQ(ids.next(patient()), id + 1);
         ++id;

@@ -27,7 +27,6 @@ class OptimisticFaults : public testkit::RecipeFaultTest {
     the_operator().create(ann, "0");
     the_operator().create(bob, "0");
   }
-  static CallOptions patient() { return {.deadline = soon()}; }
   static Optimistic make(const Client& client) { return Optimistic(client, "/bank"); }
   std::string data(const zkclient::Path& path = ann) { return the_operator().get(path).data; }
   /// One more; and `bob` gets the same number.
@@ -38,10 +37,6 @@ class OptimisticFaults : public testkit::RecipeFaultTest {
   void expect_number(int number) {
     EXPECT_EQ(data(), std::to_string(number));
     EXPECT_EQ(data(bob), std::to_string(number));
-  }
-  void refuse_and_cut() {
-    proxy.refuse(true);
-    proxy.cut();
   }
 
   static inline const zkclient::Path ann = "/bank/ann";
@@ -54,7 +49,7 @@ TEST_F(OptimisticFaults, ReadLost) {
   const auto list = [](OptimisticView& view) { (void)view.children("/bank"); };
   for (const bool request : {true, false}) {
     for (const RequestType type : {RequestType::get_data, RequestType::get_children2}) {
-      auto fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      auto fault = lose(request, type);
       type == RequestType::get_data ? bank.atomically(add, patient()) : bank.atomically(list, patient());
       EXPECT_TRUE(fault.wait(patience));
     }

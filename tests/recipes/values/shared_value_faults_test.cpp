@@ -14,8 +14,8 @@
 #include <zkclient/error.hpp>
 #include <zkrecipes/shared_value.hpp>
 
+#include "tests/recipes/values/value_faults.hpp"
 #include "tests/support/forged_log.hpp"
-#include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
 namespace zkrecipes {
@@ -26,29 +26,10 @@ using testkit::forge_version;
 
 std::optional<std::string> add_plus(const VersionedValue& seen) { return seen.data + "+"; }
 
-class SharedValueFaults : public testkit::RecipeFaultTest {
+class SharedValueFaults : public ValueFaults {
  protected:
-  SharedValueFaults() : RecipeFaultTest("/values") {}
-  static CallOptions patient() { return {.deadline = soon()}; }
+  SharedValueFaults() : ValueFaults(node) {}
   static SharedValue make(const Client& client, bool durable = false) { return {client, node, {.durable = durable}}; }
-  zktesting::Fault lose(bool request, RequestType type = RequestType::multi) {
-    return request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
-  }
-  /// What another client sees.
-  std::string data() {
-    std::error_code error;
-    const std::string data = the_operator().get(node, {}, error).data;
-    return error ? "(not there)" : data;
-  }
-  std::int32_t version() { return the_operator().get(node).stat.version; }
-  void refuse_and_cut() {
-    proxy.refuse(true);
-    proxy.cut();
-  }
-  void make_again(const std::string& data) {
-    the_operator().remove(node);
-    the_operator().create(node, data);
-  }
   /// Waits until the object knows its value, and a watch would tell it of a change.
   ValueVersion watched(SharedValue& value) {
     EXPECT_TRUE(eventually([&] { return server.watch_count() == 1; }));
@@ -66,7 +47,6 @@ class SharedValueFaults : public testkit::RecipeFaultTest {
       return "an error";
     }
   }
-  std::size_t transactions() { return proxy.request_count(RequestType::multi); }
   /// `write` meets the end of its session when it was applied, or before it could be.
   template <typename Write>
   auto lose_session(const Client& client, bool applied, Write write) {

@@ -27,17 +27,12 @@ class WorkerIdFaults : public testkit::RecipeFaultTest {
   WorkerIdFaults() : RecipeFaultTest("/workers") {}
   using Time = std::chrono::system_clock::time_point;
 
-  static CallOptions patient() { return {.deadline = soon()}; }
   WorkerIds make(const Client& client, IdLayout layout = {}) {
     return WorkerIds(client, "/workers", {.layout = layout, .ahead = ahead, .clock = [now = now] {
                                             return Time(std::chrono::milliseconds(*now));
                                           }});
   }
   std::vector<std::string> names() override { return RecipeFaultTest::names("/workers/held"); }
-  void refuse_and_cut() {
-    proxy.refuse(true);
-    proxy.cut();
-  }
   std::int64_t reserved() { return std::stoll(the_operator().get("/workers/times/0").data); }
   /// Until the time that is reserved now is used up, however long that takes: true if it is refused then.
   static bool used_up(WorkerId& worker, std::int64_t& last) {
@@ -65,7 +60,7 @@ TEST_F(WorkerIdFaults, AcquireLost) {
   for (const RequestType type :
        {RequestType::create2, RequestType::get_children2, RequestType::multi, RequestType::get_data}) {
     for (const bool request : {true, false}) {
-      auto fault = request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
+      auto fault = lose(request, type);
       WorkerId worker = make(client).acquire(patient());
       EXPECT_EQ(worker.number(), 0);
       EXPECT_TRUE(fault.wait(patience));
@@ -93,7 +88,7 @@ TEST_F(WorkerIdFaults, AcquireLostWhileReserving) {
       auto looking = proxy.hold_next_reply(RequestType::get_data);
       taking.release();
       ASSERT_TRUE(looking.wait(patience));
-      auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+      auto fault = lose(request);
       looking.release();
       WorkerId worker = result_of(acquiring);
       EXPECT_TRUE(fault.wait(patience));
@@ -313,7 +308,7 @@ TEST_F(WorkerIdFaults, ReservingLost) {
   WorkerId worker = make(client).acquire(patient());
   for (int round = 0; round < 4; ++round) {
     const bool request = round % 2 == 0;
-    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    auto fault = lose(request);
     *now += 600;
     (void)worker.next();
     EXPECT_TRUE(fault.wait(patience));
@@ -331,7 +326,7 @@ TEST_F(WorkerIdFaults, ReleaseLost) {
     const std::int64_t id = worker.next();
     EXPECT_GT(id, last);
     last = id;
-    auto fault = request ? proxy.drop_next_request(RequestType::multi) : proxy.drop_next_reply(RequestType::multi);
+    auto fault = lose(request);
     worker.release(patient());
     EXPECT_TRUE(fault.wait(patience));
     EXPECT_TRUE(names().empty());

@@ -51,8 +51,7 @@ class CacheFaults : public testkit::RecipeFaultTest {
   }
   /// The connection breaks, and comes back when `meanwhile` has been done.
   void cut(const Client& client, const std::function<void()>& meanwhile) {
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     EXPECT_TRUE(reaches(client, ConnectionState::suspended));
     meanwhile();
     proxy.refuse(false);

@@ -26,10 +26,6 @@ class NamingFaults : public testkit::RecipeFaultTest {
     expect_no_watch_left();
     RecipeFaultTest::TearDown();
   }
-  static CallOptions patient() { return {.deadline = soon()}; }
-  zktesting::Fault lose(bool request, RequestType type = RequestType::multi) {
-    return request ? proxy.drop_next_request(type) : proxy.drop_next_reply(type);
-  }
   /// What another client sees.
   std::optional<Binding> seen(const std::string& name) { return Naming(the_operator(), "/names").resolve(name); }
   std::string data(const std::string& name) {
@@ -41,10 +37,6 @@ class NamingFaults : public testkit::RecipeFaultTest {
     auto waiting = in_thread([client] { return Naming(client, "/names").bind("one", "next", patient()); });
     EXPECT_TRUE(waits(client));
     return waiting;
-  }
-  void refuse_and_cut() {
-    proxy.refuse(true);
-    proxy.cut();
   }
 };
 

@@ -25,7 +25,6 @@ class NamingTest : public testkit::RecipeTest {
     expect_no_watch_left();
     RecipeTest::TearDown();
   }
-  static CallOptions patient() { return {.deadline = soon()}; }
   std::string data(const std::string& name) { return client().get(path() / name, patient()).data; }
   /// Deletes the node of a bound name; what its holder has besides stays until it knows.
   static void rob(const Client& by, const std::string& name) { by.remove(Path("/names") / name); }
