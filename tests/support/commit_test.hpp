@@ -214,4 +214,19 @@ class TestParticipant {
   std::string payload_;
 };
 
+/// Where a participant waits until a test lets it go on.
+struct Gate {
+  Box<std::string> reached;  ///< The ids of transactions.
+  Box<int> open;
+};
+
+/// Has a participant wait in prepare().
+inline void hold(TestParticipant& participant, Gate& gate, bool agrees = true) {
+  participant.on_prepare = [&gate, agrees](const zkrecipes::CommitTransaction& transaction) {
+    gate.reached.put(transaction.id);
+    gate.open.take();
+    return agrees ? zkrecipes::CommitVote::yes() : zkrecipes::CommitVote::no("no");
+  };
+}
+
 }  // namespace testkit

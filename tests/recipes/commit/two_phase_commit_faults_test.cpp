@@ -19,6 +19,7 @@ namespace zkrecipes {
 namespace {
 
 using namespace testkit::words;
+using testkit::Gate;
 using testkit::TestParticipant;
 using Calls = std::vector<std::string>;
 
@@ -47,20 +48,8 @@ class TwoPhaseCommitFaults : public testkit::FaultTest, public ::testing::WithPa
       all.push_back(participant->name());
     return all;
   }
-  /// Has a participant wait in prepare() until told.
-  struct Gate {
-    testkit::Box<std::string> reached;
-    testkit::Box<int> open;
-  };
-  static void hold(TestParticipant& participant, Gate& gate, bool agrees = true) {
-    participant.on_prepare = [&gate, agrees](const CommitTransaction& transaction) {
-      gate.reached.put(transaction.id);
-      gate.open.take();
-      return agrees ? CommitVote::yes() : CommitVote::no("no");
-    };
-  }
-  /// The same in commit() or abort(), but only the first time. What is done there is recognised by its id.
-  struct Applying : Gate {
+  /// A gate in commit() or abort(), but only the first time. What is done there is recognised by its id.
+  struct Applying : testkit::Gate {
     std::atomic<int> calls{0};
     std::set<std::string> done;  // Of ids.
     std::atomic<int> repeated{0};

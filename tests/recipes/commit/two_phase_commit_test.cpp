@@ -463,22 +463,17 @@ TEST_P(TwoPhaseCommit, ForeignNode) {
 // It is nobody's vote, and goes with the transaction; what has nodes below it stays, until it is emptied by hand.
 TEST_P(TwoPhaseCommit, ForeignNodeInATransaction) {
   add_all(2);
-  testkit::Box<std::string> preparing;
-  testkit::Box<int> go_on;
-  participants[1]->on_prepare = [&](const CommitTransaction& transaction) {
-    preparing.put(transaction.id);
-    go_on.take();
-    return CommitVote::yes();
-  };
+  testkit::Gate gate;
+  hold(*participants[1], gate);
   CommitCoordinator coordinator(*client, "/2pc");
   for (const bool nested : {false, true}) {
     auto running = in_thread([&] { return coordinator.run(names(), "", applied(), {.deadline = soon()}); });
-    const std::string id = preparing.take();
+    const std::string id = gate.reached.take();
     const Path transaction = Path("/2pc/transactions") / id;
     for (const char* name : {"foreign", "vote-foreign", "ack-foreign", "vote-", "decision-"})
       client->create(transaction / name);
     if (nested) client->create(transaction / "foreign" / "below");
-    go_on.put(1);
+    gate.open.put(1);
     EXPECT_EQ(result_of(running), (CommitOutcome{id, true, ""}));
     if (nested) {
       EXPECT_TRUE(eventually([&] { return !client->exists(transaction / "coordinator"); })) << "left to the next one";
@@ -493,21 +488,16 @@ TEST_P(TwoPhaseCommit, ForeignNodeInATransaction) {
 // Nobody acts on a decision that cannot be read; the transaction waits until an operator has put it right.
 TEST_P(TwoPhaseCommit, ForeignDecision) {
   add_all(2);
-  testkit::Box<std::string> preparing;
-  testkit::Box<int> go_on;
-  participants[1]->on_prepare = [&](const CommitTransaction& transaction) {
-    preparing.put(transaction.id);
-    go_on.take();
-    return CommitVote::yes();
-  };
+  testkit::Gate gate;
+  hold(*participants[1], gate);
   CommitCoordinator coordinator(*client, "/2pc");
   auto running = in_thread([&] { return error_of([&] { (void)coordinator.run(names(), "x", how()); }); });
-  const std::string id = preparing.take();
+  const std::string id = gate.reached.take();
   const Path transaction = Path("/2pc/transactions") / id;
   ASSERT_TRUE(eventually([&] { return client->exists(transaction / "vote-p0").has_value(); }));
   client->create(transaction / "decision", "perhaps");
   EXPECT_EQ(result_of(running), Errc::in_doubt);
-  go_on.put(1);
+  gate.open.put(1);
   for (const auto& participant : participants) {
     EXPECT_TRUE(eventually([&] { return participant->calls(id) == Calls{"prepare"}; })) << participant->name();
     EXPECT_TRUE(eventually([&] {
@@ -532,19 +522,14 @@ TEST_P(TwoPhaseCommit, ForeignDecision) {
 // A vote that an operator has written to is none.
 TEST_P(TwoPhaseCommit, VoteChangedByHand) {
   add_all(2);
-  testkit::Box<std::string> preparing;
-  testkit::Box<int> go_on;
-  participants[1]->on_prepare = [&](const CommitTransaction& transaction) {
-    preparing.put(transaction.id);
-    go_on.take();
-    return CommitVote::yes();
-  };
+  testkit::Gate gate;
+  hold(*participants[1], gate);
   CommitCoordinator coordinator(*client, "/2pc");
   auto running = in_thread([&] { return coordinator.run(names(), "", how(), {.deadline = soon()}); });
-  const Path vote = Path("/2pc/transactions") / preparing.take() / "vote-p0";
+  const Path vote = Path("/2pc/transactions") / gate.reached.take() / "vote-p0";
   ASSERT_TRUE(eventually([&] { return client->exists(vote).has_value(); }));
   client->set(vote, "changed");
-  go_on.put(1);
+  gate.open.put(1);
   const CommitOutcome outcome = result_of(running);
   EXPECT_FALSE(outcome.committed);
   EXPECT_EQ(outcome.reason, "a vote was changed or removed");

@@ -58,8 +58,7 @@ TEST_P(FairElectionFaults, EndedWhileLookingForTheOwnNode) {
     const auto deadline = by_stop ? soon() : SteadyClock::now() + 10s;  // Not before the look has begun.
     auto waiting = in_thread([&] { return election.campaign({.deadline = deadline, .stop = stop.get_token()}); });
     ASSERT_TRUE(held.wait(patience));
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     ASSERT_TRUE(reaches(client, ConnectionState::suspended));
     if (by_stop) stop.request_stop();
     EXPECT_EQ(failure_of(waiting), by_stop ? Errc::cancelled : Errc::deadline_exceeded);
@@ -107,8 +106,7 @@ TEST_P(ElectionFaults, SessionLostWhileCreateInFlight) {
   auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
   ASSERT_TRUE(held.wait(patience));
   const auto session = client.session();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
   proxy.refuse(false);
   Leadership leadership = result_of(waiting);
@@ -219,8 +217,7 @@ TEST_P(ElectionFaults, ConnectionBreaksWhileCampaigningAndTheLeaderGoes) {
   Election& first = candidate(the_operator(), "a");
   Leadership held = first.campaign();
   auto waiting = campaign_behind(election, client, own(held));
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   held.release();
   ASSERT_TRUE(remain(kind().queued));
   proxy.refuse(false);
@@ -369,8 +366,7 @@ TEST_P(ElectionFaults, ConnectionBreaksWhileLeading) {
   Leadership leadership = election.campaign();
   EXPECT_EQ(leadership.state(), LeaseState::held);
   for (int i = 0; i < 3; ++i) {
-    proxy.refuse(true);
-    proxy.cut();
+    refuse_and_cut();
     ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::uncertain; }));
     proxy.refuse(false);
     ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }));
@@ -385,8 +381,7 @@ TEST_P(FairElectionFaults, ConnectionBreaksWhileLeadingForTooLong) {
   Client client = brief_proxied();
   Election& election = candidate(client, "a");
   Leadership leadership = election.campaign({.deadline = soon()});
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_TRUE(stopped(leadership.lost()));
   EXPECT_EQ(leadership.state(), LeaseState::lost);
   proxy.refuse(false);
@@ -406,7 +401,7 @@ TEST_P(ElectionFaults, ResignLost) {
   for (const bool request : {true, false}) {
     const Leadership leadership = election.campaign({.deadline = soon()});
     ASSERT_TRUE(watches(client, own(leadership)));
-    auto fault = request ? proxy.drop_next_request(kind().removal) : proxy.drop_next_reply(kind().removal);
+    auto fault = lose(request, kind().removal);
     election.resign({.deadline = soon()});
     EXPECT_TRUE(fault.wait(patience));
     EXPECT_TRUE(names().empty()) << "it waited until its nodes were gone";
@@ -420,8 +415,7 @@ TEST_P(ElectionFaults, ResignTwice) {
   Client client = calm_proxied();
   Election& election = candidate(client, "a");
   std::optional<Leadership> leadership = election.campaign();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   ASSERT_TRUE(reaches(client, ConnectionState::suspended));
   leadership.reset();
   EXPECT_EQ(error_of([&] { election.resign({.deadline = SteadyClock::now() + 50ms}); }), Errc::deadline_exceeded);
@@ -439,8 +433,7 @@ TEST_P(ElectionFaults, ResignWhileDisconnected) {
   Client client = calm_proxied();
   Election& election = candidate(client, "a");
   const Leadership leadership = election.campaign();
-  proxy.refuse(true);
-  proxy.cut();
+  refuse_and_cut();
   EXPECT_EQ(error_of([&] { election.resign({.deadline = SteadyClock::now() + 100ms}); }), Errc::deadline_exceeded);
   EXPECT_FALSE(leadership.valid()) << "given up all the same";
   proxy.refuse(false);
