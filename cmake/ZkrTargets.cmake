@@ -71,28 +71,29 @@ function(zkr_precompile target)
   endif()
 endfunction()
 
-# Sanitizers' builds, and those that begin from nothing (ZKRECIPES_JOIN_SOURCES), compile ten sources of a target at
-# once: they share what they include and instantiate, so a library takes a third of the time, a test program half. Not
-# those in ARGN, whose names clash with other sources' names; this holds for users' builds as well, who may set
-# CMAKE_UNITY_BUILD.
+# Sanitizers' builds, and those that begin from nothing (ZKRECIPES_JOIN_SOURCES), compile the sources of a target that
+# are in one folder as one: they share what they include and instantiate, so a library takes a third of the time, a test
+# program half. So a name in an unnamed namespace is used once in a folder. This holds for users' builds as well, who may
+# set CMAKE_UNITY_BUILD. CMake leaves out sources that have options of their own.
 function(zkr_join_sources target)
   if(ZKRECIPES_SANITIZE OR ZKRECIPES_JOIN_SOURCES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 10)
-  if(ARGN)
-    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    get_filename_component(folder "${source}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "joined_${folder}" group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
 endfunction()
 
-# zkr_add_library(<name> SOURCES <file>... [ALONE <file>...] [PUBLIC <lib>...] [PRIVATE <lib>...]
-#                 [PRECOMPILE <header>...])
-# ALONE: those of the SOURCES that zkr_join_sources() must not join.
+# zkr_add_library(<name> SOURCES <file>... [PUBLIC <lib>...] [PRIVATE <lib>...] [PRECOMPILE <header>...])
 # PRIVATE libraries reach consumers of a static library, for linking only. The installed package follows from these.
 # PRECOMPILE: what nearly every source includes. A source includes all the same what it uses: scripts/lint.sh reads the
 # sources without precompiled headers.
 function(zkr_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;ALONE;PUBLIC;PRIVATE;PRECOMPILE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE;PRECOMPILE")
   add_library(${name} ${arg_SOURCES})
   add_library(zkrecipes::${name} ALIAS ${name})
   zkr_configure_target(${name})
@@ -116,7 +117,7 @@ function(zkr_add_library name)
     PUBLIC ${arg_PUBLIC}
     PRIVATE ${arg_PRIVATE})
   zkr_precompile(${name} ${arg_PRECOMPILE})
-  zkr_join_sources(${name} ${arg_ALONE})
+  zkr_join_sources(${name})
   set_property(GLOBAL APPEND PROPERTY ZKR_LIBRARIES ${name})
   set_target_properties(${name} PROPERTIES ZKR_PUBLIC "${arg_PUBLIC}" ZKR_PRIVATE "${arg_PRIVATE}")
 endfunction()

@@ -1,11 +1,10 @@
 # zkr_add_test(<name> LABEL <unit|integration|faults|interop> SOURCES <file>...
-#              [ALONE <file>...] [LIBS <lib>...] [TIMEOUT <seconds>] [NO_MAIN])
+#              [LIBS <lib>...] [TIMEOUT <seconds>] [NO_MAIN])
 #
 # One executable, and one CTest test for it: each executable may start a server, so its cases share
-# one. It links zkclient, zkrecipes and zktesting. ALONE: those that zkr_join_sources() must not join. NO_MAIN: the
-# sources define main() themselves.
+# one. It links zkclient, zkrecipes and zktesting. NO_MAIN: the sources define main() themselves.
 function(zkr_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;ALONE;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;LIBS")
   if(NOT arg_LABEL MATCHES "^(unit|integration|faults|interop)$")
     message(FATAL_ERROR "zkr_add_test(${name}): LABEL unit, integration, faults or interop")
   endif()
@@ -15,7 +14,7 @@ function(zkr_add_test name)
   add_executable(${name}_test ${arg_SOURCES})
   zkr_configure_target(${name}_test)
   target_precompile_headers(${name}_test REUSE_FROM testkit)
-  zkr_join_sources(${name}_test ${arg_ALONE})
+  zkr_join_sources(${name}_test)
   target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}"
                                                   "${PROJECT_SOURCE_DIR}/include")
   if(arg_NO_MAIN)

@@ -4,7 +4,7 @@
 #   scripts/lint.sh             both, everything
 #     --format                  only formatting
 #     --fix                     only formatting, and correct it
-#     --library                 clang-tidy only for the libraries, ten sources at a time, so a missing include is not seen
+#     --library                 clang-tidy only for the libraries, one folder at a time, so a missing include is not seen
 #     --changed [BASE]          only files that differ from BASE (default HEAD)
 #     --no-setup                do not look for missing packages
 set -euo pipefail

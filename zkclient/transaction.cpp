@@ -5,7 +5,7 @@
 namespace zkclient {
 namespace {
 
-std::optional<std::string> own(DataView data) {
+std::optional<std::string> own_data(DataView data) {
   if (!data) return std::nullopt;
   return std::string(*data);
 }
@@ -34,12 +34,12 @@ Transaction& Transaction::create(Path path, DataView data, const CreateOptions& 
   if (const char* why = acl_defect(options.acl)) {
     throw Error(Errc::invalid_acl, "transaction create", path.str(), numbered(operations_.size(), why));
   }
-  operations_.emplace_back(Create{std::move(path), own(data), options.mode, options.acl});
+  operations_.emplace_back(Create{std::move(path), own_data(data), options.mode, options.acl});
   return *this;
 }
 
 Transaction& Transaction::set(Path path, DataView data, std::int32_t version) {
-  operations_.emplace_back(Set{std::move(path), own(data), version});
+  operations_.emplace_back(Set{std::move(path), own_data(data), version});
   return *this;
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 using namespace detail;
 
-constexpr int start_attempts = 3;
+constexpr int ensemble_start_attempts = 3;
 constexpr std::chrono::seconds start_patience{20};
 constexpr std::chrono::milliseconds between_probes{20};
 /// A busy machine can keep an answer back for that long.
@@ -307,7 +307,7 @@ Ensemble::Ensemble(EnsembleOptions options) {
       }
       throw Error("not all servers of the ensemble run: " + impl_->describe());
     } catch (const Error&) {
-      if (attempt == start_attempts) {
+      if (attempt == ensemble_start_attempts) {
         throw;
       }
     }

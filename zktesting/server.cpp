@@ -10,7 +10,7 @@
 namespace zktesting {
 namespace {
 
-constexpr int start_attempts = 5;
+constexpr int server_start_attempts = 5;
 constexpr auto word_timeout = std::chrono::seconds(5);
 
 std::unique_ptr<detail::ServerProcess> start_standalone(const ServerOptions& options) {
@@ -31,7 +31,7 @@ std::unique_ptr<detail::ServerProcess> start_standalone(const ServerOptions& opt
       process->kill();
       const bool taken =
           detail::is_taken(endpoint) || (secure_port != 0 && detail::is_taken({endpoint.address, secure_port}));
-      if (attempt == start_attempts || !taken) {
+      if (attempt == server_start_attempts || !taken) {
         throw;
       }
     }

@@ -18,7 +18,7 @@ using detail::Patience;
 
 namespace {
 
-constexpr const char* operation = "multi lock acquire";
+constexpr const char* acquiring_all = "multi lock acquire";
 using StopCallback = std::stop_callback<std::function<void()>>;
 using Done = zkclient::Handler<std::optional<MultiLease>>;
 
@@ -47,7 +47,7 @@ class MultiLock::Run : public std::enable_shared_from_this<Run> {
         patience_(patience),
         done_(std::move(done)),
         leases_(members_.size()) {
-    if (members_.empty()) throw Error(Errc::invalid_argument, operation, "", "there are no locks");
+    if (members_.empty()) throw Error(Errc::invalid_argument, acquiring_all, "", "there are no locks");
     order_.resize(members_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     const auto before = [&](auto a, auto b) { return members_[a]->full_path() < members_[b]->full_path(); };
@@ -95,7 +95,7 @@ class MultiLock::Run : public std::enable_shared_from_this<Run> {
 
   void fail(const Error& error) {
     if (error.errc() != Errc::cancelled || !lost_.stop_requested()) return give_up(error);
-    give_up(Error(loss_at(current()), operation, current().path().str(),
+    give_up(Error(loss_at(current()), acquiring_all, current().path().str(),
                   "another lock was lost while this one was waited for"));
   }
 
@@ -114,7 +114,8 @@ class MultiLock::Run : public std::enable_shared_from_this<Run> {
     endings_.clear();
     MultiLease all(std::move(leases_));
     if (all.valid()) return done_(std::optional<MultiLease>(std::move(all)));
-    done_(Error(Errc::not_held, operation, members_[order_.back()]->path().str(), "another lock was lost meanwhile"));
+    done_(
+        Error(Errc::not_held, acquiring_all, members_[order_.back()]->path().str(), "another lock was lost meanwhile"));
   }
 
   // The others are given back before the caller hears of it.
@@ -158,7 +159,7 @@ std::optional<MultiLease> MultiLock::try_acquire_until(std::chrono::steady_clock
 }
 
 void MultiLock::async_acquire(zkclient::Handler<MultiLease> handler, const CallOptions& call) {
-  zkclient::detail::require_handler(handler, operation, "");
+  zkclient::detail::require_handler(handler, acquiring_all, "");
   auto wrapped = [handler = std::move(handler)](Result<std::optional<MultiLease>> result) mutable {
     if (result) {
       handler(std::move(**result));
@@ -170,7 +171,7 @@ void MultiLock::async_acquire(zkclient::Handler<MultiLease> handler, const CallO
 }
 
 void MultiLock::async_try_acquire(zkclient::Handler<std::optional<MultiLease>> handler, const CallOptions& call) {
-  zkclient::detail::require_handler(handler, operation, "");
+  zkclient::detail::require_handler(handler, acquiring_all, "");
   Run::start(*this, Patience::try_once, std::move(handler), call);
 }
 

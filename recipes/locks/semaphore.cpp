@@ -21,9 +21,9 @@ using detail::PermitSpecPtr;
 
 namespace {
 
-constexpr const char* recipe = "semaphore";
-constexpr const char* operation = "semaphore acquire";
-constexpr const char* listing = "semaphore contenders";
+constexpr const char* semaphore_recipe = "semaphore";
+constexpr const char* acquiring_permits = "semaphore acquire";
+constexpr const char* listing_permits = "semaphore contenders";
 using LeasePtrs = std::vector<LeasePtr>;
 
 // For the inner mutex in `name`, or, as it is listed alike, for the leases.
@@ -36,13 +36,13 @@ ContendSpecPtr contend_spec_of(const std::shared_ptr<zk::ClientCore>& client, co
   spec.kind = "lock";
   spec.names = {{"lock-"}, {"lease-"}};
   spec.acl = options.acl;
-  spec.operation = operation;
+  spec.operation = acquiring_permits;
   return std::make_shared<const ContendSpec>(std::move(spec));
 }
 
 PermitSpecPtr make_spec(const zkclient::Client& client, const zkclient::Path& path, int fixed_limit,
                         const std::optional<zkclient::Path>& limit, const SemaphoreOptions& options) {
-  detail::require_acl(recipe, path, options.acl);
+  detail::require_acl(semaphore_recipe, path, options.acl);
   if (!limit && fixed_limit < 1) {
     throw Error(Errc::invalid_argument, "semaphore", path.str(), "the number of leases must be positive");
   }
@@ -56,7 +56,7 @@ PermitSpecPtr make_spec(const zkclient::Client& client, const zkclient::Path& pa
   spec.directory = client.impl()->full(path / "leases");
   spec.fixed_limit = limit ? 0 : fixed_limit;
   if (limit) spec.limit_node = client.impl()->full(*limit);
-  spec.operation = operation;
+  spec.operation = acquiring_permits;
   return std::make_shared<const PermitSpec>(std::move(spec));
 }
 
@@ -86,16 +86,16 @@ zk::Work<std::vector<Lease>> take_many(const PermitSpecPtr& pool, const std::str
   if (count < 1) wrong = "the number of leases must be positive";
   if (count > most_at_once) wrong = "more than 1,000 leases at once";
   if (pool->fixed_limit != 0 && count > pool->fixed_limit) wrong = "more leases than there are";
-  if (wrong != nullptr) throw Error(Errc::invalid_argument, operation, pool->turn->path, wrong);
+  if (wrong != nullptr) throw Error(Errc::invalid_argument, acquiring_permits, pool->turn->path, wrong);
   return [pool, id, count, patience](Call limits) {
     return own_leases(pool, detail::describe_process(id), count, patience, std::move(limits));
   };
 }
 
 Awaitable<Result<std::vector<Contender>>> list_all(ContendSpecPtr leases, ContendSpecPtr turn, Call call) {
-  Result<std::vector<Contender>> all = co_await detail::list_contenders(leases, listing, call);
+  Result<std::vector<Contender>> all = co_await detail::list_contenders(leases, listing_permits, call);
   if (!all) co_return all;
-  Result<std::vector<Contender>> waiting = co_await detail::list_contenders(turn, listing, call);
+  Result<std::vector<Contender>> waiting = co_await detail::list_contenders(turn, listing_permits, call);
   if (!waiting) co_return waiting;
   // The waiter in front has nodes among the leases already, of one transaction: they are not granted yet.
   for (const Contender& front : *waiting) {
@@ -121,7 +121,8 @@ Acquisition make_acquisition(zkclient::Client client, zkclient::Path path, const
   };
   const ContendSpecPtr leases = contend_spec_of(client.impl(), path, "leases", options);
   auto list = [leases, turn = spec->turn](Call call) { return list_all(leases, turn, std::move(call)); };
-  return {std::move(client), std::move(path), recipe, operation, std::move(get), listing, std::move(list)};
+  return {std::move(client), std::move(path), semaphore_recipe, acquiring_permits,
+          std::move(get),    listing_permits, std::move(list)};
 }
 
 }  // namespace
@@ -147,22 +148,22 @@ Semaphore::Semaphore(Semaphore&&) noexcept = default;
 Semaphore& Semaphore::operator=(Semaphore&&) noexcept = default;
 
 std::vector<Lease> Semaphore::acquire_many(int count, const CallOptions& call) {
-  return pool_->form(operation).endless().wait(call, take_many(pool_->spec, pool_->id, count, Patience::wait));
+  return pool_->form(acquiring_permits).endless().wait(call, take_many(pool_->spec, pool_->id, count, Patience::wait));
 }
 
 std::vector<Lease> Semaphore::try_acquire_many(int count, const CallOptions& call) {
-  return pool_->form(operation).wait(call, take_many(pool_->spec, pool_->id, count, Patience::try_once));
+  return pool_->form(acquiring_permits).wait(call, take_many(pool_->spec, pool_->id, count, Patience::try_once));
 }
 
 void Semaphore::async_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler, const CallOptions& call) {
   auto work = take_many(pool_->spec, pool_->id, count, Patience::wait);
-  pool_->form(operation).endless().start(call, std::move(work), std::move(handler));
+  pool_->form(acquiring_permits).endless().start(call, std::move(work), std::move(handler));
 }
 
 void Semaphore::async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
                                        const CallOptions& call) {
   auto work = take_many(pool_->spec, pool_->id, count, Patience::try_once);
-  pool_->form(operation).start(call, std::move(work), std::move(handler));
+  pool_->form(acquiring_permits).start(call, std::move(work), std::move(handler));
 }
 
 // --- The number of permits ----------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ using detail::Way;
 
 namespace {
 
-constexpr const char* listing = "shared mutex contenders";
-constexpr LockNames writing = {"shared mutex", "shared mutex acquire", listing};
-constexpr LockNames reading = {"shared mutex", "shared mutex acquire_shared", listing};
+constexpr const char* listing_shared_mutex = "shared mutex contenders";
+constexpr LockNames writing = {"shared mutex", "shared mutex acquire", listing_shared_mutex};
+constexpr LockNames reading = {"shared mutex", "shared mutex acquire_shared", listing_shared_mutex};
 constexpr const char* downgrading = "shared mutex downgrade";
 
 ContendSpec spec_of(const SharedMutexOptions& options, const char* kind) {

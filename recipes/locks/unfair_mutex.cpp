@@ -15,25 +15,25 @@ using detail::SingleNodeSpecPtr;
 
 namespace {
 
-constexpr const char* recipe = "unfair mutex";
-constexpr const char* operation = "unfair mutex acquire";
-constexpr const char* reading = "unfair mutex holder";
+constexpr const char* unfair_mutex_recipe = "unfair mutex";
+constexpr const char* acquiring_unfair_mutex = "unfair mutex acquire";
+constexpr const char* reading_holder = "unfair mutex holder";
 
 SingleNodeSpecPtr make_spec(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
                             const UnfairMutexOptions& options) {
-  detail::require_acl(recipe, path, options.acl);
+  detail::require_acl(unfair_mutex_recipe, path, options.acl);
   SingleNodeSpec spec;
   spec.client = client;
   spec.path = path.str();
   spec.directory = client->full(path);
   spec.name = "lock";
   spec.acl = options.acl;
-  spec.operation = operation;
+  spec.operation = acquiring_unfair_mutex;
   return std::make_shared<const SingleNodeSpec>(std::move(spec));
 }
 
 zk::Awaitable<Result<std::vector<Contender>>> list_holder(SingleNodeSpecPtr spec, zk::Call call) {
-  Result<std::optional<Contender>> holder = co_await detail::read_holder(spec, reading, std::move(call));
+  Result<std::optional<Contender>> holder = co_await detail::read_holder(spec, reading_holder, std::move(call));
   if (!holder) co_return holder.error();
   std::vector<Contender> all;
   if (*holder) all.push_back(std::move(**holder));
@@ -46,7 +46,8 @@ Acquisition make_acquisition(zkclient::Client client, zkclient::Path path, Unfai
     return detail::contend_for_node(spec, detail::describe_process(id), patience, std::move(call));
   };
   auto list = [spec](zk::Call call) { return list_holder(spec, std::move(call)); };
-  return {std::move(client), std::move(path), recipe, operation, std::move(get), reading, std::move(list)};
+  return {std::move(client), std::move(path), unfair_mutex_recipe, acquiring_unfair_mutex,
+          std::move(get),    reading_holder,  std::move(list)};
 }
 
 std::optional<Contender> first_of(std::vector<Contender> all) {
@@ -62,7 +63,7 @@ UnfairMutex::UnfairMutex(zkclient::Client client, zkclient::Path path, UnfairMut
 std::optional<Contender> UnfairMutex::holder(const CallOptions& call) const { return first_of(contenders(call)); }
 
 void UnfairMutex::async_holder(zkclient::Handler<std::optional<Contender>> handler, const CallOptions& call) const {
-  zk::require_handler(handler, reading, path().str());
+  zk::require_handler(handler, reading_holder, path().str());
   auto wrapped = [handler = std::move(handler)](Result<std::vector<Contender>> all) mutable {
     if (all) {
       handler(first_of(std::move(*all)));

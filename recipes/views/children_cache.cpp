@@ -7,7 +7,7 @@
 namespace zkrecipes {
 namespace {
 
-detail::MirrorScope scope_of(const CacheOptions& options) {
+detail::MirrorScope scope_of_children(const CacheOptions& options) {
   detail::MirrorScope scope;
   scope.root_data = false;
   scope.depth = 1;
@@ -18,6 +18,6 @@ detail::MirrorScope scope_of(const CacheOptions& options) {
 }  // namespace
 
 ChildrenCache::ChildrenCache(zkclient::Client client, zkclient::Path path, CacheOptions options)
-    : Cache(std::move(client), std::move(path), scope_of(options)) {}
+    : Cache(std::move(client), std::move(path), scope_of_children(options)) {}
 
 }  // namespace zkrecipes

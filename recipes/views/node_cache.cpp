@@ -7,7 +7,7 @@
 namespace zkrecipes {
 namespace {
 
-detail::MirrorScope scope_of(const CacheOptions& options) {
+detail::MirrorScope scope_of_node(const CacheOptions& options) {
   detail::MirrorScope scope;
   scope.options = options;
   return scope;
@@ -16,6 +16,6 @@ detail::MirrorScope scope_of(const CacheOptions& options) {
 }  // namespace
 
 NodeCache::NodeCache(zkclient::Client client, zkclient::Path path, CacheOptions options)
-    : Cache(std::move(client), std::move(path), scope_of(options)) {}
+    : Cache(std::move(client), std::move(path), scope_of_node(options)) {}
 
 }  // namespace zkrecipes

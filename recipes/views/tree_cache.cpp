@@ -8,7 +8,7 @@
 namespace zkrecipes {
 namespace {
 
-detail::MirrorScope scope_of(const TreeCacheOptions& options, const zkclient::Path& path) {
+detail::MirrorScope scope_of_tree(const TreeCacheOptions& options, const zkclient::Path& path) {
   if (options.max_depth && *options.max_depth < 0) {
     throw zkclient::Error(zkclient::Errc::invalid_argument, "cache", path.str(), "max_depth is negative");
   }
@@ -28,6 +28,6 @@ detail::MirrorScope scope_of(const TreeCacheOptions& options, const zkclient::Pa
 }  // namespace
 
 TreeCache::TreeCache(zkclient::Client client, zkclient::Path path, TreeCacheOptions options)
-    : Cache(std::move(client), path, scope_of(options, path)) {}
+    : Cache(std::move(client), path, scope_of_tree(options, path)) {}
 
 }  // namespace zkrecipes

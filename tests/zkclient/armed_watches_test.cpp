@@ -6,7 +6,7 @@ namespace {
 
 using zkclient::Stat;
 using zkclient::detail::ArmedWatches;
-using Kind = ArmedWatches::Kind;
+using ArmedKind = ArmedWatches::Kind;
 
 Stat stat_of(std::int64_t czxid, std::int64_t mzxid, std::int64_t pzxid) {
   Stat stat;
@@ -18,7 +18,7 @@ Stat stat_of(std::int64_t czxid, std::int64_t mzxid, std::int64_t pzxid) {
 
 TEST(ArmedWatchesTest, NothingIsPendingWhileTheHandleLives) {
   ArmedWatches watches;
-  watches.armed("/a", Kind::data, true);
+  watches.armed("/a", ArmedKind::data, true);
   EXPECT_EQ(watches.size(), 1u);
   EXPECT_TRUE(watches.pending().empty());
 }
@@ -27,9 +27,9 @@ TEST(ArmedWatchesTest, WhatWasArmedIsPendingOnTheNextHandle) {
   ArmedWatches watches;
   watches.saw(stat_of(1, 7, 3));
   watches.saw(stat_of(2, 4, 5));
-  watches.armed("/a", Kind::data, true);
-  watches.armed("/a", Kind::children, true);
-  watches.armed("/absent", Kind::data, false);
+  watches.armed("/a", ArmedKind::data, true);
+  watches.armed("/a", ArmedKind::children, true);
+  watches.armed("/absent", ArmedKind::data, false);
   watches.handle_gone();
   const auto pending = watches.pending();
   ASSERT_EQ(pending.size(), 3u);
@@ -41,10 +41,10 @@ TEST(ArmedWatchesTest, WhatWasArmedIsPendingOnTheNextHandle) {
 
 TEST(ArmedWatchesTest, WhatIsArmedAgainIsNotPending) {
   ArmedWatches watches;
-  watches.armed("/a", Kind::data, true);
-  watches.armed("/b", Kind::data, true);
+  watches.armed("/a", ArmedKind::data, true);
+  watches.armed("/b", ArmedKind::data, true);
   watches.handle_gone();
-  watches.armed("/a", Kind::data, true);
+  watches.armed("/a", ArmedKind::data, true);
   ASSERT_EQ(watches.pending().size(), 1u);
   EXPECT_EQ(watches.pending().front().path, "/b");
 }
@@ -53,10 +53,10 @@ TEST(ArmedWatchesTest, WhatIsArmedAgainIsNotPending) {
 TEST(ArmedWatchesTest, WhatIsStillPendingKeepsItsOldMeasure) {
   ArmedWatches watches;
   watches.saw(stat_of(10, 10, 10));
-  watches.armed("/a", Kind::data, true);
-  watches.armed("/b", Kind::data, true);
+  watches.armed("/a", ArmedKind::data, true);
+  watches.armed("/b", ArmedKind::data, true);
   watches.handle_gone();
-  watches.armed("/a", Kind::data, true);
+  watches.armed("/a", ArmedKind::data, true);
   watches.saw(stat_of(20, 20, 20));
   watches.handle_gone();
   const auto pending = watches.pending();
@@ -68,9 +68,9 @@ TEST(ArmedWatchesTest, WhatIsStillPendingKeepsItsOldMeasure) {
 TEST(ArmedWatchesTest, EventsEndTheWatchesThatTheyEndInTheCClient) {
   const auto left_after = [](int type) {
     ArmedWatches watches;
-    watches.armed("/a", Kind::data, true);
-    watches.armed("/a", Kind::children, true);
-    watches.armed("/b", Kind::data, true);
+    watches.armed("/a", ArmedKind::data, true);
+    watches.armed("/a", ArmedKind::children, true);
+    watches.armed("/b", ArmedKind::data, true);
     watches.fired(type, "/a");
     return watches.size();
   };
@@ -83,24 +83,25 @@ TEST(ArmedWatchesTest, EventsEndTheWatchesThatTheyEndInTheCClient) {
 TEST(ArmedWatchesTest, MissedEvents) {
   struct Case {
     const char* what;
-    Kind kind;
+    ArmedKind kind;
     bool existed;
     std::optional<Stat> now;
     int event;
   };
   const Case cases[] = {
-      {"unchanged", Kind::data, true, stat_of(5, 10, 10), 0},
-      {"data changed", Kind::data, true, stat_of(5, 11, 10), ArmedWatches::data_changed},
-      {"children changed, which a data watch does not tell", Kind::data, true, stat_of(5, 10, 11), 0},
-      {"deleted", Kind::data, true, std::nullopt, ArmedWatches::deleted},
-      {"deleted and created again", Kind::data, true, stat_of(12, 12, 12), ArmedWatches::data_changed},
-      {"still absent", Kind::data, false, std::nullopt, 0},
-      {"created", Kind::data, false, stat_of(12, 12, 12), ArmedWatches::created},
-      {"children unchanged", Kind::children, true, stat_of(5, 10, 10), 0},
-      {"data changed, which a child watch does not tell", Kind::children, true, stat_of(5, 11, 10), 0},
-      {"children changed", Kind::children, true, stat_of(5, 10, 11), ArmedWatches::children_changed},
-      {"parent deleted", Kind::children, true, std::nullopt, ArmedWatches::deleted},
-      {"parent deleted and created again", Kind::children, true, stat_of(12, 12, 12), ArmedWatches::children_changed},
+      {"unchanged", ArmedKind::data, true, stat_of(5, 10, 10), 0},
+      {"data changed", ArmedKind::data, true, stat_of(5, 11, 10), ArmedWatches::data_changed},
+      {"children changed, which a data watch does not tell", ArmedKind::data, true, stat_of(5, 10, 11), 0},
+      {"deleted", ArmedKind::data, true, std::nullopt, ArmedWatches::deleted},
+      {"deleted and created again", ArmedKind::data, true, stat_of(12, 12, 12), ArmedWatches::data_changed},
+      {"still absent", ArmedKind::data, false, std::nullopt, 0},
+      {"created", ArmedKind::data, false, stat_of(12, 12, 12), ArmedWatches::created},
+      {"children unchanged", ArmedKind::children, true, stat_of(5, 10, 10), 0},
+      {"data changed, which a child watch does not tell", ArmedKind::children, true, stat_of(5, 11, 10), 0},
+      {"children changed", ArmedKind::children, true, stat_of(5, 10, 11), ArmedWatches::children_changed},
+      {"parent deleted", ArmedKind::children, true, std::nullopt, ArmedWatches::deleted},
+      {"parent deleted and created again", ArmedKind::children, true, stat_of(12, 12, 12),
+       ArmedWatches::children_changed},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(ArmedWatches::missed({"/a", c.kind, c.existed, 10}, c.now), c.event) << c.what;

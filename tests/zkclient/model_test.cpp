@@ -104,14 +104,14 @@ Errc apply(Tree& tree, const RemoveTree& remove, std::int64_t) {
 }
 
 /// One operation: a single step, or a transaction of several.
-struct Operation {
+struct ModelOperation {
   std::vector<Step> steps;
   bool transaction = false;
   bool resolving = false;  // In its form that a lost reply leaves in no doubt.
 };
 
 /// The tree after `operation`, and what its caller is told.
-std::pair<Tree, Errc> predict(const Tree& before, const Operation& operation, std::int64_t session) {
+std::pair<Tree, Errc> predict(const Tree& before, const ModelOperation& operation, std::int64_t session) {
   Tree after = before;
   for (const Step& step : operation.steps) {
     const Errc refused = std::visit([&](const auto& one) { return apply(after, one, session); }, step);
@@ -144,7 +144,7 @@ void perform_resolving(const Client& client, const Client& observer, const Step&
   }
 }
 
-void perform(const Client& client, const Operation& operation) {
+void perform(const Client& client, const ModelOperation& operation) {
   if (operation.transaction) {
     Transaction transaction;
     for (const Step& step : operation.steps) {
@@ -170,14 +170,14 @@ void perform(const Client& client, const Operation& operation) {
   }
 }
 
-RequestType request_of(const Operation& operation) {
+RequestType request_of(const ModelOperation& operation) {
   if (operation.transaction) return RequestType::multi;
   if (std::holds_alternative<Create>(operation.steps.front())) return RequestType::create2;
   return std::holds_alternative<Set>(operation.steps.front()) ? RequestType::set_data
                                                               : RequestType::remove;  // Or tree.
 }
 
-std::string describe(const Operation& operation) {
+std::string describe(const ModelOperation& operation) {
   struct Words {
     std::string operator()(const Create& c) const {
       return fmt::format("create {} \"{}\"{}{}", c.path, c.data, c.ephemeral ? " ephemeral" : "",
@@ -272,8 +272,8 @@ class ModelTest : public testkit::ServerTest {
       default: return RemoveTree{path};
     }
   }
-  Operation any_operation() {
-    Operation operation;
+  ModelOperation any_operation() {
+    ModelOperation operation;
     operation.resolving = below(4) == 0;
     if (operation.resolving) {
       operation.steps.push_back(any_resolving_step());
@@ -303,7 +303,7 @@ class ModelTest : public testkit::ServerTest {
 };
 
 void ModelTest::one_operation() {
-  const Operation operation = any_operation();
+  const ModelOperation operation = any_operation();
   const Client& client = clients[below(clients.size())];
   const std::int64_t session = client.connect(patient()).id();
   const auto [after, expected] = predict(model, operation, session);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int32_t ping_xid = -2;
 constexpr std::size_t reply_header_size = 16;  // xid, zxid, error
-constexpr std::int32_t largest_frame = 64 << 20;
+constexpr std::int32_t largest_reply = 64 << 20;
 
 template <std::signed_integral T>
 void put(std::string& out, T value) {
@@ -51,7 +51,7 @@ std::int64_t get_int64(std::string_view bytes, std::size_t offset) { return get<
 
 std::string read_frame(Socket& socket, Deadline deadline) {
   const std::int32_t size = get_int32(socket.read(4, deadline), 0);
-  if (size < 0 || size > largest_frame) {
+  if (size < 0 || size > largest_reply) {
     throw Error(fmt::format("a server's answer claims a length of {}", size));
   }
   return socket.read(static_cast<std::size_t>(size), deadline);

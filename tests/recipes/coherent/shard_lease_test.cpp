@@ -11,55 +11,55 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Time = ShardLease::TimePoint;
 
-constexpr Time start{seconds(1000)};
+constexpr Time lease_start{seconds(1000)};
 constexpr Time far = Time::max();
 
 TEST(ShardLease, CountsItsTermFromTheSending) {
-  const ShardLease lease(7, start, seconds(1));
-  EXPECT_EQ(lease.valid_until(far), start + seconds(1));
-  EXPECT_TRUE(lease.valid(start + milliseconds(999), far));
-  EXPECT_FALSE(lease.valid(start + seconds(1), far));
+  const ShardLease lease(7, lease_start, seconds(1));
+  EXPECT_EQ(lease.valid_until(far), lease_start + seconds(1));
+  EXPECT_TRUE(lease.valid(lease_start + milliseconds(999), far));
+  EXPECT_FALSE(lease.valid(lease_start + seconds(1), far));
 }
 
 TEST(ShardLease, EndsWithWhatIsCertainOfTheSession) {
-  const ShardLease lease(7, start, seconds(1));
-  EXPECT_EQ(lease.valid_until(start + milliseconds(300)), start + milliseconds(300));
-  EXPECT_FALSE(lease.valid(start, Time{}));
+  const ShardLease lease(7, lease_start, seconds(1));
+  EXPECT_EQ(lease.valid_until(lease_start + milliseconds(300)), lease_start + milliseconds(300));
+  EXPECT_FALSE(lease.valid(lease_start, Time{}));
 }
 
 TEST(ShardLease, IsRenewedByACheckOfItsEpochOnly) {
-  ShardLease lease(7, start, seconds(1));
-  lease.renew(8, start + milliseconds(500), start + milliseconds(600));
-  EXPECT_EQ(lease.valid_until(far), start + seconds(1));
-  lease.renew(7, start + milliseconds(500), start + milliseconds(600));
-  EXPECT_EQ(lease.valid_until(far), start + milliseconds(1500));
+  ShardLease lease(7, lease_start, seconds(1));
+  lease.renew(8, lease_start + milliseconds(500), lease_start + milliseconds(600));
+  EXPECT_EQ(lease.valid_until(far), lease_start + seconds(1));
+  lease.renew(7, lease_start + milliseconds(500), lease_start + milliseconds(600));
+  EXPECT_EQ(lease.valid_until(far), lease_start + milliseconds(1500));
 }
 
 TEST(ShardLease, AnOlderAnswerDoesNotShortenIt) {
-  ShardLease lease(7, start + milliseconds(500), seconds(1));
-  lease.renew(7, start, start + milliseconds(600));
-  EXPECT_EQ(lease.valid_until(far), start + milliseconds(1500));
+  ShardLease lease(7, lease_start + milliseconds(500), seconds(1));
+  lease.renew(7, lease_start, lease_start + milliseconds(600));
+  EXPECT_EQ(lease.valid_until(far), lease_start + milliseconds(1500));
 }
 
 TEST(ShardLease, StaysOverOnceItHasRunOut) {
-  ShardLease lease(7, start, seconds(1));
-  lease.renew(7, start + milliseconds(999), start + seconds(1));
-  EXPECT_FALSE(lease.valid(start + seconds(1), far));
+  ShardLease lease(7, lease_start, seconds(1));
+  lease.renew(7, lease_start + milliseconds(999), lease_start + seconds(1));
+  EXPECT_FALSE(lease.valid(lease_start + seconds(1), far));
 }
 
 TEST(ShardLease, StaysOverOnceItIsRevoked) {
-  ShardLease lease(7, start, seconds(1));
+  ShardLease lease(7, lease_start, seconds(1));
   lease.revoke();
-  EXPECT_FALSE(lease.valid(start, far));
-  lease.renew(7, start, start);
-  EXPECT_FALSE(lease.valid(start, far));
+  EXPECT_FALSE(lease.valid(lease_start, far));
+  lease.renew(7, lease_start, lease_start);
+  EXPECT_FALSE(lease.valid(lease_start, far));
 }
 
 TEST(ShardLease, NoneIsNeverValid) {
   ShardLease lease;
-  EXPECT_FALSE(lease.valid(start, far));
-  lease.renew(-1, start, start);
-  EXPECT_FALSE(lease.valid(start, far));
+  EXPECT_FALSE(lease.valid(lease_start, far));
+  lease.renew(-1, lease_start, lease_start);
+  EXPECT_FALSE(lease.valid(lease_start, far));
 }
 
 TEST(ShardLease, AWriterWaitsForLongerThanASlowClockMakesTheTerm) {
@@ -75,7 +75,7 @@ TEST(ShardLease, AWriterWaitsForLongerThanASlowClockMakesTheTerm) {
 TEST(ShardLease, TheTermIsNoLongerThanTheSessionCertainlyLives) {
   for (const seconds timeout : {seconds(4), seconds(10), seconds(30)}) {
     zkclient::detail::LeaseClock clock(timeout, timeout / 2);
-    Time now = start;
+    Time now = lease_start;
     clock.connected(now, now);
     for (int beat = 0; beat < 40; ++beat) {
       now += clock.interval();

@@ -3,33 +3,27 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <limits>
 #include <random>
+
+#include "tests/support/sequences.hpp"
 
 namespace zkrecipes::detail {
 namespace {
 
-constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
-constexpr std::int32_t highest = std::numeric_limits<std::int32_t>::max();
+using testkit::highest_sequence;
+using testkit::lowest_sequence;
+using testkit::printed;
 
 const std::vector<std::string_view> infixes = {"lock-", "__lock__"};
-
-// As the server does it.
-std::string printed(std::int32_t sequence) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "%010d", sequence);
-  return text.data();
-}
 
 std::int32_t plus(std::int32_t sequence, std::uint32_t steps) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(sequence) + steps);
 }
 
 TEST(SequenceOf, ReadsWhatTheServerPrints) {
-  for (const std::int32_t sequence : {0, 1, 7, 999'999'999, 1'000'000'005, highest - 1, highest, lowest, lowest + 1,
-                                      -1'000'000'005, -1'000'000'000, -999'999'999, -5, -1}) {
+  for (const std::int32_t sequence :
+       {0, 1, 7, 999'999'999, 1'000'000'005, highest_sequence - 1, highest_sequence, lowest_sequence,
+        lowest_sequence + 1, -1'000'000'005, -1'000'000'000, -999'999'999, -5, -1}) {
     EXPECT_EQ(sequence_of("_c_0e2f-lock-" + printed(sequence), infixes), sequence);
     EXPECT_EQ(sequence_of("0e2f__lock__" + printed(sequence), infixes), sequence);
   }
@@ -38,7 +32,7 @@ TEST(SequenceOf, ReadsWhatTheServerPrints) {
 // A counter that has wrapped is negative; a recipe that does not see those has two holders.
 TEST(SequenceOf, ReadsNegativeNumbersOfBothLengths) {
   EXPECT_EQ(sequence_of("_c_x-lock--000000005", infixes), -5);
-  EXPECT_EQ(sequence_of("_c_x-lock--2147483648", infixes), lowest);
+  EXPECT_EQ(sequence_of("_c_x-lock--2147483648", infixes), lowest_sequence);
   EXPECT_EQ(sequence_of("x__lock__-000000005", infixes), -5);
 }
 
@@ -96,9 +90,10 @@ TEST(SequenceOf, RefusesEverythingElse) {
 TEST(Precedes, IsTheOrderOfCreationAlsoAcrossTheWrap) {
   static_assert(precedes(1, 2) && !precedes(2, 1) && !precedes(1, 1));
   static_assert(precedes(-1, 0) && !precedes(0, -1));
-  static_assert(precedes(highest, lowest) && !precedes(lowest, highest));
-  const std::uint32_t distances[] = {1, 2, 3, 1000, 1'000'000, static_cast<std::uint32_t>(highest)};
-  for (const std::int32_t first : {0, 1, -1, highest, highest - 1, lowest, lowest + 1, 123'456'789, -123'456'789}) {
+  static_assert(precedes(highest_sequence, lowest_sequence) && !precedes(lowest_sequence, highest_sequence));
+  const std::uint32_t distances[] = {1, 2, 3, 1000, 1'000'000, static_cast<std::uint32_t>(highest_sequence)};
+  for (const std::int32_t first : {0, 1, -1, highest_sequence, highest_sequence - 1, lowest_sequence,
+                                   lowest_sequence + 1, 123'456'789, -123'456'789}) {
     EXPECT_FALSE(precedes(first, first));
     for (const std::uint32_t distance : distances) {
       EXPECT_TRUE(precedes(first, plus(first, distance))) << first << " + " << distance;
@@ -112,7 +107,8 @@ TEST(InOrder, IsTheOrderOfCreationAcrossTheWrap) {
   std::vector<std::string> created;
   for (std::uint32_t i = 0; i < 8; ++i) {
     // The unique id comes first in a name, so it must not decide.
-    created.push_back("_c_" + std::string(1, static_cast<char>('z' - i)) + "-lock-" + printed(plus(highest - 3, i)));
+    created.push_back("_c_" + std::string(1, static_cast<char>('z' - i)) + "-lock-" +
+                      printed(plus(highest_sequence - 3, i)));
   }
   std::vector<std::string> listed = created;
   std::sort(listed.begin(), listed.end());

@@ -14,7 +14,7 @@ namespace rc = zk::rc;
 using zk::Reply;
 using zkclient::Errc;
 
-constexpr std::int64_t us = 7;
+constexpr std::int64_t own_session = 7;
 constexpr std::int64_t them = 8;
 constexpr const char* own = "_c_00000000-0000-4000-8000-000000000001-lock";
 constexpr const char* others = "_c_00000000-0000-4000-8000-000000000002-lock";
@@ -143,7 +143,7 @@ TEST(SingleNodeDecider, Claim) {
   constexpr std::int64_t czxid = 50;
   const std::vector<std::vector<std::string>> lists = {
       {}, {"lock", own}, {"lock", own, others}, {others, "lock", own}, {"lock", own, "foreign", "_c_x-lock", "-lock"}};
-  for (const std::int64_t owner : {us, them, std::int64_t{0}}) {
+  for (const std::int64_t owner : {own_session, them, std::int64_t{0}}) {
     for (const std::int64_t made : {czxid, czxid + 1}) {
       for (const std::int64_t known : {std::int64_t{0}, czxid}) {
         for (const auto& names : lists) {
@@ -156,8 +156,8 @@ TEST(SingleNodeDecider, Claim) {
             ClaimStep expected = ClaimStep::prove;
             if (std::find(names.begin(), names.end(), others) != names.end()) expected = ClaimStep::clear_up;
             if (!listed_ok) expected = ClaimStep::list_failed;
-            if (owner != us || (known != 0 && known != made)) expected = ClaimStep::vanished;
-            EXPECT_EQ(decide_claim({wanted, listed, us, known, own, "lock"}), expected)
+            if (owner != own_session || (known != 0 && known != made)) expected = ClaimStep::vanished;
+            EXPECT_EQ(decide_claim({wanted, listed, own_session, known, own, "lock"}), expected)
                 << owner << " " << made << " " << known << " " << names.size() << " " << listed_ok;
           }
         }
@@ -168,9 +168,9 @@ TEST(SingleNodeDecider, Claim) {
 
 TEST(SingleNodeDecider, ClaimOfWhatCannotBeRead) {
   const Reply listed = succeeded();
-  EXPECT_EQ(decide_claim({failed(Errc::no_node), listed, us, 0, own, "lock"}), ClaimStep::vanished);
+  EXPECT_EQ(decide_claim({failed(Errc::no_node), listed, own_session, 0, own, "lock"}), ClaimStep::vanished);
   for (const Errc code : {Errc::connection_loss, Errc::session_lost, Errc::cancelled, Errc::no_auth})
-    EXPECT_EQ(decide_claim({failed(code), listed, us, 0, own, "lock"}), ClaimStep::wanted_failed);
+    EXPECT_EQ(decide_claim({failed(code), listed, own_session, 0, own, "lock"}), ClaimStep::wanted_failed);
 }
 
 TEST(SingleNodeDecider, NamesOfHoldings) {

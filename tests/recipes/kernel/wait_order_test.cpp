@@ -3,32 +3,26 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstdio>
-#include <limits>
 #include <optional>
 #include <random>
+
+#include "tests/support/sequences.hpp"
 
 namespace zkrecipes::detail {
 namespace {
 
-constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
-constexpr std::int32_t highest = std::numeric_limits<std::int32_t>::max();
+using testkit::highest_sequence;
+using testkit::lowest_sequence;
+using testkit::printed;
 constexpr int queue_length = 5;
 
 using Kind = WaitStep::Kind;
 using Names = std::vector<std::string>;
 
-const ContenderNames infixes = {{"lock-", "__lock__"}};
+const ContenderNames kinds_of_contender = {{"lock-", "__lock__"}};
 const Names foreign = {
     "ready", "nodash", "x-0000000000", "-", "lock-", "_c_y-latch-0000000000", "y__rlock__0000000000"};
-
-std::string printed(std::int32_t sequence) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "%010d", sequence);
-  return text.data();
-}
 
 // Nodes with successive numbers from `first` on, in the order of their creation: Curator's names, kazoo's names, or
 // both by turns. Sorted as strings they would come in another order.
@@ -79,8 +73,8 @@ void try_everything(std::int32_t first, Naming naming) {
       for (int self = 0; self < queue_length; ++self) {
         const std::string& name = created[static_cast<std::size_t>(self)];
         const WaitStep expected = expected_step(created, present, self);
-        ASSERT_EQ(decide_wait(listed, name, infixes), expected) << name << " of subset " << subset;
-        ASSERT_EQ(decide_wait(with_foreign, name, infixes), expected) << name << " of subset " << subset;
+        ASSERT_EQ(decide_wait(listed, name, kinds_of_contender), expected) << name << " of subset " << subset;
+        ASSERT_EQ(decide_wait(with_foreign, name, kinds_of_contender), expected) << name << " of subset " << subset;
       }
     } while (std::next_permutation(listed.begin(), listed.end()));
   }
@@ -93,11 +87,11 @@ TEST(QueueDecider, EveryQueueOfBoth) { try_everything(998, Naming::mixed); }
 // The counter goes from 2147483647 to -2147483648, and much later from -1 to 0; and the names change their
 // length on the way.
 TEST(QueueDecider, EveryQueueAcrossTheWrap) {
-  for (std::int32_t first = highest - queue_length; first < highest; ++first) {
+  for (std::int32_t first = highest_sequence - queue_length; first < highest_sequence; ++first) {
     try_everything(first, Naming::mixed);
   }
-  try_everything(highest, Naming::curator);
-  try_everything(lowest, Naming::curator);
+  try_everything(highest_sequence, Naming::curator);
+  try_everything(lowest_sequence, Naming::curator);
 }
 TEST(QueueDecider, EveryQueueAroundZero) {
   for (std::int32_t first = -queue_length; first <= 0; ++first) {
@@ -110,35 +104,36 @@ TEST(QueueDecider, EveryQueueWhereTheNamesGetShorter) {
 }
 
 TEST(QueueDecider, NobodyButUs) {
-  EXPECT_EQ(decide_wait({"_c_a-lock-0000000009"}, "_c_a-lock-0000000009", infixes), WaitStep{Kind::acquired});
+  EXPECT_EQ(decide_wait({"_c_a-lock-0000000009"}, "_c_a-lock-0000000009", kinds_of_contender),
+            WaitStep{Kind::acquired});
 }
 
 // "Own node absent" is an outcome, and not the index -1.
 TEST(QueueDecider, OwnNodeAbsent) {
   const WaitStep vanished{Kind::vanished};
-  EXPECT_EQ(decide_wait({}, "_c_a-lock-0000000009", infixes), vanished);
-  EXPECT_EQ(decide_wait({"_c_b-lock-0000000008"}, "_c_a-lock-0000000009", infixes), vanished);
-  EXPECT_EQ(decide_wait({"_c_b-lock-0000000010"}, "_c_a-lock-0000000009", infixes), vanished);
-  EXPECT_EQ(decide_wait({"_c_b-lock-0000000009"}, "_c_a-lock-0000000009", infixes), vanished);
+  EXPECT_EQ(decide_wait({}, "_c_a-lock-0000000009", kinds_of_contender), vanished);
+  EXPECT_EQ(decide_wait({"_c_b-lock-0000000008"}, "_c_a-lock-0000000009", kinds_of_contender), vanished);
+  EXPECT_EQ(decide_wait({"_c_b-lock-0000000010"}, "_c_a-lock-0000000009", kinds_of_contender), vanished);
+  EXPECT_EQ(decide_wait({"_c_b-lock-0000000009"}, "_c_a-lock-0000000009", kinds_of_contender), vanished);
 }
 
 TEST(QueueDecider, OwnNameWithoutANumber) {
   for (const char* self : {"", "nodash", "lock-", "_c_a-latch-0000000001"}) {
-    EXPECT_EQ(decide_wait({self, "_c_b-lock-0000000008"}, self, infixes), WaitStep{Kind::vanished}) << self;
+    EXPECT_EQ(decide_wait({self, "_c_b-lock-0000000008"}, self, kinds_of_contender), WaitStep{Kind::vanished}) << self;
   }
 }
 
 TEST(QueueDecider, ForeignChildrenBlockNobody) {
   Names listed = foreign;
   listed.push_back("_c_a-lock-0000000009");
-  EXPECT_EQ(decide_wait(listed, listed.back(), infixes), WaitStep{Kind::acquired});
+  EXPECT_EQ(decide_wait(listed, listed.back(), kinds_of_contender), WaitStep{Kind::acquired});
 }
 
 TEST(QueueDecider, OnlyTheNearestIsWatched) {
   const Names listed = {"_c_a-lock-0000000001", "_c_b-lock-0000000007", "_c_c-lock-0000000005", "_c_d-lock-0000000009"};
-  EXPECT_EQ(decide_wait(listed, "_c_d-lock-0000000009", infixes),
+  EXPECT_EQ(decide_wait(listed, "_c_d-lock-0000000009", kinds_of_contender),
             (WaitStep{Kind::watch, "_c_b-lock-0000000007", false}));
-  EXPECT_EQ(decide_wait(listed, "_c_c-lock-0000000005", infixes),
+  EXPECT_EQ(decide_wait(listed, "_c_c-lock-0000000005", kinds_of_contender),
             (WaitStep{Kind::watch, "_c_a-lock-0000000001", true}));
 }
 
@@ -157,7 +152,8 @@ TEST(QueueDecider, EveryQueueOfReadersAndWriters) {
         const bool writes = (writers >> i & 1U) != 0;
         const std::string id(4, static_cast<char>('f' - i));
         const std::string infix = kazoo ? (writes ? "__lock__" : "__rlock__") : (writes ? "-__WRIT__" : "-__READ__");
-        queue.push_back(id + infix + printed(static_cast<std::int32_t>(static_cast<std::uint32_t>(highest) - 2 + i)));
+        queue.push_back(id + infix +
+                        printed(static_cast<std::int32_t>(static_cast<std::uint32_t>(highest_sequence) - 2 + i)));
       }
       Names listed = queue;
       std::sort(listed.begin(), listed.end());
@@ -209,7 +205,7 @@ TEST(QueueHolders, ReadersInFrontOrOneWriter) {
   EXPECT_EQ(holders(listed, shared_names), (Names{listed[1], listed[4]})) << "in the order of the list";
   EXPECT_EQ(holders({listed[0], listed[2]}, shared_names), Names{listed[2]});
   EXPECT_EQ(holders({}, shared_names), Names{});
-  EXPECT_EQ(holders(foreign, infixes), Names{});
+  EXPECT_EQ(holders(foreign, kinds_of_contender), Names{});
 }
 
 // Lists of all kinds: of equal numbers, of queues on both sides of each turn of the counter, and of numbers so far
@@ -219,7 +215,7 @@ TEST(QueueHolders, AgreeWithTheDecisionOfEach) {
   std::mt19937 random(1);
   const auto below = [&](std::uint32_t limit) { return static_cast<std::uint32_t>(random()) % limit; };
   for (const std::uint32_t width : {1U, 3U, 20U, 0x80000002U, 0xffffffffU}) {
-    for (const std::int32_t first : {0, -3, highest - 2, lowest, 1'000'000'000}) {
+    for (const std::int32_t first : {0, -3, highest_sequence - 2, lowest_sequence, 1'000'000'000}) {
       for (int round = 0; round < 200; ++round) {
         Names listed;
         const std::uint32_t size = below(10);
@@ -229,7 +225,8 @@ TEST(QueueHolders, AgreeWithTheDecisionOfEach) {
           listed.push_back(std::to_string(i) + kind + printed(static_cast<std::int32_t>(sequence)));
         }
         ASSERT_EQ(holders(listed, shared_names), one_by_one(listed, shared_names)) << ::testing::PrintToString(listed);
-        ASSERT_EQ(holders(listed, infixes), one_by_one(listed, infixes)) << ::testing::PrintToString(listed);
+        ASSERT_EQ(holders(listed, kinds_of_contender), one_by_one(listed, kinds_of_contender))
+            << ::testing::PrintToString(listed);
       }
     }
   }
@@ -238,10 +235,11 @@ TEST(QueueHolders, AgreeWithTheDecisionOfEach) {
 // Half the circle apart, each precedes the other one.
 TEST(QueueHolders, AgreeAtTheEdges) {
   for (const std::uint32_t distance : {0U, 1U, 0x7fffffffU, 0x80000000U, 0x80000001U, 0xffffffffU}) {
-    for (const std::int32_t first : {0, -1, 1, highest, lowest}) {
+    for (const std::int32_t first : {0, -1, 1, highest_sequence, lowest_sequence}) {
       const auto other = static_cast<std::int32_t>(static_cast<std::uint32_t>(first) + distance);
       const Names listed = {"a-lock-" + printed(first), "b-lock-" + printed(other)};
-      EXPECT_EQ(holders(listed, infixes), one_by_one(listed, infixes)) << first << " and " << other;
+      EXPECT_EQ(holders(listed, kinds_of_contender), one_by_one(listed, kinds_of_contender))
+          << first << " and " << other;
     }
   }
 }

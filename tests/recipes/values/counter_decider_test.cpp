@@ -15,7 +15,7 @@ namespace zkrecipes::detail {
 namespace {
 
 using zkclient::Errc;
-using Kind = CounterRequest::Kind;
+using RequestKind = CounterRequest::Kind;
 using Write = CounterStep::Write;
 using Requests = std::vector<CounterRequest>;
 using Wide = std::numeric_limits<std::int64_t>;
@@ -26,9 +26,11 @@ constexpr auto narrow = CounterEncoding::curator_int32;
 constexpr auto decimal = CounterEncoding::kazoo;
 
 CounterView there(std::optional<std::int64_t> value, std::int32_t version = 3) { return {true, value, version}; }
-CounterRequest add(std::int64_t delta) { return {Kind::add, delta, 0}; }
-CounterRequest set(std::int64_t value) { return {Kind::set, value, 0}; }
-CounterRequest swap(std::int64_t expected, std::int64_t desired) { return {Kind::compare_set, desired, expected}; }
+CounterRequest add(std::int64_t delta) { return {RequestKind::add, delta, 0}; }
+CounterRequest set(std::int64_t value) { return {RequestKind::set, value, 0}; }
+CounterRequest swap(std::int64_t expected, std::int64_t desired) {
+  return {RequestKind::compare_set, desired, expected};
+}
 
 // --- The format -----------------------------------------------------------------------------------------------------
 
@@ -146,12 +148,12 @@ __extension__ using Huge = __int128;
 CounterAnswer one_by_one(const CounterRequest& request, Huge& value, CounterEncoding encoding) {
   CounterAnswer answer;
   const Huge before = value;
-  if (request.kind == Kind::set) value = request.operand;
-  if (request.kind == Kind::compare_set) {
+  if (request.kind == RequestKind::set) value = request.operand;
+  if (request.kind == RequestKind::compare_set) {
     answer.matched = value == request.expected;
     if (answer.matched) value = request.operand;
   }
-  if (request.kind == Kind::add) {
+  if (request.kind == RequestKind::add) {
     const Huge sum = value + request.operand;
     const bool narrow_sum = sum >= Narrow::min() && sum <= Narrow::max();
     const bool wide_sum = sum >= Wide::min() && sum <= Wide::max();
@@ -177,7 +179,8 @@ TEST(CounterDecider, TogetherIsTheSameAsOneByOne) {
     };
     Requests requests;
     for (std::uint64_t i = random() % 6; i > 0; --i)
-      requests.push_back({std::vector{Kind::add, Kind::set, Kind::compare_set}[random() % 3], any(), any()});
+      requests.push_back(
+          {std::vector{RequestKind::add, RequestKind::set, RequestKind::compare_set}[random() % 3], any(), any()});
     const CounterView view = random() % 5 == 0 ? CounterView() : there(any());
     Huge value = *view.value;
     const CounterStep step = decide_counter(view, requests, encoding);

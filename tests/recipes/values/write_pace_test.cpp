@@ -212,16 +212,16 @@ TEST(WritePace, SlowTripsDoNotMakeItWaitForSeconds) {
 
 // A writer sends a request, which arrives half a trip later; its answer comes after another half. It knows the node
 // from its own last change, or from a look. A foreign writer takes no turns: it looks, and tries.
-struct Kind {
+struct WriterKind {
   bool foreign = false;
   double trip = 1;  // In milliseconds, as all times here.
 };
 
 struct Writer {
-  Writer(std::uint32_t seed, Kind its_kind) : pace(seed), kind(its_kind) {}
+  Writer(std::uint32_t seed, WriterKind its_kind) : pace(seed), kind(its_kind) {}
 
   WritePace pace;
-  Kind kind;
+  WriterKind kind;
   double sent = 0;
   double arrives = 0;  // At the server.
   bool looks = true;
@@ -253,7 +253,7 @@ struct Race {
   }
 };
 
-Race race(const std::vector<Kind>& kinds, std::uint32_t seed, double noise) {
+Race race(const std::vector<WriterKind>& kinds, std::uint32_t seed, double noise) {
   constexpr int changes = 10'000;
   std::mt19937 random(seed);
   std::exponential_distribution<double> delay(1.0);
@@ -262,7 +262,7 @@ Race race(const std::vector<Kind>& kinds, std::uint32_t seed, double noise) {
     return begin + std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(at));
   };
   Race race;
-  for (const Kind& kind : kinds) {
+  for (const WriterKind& kind : kinds) {
     const std::size_t i = race.writers.size();
     race.writers.emplace_back(seed * 100 + static_cast<std::uint32_t>(i), kind);
     race.writers.back().arrives = 0.01 * static_cast<double>(i);
@@ -302,18 +302,18 @@ Race race(const std::vector<Kind>& kinds, std::uint32_t seed, double noise) {
   return race;
 }
 
-constexpr Kind ours;
-constexpr Kind foreign{.foreign = true};
+constexpr WriterKind ours;
+constexpr WriterKind foreign{.foreign = true};
 
 class WriteRace : public ::testing::TestWithParam<std::tuple<double, std::uint32_t>> {
  protected:
-  Race run(const std::vector<Kind>& kinds) const {
+  Race run(const std::vector<WriterKind>& kinds) const {
     return race(kinds, std::get<std::uint32_t>(GetParam()), std::get<double>(GetParam()));
   }
 };
 
 TEST_P(WriteRace, ManyWritersCostFewAttemptsAndAllGetTheirTurn) {
-  const Race eight = run(std::vector<Kind>(8));
+  const Race eight = run(std::vector<WriterKind>(8));
   EXPECT_LT(eight.transactions, eight.number * 13 / 10);
   EXPECT_LT(eight.looks, eight.number);
   EXPECT_GT(eight.least_share(), 0.5);
