@@ -33,6 +33,7 @@ using testkit::Box;
 using testkit::eventually;
 using testkit::has_data;
 using testkit::soon;
+using testkit::stopped;
 using zkclient::Client;
 using zkclient::Result;
 using zkclient::Transaction;
@@ -187,7 +188,9 @@ TEST_F(OwnWrites, SessionLost) {
   for (int i = 0; i < tries; ++i) {
     const std::string path = "/own/" + std::to_string(i);
     client.create(path, "");
+    const std::stop_token lost = client.session().lost();
     expire(client);
+    EXPECT_TRUE(stopped(lost));
     client.connect({.deadline = soon()});
     client.create(path + "-later", "");
     const Snapshot now = cache.wait_ready({.deadline = soon()});
