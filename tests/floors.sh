@@ -23,7 +23,7 @@ for family in "${families[@]}"; do
   refuse recipes/kernel "recipes/$family/" "The kernel knows no family."
 done
 below='zkclient/detail/([^r]|r[^e]|re[^c])'
-refuse recipes "$below" "Recipes include zkclient/detail/recipe_api.hpp, views recipe_views.hpp, and nothing else of the client's inside."
+refuse recipes "$below" "Recipes include zkclient/detail/recipe_*.hpp, and nothing else of the client's inside."
 refuse recipes 'zookeeper/|boost/' "Recipes know neither the C client nor Boost."
 refuse zkclient 'recipes/|zkrecipes/' "The client knows no recipe."
 for library in zkclient zktesting; do

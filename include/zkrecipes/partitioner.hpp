@@ -106,6 +106,7 @@ struct PartitionerOptions {
 /// connection breaks, session goes on            nothing moves, no lease is lost
 /// owner's session is lost                       its leases are lost() first; others take over at once; it is a member
 ///                                                 again with the next session
+/// the servers keep a session that was given up  it is closed as soon as they serve again; its partitions are free then
 /// owner is cut off                              lost() by its own clock; others take over when its session has ended
 /// owner's process dies                          the same
 /// a member joins                                it is given what it shall have, the rest stays

@@ -111,6 +111,7 @@ void KeptNode::finish() {
   finished_ = true;
   end_incarnation();
   watch_ = nullptr;
+  former_witnesses_.clear();
   show(PresenceState::left);
   waiting_.wake_all();
 }
@@ -130,6 +131,7 @@ Awaitable<void> KeptNode::rest(std::optional<std::chrono::milliseconds> limit) {
 
 Awaitable<void> KeptNode::serve(SessionPtr session) {
   const zk::SessionEnd end(session, wake_);
+  const zk::NodeUse use = zk::use_nodes(*spec_.client, *session);
   witness_ = zk::make_uuid();
   known_ = 0;
   created_ = false;
@@ -178,7 +180,7 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
   }
   end_incarnation();
   watch_ = nullptr;
-  if (created_) former_witnesses_[session->id()] = witness();
+  if (created_) former_witnesses_[session->id()] = {witness(), use};
   if (!finished_) show(PresenceState::absent);
 }
 
@@ -222,7 +224,7 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   const auto former = seen.facts.node ? former_witnesses_.find(seen.facts.node->owner) : former_witnesses_.end();
   if (former != former_witnesses_.end()) {
     seen.facts.former_session = true;
-    seen.former_witness = former->second;
+    seen.former_witness = former->second.path;
     const Reply witnessed = co_await client->perform(zk::make_request(OpType::exists, seen.former_witness), call);
     if (take(witnessed)) seen.facts.former_witness = witnessed.stat.czxid;
   }
@@ -246,6 +248,9 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
     }
     case PresenceStep::wait:
       end_incarnation();
+      // A node of a former session that is not proven to be ours goes when that is closed.
+      for (auto& [id, former] : former_witnesses_)
+        former.use = nullptr;
       if (!leaving_) {
         show_problem(Errc::node_exists, fmt::format("session {:#x} has it", seen.facts.node->owner), false);
         show(PresenceState::absent);

@@ -11,6 +11,8 @@
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/presence.hpp>
 
+#include "zkclient/detail/recipe_node_use.hpp"
+
 #include "recipes/kernel/owned_node.hpp"
 #include "recipes/kernel/presence_decider.hpp"
 #include "recipes/kernel/words.hpp"
@@ -61,6 +63,12 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
  private:
   using SessionPtr = std::shared_ptr<zk::SessionState>;
   struct Seen;
+  /// What tells a node of a session that is over. The session is not closed at the servers before that node was replaced,
+  /// so that nobody sees the node missing.
+  struct FormerWitness {
+    std::string path;
+    zk::NodeUse use;
+  };
 
   static zk::Awaitable<void> run(std::shared_ptr<KeptNode> self);
   static zk::Awaitable<zkclient::Result<void>> until_kept(std::shared_ptr<KeptNode> self, const char* operation,
@@ -102,7 +110,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   std::int64_t known_ = 0;  // The czxid of our node of this session.
   std::int64_t lost_ = 0;   // The czxid of the node whose loss was told last: it is never shown again.
   std::string witness_;     // The name of this session's.
-  std::map<std::int64_t, std::string> former_witnesses_;  // By session: full paths.
+  std::map<std::int64_t, FormerWitness> former_witnesses_;  // By session.
   std::shared_ptr<zk::LoopWatch> watch_;
   std::shared_ptr<zk::CancelScope> told_;  // Requested once the owner has been told of that loss.
   zk::Signal wake_;

@@ -361,6 +361,34 @@ TEST_F(SessionTest, SuspendedForAWholeTimeoutIsLost) {
   EXPECT_NE(log.until(ConnectionState::connected).session.id(), old.id());
 }
 
+// After a restart the server counts the timeout of each session that it knows anew.
+TEST_F(SessionTest, AGivenUpSessionIsClosedAtTheServersOnceTheyServe) {
+  const Client client = with(brief);
+  const Session old = client.connect();
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  const std::size_t closes = proxy.request_count(RequestType::close_session);
+  server.kill();
+  ASSERT_TRUE(testkit::stopped(old.lost()));
+  server.start();
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, testkit::patience));
+  EXPECT_TRUE(eventually([&] { return !client.exists("/e", {.deadline = testkit::soon()}); }));
+  EXPECT_NE(client.session(), old);
+}
+
+// That server closes it by itself.
+TEST_F(SessionTest, AnExpiredSessionIsNotResumedToBeClosed) {
+  const Client client = with(calm);
+  const Session old = client.connect();
+  proxy.refuse(true);  // One that came back in the very instant of the end would be left without an answer.
+  expire(old);
+  proxy.refuse(false);
+  ASSERT_TRUE(testkit::stopped(old.lost()));
+  const Session next = client.connect();
+  client.sync("/");
+  EXPECT_EQ(proxy.request_count(RequestType::close_session), 0u);
+  EXPECT_EQ(client.session(), next);
+}
+
 TEST_F(SessionTest, ASilentServerIsNoticedAndLost) {
   const Client client = with(brief);
   const Session old = client.connect();

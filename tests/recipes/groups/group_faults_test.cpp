@@ -231,6 +231,31 @@ TEST_F(GroupFaults, FormerSessionsNodeIsReplaced) {
   a.leave({.deadline = soon()});
 }
 
+// The client closes the session that it gave up, and not before nobody can see the member missing.
+TEST_F(GroupFaults, GivenUpSessionIsClosedOnceItsNodeIsReplaced) {
+  const Client client = brief_proxied();
+  Group group(client, "/group");
+  Membership a = group.join("a", "x", {.deadline = soon()});
+  const FencingToken token = a.token();
+  Seen seen(the_operator());
+  EXPECT_EQ(seen.next(), "added /group/a");
+  const std::size_t closes = proxy.request_count(RequestType::close_session);
+  const std::stop_token over = client.session().lost();
+  server.kill();
+  ASSERT_TRUE(stopped(over));
+  auto look = proxy.hold_next_reply(RequestType::get_data);
+  server.start();
+  ASSERT_TRUE(look.wait(patience));
+  testkit::let_age(300ms);  // Time enough to close it.
+  EXPECT_EQ(proxy.request_count(RequestType::close_session), closes);
+  look.release();
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, patience));
+  EXPECT_TRUE(eventually([&] { return a.state() == PresenceState::present && a.token() > token; }));
+  EXPECT_EQ(owner(), client.session().id());
+  EXPECT_EQ(seen.next(), "replaced /group/a");
+  a.leave({.deadline = soon()});
+}
+
 // V67: the create was decided on a session that is lost before it arrives. The next session decides anew.
 TEST_F(GroupFaults, SessionLostWhileCreating) {
   const Client client = calm_proxied();

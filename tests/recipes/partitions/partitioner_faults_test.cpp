@@ -146,6 +146,21 @@ TEST_F(PartitionerFaults, OwnersSessionIsLost) {
   EXPECT_EQ(b->lost(), 0);
 }
 
+// The servers have kept the session that cost the partitions, and the owner's nodes with it. Its next session need not wait
+// for the end of it.
+TEST_F(PartitionerFaults, OwnNodesOfAGivenUpSessionGo) {
+  const Client client = brief_proxied();
+  const WorkerPtr a = join(client, "a");
+  ASSERT_TRUE(owns(a, 8));
+  const std::stop_token over = client.session().lost();
+  const std::size_t closes = proxy.request_count(RequestType::close_session);
+  server.kill();
+  ASSERT_TRUE(stopped(over));
+  server.start();
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, patience));
+  EXPECT_TRUE(owns(a, 8));
+}
+
 TEST_F(PartitionerFaults, OwnerIsCutOff) {
   const Client client = contended_proxied();
   const WorkerPtr a = join(client, "a");

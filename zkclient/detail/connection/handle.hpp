@@ -93,6 +93,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   /// up) and frees the C client's handle; then calls `done`. Requests in flight get their replies first. Nothing is
   /// told to the owner afterwards.
   void close(std::chrono::milliseconds patience, UniqueFunction<void()> done);
+  /// The server has ended the session: it said so, or it has followed close().
+  bool session_closed() const noexcept { return session_closed_; }
   /// Frees the handle at once, without a word to the server, which keeps the session until its timeout. What was heard
   /// already is told to the owner before this returns, requests in flight end with a loss; then nothing more is told.
   /// Not from inside a call to the owner.
@@ -170,6 +172,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   Phase phase_ = Phase::idle;
   bool connected_ = false;
   bool dead_ = false;
+  bool session_closed_ = false;
   int in_flight_ = 0;
   Descriptor descriptor_;
   bool drive_scheduled_ = false;

@@ -90,6 +90,7 @@ void Handle::read_close_reply() {
       descriptor_.listen_for(true, false);
       return;
     }
+    session_closed_ = count == 0;
     finish_close();
     return;
   }

@@ -95,6 +95,7 @@ void Handle::session_event(int state) {
   } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
     connected_ = false;
     dead_ = true;
+    session_closed_ = state == ZOO_EXPIRED_SESSION_STATE;
     tell(state == ZOO_AUTH_FAILED_STATE ? HandleEvent::auth_failed : HandleEvent::expired);
   } else {
     if (connected_) tell(HandleEvent::disconnected);

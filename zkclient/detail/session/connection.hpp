@@ -87,6 +87,8 @@ class Connection final : public HandleOwner, public std::enable_shared_from_this
   void stop();
   /// Closes the session at the server, if that listens for `patience`; then `done`. Only the first call counts.
   void retire(std::chrono::milliseconds patience, UniqueFunction<void()> done);
+  /// After retire(): the servers may still have the session.
+  bool lingers() const noexcept { return handle_ == nullptr || !handle_->session_closed(); }
 
  private:
   void on_handle_event(HandleEvent event) override;

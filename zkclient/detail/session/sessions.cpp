@@ -21,6 +21,7 @@ Sessions::Sessions(Parts parts, std::vector<Host> hosts)
       events_(parts_.loop->events()),
       servers_(events_, parts_.loop->resolver(), parts_.client, std::move(hosts),
                [this](const Resolution& resolution) { use_addresses(resolution); }),
+      former_(events_, parts_.client, [this] { return reach(); }),
       resume_(parts_.options.resume),
       login_timer_(events_),
       newest_(std::make_shared<SessionState>(parts_.options.session_timeout, parts_.client.lock().get())) {}
@@ -122,9 +123,11 @@ void Sessions::end(ConnectionState state, const std::string& reason) {
   connection->when_silent(close_patience, [this, client = hold(), connection] { retire(connection); });
 }
 
-// Closes the session at the server, if that listens, so that its nodes vanish now and not at its timeout.
+// Closes the session at the server, if that listens, so that its nodes vanish now and not at its timeout. If not, that
+// is done when there is a server again.
 void Sessions::retire(const std::shared_ptr<Connection>& connection) {
   connection->retire(close_patience, [this, client = hold(), connection] {
+    if (connection->lingers()) former_.add(connection->session());
     --retiring_;
     if (closing_ && retiring_ == 0) closed_();
   });
@@ -138,6 +141,7 @@ void Sessions::close(std::function<void()> closed) {
   parts_.requests.close();
   login_timer_.cancel();
   parts_.trouble.stop();
+  former_.stop();
   servers_.drop_look_up();
   servers_.wake_waiters();
   end(ConnectionState::closed);
@@ -200,6 +204,7 @@ void Sessions::on_connected() {
   session->notify();
   parts_.requests.pump();
   connection->go_on_with_removals();
+  former_.pursue();
 }
 
 void Sessions::on_suspended() {
@@ -267,13 +272,23 @@ void Sessions::on_drained(const std::shared_ptr<Connection>& connection) {
   if (lives(connection)) open_handle(connection->next_addresses());
 }
 
-void Sessions::open_handle(const std::string& addresses) {
+HandleOptions Sessions::handle_options(std::string addresses) const {
   const ClientOptions& options = parts_.options;
+  return {.addresses = std::move(addresses),
+          .timeout = options.session_timeout,
+          .tls = options.tls ? &*options.tls : nullptr,
+          .sasl = options.sasl ? &*options.sasl : nullptr};
+}
+
+std::optional<HandleOptions> Sessions::reach() const {
+  auto serving = connection_->connected() ? connection_->handle()->server() : std::nullopt;
+  if (!serving) return std::nullopt;
+  return handle_options(std::move(*serving));
+}
+
+void Sessions::open_handle(const std::string& addresses) {
   try {
-    connection_->open(addresses, {.addresses = servers_.shuffled(addresses),
-                                  .timeout = options.session_timeout,
-                                  .tls = options.tls ? &*options.tls : nullptr,
-                                  .sasl = options.sasl ? &*options.sasl : nullptr});
+    connection_->open(addresses, handle_options(servers_.shuffled(addresses)));
     note_applied();
   } catch (const Error& error) {  // No descriptor, say: that may change.
     parts_.trouble.note({"", "no attempt could be made: " + error.detail()});

@@ -15,6 +15,7 @@
 #include "zkclient/detail/requests/credentials.hpp"
 #include "zkclient/detail/servers/server_directory.hpp"
 #include "zkclient/detail/session/connection.hpp"
+#include "zkclient/detail/session/former_sessions.hpp"
 #include "zkclient/detail/session/listeners.hpp"
 #include "zkclient/detail/session/loop.hpp"
 #include "zkclient/detail/session/own_writes.hpp"
@@ -49,6 +50,7 @@ class Sessions final : private ConnectionOwner {
   /// Whether one was opened yet.
   bool begun() const noexcept { return connection_ != nullptr; }
   Connection& current() const noexcept { return *connection_; }
+  FormerSessions& former() noexcept { return former_; }
   ServerDirectory& servers() noexcept { return servers_; }
   OwnWrites& own_writes() noexcept { return own_writes_; }
   /// Replaces the list of servers; the session moves to the new ones. The number of that list.
@@ -68,6 +70,8 @@ class Sessions final : private ConnectionOwner {
 
   bool lives(const std::shared_ptr<Connection>& connection) const;
   void open_handle(const std::string& addresses);
+  HandleOptions handle_options(std::string addresses) const;
+  std::optional<HandleOptions> reach() const;
   void use_addresses(const Resolution& resolution);
   void plan_look_up();
   void note_applied();
@@ -85,6 +89,7 @@ class Sessions final : private ConnectionOwner {
   OwnWrites own_writes_;
   ServerDirectory servers_;
   std::shared_ptr<Connection> connection_;
+  FormerSessions former_;
   std::optional<SessionCredentials> resume_;
   Timer login_timer_;
   bool login_refused_ = false;

@@ -1,0 +1,145 @@
+#include "zkclient/detail/session/former_sessions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "zkclient/detail/log.hpp"
+#include "zkclient/detail/session/core.hpp"
+#include "zkclient/detail/session/sessions.hpp"
+
+namespace zkclient::detail {
+namespace {
+
+constexpr std::size_t most_waiting = 8;  // Of those before them nothing is left by then.
+constexpr auto former_patience = std::chrono::milliseconds(1000);
+
+}  // namespace
+
+/// Resumes one session, and closes it.
+class FormerSessions::Closer final : public HandleOwner, public std::enable_shared_from_this<Closer> {
+ public:
+  using Done = UniqueFunction<void()>;
+
+  explicit Closer(EventLoop& events) : events_(events), patience_(events) {}
+
+  /// Throws Error: no attempt can be made. `done` is called once, unless stop() comes before.
+  void begin(const HandleOptions& options, Done done) {
+    id_ = options.resume.id;
+    handle_ = std::make_shared<Handle>(events_, *this);
+    handle_->open(options);
+    done_ = std::move(done);
+    // Unless it is resumed it is over by then.
+    patience_.set_after(options.timeout, [self = shared_from_this()] { self->end(); });
+  }
+
+  void stop() {
+    done_ = {};
+    end();
+  }
+
+ private:
+  void on_handle_event(HandleEvent event) override {
+    switch (event) {
+      case HandleEvent::connected:
+        patience_.cancel();
+        handle_->close(former_patience, [self = shared_from_this()] { self->closed(); });
+        break;
+      case HandleEvent::expired:
+      case HandleEvent::auth_failed:
+      case HandleEvent::login_refused:
+        events_.defer([self = shared_from_this()] { self->end(); });  // Not from inside a call of the handle.
+        break;
+      case HandleEvent::disconnected:
+      case HandleEvent::flushed: break;
+    }
+  }
+  void on_ping_answered(BootClock::time_point) override {}
+  void on_trouble(ServerTrouble) override {}
+  void on_node_event(int, const std::string&) override {}
+  void on_reply(const std::shared_ptr<Op>&) override {}
+
+  void closed() {
+    if (handle_ != nullptr && handle_->session_closed() && log_enabled(LogLevel::info)) {
+      log(LogLevel::info, session_name(id_) + ": given up, and now closed at the servers");
+    }
+    end();
+  }
+  void end() {
+    patience_.cancel();
+    if (const auto handle = std::exchange(handle_, nullptr)) handle->drop();
+    if (Done done = std::exchange(done_, {})) done();
+  }
+
+  EventLoop& events_;
+  Timer patience_;
+  std::int64_t id_ = 0;
+  std::shared_ptr<Handle> handle_;
+  Done done_;
+};
+
+FormerSessions::FormerSessions(EventLoop& events, Lifeline client, Reach reach)
+    : events_(events), client_(std::move(client)), reach_(std::move(reach)) {}
+
+FormerSessions::~FormerSessions() { stop(); }
+
+NodeUse FormerSessions::use(const SessionState& session) {
+  std::erase_if(uses_, [](const auto& use) { return use.second.expired(); });
+  std::weak_ptr<void>& known = uses_[session.id()];
+  if (!known.expired()) return known.lock();
+  NodeUse use(nullptr, [this, client = client_, &events = events_](std::nullptr_t) {
+    if (client.expired()) return;
+    events.defer([this, client] {  // Not at once: its owner is in the middle of its work.
+      if (client.lock() != nullptr) pursue();
+    });
+  });
+  known = use;
+  return use;
+}
+
+bool FormerSessions::used(const SessionState& session) const {
+  const auto found = uses_.find(session.id());
+  return found != uses_.end() && !found->second.expired();
+}
+
+void FormerSessions::add(std::shared_ptr<SessionState> session) {
+  if (stopped_ || session->id() == 0) return;
+  if (waiting_.size() == most_waiting) waiting_.pop_front();
+  waiting_.push_back(std::move(session));
+  pursue();
+}
+
+void FormerSessions::pursue() {
+  if (stopped_) return;
+  std::deque<std::shared_ptr<SessionState>> later;
+  for (const auto& session : std::exchange(waiting_, {})) {
+    const auto options = used(*session) ? std::nullopt : reach_();
+    if (options) {
+      begin(*session, *options);
+    } else {
+      later.push_back(session);
+    }
+  }
+  waiting_ = std::move(later);
+}
+
+void FormerSessions::begin(const SessionState& session, HandleOptions options) {
+  options.resume = {session.id(), session.password()};
+  options.timeout = session.timeout();
+  const auto closer = closers_.insert(closers_.end(), std::make_shared<Closer>(events_));
+  try {
+    (*closer)->begin(options, [this, client = client_.lock(), closer] { closers_.erase(closer); });
+  } catch (const Error&) {  // No descriptor, say.
+    closers_.erase(closer);
+  }
+}
+
+void FormerSessions::stop() {
+  stopped_ = true;
+  waiting_.clear();
+  for (const auto& closer : std::exchange(closers_, {}))
+    closer->stop();
+}
+
+NodeUse use_nodes(ClientCore& client, const SessionState& session) { return client.sessions().former().use(session); }
+
+}  // namespace zkclient::detail
