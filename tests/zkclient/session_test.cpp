@@ -8,6 +8,7 @@
 
 #include <zktesting/expire.hpp>
 
+#include "tests/support/given_up.hpp"
 #include "tests/support/testkit.hpp"
 #include "tests/support/words.hpp"
 
@@ -361,15 +362,14 @@ TEST_F(SessionTest, SuspendedForAWholeTimeoutIsLost) {
   EXPECT_NE(log.until(ConnectionState::connected).session.id(), old.id());
 }
 
-// After a restart the server counts the timeout of each session that it knows anew.
 TEST_F(SessionTest, AGivenUpSessionIsClosedAtTheServersOnceTheyServe) {
   const Client client = with(brief);
   const Session old = client.connect();
   client.create("/e", "", {.mode = CreateMode::ephemeral});
   const std::size_t closes = proxy.request_count(RequestType::close_session);
-  server.kill();
+  testkit::cut_off_and_keep_session(client, proxy, server);
   ASSERT_TRUE(testkit::stopped(old.lost()));
-  server.start();
+  proxy.refuse(false);
   EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, testkit::patience));
   EXPECT_TRUE(eventually([&] { return !client.exists("/e", {.deadline = testkit::soon()}); }));
   EXPECT_NE(client.session(), old);

@@ -9,6 +9,7 @@
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/group.hpp>
 
+#include "tests/support/given_up.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/stall_watch.hpp"
 #include "tests/support/words.hpp"
@@ -241,10 +242,10 @@ TEST_F(GroupFaults, GivenUpSessionIsClosedOnceItsNodeIsReplaced) {
   EXPECT_EQ(seen.next(), "added /group/a");
   const std::size_t closes = proxy.request_count(RequestType::close_session);
   const std::stop_token over = client.session().lost();
-  server.kill();
+  testkit::cut_off_and_keep_session(client, proxy, server);
   ASSERT_TRUE(stopped(over));
   auto look = proxy.hold_next_reply(RequestType::get_data);
-  server.start();
+  proxy.refuse(false);
   ASSERT_TRUE(look.wait(patience));
   testkit::let_age(300ms);  // Time enough to close it.
   EXPECT_EQ(proxy.request_count(RequestType::close_session), closes);

@@ -18,6 +18,7 @@
 #include <zktesting/ensemble.hpp>
 
 #include "tests/support/ensembles.hpp"
+#include "tests/support/given_up.hpp"
 #include "tests/support/partition_test.hpp"
 #include "tests/support/words.hpp"
 
@@ -154,9 +155,9 @@ TEST_F(PartitionerFaults, OwnNodesOfAGivenUpSessionGo) {
   ASSERT_TRUE(owns(a, 8));
   const std::stop_token over = client.session().lost();
   const std::size_t closes = proxy.request_count(RequestType::close_session);
-  server.kill();
+  testkit::cut_off_and_keep_session(client, proxy, server);
   ASSERT_TRUE(stopped(over));
-  server.start();
+  proxy.refuse(false);
   EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, patience));
   EXPECT_TRUE(owns(a, 8));
 }
