@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "recipes/kernel/lost_leases.hpp"
 #include "recipes/kernel/revocation.hpp"
 #include "recipes/kernel/words.hpp"
 
@@ -114,8 +115,7 @@ void LeaseCore::end(std::string_view cause, std::function<void(std::shared_ptr<z
   if (status_.compare_exchange_strong(held, Status::lost)) {
     if (zk::log_enabled(zkclient::LogLevel::warning)) {
       const std::string trouble = grant_.client->trouble();
-      zk::log(zkclient::LogLevel::warning,
-              fmt::format("lease lost: {}: {}{}{}", grant_.path, cause, trouble.empty() ? "" : ": ", trouble));
+      warn_of_loss(grant_.client, grant_.path, fmt::format("{}{}{}", cause, trouble.empty() ? "" : ": ", trouble));
     }
     if (grant_.on_lost) grant_.on_lost();
     grant_.client->callbacks()->post(

@@ -48,6 +48,11 @@ class Journal {
     }
     return false;
   }
+  std::ptrdiff_t count(const std::string& text) const {
+    const std::vector<std::string> all = lines();
+    return std::count_if(all.begin(), all.end(),
+                         [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  }
   std::string all() const {
     std::string text;
     for (const std::string& line : lines())
@@ -123,6 +128,37 @@ TEST_F(LogTest, AnUnknownNameAndALostLeaseAreWarnings) {
     return journal.has("warning: lease lost: " + lease.node() +
                        ": its lease clock ran out, there is no connection: " + proxy.connect_string());
   })) << journal.all();
+}
+
+// What has one cause is one line: of 200 leases the first paths and the number.
+TEST_F(LogTest, LeasesThatAreLostTogetherAreOneLine) {
+  const Journal journal(LogLevel::warning);
+  const Client client(proxy.connect_string(), {.session_timeout = calm});
+  std::vector<zkrecipes::Mutex> mutexes;
+  std::vector<zkrecipes::Lease> leases;
+  for (int i = 0; i < 200; ++i) {
+    mutexes.emplace_back(client, zkclient::Path("/lock" + std::to_string(i)));
+    leases.push_back(mutexes.back().acquire({.deadline = testkit::soon()}));
+  }
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(testkit::stopped(leases.back().lost()));
+  EXPECT_TRUE(eventually([&] { return journal.has(" and 197 more: its lease clock ran out"); })) << journal.all();
+  EXPECT_TRUE(journal.has("warning: 200 leases lost: /lock")) << journal.all();
+  EXPECT_EQ(journal.count("lease"), 1) << journal.all();
+}
+
+// A runtime that is closed has told what was still being gathered.
+TEST_F(LogTest, LeasesThatWereLostRightBeforeTheEndAreTold) {
+  const Journal journal(LogLevel::warning);
+  {
+    const Client client = calm_direct();
+    zkrecipes::Mutex mutex(client, "/lock");
+    const zkrecipes::Lease lease = mutex.acquire({.deadline = testkit::soon()});
+    expire(client.session());
+    EXPECT_TRUE(testkit::stopped(lease.lost()));
+  }
+  EXPECT_TRUE(journal.has("warning: lease lost: /lock")) << journal.all();
 }
 
 TEST_F(LogTest, RefusedCredentialsAreAnError) {

@@ -67,9 +67,7 @@ void Sessions::open_next() {
 void Sessions::lose(const std::string& why) {
   if (closing_ || connection_->session()->over()) return;
   if (log_enabled(LogLevel::warning)) {
-    const std::size_t leases = connection_->leases()->size();
-    const std::string with = leases == 0 ? std::string() : fmt::format("; leases lost with it: {}", leases);
-    log(LogLevel::warning, fmt::format("{}: lost: {}{}", session_name(connection_->session()->id()), why, with));
+    log(LogLevel::warning, fmt::format("{}: lost: {}", session_name(connection_->session()->id()), why));
   }
   end(ConnectionState::lost, why);
   if (login_refused_) return;  // refuse_login() goes on.
