@@ -31,6 +31,15 @@ TEST(HostsTest, ParsesNamesAddressesAndPorts) {
   EXPECT_EQ(shown(parse_hosts("ZK1:2181,ZK1:2181")), "ZK1|2181 ZK1|2181 ");
 }
 
+// What the C client says of a server has to find its host again.
+TEST(HostsTest, AddressesAreNamedAsTheCClientNamesThemInItsMessages) {
+  const auto resolution = resolve(parse_hosts("[0:0:0:0:0:0:0:1]:7,[2001:DB8::0:7],10.0.0.1:2"));
+  EXPECT_EQ(resolution.addresses, "::1:7,2001:db8::7:2181,10.0.0.1:2");
+  const std::map<std::string, std::string, std::less<>> names = {
+      {"[::1]:7", "[0:0:0:0:0:0:0:1]:7"}, {"[2001:db8::7]:2181", "[2001:DB8::0:7]:2181"}, {"10.0.0.1:2", "10.0.0.1:2"}};
+  EXPECT_EQ(resolution.names, names);
+}
+
 TEST(HostsTest, BlanksAroundEntriesDoNotMatter) { EXPECT_EQ(shown(parse_hosts("  zk1:1 ,\tzk2:2\t")), "zk1|1 zk2|2 "); }
 
 TEST(HostsTest, Ipv6StandsInBrackets) {

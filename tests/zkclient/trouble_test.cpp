@@ -39,6 +39,16 @@ TEST(TroubleInALine, SaysWhichServerAndWhat) {
       "does not answer");
   EXPECT_EQ(reason("Socket 10.0.0.1:1 zk retcode=-4, errno=113(No route to host): server refused to accept the client"),
             "cannot be reached: there is no route to it");
+  EXPECT_EQ(reason("Socket 10.0.0.1:1 zk retcode=-4, errno=101(Network is unreachable): connect() call failed"),
+            "cannot be reached: there is no route to it");
+  EXPECT_EQ(reason("Socket 10.0.0.1:1 zk retcode=-4, errno=13(Permission denied): connect() call failed"),
+            "cannot be reached: a rule of this host or its network forbids it (Permission denied)");
+  EXPECT_EQ(reason("Socket [::1]:1 zk retcode=-4, errno=99(Cannot assign requested address): connect() call failed"),
+            "cannot be reached: this host has no address or no port left for it (Cannot assign requested address)");
+  EXPECT_EQ(reason("Socket [::1]:1 zk retcode=-1, errno=97(Address family not supported by protocol): socket() call "
+                   "failed"),
+            "was not tried: this host does not have addresses of that family (Address family not supported by "
+            "protocol)");
   EXPECT_EQ(reason("Socket 10.0.0.1:1 zk retcode=-1, errno=24(Too many open files): socket() call failed"),
             "was not tried: no descriptor is left (too many open files)");
   EXPECT_EQ(reason("Socket 10.0.0.1:1 zk retcode=-112, errno=116(Stale file handle): sessionId=0x1 has expired."),
@@ -80,7 +90,7 @@ TEST(Troubles, AreToldUnderTheNamesThatTheUserGave) {
   ServerTroubles troubles;
   EXPECT_EQ(troubles.text(hosts), "");
   Resolution resolution;
-  resolution.names = {{"10.0.0.1:2181", "zk1:2181"}, {"10.0.0.9:2182", "10.0.0.9:2182"}, {"::1:7", "[::1]:7"}};
+  resolution.names = {{"10.0.0.1:2181", "zk1:2181"}, {"10.0.0.9:2182", "10.0.0.9:2182"}, {"[::1]:7", "[::1]:7"}};
   resolution.unknown = {{"zk2:2181", "has a name that is not known"}};
   troubles.resolved(resolution);
   troubles.note({"10.0.0.9:2182", "closed the connection"});
@@ -98,8 +108,46 @@ TEST(Troubles, AreToldUnderTheNamesThatTheUserGave) {
   resolution.names.erase("10.0.0.1:2181");
   troubles.resolved(resolution);
   EXPECT_EQ(troubles.text(hosts), "10.0.0.9:2182 closed the connection");
+  troubles.note({"[::1]:7", "refused the connection"});
+  EXPECT_EQ(troubles.text(hosts), "10.0.0.9:2182 closed the connection; [::1]:7 refused the connection");
   troubles.clear();
   EXPECT_EQ(troubles.text(hosts), "");
+}
+
+TEST(Troubles, OfANameWithSeveralAddressesEachHasItsReason) {
+  const std::vector<Host> hosts = {{"zk", 2181}};
+  ServerTroubles troubles;
+  Resolution resolution;
+  resolution.names = {{"10.0.0.1:2181", "zk:2181"}, {"[fd00::1]:2181", "zk:2181"}};
+  troubles.resolved(resolution);
+  troubles.note({"[fd00::1]:2181", "cannot be reached: there is no route to it"});
+  troubles.note({"10.0.0.1:2181", "refused the connection"});
+  EXPECT_EQ(troubles.text(hosts),
+            "zk:2181 (10.0.0.1:2181) refused the connection; zk:2181 ([fd00::1]:2181) cannot be reached: there is no "
+            "route to it");
+}
+
+TEST(Troubles, SilenceIsWhatIsThereToTellBeforeAServerDidSomething) {
+  const std::vector<Host> hosts = {{"zk1", 2181}, {"zk2", 2182}};
+  ServerTroubles troubles;
+  EXPECT_EQ(troubles.silence(hosts), "");
+  troubles.begin();
+  EXPECT_EQ(troubles.silence(hosts),
+            "zk1:2181 has a name that is still being looked up; zk2:2182 has a name that is still being looked up");
+  Resolution resolution;
+  resolution.addresses = "10.0.0.1:2181,10.0.0.2:2182";
+  resolution.names = {{"10.0.0.1:2181", "zk1:2181"}, {"10.0.0.2:2182", "zk2:2182"}};
+  troubles.resolved(resolution);
+  EXPECT_EQ(troubles.silence(hosts), "zk1:2181 has not answered yet; zk2:2182 has not answered yet");
+  EXPECT_EQ(troubles.text(hosts), "") << "no attempt has ended";
+  troubles.clear();
+  EXPECT_EQ(troubles.silence(hosts), "") << "there is a connection";
+}
+
+TEST(Troubles, OfAnAddressThatNoNameHasAreToldAllTheSame) {
+  ServerTroubles troubles;
+  troubles.note({"10.0.0.1:2181", "refused the connection"});
+  EXPECT_EQ(troubles.text({{"zk", 2181}}), "10.0.0.1:2181 refused the connection");
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // What a program is told when there is no server: who did what, in each error, to each listener, and in the log.
 
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <string>
@@ -119,6 +121,121 @@ TEST(Unreachable, ARefusedConnectionIsNamed) {
 }
 
 TEST(Unreachable, AnUnknownNameIsNamed) {
+TEST(Unreachable, ARefusedConnectionIsNamedOfIPv6Too) {
+  const Client client("[::1]:1");
+  expect_reason(
+      [](const std::string& told) {
+        return told == "[::1]:1 refused the connection" || told.starts_with("[::1]:1 cannot be reached: ");
+      },
+      [&](const auto& call) { client.connect(call); });
+  expect_reason([](const std::string& told) { return told.starts_with("[::1]:1 "); },
+                [&](const auto& call) { client.get("/", call); });
+  EXPECT_TRUE(client.trouble().starts_with("[::1]:1 ")) << client.trouble();
+}
+
+// A host whose queue of connections is full drops what comes: nobody refuses, and nobody answers.
+class FullHost {
+ public:
+  FullHost() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(listener_, generic, size), 0);
+    EXPECT_EQ(::listen(listener_, 0), 0);
+    ::getsockname(listener_, generic, &size);
+    port_ = ntohs(address.sin_port);
+    for (int& peer : peers_) {
+      peer = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      ::connect(peer, generic, size);
+    }
+  }
+  ~FullHost() {
+    ::close(listener_);
+    for (const int peer : peers_)
+      ::close(peer);
+  }
+  FullHost(const FullHost&) = delete;
+  FullHost& operator=(const FullHost&) = delete;
+  std::string where() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  const int listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int port_ = 0;
+  std::array<int, 4> peers_{};
+};
+
+TEST(Unreachable, AHostThatDoesNotAnswerIsNamedFromTheFirstMomentOn) {
+  const FullHost host;
+  const Client client(host.where(), {.session_timeout = 30s});
+  const std::string first = why(Errc::deadline_exceeded, [&] { client.get("/", within(50ms)); });
+  EXPECT_TRUE(first == host.where() + " has not answered yet" || first.starts_with(host.where() + " does not answer"))
+      << first;
+  expect_reason([&](const std::string& told) { return told.starts_with(host.where() + " does not answer (for "); },
+                [&](const auto& call) { client.get("/", call); });
+}
+
+// A network of its own, in which a thread can have what routes it likes.
+class Network : public testing::Test {
+ protected:
+  /// Runs `test` in it, with the loopback address and nothing else.
+  void in_network(const std::function<void()>& test) {
+    bool allowed = false;
+    std::thread inside([&] {
+      allowed = ::unshare(CLONE_NEWNET) == 0 && run("ip link set lo up");
+      if (allowed) test();
+    });
+    inside.join();
+    if (!allowed) GTEST_SKIP() << "this process may not make a network of its own, or there is no program ip";
+  }
+  // The program inherits the thread's network.
+  static bool run(const std::string& command) {
+    return std::system((command + " >/dev/null 2>&1").c_str()) ==
+           0;  // NOLINT: a test, without other threads' children.
+  }
+  /// What a call says that reaches its deadline, once an attempt has ended; so does Client::trouble().
+  static void expect(const std::string& hosts, const std::string& reason) {
+    const Client client(hosts, {.session_timeout = 4s});
+    expect_reason(reason, [&](const auto& call) { client.connect(call); });
+    expect_reason(reason, [&](const auto& call) { client.get("/", call); });
+    EXPECT_TRUE(eventually([&] { return client.trouble() == reason; })) << client.trouble();
+  }
+};
+
+TEST_F(Network, WithoutARouteSaysSo) {
+  in_network([] {
+    expect("10.1.2.3:2181", "10.1.2.3:2181 cannot be reached: there is no route to it");
+    expect("[fd00::1]:2181", "[fd00::1]:2181 cannot be reached: there is no route to it");
+    expect("[::1]:1", "[::1]:1 refused the connection");
+  });
+}
+
+TEST_F(Network, WithForbiddingRoutesSaysSo) {
+  in_network([] {
+    if (!run("ip route add prohibit 10.1.0.0/16") || !run("ip route add unreachable 10.2.0.0/16") ||
+        !run("ip -6 route add prohibit fd00:1::/32") || !run("ip route add blackhole 10.3.0.0/16"))
+      GTEST_SKIP() << "this kernel has no such routes";
+    const std::string forbidden =
+        " cannot be reached: a rule of this host or its network forbids it (Permission denied)";
+    expect("10.1.2.3:2181", "10.1.2.3:2181" + forbidden);
+    expect("[fd00:1::7]:2181", "[fd00:1::7]:2181" + forbidden);
+    expect("10.2.2.3:2181", "10.2.2.3:2181 cannot be reached: there is no route to it");
+    expect("10.3.2.3:2181", "10.3.2.3:2181 cannot be reached: Invalid argument");
+  });
+}
+
+TEST_F(Network, EachServerIsToldUnderItsName) {
+  in_network([] {
+    if (!run("ip route add prohibit 10.1.0.0/16")) GTEST_SKIP() << "this kernel has no such routes";
+    expect(
+        "10.1.0.1:1,10.2.0.1:2,127.0.0.1:3,[::1]:4",
+        "10.1.0.1:1 cannot be reached: a rule of this host or its network forbids it (Permission denied); 10.2.0.1:2 "
+        "cannot be reached: there is no route to it; 127.0.0.1:3 refused the connection; [::1]:4 refused the "
+        "connection");
+  });
+}
+
   const Client client("no-such-host.invalid:2182");
   expect_reason([](const std::string& told) { return told.starts_with("no-such-host.invalid:2182 has a name that "); },
                 [&](const auto& call) { client.set("/", "x", -1, call); });

@@ -200,6 +200,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::thread helper_;
   std::string tls_trouble_;         // The last one that was told.
   std::vector<std::string> lines_;  // That the C client logged in its last call.
+  std::string peer_;                // That the last connection was with.
+  bool cuts_without_reason_ = false;
   std::string cut_reason_;          // Of an attempt that was cut here, which the C client takes for a broken one.
   std::shared_ptr<SaslLogin> sasl_;
 };

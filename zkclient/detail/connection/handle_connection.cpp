@@ -94,6 +94,7 @@ void Handle::session_event(int state) {
     cut_reason_.clear();
   } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
     connected_ = false;
+    peer_ = server().value_or("");
     dead_ = true;
     session_closed_ = state == ZOO_EXPIRED_SESSION_STATE;
     tell(state == ZOO_AUTH_FAILED_STATE ? HandleEvent::auth_failed : HandleEvent::expired);
@@ -113,17 +114,20 @@ void Handle::check_connection() {
   connected_ = false;
 }
 
-// Makes the C client fail those requests: a connection attempt that is cut at once leads it through its clean-up.
+// Makes the C client fail those requests: a connection attempt that is cut at once leads it through its clean-up. What it
+// says of that attempt's server is no fact.
 void Handle::flush_broken_connection() {
   for (int turn = 0; turn < 2; ++turn) {  // The first turn may only note that it is time for another attempt.
     int fd = -1;
+  if (owner_ != nullptr && !peer_.empty()) owner_->on_trouble({peer_, "closed the connection"});
     int interest = 0;
     std::chrono::microseconds wait{};
-    if (ask_interest(fd, interest, wait) != ZOK) return;
+    if (ask_interest(fd, interest, wait) != ZOK) break;
     if (fd == -1) continue;
+  cuts_without_reason_ = true;
     ::shutdown(fd, SHUT_RDWR);
     let_process(tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
-    return;
+    break;
   }
 }
 
@@ -131,6 +135,7 @@ void Handle::flush_broken_connection() {
 void Handle::check_login() {
   if (sasl_ == nullptr || dead_ || zoo_state(zh_) != ZOO_AUTH_FAILED_STATE) return;
   connected_ = false;
+  cuts_without_reason_ = false;
   dead_ = true;
   ready_.push_back({nullptr, HandleEvent::login_refused});
 }
@@ -384,7 +389,7 @@ void Handle::take_lines() {
   for (const std::string& line : std::exchange(lines_, {})) {
     log_library_line(line);
     std::optional<ServerTrouble> trouble = trouble_in(line);
-    if (!trouble || owner_ == nullptr) continue;
+    if (!trouble || owner_ == nullptr || cuts_without_reason_) continue;
     if (!cut_reason_.empty()) trouble->reason = std::exchange(cut_reason_, {});
     owner_->on_trouble(std::move(*trouble));
   }

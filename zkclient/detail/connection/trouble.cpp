@@ -24,6 +24,14 @@ std::string reason_of(int error, std::string_view message) {
   if (message.find("timed out") != std::string_view::npos) return "does not answer";
   switch (error) {
     case ECONNREFUSED: return "refused the connection";
+    case EACCES:
+    case EPERM:
+      return fmt::format("cannot be reached: a rule of this host or its network forbids it ({})", std::strerror(error));
+    case EADDRNOTAVAIL:
+      return fmt::format("cannot be reached: this host has no address or no port left for it ({})",
+                         std::strerror(error));
+    case EAFNOSUPPORT:
+      return fmt::format("was not tried: this host does not have addresses of that family ({})", std::strerror(error));
     case EHOSTUNREACH:
     case ENETUNREACH: return "cannot be reached: there is no route to it";
     case ETIMEDOUT: return "does not answer";
@@ -36,6 +44,8 @@ std::string reason_of(int error, std::string_view message) {
     default: return fmt::format("cannot be reached: {}", std::strerror(error));
   }
 }
+
+void append(std::string& text, const std::string& sentence) { text += text.empty() ? sentence : "; " + sentence; }
 
 }  // namespace
 
@@ -76,6 +86,7 @@ void ServerTroubles::resolved(const Resolution& resolution) {
 }
 
 void ServerTroubles::clear() {
+  waits_ = false;
   own_.clear();
   reasons_.clear();
 }
@@ -91,7 +102,7 @@ void ServerTroubles::note(ServerTrouble trouble) {
 
 std::string ServerTroubles::text(const std::vector<Host>& hosts) const {
   std::string text = own_;
-  const auto add = [&text](const std::string& sentence) { text += text.empty() ? sentence : "; " + sentence; };
+  const auto add = [&text](const std::string& sentence) { append(text, sentence); };
   for (const Host& host : hosts) {
     const std::string name = to_string(host);
     if (const auto unknown = resolution_.unknown.find(name); unknown != resolution_.unknown.end()) {
@@ -103,6 +114,18 @@ std::string ServerTroubles::text(const std::vector<Host>& hosts) const {
       add(address == name ? fmt::format("{} {}", name, reason) : fmt::format("{} ({}) {}", name, address, reason));
     }
   }
+  if (!text.empty()) return text;
+  for (const auto& [address, reason] : reasons_)  // Of servers that have no name that the user gave.
+    add(fmt::format("{} {}", address, reason));
+  return text;
+}
+
+std::string ServerTroubles::silence(const std::vector<Host>& hosts) const {
+  if (!waits_) return {};
+  std::string text;
+  const bool found = !resolution_.addresses.empty();
+  for (const Host& host : hosts)
+    append(text, to_string(host) + (found ? " has not answered yet" : " has a name that is still being looked up"));
   return text;
 }
 

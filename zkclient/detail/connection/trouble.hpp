@@ -27,12 +27,17 @@ class ServerTroubles {
  public:
   void resolved(const Resolution& resolution);
   void note(ServerTrouble trouble);
+  /// The servers are going to be asked.
+  void begin() noexcept { waits_ = true; }
   void clear();
   /// "zk1:2181 refused the connection; zk2:2181 has a name that is not known"; "" when nothing is known.
   std::string text(const std::vector<Host>& hosts) const;
+  /// "zk1:2181 has not answered yet; zk2:2181 has not answered yet", from begin() to clear().
+  std::string silence(const std::vector<Host>& hosts) const;
 
  private:
   Resolution resolution_;
+  bool waits_ = false;
   std::string own_;
   std::map<std::string, std::string, std::less<>> reasons_;  // By address.
 };

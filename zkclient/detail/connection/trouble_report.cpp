@@ -19,14 +19,25 @@ std::string TroubleReport::text() const {
   return text_;
 }
 
-void TroubleReport::set_text(std::string text) {
+std::string TroubleReport::reason() const {
   const std::lock_guard lock(mutex_);
-  text_ = std::move(text);
+  return text_.empty() ? silence_ : text_;
+}
+
+void TroubleReport::set_text(const std::vector<Host>& hosts) {
+  const std::lock_guard lock(mutex_);
+  text_ = troubles_.text(hosts);
+  silence_ = troubles_.silence(hosts);
+}
+
+void TroubleReport::resolved(const Resolution& resolution, const std::vector<Host>& hosts) {
+  troubles_.resolved(resolution);
+  set_text(hosts);
 }
 
 // At `warning` not each attempt, of which there may be twenty in a second, but the first one and then ever fewer.
 void TroubleReport::tell(const std::vector<Host>& hosts) {
-  set_text(troubles_.text(hosts));
+  set_text(hosts);
   ++failed_attempts_;
   const auto now = std::chrono::steady_clock::now();
   if (now < next_line_ || !log_enabled(LogLevel::warning)) return;
@@ -45,12 +56,13 @@ void TroubleReport::forget() {
 }
 
 // Once in each outage, at the level that is always on: a program that waits for a server must not be silent for ever.
-void TroubleReport::begin_outage(std::chrono::milliseconds patience) {
+void TroubleReport::begin_outage(std::chrono::milliseconds patience, const std::vector<Host>& hosts) {
+  troubles_.begin();
+  set_text(hosts);
   if (outage_.is_set()) return;
   outage_.set_after(patience, [this, patience] {
-    const std::string why = text();
-    log(LogLevel::error,
-        fmt::format("no server for {} ms: {}", patience.count(), why.empty() ? "nobody knows why" : why));
+    const std::string why = reason();
+    log(LogLevel::error, fmt::format("no server for {} ms: {}", patience.count(), why));
   });
 }
 

@@ -19,22 +19,25 @@ class TroubleReport {
 
   /// Any thread: what is known; "" if nothing is, or if there is no trouble.
   std::string text() const;
+  /// The same for a call that waited in vain: if nothing is known yet, that the servers are silent.
+  std::string reason() const;
 
-  void resolved(const Resolution& resolution) { troubles_.resolved(resolution); }
+  void resolved(const Resolution& resolution, const std::vector<Host>& hosts);
   void note(ServerTrouble trouble) { troubles_.note(std::move(trouble)); }
   /// An attempt to reach one of `hosts` has failed.
   void tell(const std::vector<Host>& hosts);
   /// A connection has begun, and with it the outage ended.
   void forget();
-  /// There is no connection.
-  void begin_outage(std::chrono::milliseconds patience);
+  /// There is no connection to any of `hosts`.
+  void begin_outage(std::chrono::milliseconds patience, const std::vector<Host>& hosts);
   void stop() noexcept { outage_.cancel(); }
 
  private:
-  void set_text(std::string text);
+  void set_text(const std::vector<Host>& hosts);
 
   mutable std::mutex mutex_;
-  std::string text_;  // Guarded by mutex_.
+  std::string text_;     // Guarded by mutex_.
+  std::string silence_;  // Guarded by mutex_: in place of an empty text, while there is no connection.
   ServerTroubles troubles_;
   Timer outage_;
   int failed_attempts_ = 0;

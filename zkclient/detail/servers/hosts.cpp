@@ -90,10 +90,25 @@ std::string look_up(const Host& host, std::vector<std::string>& out) {
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
     char text[NI_MAXHOST];
     if (::getnameinfo(entry->ai_addr, entry->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0) {
-      out.push_back(fmt::format("{}:{}", text, host.port));
+      out.emplace_back(text);
     }
   }
   return out.empty() ? "has no address" : "";
+}
+
+// As the system writes it: one address has many spellings.
+std::string canonical(const std::string& numeric) {
+  in6_addr storage;
+  const int family = is_address(AF_INET, numeric) ? AF_INET : AF_INET6;
+  char text[INET6_ADDRSTRLEN] = "";
+  ::inet_pton(family, numeric.c_str(), &storage);
+  ::inet_ntop(family, &storage, text, sizeof text);
+  return text;
+}
+
+// As the C client names an address in its messages: without the interface of a link.
+std::string name_in_messages(const std::string& address, std::uint16_t port) {
+  return to_string(Host{address.substr(0, address.find('%')), port});
 }
 
 bool is_numeric(const Host& host) { return is_address(AF_INET, host.name) || is_address(AF_INET6, host.name); }
@@ -132,16 +147,15 @@ Resolution resolve(const std::vector<Host>& hosts) {
     std::vector<std::string> addresses;
     std::string trouble;
     if (is_numeric(host)) {
-      addresses.push_back(fmt::format("{}:{}", host.name, host.port));
+      addresses.push_back(canonical(host.name));
     } else {
       trouble = look_up(host, addresses);
     }
     if (!trouble.empty()) resolution.unknown.emplace(to_string(host), std::move(trouble));
-    for (std::string& address : addresses) {
-      const auto [place, is_new] = resolution.names.emplace(std::move(address), to_string(host));
-      if (!is_new) continue;
+    for (const std::string& address : addresses) {
+      if (!resolution.names.emplace(name_in_messages(address, host.port), to_string(host)).second) continue;
       if (!resolution.addresses.empty()) resolution.addresses += ',';
-      resolution.addresses += place->first;
+      resolution.addresses += fmt::format("{}:{}", address, host.port);
     }
   }
   return resolution;

@@ -259,7 +259,7 @@ void RequestQueue::give_up(const std::shared_ptr<Op>& op, Errc code) {
          fmt::format("{}{}{}", code == Errc::cancelled ? "cancelled after it was sent" : "no reply before the deadline",
                      why.empty() ? "" : "; ", why));
   } else {
-    fail(op, code, code == Errc::deadline_exceeded ? trouble_.text() : std::string());
+    fail(op, code, code == Errc::deadline_exceeded ? trouble_.reason() : std::string());
   }
 }
 

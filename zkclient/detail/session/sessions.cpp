@@ -55,7 +55,7 @@ void Sessions::open() {
     newest_ = state;
   }
   change_state(ConnectionState::connecting, parts_.trouble.text());
-  parts_.trouble.begin_outage(state->timeout());
+  parts_.trouble.begin_outage(state->timeout(), servers_.hosts());
   servers_.stop_planning();
   servers_.look_up();
 }
@@ -213,7 +213,7 @@ void Sessions::on_suspended() {
     log(LogLevel::warning, fmt::format("{}: the connection was lost{}", session_name(session->id()), after_colon(why)));
   }
   change_state(ConnectionState::suspended, why);
-  parts_.trouble.begin_outage(session->timeout());
+  parts_.trouble.begin_outage(session->timeout(), servers_.hosts());
   if (connection->draining()) connection->finish_draining();
   // Only a server can tell that a session expired. Without one for a whole timeout there is no reason for hope.
   connection->when_silent(session->timeout(), [this, client = hold(), connection] {
@@ -242,7 +242,7 @@ void Sessions::use_addresses(const Resolution& resolution) {
   const std::string& addresses = resolution.addresses;
   if (closing_ || connection_->session()->over()) return;                // The next session looks them up again.
   if (connection_->connected() && servers_.newest_is_applied()) return;  // The servers we know are back.
-  parts_.trouble.resolved(resolution);
+  parts_.trouble.resolved(resolution, servers_.hosts());
   if (!resolution.unknown.empty()) parts_.trouble.tell(servers_.hosts());
   if (addresses.empty()) {
     plan_look_up();
