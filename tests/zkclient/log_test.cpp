@@ -212,6 +212,21 @@ TEST_F(LogTest, AttemptsThatFailAreToldEverMoreSeldom) {
   client.connect({.deadline = testkit::soon()});
 }
 
+// What the C client says of each attempt is told once, and how often at the end.
+TEST_F(LogTest, WhatTheCClientRepeatsIsCounted) {
+  const Journal journal(LogLevel::info);
+  server.stop();
+  const Client client(server.connect_string(), {.session_timeout = 4s});
+  std::error_code error;
+  client.get("/", {.deadline = testkit::SteadyClock::now() + 3s}, error);  // The time that the experiment takes.
+  EXPECT_EQ(error, Errc::deadline_exceeded);
+  EXPECT_EQ(journal.count("C client: Socket " + server.connect_string()), 1) << journal.all();
+  EXPECT_LE(journal.count("C client: "), 4) << journal.all();
+  server.start();
+  client.connect({.deadline = testkit::soon()});
+  EXPECT_TRUE(eventually([&] { return journal.has(" more of these)"); })) << journal.all();
+}
+
 TEST_F(LogTest, TheCClientsMessagesComeAtTheLevelsAbove) {
   const Journal journal(LogLevel::debug);
   server.stop();

@@ -120,7 +120,6 @@ TEST(Unreachable, ARefusedConnectionIsNamed) {
   EXPECT_EQ(client.trouble(), where + " refused the connection");
 }
 
-TEST(Unreachable, AnUnknownNameIsNamed) {
 TEST(Unreachable, ARefusedConnectionIsNamedOfIPv6Too) {
   const Client client("[::1]:1");
   expect_reason(
@@ -236,6 +235,7 @@ TEST_F(Network, EachServerIsToldUnderItsName) {
   });
 }
 
+TEST(Unreachable, AnUnknownNameIsNamed) {
   const Client client("no-such-host.invalid:2182");
   expect_reason([](const std::string& told) { return told.starts_with("no-such-host.invalid:2182 has a name that "); },
                 [&](const auto& call) { client.set("/", "x", -1, call); });
@@ -286,6 +286,31 @@ TEST(Unreachable, APeerThatSaysNothingIsNamed) {
   const std::string reason = silent.where() + " accepted the connection, and did not grant a session within ";
   expect_reason([&](const std::string& told) { return told.starts_with(reason); },
                 [&](const auto& call) { client.get("/", call); });
+}
+
+// It was fifteen attempts a second, for ever. The number of attempts has an upper bound, whatever is slow here.
+TEST(Unreachable, AttemptsBackOff) {
+  std::atomic<int> attempts{0};
+  const Stranger rude([&](int peer) {
+    ++attempts;
+    ::shutdown(peer, SHUT_RDWR);
+  });
+  const Client client(rude.where(), {.session_timeout = 4s});
+  EXPECT_EQ(why(Errc::deadline_exceeded, [&] { client.get("/", within(3s)); }),
+            rude.where() + " closed the connection");
+  EXPECT_GE(attempts, 2);
+  EXPECT_LE(attempts, 25);
+}
+
+// Whatever the others do, and however long they did it: the one that is there is found without a pause.
+TEST(Unreachable, OtherServersAreAskedAtOnce) {
+  zktesting::Server server;
+  const Client client(nobody(), {.session_timeout = 4s});
+  EXPECT_EQ(error_of([&] { client.get("/", within(2s)); }), Errc::deadline_exceeded);
+  const Client list(nobody() + "," + nobody() + "," + server.connect_string(), {.session_timeout = 4s});
+  list.connect({.deadline = testkit::soon()});
+  client.update_servers(server.connect_string(), {.deadline = testkit::soon()});
+  EXPECT_EQ(client.session().state(), ConnectionState::connected);
 }
 
 // Every error for want of a connection: of reads that were given up, of what waits, of recipes.

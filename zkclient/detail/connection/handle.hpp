@@ -11,6 +11,8 @@
 #include <zkclient/log.hpp>
 #include <zkclient/session.hpp>
 
+#include "zkclient/detail/connection/connect_pace.hpp"
+#include "zkclient/detail/connection/repeated_lines.hpp"
 #include "zkclient/detail/connection/trouble.hpp"
 #include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/requests/request.hpp"
@@ -37,6 +39,9 @@ struct HandleOptions {
   SessionCredentials resume = {};  ///< If it has an id.
   const TlsOptions* tls = nullptr;
   const SaslOptions* sasl = nullptr;
+  /// Shared by the handles of a client, of which one tries to connect.
+  std::shared_ptr<ConnectPace> pace = std::make_shared<ConnectPace>();
+  std::shared_ptr<RepeatedLines> repeated = std::make_shared<RepeatedLines>();
 };
 
 /// The calls of a handle to its owner. Never called from inside the C client, so everything is allowed in there.
@@ -48,6 +53,8 @@ class HandleOwner {
   virtual void on_ping_answered(BootClock::time_point sent) = 0;
   /// An attempt to talk to a server failed, or a connection broke.
   virtual void on_trouble(ServerTrouble trouble) = 0;
+  /// How long the lease or the session can still be kept that is lost first; zero: there is none.
+  virtual std::chrono::nanoseconds left_to_keep() const = 0;
   /// `type` is the C client's event type (1 created, 2 deleted, 3 changed, 4 child).
   virtual void on_node_event(int type, const std::string& path) = 0;
   /// The reply of `op` is in `op.code` and `op.reply`.
@@ -132,7 +139,10 @@ class Handle : public std::enable_shared_from_this<Handle> {
   void note_ping(BootClock::time_point asked, std::chrono::microseconds wait);
   void tell_answered_pings(int answers);
   int let_process(int events);
+  std::chrono::nanoseconds pause_before_attempt();
+  int begin_attempt(int& fd, int& interest, std::chrono::microseconds& wait);
   void take_lines();
+  void log_line(const std::string& line);
   void check_connection();
   void check_login();
   void forget_closed_socket();
@@ -200,9 +210,11 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::thread helper_;
   std::string tls_trouble_;         // The last one that was told.
   std::vector<std::string> lines_;  // That the C client logged in its last call.
-  std::string peer_;                // That the last connection was with.
+  std::shared_ptr<RepeatedLines> repeated_;
+  std::shared_ptr<ConnectPace> pace_;
+  std::string peer_;  // That the last connection was with.
   bool cuts_without_reason_ = false;
-  std::string cut_reason_;          // Of an attempt that was cut here, which the C client takes for a broken one.
+  std::string cut_reason_;  // Of an attempt that was cut here, which the C client takes for a broken one.
   std::shared_ptr<SaslLogin> sasl_;
 };
 

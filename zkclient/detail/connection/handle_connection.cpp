@@ -33,6 +33,12 @@ constexpr int not_connected_state = 999;  // The C client closed its socket afte
 // Its socket's connection does not stand yet.
 bool connects(zhandle_t* zh) { return zoo_state(zh) == ZOO_CONNECTING_STATE; }
 
+// If not, it makes one as soon as it is asked what it waits for.
+bool has_socket(zhandle_t* zh) {
+  const int state = zoo_state(zh);
+  return state != 0 && state != not_connected_state;
+}
+
 }  // namespace
 
 Handle::Handle(EventLoop& events, HandleOwner& owner)
@@ -88,13 +94,13 @@ void Handle::session_event(int state) {
     // Delivered twice now and then; only a change counts.
     if (!connected_) tell(HandleEvent::connected);
     connected_ = true;
+    peer_ = server().value_or("");
     bound_what_is_unsent();  // By the timeout that was granted.
     attempt_patience_ = {};
     tls_trouble_.clear();
     cut_reason_.clear();
   } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
     connected_ = false;
-    peer_ = server().value_or("");
     dead_ = true;
     session_closed_ = state == ZOO_EXPIRED_SESSION_STATE;
     tell(state == ZOO_AUTH_FAILED_STATE ? HandleEvent::auth_failed : HandleEvent::expired);
@@ -112,30 +118,30 @@ void Handle::check_connection() {
   flush_broken_connection();
   ready_.push_back({nullptr, HandleEvent::disconnected});
   connected_ = false;
+  if (owner_ != nullptr && !peer_.empty()) owner_->on_trouble({peer_, "closed the connection"});
 }
 
 // Makes the C client fail those requests: a connection attempt that is cut at once leads it through its clean-up. What it
 // says of that attempt's server is no fact.
 void Handle::flush_broken_connection() {
+  cuts_without_reason_ = true;
   for (int turn = 0; turn < 2; ++turn) {  // The first turn may only note that it is time for another attempt.
     int fd = -1;
-  if (owner_ != nullptr && !peer_.empty()) owner_->on_trouble({peer_, "closed the connection"});
     int interest = 0;
     std::chrono::microseconds wait{};
     if (ask_interest(fd, interest, wait) != ZOK) break;
     if (fd == -1) continue;
-  cuts_without_reason_ = true;
     ::shutdown(fd, SHUT_RDWR);
     let_process(tls_ ? ZOOKEEPER_READ : ZOOKEEPER_WRITE | ZOOKEEPER_READ);
     break;
   }
+  cuts_without_reason_ = false;
 }
 
 // A login that failed is told by the state alone.
 void Handle::check_login() {
   if (sasl_ == nullptr || dead_ || zoo_state(zh_) != ZOO_AUTH_FAILED_STATE) return;
   connected_ = false;
-  cuts_without_reason_ = false;
   dead_ = true;
   ready_.push_back({nullptr, HandleEvent::login_refused});
 }
@@ -174,11 +180,17 @@ void Handle::drive() {
   drive_wanted_ = false;
   check_connection();
   forget_closed_socket();
+  const bool begins = !has_socket(zh_);
+  if (const auto pause = begins ? pause_before_attempt() : std::chrono::nanoseconds::zero(); pause.count() > 0) {
+    arm_timer(std::chrono::ceil<std::chrono::microseconds>(pause));
+    run_ready();
+    return;
+  }
   int fd = -1;
   int interest = 0;
   std::chrono::microseconds wait{};
   const auto asked = BootClock::now();
-  const int code = ask_interest(fd, interest, wait);
+  const int code = begins ? begin_attempt(fd, interest, wait) : ask_interest(fd, interest, wait);
   if (code == ZOK) note_ping(asked, wait);
   if (code != ZOK) {
     check_login();
@@ -280,8 +292,7 @@ void Handle::arm_timer(std::chrono::microseconds delay) {
 
 // At once: the connection ends only when the duplicate is closed, too.
 void Handle::forget_closed_socket() {
-  const int state = zoo_state(zh_);
-  if (dead_ || state == 0 || state == not_connected_state) drop_descriptor();
+  if (dead_ || !has_socket(zh_)) drop_descriptor();
 }
 
 void Handle::on_ready(bool writable) {
@@ -338,6 +349,19 @@ bool Handle::answers_as_a_server() {
   return false;
 }
 
+std::chrono::nanoseconds Handle::pause_before_attempt() {
+  const std::chrono::nanoseconds left = owner_ != nullptr ? owner_->left_to_keep() : std::chrono::nanoseconds::zero();
+  return pace_->wait(std::chrono::steady_clock::now(), {.failed_rounds = 0, .timeout = timeout(), .left = left});
+}
+
+// When it has asked all servers the C client only notes that it is time for a pause of its own. We have made ours.
+int Handle::begin_attempt(int& fd, int& interest, std::chrono::microseconds& wait) {
+  pace_->attempt();
+  int code = ask_interest(fd, interest, wait);
+  if (code == ZOK && fd == -1) code = ask_interest(fd, interest, wait);
+  return code;
+}
+
 int Handle::ask_interest(int& fd, int& interest, std::chrono::microseconds& wait) {
   timeval native{};
   int code = 0;
@@ -387,12 +411,18 @@ int Handle::let_process(int events) {
 // Its log tells why a server could not be reached; no call and no event does.
 void Handle::take_lines() {
   for (const std::string& line : std::exchange(lines_, {})) {
-    log_library_line(line);
+    log_line(line);
     std::optional<ServerTrouble> trouble = trouble_in(line);
     if (!trouble || owner_ == nullptr || cuts_without_reason_) continue;
     if (!cut_reason_.empty()) trouble->reason = std::exchange(cut_reason_, {});
     owner_->on_trouble(std::move(*trouble));
   }
+}
+
+void Handle::log_line(const std::string& line) {
+  if (!log_enabled(LogLevel::info)) return;
+  for (const std::string& told : repeated_->add(line, std::chrono::steady_clock::now()))
+    log_library_line(told);
 }
 
 // Bytes that OpenSSL has decrypted already do not make the socket readable.

@@ -51,6 +51,9 @@ void Handle::open(const HandleOptions& options) {
   const int timeout = static_cast<int>(options.timeout.count());
   const int flags = ZOO_NO_LOG_CLIENTENV;
   tls_ = options.tls != nullptr;
+  pace_ = options.pace;
+  pace_->set_servers(1 + static_cast<std::size_t>(std::count(options.addresses.begin(), options.addresses.end(), ',')));
+  repeated_ = options.repeated;
   if (options.sasl != nullptr) sasl_ = std::make_shared<SaslLogin>(*options.sasl);
 #if ZKCLIENT_HAS_SSL
   if (tls_) {

@@ -47,7 +47,7 @@ void Handle::run_aside(UniqueFunction<void()> work, UniqueFunction<void()> then)
     self->events_.post([self, task] {
       self->end_aside();
       for (const std::string& line : task->lines)
-        log_library_line(line);
+        self->log_line(line);
       task->then();
     });
   };

@@ -37,6 +37,17 @@ void Connection::on_handle_event(HandleEvent event) {
   owner_.on_handle_event(*this, event);
 }
 
+// Without a word from any server for a whole timeout the session is given up: see when_silent().
+std::chrono::nanoseconds Connection::left_to_keep() const {
+  constexpr auto nothing = std::chrono::nanoseconds::zero();
+  if (!resumes() || session_->over()) return nothing;
+  std::chrono::nanoseconds left = session_->timeout();
+  if (silence_.is_set()) left = silence_.due() - std::chrono::steady_clock::now();
+  const std::chrono::nanoseconds lease = session_->valid_until() - BootClock::now();
+  if (leases_->holding() && lease > nothing) left = std::min(left, lease);
+  return std::max(left, nothing);
+}
+
 void Connection::on_node_event(int type, const std::string& path) {
   armed_.fired(type, path);
   watches_.fire(type, path);

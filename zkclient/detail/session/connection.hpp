@@ -94,6 +94,7 @@ class Connection final : public HandleOwner, public std::enable_shared_from_this
   void on_handle_event(HandleEvent event) override;
   void on_ping_answered(BootClock::time_point sent) override { leases_->heard(sent); }
   void on_trouble(ServerTrouble trouble) override { owner_.on_trouble(*this, std::move(trouble)); }
+  std::chrono::nanoseconds left_to_keep() const override;
   void on_node_event(int type, const std::string& path) override;
   void on_reply(const std::shared_ptr<Op>& op) override;
 

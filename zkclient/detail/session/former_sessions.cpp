@@ -55,6 +55,7 @@ class FormerSessions::Closer final : public HandleOwner, public std::enable_shar
   }
   void on_ping_answered(BootClock::time_point) override {}
   void on_trouble(ServerTrouble) override {}
+  std::chrono::nanoseconds left_to_keep() const override { return std::chrono::nanoseconds::zero(); }
   void on_node_event(int, const std::string&) override {}
   void on_reply(const std::shared_ptr<Op>&) override {}
 

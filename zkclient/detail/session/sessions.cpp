@@ -176,11 +176,18 @@ void Sessions::on_reply(Connection& connection, const std::shared_ptr<Op>& op, b
   parts_.requests.on_reply(op, left, connection.leases()->round_trip());
 }
 
+void Sessions::end_outage() {
+  parts_.trouble.forget();
+  pace_->restart();
+  for (const std::string& line : repeated_->finish())
+    log_library_line(line);
+}
+
 void Sessions::on_connected() {
   const auto connection = connection_;
   const auto session = connection->session();
   connection->not_silent();
-  parts_.trouble.forget();
+  end_outage();
   servers_.stop_planning();
   const Handle& handle = *connection->handle();
   const SessionCredentials credentials = handle.credentials();
@@ -285,8 +292,13 @@ std::optional<HandleOptions> Sessions::reach() const {
 }
 
 void Sessions::open_handle(const std::string& addresses) {
+  // Of other servers nothing is known that would be worth a pause.
+  if (!same_addresses(std::exchange(paced_addresses_, addresses), addresses)) pace_->restart();
   try {
-    connection_->open(addresses, handle_options(servers_.shuffled(addresses)));
+    HandleOptions options = handle_options(servers_.shuffled(addresses));
+    options.pace = pace_;
+    options.repeated = repeated_;
+    connection_->open(addresses, options);
     note_applied();
   } catch (const Error& error) {  // No descriptor, say: that may change.
     parts_.trouble.note({"", "no attempt could be made: " + error.detail()});

@@ -76,6 +76,7 @@ class Sessions final : private ConnectionOwner {
   void plan_look_up();
   void note_applied();
   void on_connected();
+  void end_outage();
   void on_suspended();
   void lose(const std::string& why);
   void refuse_login();
@@ -92,6 +93,9 @@ class Sessions final : private ConnectionOwner {
   FormerSessions former_;
   std::optional<SessionCredentials> resume_;
   Timer login_timer_;
+  const std::shared_ptr<ConnectPace> pace_ = std::make_shared<ConnectPace>();
+  const std::shared_ptr<RepeatedLines> repeated_ = std::make_shared<RepeatedLines>();
+  std::string paced_addresses_;  // Those that the pace has counted attempts of.
   bool login_refused_ = false;
   int retiring_ = 0;
   bool closing_ = false;

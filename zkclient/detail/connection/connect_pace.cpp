@@ -1,0 +1,43 @@
+#include "zkclient/detail/connection/connect_pace.hpp"
+
+#include <algorithm>
+
+namespace zkclient::detail {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds first_bound = milliseconds(50);
+constexpr nanoseconds bound_of_the_idle = milliseconds(5000);  // Nothing is lost by waiting.
+constexpr int most_doublings = 20;
+
+}  // namespace
+
+// A quarter of what is left: several rounds more, whatever the random numbers are.
+nanoseconds longest_pause(const PaceFacts& facts) noexcept {
+  const nanoseconds share = facts.timeout / 8;
+  const bool urgent = facts.left > nanoseconds::zero();
+  const nanoseconds bound = urgent ? std::min(share, facts.left / 4) : std::max(share, bound_of_the_idle);
+  const nanoseconds grown = first_bound * (1 << std::clamp(facts.failed_rounds - 1, 0, most_doublings));
+  return std::min(grown, std::max(bound, first_bound));
+}
+
+nanoseconds ConnectPace::wait(Clock::time_point now, PaceFacts facts) {
+  if (tried_ >= servers_) {
+    tried_ = 0;
+    facts.failed_rounds = ++failed_rounds_;
+    const double share = std::uniform_real_distribution<double>(0, 1)(random_);
+    const std::chrono::duration<double, std::nano> pause = longest_pause(facts) * share;
+    next_round_ = now + std::chrono::duration_cast<nanoseconds>(pause);
+  }
+  return std::max(next_round_ - now, nanoseconds::zero());
+}
+
+void ConnectPace::restart() noexcept {
+  tried_ = 0;
+  failed_rounds_ = 0;
+  next_round_ = {};
+}
+
+}  // namespace zkclient::detail
