@@ -15,64 +15,67 @@ using Lines = std::vector<std::string>;
 constexpr RepeatedLines::Clock::time_point start{1000h};
 
 // As the C client writes them: a date, the process, the level, and the place in its source before the text.
-std::string line(const std::string& text, const std::string& level = "ERROR", int second = 0) {
+std::string logged(const std::string& text, const std::string& level = "ERROR", int second = 0) {
   return "2026-01-01 10:00:0" + std::to_string(second) + ",000:17(0x7f00):ZOO_" + level + "@check_events@2985: " + text;
 }
 
-const std::string refused = "Socket 10.0.0.1:2181 zk retcode=-4, errno=111(Connection refused): server refused";
-const std::string closed = "Socket 10.0.0.1:2181 zk retcode=-4, errno=112(Host is down): failed while receiving";
-const std::string other = "Socket 10.0.0.2:2181 zk retcode=-4, errno=111(Connection refused): server refused";
+const std::string refusal = "Socket 10.0.0.1:2181 zk retcode=-4, errno=111(Connection refused): server refused";
+const std::string closing = "Socket 10.0.0.1:2181 zk retcode=-4, errno=112(Host is down): failed while receiving";
+const std::string other_refusal = "Socket 10.0.0.2:2181 zk retcode=-4, errno=111(Connection refused): server refused";
 
 TEST(RepeatedLines, TheSameOfOneServerIsToldOnceAndThenItsNumber) {
   RepeatedLines repeated;
-  EXPECT_EQ(repeated.add(line(refused), start), Lines{line(refused)});
-  EXPECT_EQ(repeated.add(line(other), start), Lines{line(other)});
+  EXPECT_EQ(repeated.add(logged(refusal), start), Lines{logged(refusal)});
+  EXPECT_EQ(repeated.add(logged(other_refusal), start), Lines{logged(other_refusal)});
   for (int i = 0; i < 9; ++i) {
-    EXPECT_EQ(repeated.add(line(refused, "ERROR", i), start), Lines{});
-    EXPECT_EQ(repeated.add(line(other, "ERROR", i), start), Lines{}) << "servers that take turns are no change";
+    EXPECT_EQ(repeated.add(logged(refusal, "ERROR", i), start), Lines{});
+    EXPECT_EQ(repeated.add(logged(other_refusal, "ERROR", i), start), Lines{})
+        << "servers that take turns are no change";
   }
-  EXPECT_EQ(repeated.add(line(closed), start), (Lines{line(refused, "ERROR", 8) + " (9 more of these)", line(closed)}));
-  EXPECT_EQ(repeated.add(line(refused), start), (Lines{line(refused)})) << "the one before had not been repeated";
+  EXPECT_EQ(repeated.add(logged(closing), start),
+            (Lines{logged(refusal, "ERROR", 8) + " (9 more of these)", logged(closing)}));
+  EXPECT_EQ(repeated.add(logged(refusal), start), (Lines{logged(refusal)})) << "the one before had not been repeated";
 }
 
 TEST(RepeatedLines, TheNumberIsToldOnceAMinute) {
   RepeatedLines repeated;
-  repeated.add(line(refused), start);
-  EXPECT_EQ(repeated.add(line(refused), start + 59s), Lines{});
-  EXPECT_EQ(repeated.add(line(refused), start + 60s), Lines{line(refused) + " (2 more of these)"});
-  EXPECT_EQ(repeated.add(line(refused), start + 119s), Lines{});
-  EXPECT_EQ(repeated.add(line(refused), start + 120s), Lines{line(refused) + " (2 more of these)"});
+  repeated.add(logged(refusal), start);
+  EXPECT_EQ(repeated.add(logged(refusal), start + 59s), Lines{});
+  EXPECT_EQ(repeated.add(logged(refusal), start + 60s), Lines{logged(refusal) + " (2 more of these)"});
+  EXPECT_EQ(repeated.add(logged(refusal), start + 119s), Lines{});
+  EXPECT_EQ(repeated.add(logged(refusal), start + 120s), Lines{logged(refusal) + " (2 more of these)"});
 }
 
 TEST(RepeatedLines, AtTheEndTheNumbersAreToldAndEverythingIsNewAgain) {
   RepeatedLines repeated;
-  repeated.add(line(refused), start);
-  repeated.add(line(other), start);
-  repeated.add(line(refused), start);
-  EXPECT_EQ(repeated.finish(), Lines{line(refused) + " (1 more of these)"});
+  repeated.add(logged(refusal), start);
+  repeated.add(logged(other_refusal), start);
+  repeated.add(logged(refusal), start);
+  EXPECT_EQ(repeated.finish(), Lines{logged(refusal) + " (1 more of these)"});
   EXPECT_EQ(repeated.finish(), Lines{});
-  EXPECT_EQ(repeated.add(line(refused), start), Lines{line(refused)});
+  EXPECT_EQ(repeated.add(logged(refusal), start), Lines{logged(refusal)});
 }
 
 TEST(RepeatedLines, MillisecondsAreNoDifference) {
   RepeatedLines repeated;
-  EXPECT_EQ(repeated.add(line("Exceeded deadline by 12ms\n", "WARN"), start).size(), 1U);
-  EXPECT_EQ(repeated.add(line("Exceeded deadline by 7ms\n", "WARN"), start), Lines{});
-  EXPECT_EQ(repeated.finish(), Lines{line("Exceeded deadline by 7ms (1 more of these)", "WARN")});
+  EXPECT_EQ(repeated.add(logged("Exceeded deadline by 12ms\n", "WARN"), start).size(), 1U);
+  EXPECT_EQ(repeated.add(logged("Exceeded deadline by 7ms\n", "WARN"), start), Lines{});
+  EXPECT_EQ(repeated.finish(), Lines{logged("Exceeded deadline by 7ms (1 more of these)", "WARN")});
 }
 
 TEST(RepeatedLines, WhatIsNoTroubleIsToldEachTime) {
   RepeatedLines repeated;
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(repeated.add(line("Initiated connection", "INFO"), start), Lines{line("Initiated connection", "INFO")});
+    EXPECT_EQ(repeated.add(logged("Initiated connection", "INFO"), start),
+              Lines{logged("Initiated connection", "INFO")});
 }
 
 TEST(RepeatedLines, TheirNumberIsBounded) {
   RepeatedLines repeated;
   std::size_t told = 0;
   for (int i = 0; i < 1000; ++i) {
-    told += repeated.add(line("odd " + std::to_string(i), "WARN"), start).size();
-    told += repeated.add(line("odd " + std::to_string(i), "WARN"), start).size();
+    told += repeated.add(logged("odd " + std::to_string(i), "WARN"), start).size();
+    told += repeated.add(logged("odd " + std::to_string(i), "WARN"), start).size();
   }
   told += repeated.finish().size();
   EXPECT_EQ(told, 2000U) << "each, and its number";
