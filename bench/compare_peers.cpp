@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "kept_log.hpp"
+
 namespace bench {
 
 std::string beside_this_program(std::string_view name) {
@@ -77,6 +79,7 @@ Report Comparison::report(const std::string& benchmark, const std::string& setti
 int compare_main(const char* name, const char* usage, const std::vector<std::string>& arguments,
                  const std::function<Report(const RunOptions&)>& run) {
   try {
+    const KeptLog kept;
     const RunOptions options = parse_run_options(arguments);
     if (options.help) {
       fmt::print("{}{}", usage, run_options_usage);

@@ -27,6 +27,7 @@
 #include <zktesting/proxy.hpp>
 #include <zktesting/server.hpp>
 
+#include "kept_log.hpp"
 #include "statistics.hpp"
 
 extern char** environ;
@@ -285,6 +286,7 @@ int run(int rounds, int kills) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  const bench::KeptLog kept;
   ::setenv("ZKRECIPES_GUARDIAN", GUARDIAN, 0);  // The one that was just built.
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   int rounds = 30;

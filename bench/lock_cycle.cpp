@@ -27,6 +27,7 @@
 #include <zktesting/server.hpp>
 
 #include "child.hpp"
+#include "kept_log.hpp"
 #include "report.hpp"
 
 namespace {
@@ -330,6 +331,7 @@ void write(const std::string& file, const std::string& text) {
 
 int main(int argc, char** argv) {
   try {
+    const bench::KeptLog kept;
     const Options options = parse({argv + 1, argv + argc});
     if (options.help) {
       fmt::print("{}", usage);

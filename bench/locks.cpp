@@ -22,6 +22,7 @@
 #include <zktesting/server.hpp>
 
 #include "child.hpp"
+#include "kept_log.hpp"
 #include "lock_peer.hpp"
 #include "memory.hpp"
 #include "our_locks.hpp"
@@ -529,6 +530,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   try {
+    const bench::KeptLog kept;
     const Options options = parse({argv + 1, argv + argc});
     if (options.help) {
       fmt::print("{}", usage);

@@ -27,6 +27,7 @@
 #include <zktesting/server.hpp>
 
 #include "child.hpp"
+#include "kept_log.hpp"
 #include "memory.hpp"
 #include "report.hpp"
 
@@ -427,6 +428,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   try {
+    const bench::KeptLog kept;
     const Options options = parse({argv + 1, argv + argc});
     if (options.help) {
       fmt::print("{}", usage);

@@ -25,6 +25,7 @@
 #include <zktesting/proxy.hpp>
 #include <zktesting/server.hpp>
 
+#include "kept_log.hpp"
 #include "statistics.hpp"
 
 namespace {
@@ -301,6 +302,7 @@ std::string json_of(const std::vector<Row>& rows) {
 
 int main(int argc, char** argv) {
   try {
+    const bench::KeptLog kept;
     const Options options = parse({argv + 1, argv + argc});
     if (options.help) {
       fmt::print("{}", usage);
