@@ -19,41 +19,44 @@ std::string logged(const std::string& text, const std::string& level = "ERROR", 
   return "2026-01-01 10:00:0" + std::to_string(second) + ",000:17(0x7f00):ZOO_" + level + "@check_events@2985: " + text;
 }
 
-const std::string refusal = "Socket 10.0.0.1:2181 zk retcode=-4, errno=111(Connection refused): server refused";
-const std::string closing = "Socket 10.0.0.1:2181 zk retcode=-4, errno=112(Host is down): failed while receiving";
-const std::string other_refusal = "Socket 10.0.0.2:2181 zk retcode=-4, errno=111(Connection refused): server refused";
+const std::string refusal_of_one = "Socket 10.0.0.1:2181 zk retcode=-4, errno=111(Connection refused): server refused";
+const std::string closing_of_one =
+    "Socket 10.0.0.1:2181 zk retcode=-4, errno=112(Host is down): failed while receiving";
+const std::string refusal_of_another =
+    "Socket 10.0.0.2:2181 zk retcode=-4, errno=111(Connection refused): server refused";
 
 TEST(RepeatedLines, TheSameOfOneServerIsToldOnceAndThenItsNumber) {
   RepeatedLines repeated;
-  EXPECT_EQ(repeated.add(logged(refusal), start), Lines{logged(refusal)});
-  EXPECT_EQ(repeated.add(logged(other_refusal), start), Lines{logged(other_refusal)});
+  EXPECT_EQ(repeated.add(logged(refusal_of_one), start), Lines{logged(refusal_of_one)});
+  EXPECT_EQ(repeated.add(logged(refusal_of_another), start), Lines{logged(refusal_of_another)});
   for (int i = 0; i < 9; ++i) {
-    EXPECT_EQ(repeated.add(logged(refusal, "ERROR", i), start), Lines{});
-    EXPECT_EQ(repeated.add(logged(other_refusal, "ERROR", i), start), Lines{})
+    EXPECT_EQ(repeated.add(logged(refusal_of_one, "ERROR", i), start), Lines{});
+    EXPECT_EQ(repeated.add(logged(refusal_of_another, "ERROR", i), start), Lines{})
         << "servers that take turns are no change";
   }
-  EXPECT_EQ(repeated.add(logged(closing), start),
-            (Lines{logged(refusal, "ERROR", 8) + " (9 more of these)", logged(closing)}));
-  EXPECT_EQ(repeated.add(logged(refusal), start), (Lines{logged(refusal)})) << "the one before had not been repeated";
+  EXPECT_EQ(repeated.add(logged(closing_of_one), start),
+            (Lines{logged(refusal_of_one, "ERROR", 8) + " (9 more of these)", logged(closing_of_one)}));
+  EXPECT_EQ(repeated.add(logged(refusal_of_one), start), (Lines{logged(refusal_of_one)}))
+      << "the one before had not been repeated";
 }
 
 TEST(RepeatedLines, TheNumberIsToldOnceAMinute) {
   RepeatedLines repeated;
-  repeated.add(logged(refusal), start);
-  EXPECT_EQ(repeated.add(logged(refusal), start + 59s), Lines{});
-  EXPECT_EQ(repeated.add(logged(refusal), start + 60s), Lines{logged(refusal) + " (2 more of these)"});
-  EXPECT_EQ(repeated.add(logged(refusal), start + 119s), Lines{});
-  EXPECT_EQ(repeated.add(logged(refusal), start + 120s), Lines{logged(refusal) + " (2 more of these)"});
+  repeated.add(logged(refusal_of_one), start);
+  EXPECT_EQ(repeated.add(logged(refusal_of_one), start + 59s), Lines{});
+  EXPECT_EQ(repeated.add(logged(refusal_of_one), start + 60s), Lines{logged(refusal_of_one) + " (2 more of these)"});
+  EXPECT_EQ(repeated.add(logged(refusal_of_one), start + 119s), Lines{});
+  EXPECT_EQ(repeated.add(logged(refusal_of_one), start + 120s), Lines{logged(refusal_of_one) + " (2 more of these)"});
 }
 
 TEST(RepeatedLines, AtTheEndTheNumbersAreToldAndEverythingIsNewAgain) {
   RepeatedLines repeated;
-  repeated.add(logged(refusal), start);
-  repeated.add(logged(other_refusal), start);
-  repeated.add(logged(refusal), start);
-  EXPECT_EQ(repeated.finish(), Lines{logged(refusal) + " (1 more of these)"});
+  repeated.add(logged(refusal_of_one), start);
+  repeated.add(logged(refusal_of_another), start);
+  repeated.add(logged(refusal_of_one), start);
+  EXPECT_EQ(repeated.finish(), Lines{logged(refusal_of_one) + " (1 more of these)"});
   EXPECT_EQ(repeated.finish(), Lines{});
-  EXPECT_EQ(repeated.add(logged(refusal), start), Lines{logged(refusal)});
+  EXPECT_EQ(repeated.add(logged(refusal_of_one), start), Lines{logged(refusal_of_one)});
 }
 
 TEST(RepeatedLines, MillisecondsAreNoDifference) {
