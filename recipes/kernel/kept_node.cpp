@@ -213,7 +213,7 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   }
   const Reply found = co_await node.get();
   if (take(found)) {
-    seen.facts.node = SeenNode{found.stat.czxid, found.stat.ephemeral_owner, found.data == data_};
+    seen.facts.node = FoundNode{found.stat.czxid, found.stat.ephemeral_owner, found.data == data_};
     seen.facts.renew = found.stat.czxid == lost_;
     seen.version = found.stat.version;
   }

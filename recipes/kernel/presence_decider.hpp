@@ -6,7 +6,7 @@
 namespace zkrecipes::detail {
 
 /// The node at the path of a kept node, as the last look found it.
-struct SeenNode {
+struct FoundNode {
   std::int64_t czxid = 0;
   std::int64_t owner = 0;  ///< The session that it is of; 0: it is not ephemeral.
   bool same_data = true;   ///< As wanted.
@@ -15,7 +15,7 @@ struct SeenNode {
 /// What the owner of a kept node knows after a look. A witness is a node that was created in the same transaction as
 /// the kept one, under a name that nobody else uses: both have one czxid.
 struct PresenceFacts {
-  std::optional<SeenNode> node;
+  std::optional<FoundNode> node;
   std::int64_t session = 0;                    ///< The present one.
   std::optional<std::int64_t> witness;         ///< The czxid of this session's witness, if it is there.
   std::int64_t known = 0;                      ///< The czxid of the node that was found to be ours before; 0: none.

@@ -14,7 +14,7 @@ constexpr std::int64_t stranger = 8;
 
 using Step = PresenceStep;
 
-PresenceFacts facts_of(std::optional<SeenNode> node) {
+PresenceFacts facts_of(std::optional<FoundNode> node) {
   PresenceFacts facts;
   facts.node = node;
   facts.session = us;
@@ -25,10 +25,10 @@ PresenceFacts facts_of(std::optional<SeenNode> node) {
 /// All combinations of what a look can find.
 void for_all(const std::function<void(const PresenceFacts& facts)>& visit) {
   const std::vector<std::optional<std::int64_t>> witnesses = {std::nullopt, 100, 101};
-  std::vector<std::optional<SeenNode>> nodes = {std::nullopt};
+  std::vector<std::optional<FoundNode>> nodes = {std::nullopt};
   for (const std::int64_t owner : {us, former, stranger, std::int64_t{0}}) {
     for (const bool same : {true, false})
-      nodes.push_back(SeenNode{100, owner, same});
+      nodes.push_back(FoundNode{100, owner, same});
   }
   for (const auto& node : nodes) {
     for (const auto& witness : witnesses) {
@@ -99,7 +99,7 @@ TEST(PresenceDecider, OurNodeComesBack) {
 }
 
 TEST(PresenceDecider, TheNodeOfAnEarlierSessionMakesWayOnlyWithItsWitness) {
-  PresenceFacts facts = facts_of(SeenNode{100, former, true});
+  PresenceFacts facts = facts_of(FoundNode{100, former, true});
   EXPECT_EQ(decide_presence(facts), Step::wait);
   facts.replace_others = true;
   EXPECT_EQ(decide_presence(facts), Step::wait);
