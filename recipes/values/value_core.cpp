@@ -411,7 +411,7 @@ Awaitable<void> ValueCore<Kind>::settle_doubt(Step step, ValueLookPtr seen, Writ
   }
 }
 
-// The parent cannot be missing: it is that of the slot, too.
+// The parent is missing only if the slot, whose folder would have it too, stands elsewhere.
 template <typename Kind>
 Awaitable<void> ValueCore<Kind>::settle_refusal(const Step& step, Written written) {
   const bool changed = is_conflict(written);
@@ -423,12 +423,10 @@ Awaitable<void> ValueCore<Kind>::settle_refusal(const Step& step, Written writte
     if (written.code != zk::rc::quota_exceeded) written.reply.detail.clear();
     fail_all(std::exchange(batch_, {}), written.reply);
   }
-  // Its parent. Mostly the slot's folder has made that, but a slot may stand elsewhere.
   const bool creates = step.write == ValueWrite::create || step.write == ValueWrite::check_absent;
-  const bool of_marker = is_marked(step) && written.index == 0;
-  if (creates && !of_marker && written.code == zk::rc::no_node) {
+  if (creates && !at_marker && written.code == zk::rc::no_node) {
     const Reply made = co_await zk::ensure(client_, zk::parent_of(node_), CreateMode::container, acl_, new_wait());
-    if (made.failed(Errc::quota_exceeded)) fail_all(std::exchange(batch_, {}), made);
+    if (!made.ok() && !made.given_up && !made.failed(Errc::session_lost)) fail_all(std::exchange(batch_, {}), made);
   }
   co_await remember(std::exchange(behind_, nullptr));
   if (!at_marker) answer_the_refused(step.write, written.code);
