@@ -22,8 +22,7 @@ struct OptimisticOptions {
 
 /// What a function of Optimistic::atomically() reads and changes. It shows the nodes with the function's own changes,
 /// which are written when the function has returned, all or none. Each node and each list is read once, and remembered;
-/// that blocks for one round trip, and one more for each missing node of its path. A node that the object's last
-/// transaction has read or set, 10 ms ago at most, is known without a read; the transaction checks it as any other.
+/// that blocks for one round trip, and one more for each missing node of its path.
 ///
 /// Errors of each member: those common to all operations of Client, under the limits of the call. They end the
 /// transaction: nothing is written, whatever the function does then.
@@ -115,11 +114,10 @@ class ZKRECIPES_API Optimistic {
   Optimistic& operator=(Optimistic&&) noexcept;
 
   /// Runs `function` until what it has read is still true when its changes are written. Blocks for the function's reads
-  /// and one round trip, which is all if the last transaction knew the same nodes; for two more after another client's
-  /// change: what was read before is then read again in one flight. The function runs in the calling thread, or, for the
-  /// asynchronous form, on the callback executor, where its reads block. Errors: see the table, and those common to all
-  /// operations of Client; what the function throws (in the asynchronous form an Error; anything else is
-  /// invalid_argument with its message).
+  /// and one round trip; for two more after another client's change: what was read before is then read again in one
+  /// flight. The function runs in the calling thread, or, for the asynchronous form, on the callback executor, where
+  /// its reads block. Errors: see the table, and those common to all operations of Client; what the function throws (in
+  /// the asynchronous form an Error; anything else is invalid_argument with its message).
   void atomically(const Function& function, const zkclient::CallOptions& call = {});
   void async_atomically(Function function, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 

@@ -171,10 +171,6 @@ T OptimisticRun::read(const Path& path, Work work) {
 std::string OptimisticRun::known(const Path& path) {
   std::string full = spec_->client->full(path);
   if (set_.knows(full)) return full;
-  if (auto recalled = spec_->memory->recall(full, NodeMemory::Clock::now()); recalled && attempt_ == 1) {
-    set_.add(full, std::move(*recalled));
-    return full;
-  }
   auto work = [spec = spec_, full](Call limits) {
     return read_nodes(spec, std::vector<std::string>{full}, false, std::move(limits));
   };
@@ -232,7 +228,6 @@ bool OptimisticRun::commit(bool writing) {
   switch (written.outcome) {
     case Written::Outcome::done: break;
     case Written::Outcome::refused:
-      spec_->memory->forget();
       if (set_.is_conflict(path_of(operations[written.index]), written.code)) return false;
       [[fallthrough]];
     case Written::Outcome::in_doubt:
@@ -246,8 +241,6 @@ bool OptimisticRun::commit(bool writing) {
     fail(Errc::foreign_node, Path(spec_->client->stripped(path)),
          " was deleted and made again; this was written over its new data");
   }
-  const bool told = !written.reply.results.empty();  // Else nobody knows which nodes they are.
-  if (writing && told) spec_->memory->keep(set_.left(), NodeMemory::Clock::now());
   return true;
 }
 

@@ -9,7 +9,6 @@
 
 #include "recipes/kernel/exactly_once_writer.hpp"
 #include "recipes/kernel/words.hpp"
-#include "recipes/values/node_memory.hpp"
 #include "recipes/values/transaction_set.hpp"
 
 namespace zkrecipes::detail {
@@ -20,7 +19,6 @@ struct OptimisticSpec {
   zkclient::Path path;  ///< As the user wrote it.
   OptimisticOptions options;
   std::shared_ptr<ExactlyOnceWriter> writer;
-  std::shared_ptr<NodeMemory> memory = std::make_shared<NodeMemory>();
 
   zk::CallForm form() const;
 };

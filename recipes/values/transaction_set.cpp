@@ -171,15 +171,4 @@ const SeenNode* TransactionSet::first_set(const std::string& path) const {
   return set ? &found->second.seen : nullptr;
 }
 
-std::map<std::string, SeenNode> TransactionSet::left() const {
-  std::map<std::string, SeenNode> left;
-  for (const auto& [path, node] : nodes_) {
-    if (node.seen.exists) left.emplace(path, SeenNode{true, node.data.value_or(""), node.version, node.seen.czxid, {}});
-  }
-  for (const Change& change : changes_) {
-    if (change.kind != Kind::set) left.erase(change.path);
-  }
-  return left;
-}
-
 }  // namespace zkrecipes::detail

@@ -70,9 +70,6 @@ class TransactionSet {
   bool is_conflict(const std::string& path, int code) const;
   /// The node as it was read, if the first change was to set it: the reply tells whether it still is that one.
   const SeenNode* first_set(const std::string& path) const;
-  /// The nodes as the transaction leaves them, if its changes were applied: those whose identity is known, which were
-  /// there before and were not removed.
-  std::map<std::string, SeenNode> left() const;
 
  private:
   enum class Kind { set, create, remove };

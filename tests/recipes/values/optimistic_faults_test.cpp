@@ -255,44 +255,6 @@ TEST_F(OptimisticFaults, SlotDeletedByHand) {
   expect_number(2);
 }
 
-// The next one begins with what the last one has left.
-TEST_F(OptimisticFaults, OneRoundTripInARow) {
-  Client client = calm_proxied();
-  Optimistic bank = make(client);
-  int number = 0;
-  const auto reads_of_the_second = [&] {
-    bank.atomically(add, patient());
-    const std::size_t before = proxy.request_count(RequestType::get_data);
-    bank.atomically(add, patient());
-    number += 2;
-    return proxy.request_count(RequestType::get_data) - before;
-  };
-  EXPECT_TRUE(eventually([&] { return reads_of_the_second() == 0; }));  // Nothing is remembered for long.
-  expect_number(number);
-}
-
-// It was changed since, which the transaction finds out.
-TEST_F(OptimisticFaults, WhatIsRememberedIsOutdated) {
-  Client client = calm_proxied();
-  Optimistic bank = make(client);
-  for (int number = 1; number <= 20; ++number) {
-    bank.atomically(add, patient());
-    the_operator().set(ann, std::to_string(10 * number));
-    std::string seen;
-    bank.atomically([&](OptimisticView& view) { seen = view.get(ann); }, patient());
-    EXPECT_EQ(seen, std::to_string(10 * number));
-    const auto complain = [&](OptimisticView& view) { throw Error(Errc::cancelled, view.get(ann), "", ""); };
-    bank.atomically(add, patient());
-    the_operator().set(ann, "7");
-    try {
-      bank.atomically(complain, patient());
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.operation(), "7");
-    }
-  }
-}
-
 TEST_F(OptimisticFaults, ClientClosed) {
   Client client = calm_proxied();
   Optimistic bank = make(client);

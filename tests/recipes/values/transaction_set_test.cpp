@@ -127,28 +127,6 @@ TEST(TransactionSet, AListIsCheckedByTheNumberThatComesNext) {
   EXPECT_FALSE(set.knows_list("/"));
 }
 
-std::string left_of(const TransactionSet& set) {
-  std::string all;
-  for (const auto& [path, node] : set.left())
-    all += path + "=" + node.data + "@" + std::to_string(node.version) + " ";
-  return all;
-}
-
-TEST(TransactionSet, LeavesNodesWhoseIdentityIsKnown) {
-  TransactionSet set;
-  for (const char* path : {"/removed", "/replaced", "/set", "/read"})
-    set.add(path, present("old"));
-  set.add("/made", absent("/made"));
-  EXPECT_EQ(left_of(set), "/read=old@3 /removed=old@3 /replaced=old@3 /set=old@3 ");
-  (void)set.set("/set", "1");
-  (void)set.set("/set", "2");
-  (void)set.remove("/removed");
-  (void)set.remove("/replaced");
-  (void)set.create("/replaced", "new");
-  (void)set.create("/made", "new");
-  EXPECT_EQ(left_of(set), "/read=old@3 /set=2@5 ");
-}
-
 TEST(TransactionSet, AListShowsTheChanges) {
   TransactionSet set;
   set.add_list("/d", {{"y", "x"}, 2, false});
