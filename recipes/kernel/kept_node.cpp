@@ -365,6 +365,8 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, s
     if (!former.operations.empty()) {
       reply = co_await spec_.client->perform(std::move(former), call_on(session));
       if (reply.ok() || is_transient(reply)) co_return;
+      const Errc why = reply.cause();
+      if (why == Errc::no_node || why == Errc::bad_version) co_return;  // It is not what it was: look again.
     }
   }
   show_problem(cause, reply.detail, true);

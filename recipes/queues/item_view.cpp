@@ -114,12 +114,16 @@ Awaitable<Reply> ItemView::list() {
 
 // --- Claims that had no room ----------------------------------------------------------------------------------------
 
-Awaitable<Reply> ItemView::find_claim_elsewhere(ItemKey key) {
+Awaitable<Reply> ItemView::find_claim_elsewhere(ItemKey key, std::int32_t version, std::int64_t czxid) {
   const Call call = bound_call();
-  const std::vector<std::string> places = claim_places(spec_->claim_path(key));
+  std::vector<std::string> places = claim_places(spec_->claim_path(key));
+  places.push_back(spec_->claim_path(key));  // The list may be older than it.
   std::vector<PendingReply> looks;
   for (const std::string& place : places)
     looks.push_back(client_->launch(zk::make_request(OpType::exists, place), call));
+  // Behind them: if it still is the node that was read, no claim of it stood at that instant, and each later one gives it
+  // a version that no item has that was put back since.
+  const PendingReply item = client_->launch(zk::make_request(OpType::exists, spec_->item_path(key)), call);
   Reply found;
   found.error = Errc::no_node;
   std::size_t where = 0;
@@ -128,6 +132,11 @@ Awaitable<Reply> ItemView::find_claim_elsewhere(ItemKey key) {
     if (!found.failed(Errc::no_node)) continue;  // All are awaited.
     found = std::move(seen);
     where = i;
+  }
+  Reply same = co_await item.get();
+  if (found.failed(Errc::no_node)) {
+    if (!same.ok() && !same.failed(Errc::no_node)) co_return same;
+    if (!same.ok() || same.stat.czxid != czxid || same.stat.version != version) found.error = Errc::bad_version;
   }
   if (!found.ok() || call.bound != session_) co_return found;
   Reply watched = co_await watch_claim(places[where]);

@@ -45,7 +45,7 @@ class ItemView : public std::enable_shared_from_this<ItemView> {
 
   /// Whether a consumer has claimed the item at a claim_place(), which no list shows: no_node if not. Otherwise the list is stale
   /// as soon as that claim ends.
-  zk::Awaitable<zk::Reply> find_claim_elsewhere(ItemKey key);
+  zk::Awaitable<zk::Reply> find_claim_elsewhere(ItemKey key, std::int32_t version, std::int64_t czxid);
 
   // Changes by this consumer itself.
   void tries(const ItemKey& key);

@@ -54,6 +54,7 @@ struct Taken {
   std::string claim = {};    ///< Where the claim's node stands: in the folder of the claims, or at a claim_place().
   std::optional<std::string> rejection = {};  ///< Why its owner rejects it.
   std::shared_ptr<bool> abandoned = {};       ///< The claim's owner is gone while it was being committed.
+  std::int64_t czxid = 0;                     ///< Of the item's node, as it was read.
 };
 
 enum class TakeKind { pop, claim };

@@ -87,6 +87,7 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(TakeRequestPtr& request, Ite
     taken.items = std::move(*items);
     taken.reason = spec_->format.reason(item.data);
     taken.version = item.stat.version;
+    taken.czxid = item.stat.czxid;
     const Attempted outcome = co_await write_take(request, std::move(taken), std::move(item.data), kind, failure);
     if (outcome != Attempted::again) co_return outcome;
     // It was written since it was read. If that was long ago, the consumer that claimed it may have given it back.
@@ -117,8 +118,12 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
   // An item that was never claimed has version 0, unless others claim as well.
   plan.excludes_claims = kind == TakeKind::pop && (taken.version > 0 || spec_->foreign_claims);
   if (taken.version > 0 && !spec_->foreign_claims) {
-    Reply elsewhere = co_await view_->find_claim_elsewhere(taken.key);
+    Reply elsewhere = co_await view_->find_claim_elsewhere(taken.key, taken.version, taken.czxid);
     if (elsewhere.ok() || elsewhere.failed(Errc::session_lost)) co_return Attempted::gone;
+    if (elsewhere.failed(Errc::bad_version)) {  // It is not the node that was read.
+      if (call.bound == view_->session()) view_->mark_changed();
+      co_return Attempted::again;
+    }
     if (!elsewhere.failed(Errc::no_node)) {
       failure = std::move(elsewhere);
       co_return Attempted::failed;
@@ -184,6 +189,8 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
     }
     // A claim in doubt needs no report: no caller has it, and it goes with its session.
     const bool doubt = written.outcome == Written::Outcome::in_doubt && kind == TakeKind::pop;
+    // Without room for it among the dead it stays, and stands in no other item's way.
+    if (bury && no_room) co_return Attempted::gone;
     const bool over = written.reply.failed(Errc::session_lost) || call.bound->over();
     if (over && !doubt && !client_->closing()) co_return Attempted::gone;
     failure = std::move(written.reply);
@@ -320,10 +327,15 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     if (written.outcome == Written::Outcome::refused) {
       // Its place is taken, or gone: to the end. There it needs no room either: it must not be lost for that.
       taken.items.resize(1);
-      Call limits;
-      (void)co_await self->gate_.push(std::move(taken.items), taken.key.priority, WhenFull::ignore, limits,
-                                      taken.reason);
-      co_return;
+      for (;;) {
+        std::vector<std::string> one = taken.items;
+        const Call limits;
+        const auto pushed =
+            co_await self->gate_.push(std::move(one), taken.key.priority, WhenFull::ignore, limits, taken.reason);
+        const bool full = !pushed && pushed.error().errc() == Errc::quota_exceeded;
+        if (!full || self->client_->closing()) co_return;
+        co_await never.wait(std::chrono::steady_clock::now() + pause_after_failure);
+      }
     }
     const bool again = written.outcome == Written::Outcome::failed && !written.reply.failed(Errc::too_large);
     if (!again || self->client_->closing()) break;

@@ -55,7 +55,7 @@ Awaitable<Reply> WriteMarker::prepare(Call call) {
         node = made.path;
         directory = zk::parent_of(node);
         family = zk::name_of(node);
-        family.erase(family.rfind(marker_kind) + marker_kind.size());
+        family.erase(family.rfind(marker_kind) + marker_kind.size() + 1);  // With the hyphen: behind it is a uuid.
         break;
       }
     }
@@ -76,7 +76,12 @@ Awaitable<void> WriteMarker::sweep(std::shared_ptr<zk::ClientCore> client, std::
   Reply listed = co_await client->perform(zk::make_request(OpType::children, directory), call);
   const Reply mine = co_await client->perform(zk::make_request(OpType::exists, own), call);
   if (!listed.ok() || !mine.ok()) co_return;
-  std::erase_if(listed.names, [&family](const std::string& name) { return !name.starts_with(family); });
+  // Beside a quota there are nodes of others, too.
+  const std::size_t size = zk::name_of(own).size();
+  std::erase_if(listed.names, [&family, size](const std::string& name) {
+    const bool is_marker = name.size() == size && name.starts_with(family);
+    return !is_marker || name.find_first_not_of("0123456789abcdef-", family.size()) != std::string::npos;
+  });
   for (std::string& name : listed.names)
     name = zk::child_path(directory, name);
   std::erase(listed.names, own);

@@ -235,6 +235,7 @@ Awaitable<void> Mirror::read(std::shared_ptr<Mirror> self, MirrorRead read, std:
   Request request = self->request_of(read);
   std::shared_ptr<zk::LoopWatch> watch;
   if (read.kind != MirrorRead::Kind::sync) watch = self->watch_of(read);
+  const std::uint64_t doubts = self->doubts_;
   // After a reconnection all caches of the client want one; no cache's end ends that of the others.
   const PendingReply pending =
       watch == nullptr ? self->sync_->launch(session) : self->client_->launch_watching(std::move(request), call, watch);
@@ -242,6 +243,8 @@ Awaitable<void> Mirror::read(std::shared_ptr<Mirror> self, MirrorRead read, std:
   if (reply.failed(Errc::throttled)) co_await zk::pause_for(pause, self->client_->events(), session);
   // A session that is over has no watches; the next one reads everything.
   if (self->finished_ || self->session_ != session || session->over()) co_return;
+  if (read.kind == MirrorRead::Kind::sync && (reply.ok() || reply.failed(Errc::no_node)))
+    self->synced_ = std::max(self->synced_, doubts);
   self->on_reply(read, std::move(reply), std::move(watch));
 }
 
@@ -403,6 +406,11 @@ Awaitable<Result<Snapshot>> Mirror::refresh(std::shared_ptr<Mirror> self, ReadBa
 // that it cannot be done any more, so the leader has it.
 Awaitable<Result<Snapshot>> Mirror::contain(std::shared_ptr<Mirror> self, const char* operation, ReadBarrier barrier,
                                             Call call) {
+  // Behind that sync, or behind an event in this session, is all that is known of those writes.
+  if (self->resolved_ < self->synced_) {
+    self->own_mark_ = self->model_.mark();
+    self->resolved_ = self->synced_;
+  }
   const bool told = barrier == ReadBarrier::none && self->doubts_ == self->resolved_;
   if (told && self->model_.covers(self->own_mark_)) co_return self->snapshot();
   const Waiting waiter(self->waiting_, self->client_->events(), call);

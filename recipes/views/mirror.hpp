@@ -123,6 +123,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   std::uint64_t own_mark_ = 0;  // All up to this number has to be in what is read next: own writes are among it.
   std::uint64_t doubts_ = 0;    // Own writes of which no event in this session tells,
   std::uint64_t resolved_ = 0;  // and how many of them are up to own_mark_ by now.
+  std::uint64_t synced_ = 0;    // How many are older than a sync of this mirror that was answered.
   zk::Timer timer_;
   zk::Signal session_over_;
   WaitingCalls waiting_;

@@ -103,6 +103,26 @@ TEST(ConnectPace, AConnectionOrOtherServersBeginANewRoundAtOnce) {
   EXPECT_EQ(loop.now(), before);
 }
 
+// A server that accepts and hangs up is asked with short pauses: 200 ms at most, however long the outage was before.
+TEST(ConnectPace, AConnectionThatBreaksAtOnceIsNoReasonToHurry) {
+  Loop loop(3, 30s);
+  loop.attempts(20s, 30s);
+  const PaceFacts facts{.failed_rounds = 0, .timeout = 30s, .left = 30s};
+  auto now = loop.now() + 1h;
+  nanoseconds longest = nothing;
+  nanoseconds all = nothing;
+  for (int broken = 0; broken < 1000; ++broken) {
+    loop.pace().broke_at_once();
+    const nanoseconds pause = loop.pace().wait(now, facts);
+    longest = std::max(longest, pause);
+    all += pause;
+    now += pause;
+    loop.pace().attempt();
+  }
+  EXPECT_LE(longest, 200ms);
+  EXPECT_GT(all, 50s) << "100 ms each, as a rule";
+}
+
 // The pause is kept, however often the loop asks in between.
 TEST(ConnectPace, AskingAgainDoesNotDrawAgain) {
   ConnectPace pace;

@@ -11,6 +11,7 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds first_bound = milliseconds(50);
 constexpr nanoseconds bound_of_the_idle = milliseconds(5000);  // Nothing is lost by waiting.
 constexpr int most_doublings = 20;
+constexpr int rounds_of_a_broken_one = 2;  // Others may be well; 200 ms at most.
 
 }  // namespace
 
@@ -38,6 +39,11 @@ void ConnectPace::restart() noexcept {
   tried_ = 0;
   failed_rounds_ = 0;
   next_round_ = {};
+}
+
+void ConnectPace::broke_at_once() noexcept {
+  tried_ = servers_;
+  failed_rounds_ = std::min(failed_rounds_, rounds_of_a_broken_one);
 }
 
 }  // namespace zkclient::detail

@@ -31,8 +31,10 @@ class ConnectPace {
   std::chrono::nanoseconds wait(Clock::time_point now, PaceFacts facts);
   /// An attempt begins.
   void attempt() noexcept { ++tried_; }
-  /// A connection has begun, or there are other servers: a round may begin at once.
+  /// A server has answered, or there are other servers: a round may begin at once.
   void restart() noexcept;
+  /// A connection broke as soon as it had begun: a short pause, else it would go on like that without any.
+  void broke_at_once() noexcept;
 
  private:
   std::size_t servers_ = 1;

@@ -10,7 +10,8 @@ namespace zkclient::detail {
 namespace {
 
 constexpr auto close_patience = std::chrono::milliseconds(1000);
-constexpr auto login_pause = std::chrono::milliseconds(1000);  // After one that was refused.
+constexpr auto shortest_connection = std::chrono::milliseconds(1000);  // One that breaks sooner is no success.
+constexpr auto login_pause = std::chrono::milliseconds(1000);          // After one that was refused.
 
 std::string after_colon(const std::string& why) { return why.empty() ? why : ": " + why; }
 
@@ -49,6 +50,7 @@ void Sessions::open() {
   SessionCredentials resumed = std::exchange(resume_, std::nullopt).value_or(SessionCredentials{});
   connection_ = std::make_shared<Connection>(events_, static_cast<ConnectionOwner&>(*this), state, std::move(resumed),
                                              options.server_tick);
+  pace_ = std::make_shared<ConnectPace>(*pace_);  // The former handle goes on for a moment.
   parts_.requests.use(*connection_);
   {
     const std::lock_guard lock(mutex_);
@@ -153,7 +155,10 @@ void Sessions::on_handle_event(Connection& connection, HandleEvent event) {
     case HandleEvent::connected: on_connected(); break;
     case HandleEvent::disconnected: on_suspended(); break;
     case HandleEvent::flushed: parts_.requests.pump(); break;
-    case HandleEvent::expired: lose("the server ended it"); break;
+    case HandleEvent::expired:
+      pace_->restart();  // It has answered.
+      lose("the server ended it");
+      break;
     case HandleEvent::auth_failed:
       log(LogLevel::error, session_name(connection.session()->id()) + ": the server refused the credentials");
       parts_.credentials.refuse();
@@ -178,7 +183,7 @@ void Sessions::on_reply(Connection& connection, const std::shared_ptr<Op>& op, b
 
 void Sessions::end_outage() {
   parts_.trouble.forget();
-  pace_->restart();
+  connected_at_ = std::chrono::steady_clock::now();
   for (const std::string& line : repeated_->finish())
     log_library_line(line);
 }
@@ -213,6 +218,8 @@ void Sessions::on_connected() {
 }
 
 void Sessions::on_suspended() {
+  const bool stood = std::chrono::steady_clock::now() - connected_at_ >= shortest_connection;
+  stood ? pace_->restart() : pace_->broke_at_once();
   const auto connection = connection_;
   const auto session = connection->session();
   const std::string why = parts_.trouble.text();

@@ -93,7 +93,8 @@ class Sessions final : private ConnectionOwner {
   FormerSessions former_;
   std::optional<SessionCredentials> resume_;
   Timer login_timer_;
-  const std::shared_ptr<ConnectPace> pace_ = std::make_shared<ConnectPace>();
+  std::shared_ptr<ConnectPace> pace_ = std::make_shared<ConnectPace>();  // Of the present connection.
+  std::chrono::steady_clock::time_point connected_at_{};
   const std::shared_ptr<RepeatedLines> repeated_ = std::make_shared<RepeatedLines>();
   std::string paced_addresses_;  // Those that the pace has counted attempts of.
   bool login_refused_ = false;
