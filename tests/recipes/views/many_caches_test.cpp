@@ -102,7 +102,7 @@ bool all_of(const std::deque<Follower>& followers, bool (Follower::*wanted)() co
 TEST(ManyCaches, NothingUnchangedIsReadAfterALeaderElection) {
   const bool soak = std::getenv("ZKRECIPES_SOAK") != nullptr;
   const int nodes = soak ? 5000 : 100;
-  const auto limit = soak ? 1200s : 120s;
+  const auto limit = soak ? 1200s : 400s;  // Servers of a busy machine serve 20,000 reads slowly.
   zktesting::EnsembleOptions options;
   if (soak) options.server.jvm_flags = {"-Xmx4g"};
   CountedEnsemble counted(options);
