@@ -17,6 +17,7 @@
 #include "recipes/configuration/configuration_decider.hpp"
 #include "recipes/configuration/configuration_reports.hpp"
 #include "recipes/configuration/configuration_writer.hpp"
+#include "recipes/configuration/consider_lock.hpp"
 #include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
 #include "recipes/kernel/words.hpp"
@@ -165,7 +166,7 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
 
   std::shared_ptr<KeptNode> report_;  // Null: this follower does not report.
 
-  std::recursive_timed_mutex considering_;  // A validator may publish.
+  ConsiderLock considering_;  // A validator may publish.
   // Guarded by considering_.
   bool awaiting_exact_ = false;
   RejectionPtr rejected_;
