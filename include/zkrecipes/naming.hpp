@@ -70,6 +70,8 @@ struct Binding {
 /// session lost while waiting               bind throws session_lost
 /// deadline, stop request while waiting     deadline_exceeded (or an empty result), cancelled; nothing stays behind
 /// session lost while bound                 Lease::lost() fires, state() is lost; permanent bindings stay
+/// quota of the servers full                bind, bind_permanent, rebind, unbind: quota_exceeded, and nothing was changed;
+///                                          releases work. See docs/quotas.md
 /// node deleted by hand while bound         Lease::lost() fires as soon as that is seen, state() is lost
 /// release after the node was deleted       the binding that came after it stays
 /// connection breaks while bound            state() is uncertain, then held again, or lost at valid_until(), before

@@ -1,5 +1,7 @@
 #include "recipes/locks/downgrade.hpp"
 
+#include <utility>
+
 #include "recipes/kernel/revocation.hpp"
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/kernel/waiter.hpp"
@@ -26,9 +28,16 @@ struct Exchange {
   std::string marker;
   std::string reader;
   std::string data;
+  std::string late_data = {};     ///< There is no room for it before the writer's node is gone.
   std::int32_t version = 0;       ///< Of the writer's node: all that was written there has been read.
   bool revoke_requested = false;  ///< It was, and it was a request.
 
+  // A node without data fits below a quota of bytes that is full.
+  bool leave_data_out() {
+    if (data.empty()) return false;
+    late_data = std::exchange(data, {});
+    return true;
+  }
   Request request(const ContendSpec& readers) const {
     Request both = zk::make_request(OpType::multi, reader);
     both.operations.emplace_back(Transaction::Remove{Path(writer), version});
@@ -64,7 +73,9 @@ Awaitable<Reply> run_exchange(ContendSpecPtr readers, Exchange& exchange, Waiter
         waiter.keeper()->acknowledged(exchanged.sent);
         if (!seen.ok()) seen.error = Errc::in_doubt;  // It took place, and yet we cannot go on.
         co_return seen;
-      case ExchangeStep::failed: co_return exchanged;
+      case ExchangeStep::failed:
+        if (exchanged.cause() == Errc::quota_exceeded && exchange.leave_data_out()) continue;
+        co_return exchanged;
       case ExchangeStep::look: break;
     }
     Reply found = co_await zk::find_marked(client, readers->directory, exchange.marker, waiter.call());
@@ -72,6 +83,15 @@ Awaitable<Reply> run_exchange(ContendSpecPtr readers, Exchange& exchange, Waiter
     if (!found.ok() && !found.failed(Errc::session_lost)) found.error = Errc::in_doubt;
     co_return found;
   }
+}
+
+// The data is for operators: if another client has taken the room, the node stays without.
+Awaitable<void> write_late_data(std::shared_ptr<zk::ClientCore> client, const Exchange& exchange, Call call) {
+  if (exchange.late_data.empty()) co_return;
+  Request set = zk::make_request(OpType::set, exchange.reader);
+  set.data = exchange.late_data;
+  set.version = 0;
+  co_await client->perform(std::move(set), std::move(call));
 }
 
 LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchange& exchange, const Reply& node) {
@@ -110,6 +130,7 @@ Awaitable<Result<LeasePtr>> downgrade(ContendSpecPtr readers, LeasePtr held, con
   Exchange exchange = make_exchange(*readers, held->grant());
   Reply node = co_await run_exchange(readers, exchange, *waiter);
   if (node.ok()) {
+    co_await write_late_data(readers->client, exchange, waiter->call());
     Request own_node = existence_check(exchange.reader);
     Reply proven = co_await waiter->prove(std::move(own_node));
     if (!proven.ok()) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <zkclient/client.hpp>
 #include <zktesting/expire.hpp>
@@ -12,7 +14,8 @@
 
 namespace testkit {
 
-/// With a server that enforces quotas, and a proxy in front of it. Each test has a folder of its own, which may hold the quota.
+/// With a server that enforces quotas, and a proxy in front of it. Each test has a folder of its own, root(), and says
+/// when that is full: allow_no_node(), allow_no_byte(), allow_nothing().
 class QuotaTest : public ::testing::Test {
  protected:
   static constexpr auto calm = 30s;
@@ -30,8 +33,6 @@ class QuotaTest : public ::testing::Test {
     }());
     return one;
   }
-  static zkclient::CallOptions patient() { return {.deadline = soon()}; }
-
   /// Meanwhile the client cannot come back: see RecipeFaultTest::expire().
   void expire(const zkclient::Client& client) {
     const auto session = client.connect(patient());
@@ -47,10 +48,39 @@ class QuotaTest : public ::testing::Test {
     limit("count=-1,bytes=-1=;byteHardLimit=" + usage("bytes=") + ";countHardLimit=" + usage("count="));
   }
   void allow_all() { limit("count=-1,bytes=-1"); }
+  /// What an error says of the full quota.
+  std::string full() const { return "the quota of " + root_.str() + ": "; }
+  /// The detail of what `action` throws, which is for want of room.
+  template <typename Action>
+  static std::string refusal_of(Action&& action) {
+    try {
+      action();
+    } catch (const zkclient::Error& error) {
+      const bool of_transaction = error.errc() == zkclient::Errc::transaction_failed;
+      EXPECT_TRUE(error.errc() == zkclient::Errc::quota_exceeded || of_transaction) << error.what();
+      return error.detail();
+    }
+    ADD_FAILURE() << "there was room";
+    return {};
+  }
+  template <typename Action>
+  void expect_full(Action&& action) {
+    const std::string refusal = refusal_of(action);
+    EXPECT_NE(refusal.find(full()), std::string::npos) << refusal;
+  }
 
   std::size_t children(const zkclient::Path& path) {
     std::error_code error;
     return operator_.children(path, {}, error).names.size();
+  }
+  /// Nodes below root() that go with their sessions.
+  std::size_t ephemerals() {
+    std::size_t count = 0;
+    const std::string below = root_.str() + "/";
+    const std::string dump = server().four_letter_word("dump");
+    for (std::size_t at = dump.find(below); at != std::string::npos; at = dump.find(below, at + 1))
+      ++count;
+    return count;
   }
   /// What stands in for nodes that have no room is beside root(), and goes with its owner.
   std::size_t stand_ins() { return beside("-slot-"); }

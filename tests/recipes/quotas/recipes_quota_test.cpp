@@ -1,4 +1,5 @@
-// Recipes on a server that enforces quotas: what only frees or replaces works when the quota is full, also when replies are lost.
+// Recipes on a server that enforces quotas: what only frees or replaces works when the quota is full, also when replies
+// are lost.
 
 #include <gtest/gtest.h>
 
@@ -18,15 +19,12 @@
 #include <zkrecipes/unfair_mutex.hpp>
 
 #include "tests/support/quota_test.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
 
-using testkit::eventually;
-using zkclient::Client;
-using zkclient::Errc;
-using zkclient::Error;
-using zktesting::RequestType;
+using namespace testkit::words;
 
 class RecipesQuota : public testkit::QuotaTest {
  protected:
@@ -34,28 +32,6 @@ class RecipesQuota : public testkit::QuotaTest {
     ConfigurationUpdate update;
     update.values["key"] = value;
     return update;
-  }
-  /// The detail of what `action` throws.
-  template <typename Action>
-  static std::string refusal_of(Action&& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      const bool of_transaction = error.errc() == Errc::transaction_failed;
-      EXPECT_TRUE(error.errc() == Errc::quota_exceeded || of_transaction) << error.what();
-      return error.detail();
-    }
-    ADD_FAILURE() << "there was room";
-    return {};
-  }
-  /// Nodes below root() that go with their sessions.
-  std::size_t ephemerals() {
-    std::size_t count = 0;
-    const std::string dump = server().four_letter_word("dump");
-    for (std::size_t at = dump.find(root().str() + "/"); at != std::string::npos;
-         at = dump.find(root().str() + "/", at + 1))
-      ++count;
-    return count;
   }
 };
 
@@ -100,6 +76,32 @@ TEST_F(RecipesQuota, OptimisticRemoves) {
   EXPECT_TRUE(eventually([&] { return stand_ins() == 0; }));
 }
 
+// A node shows that there is none, or no other one.
+TEST_F(RecipesQuota, OptimisticNeedsRoomForSomeChecks) {
+  the_operator().create(root() / "a", "1");
+  the_operator().create(root() / "folder", "");
+  the_operator().create(root() / "folder/b", "");
+  allow_no_node();
+  Optimistic optimistic(proxied(), root() / "optimistic");
+  expect_full([&] {
+    optimistic.atomically(
+        [&](OptimisticView& view) {
+          if (!view.find(root() / "missing")) view.remove(root() / "a");
+        },
+        patient());
+  });
+  expect_full([&] {
+    optimistic.atomically(
+        [&](OptimisticView& view) {
+          for (const std::string& name : view.children(root() / "folder"))
+            view.remove(root() / "folder" / name);
+        },
+        patient());
+  });
+  EXPECT_TRUE(the_operator().exists(root() / "a"));
+  EXPECT_EQ(children(root() / "folder"), 1U);
+}
+
 TEST_F(RecipesQuota, DurableCounterIsLoweredAcrossSessions) {
   CounterOptions options;
   options.durable = true;
@@ -131,6 +133,41 @@ TEST_F(RecipesQuota, LeasesAreReleased) {
     lease->release(patient());
   }
   EXPECT_EQ(ephemerals(), 0U);
+}
+
+// Only a new node tells all readers, and the writer's cannot go first.
+TEST_F(RecipesQuota, AWriterThatMayNotBecomeAReaderStaysAWriter) {
+  SharedMutex mutex(proxied(), root() / "shared");
+  SharedMutex other(the_operator(), root() / "shared");
+  Lease lease = mutex.acquire(patient());
+  const std::string node = lease.node();
+  allow_no_node();
+  expect_full([&] { mutex.downgrade(lease, patient()); });
+  Box<Result<Lease>> ended;
+  mutex.async_downgrade(
+      lease, [&](Result<Lease> result) { ended.put(std::move(result)); }, patient());
+  EXPECT_EQ(ended.take().error().errc(), Errc::quota_exceeded);
+  EXPECT_EQ(lease.state(), LeaseState::held);
+  EXPECT_EQ(lease.node(), node);
+  allow_all();
+  EXPECT_FALSE(other.try_acquire_shared(patient()));
+  mutex.downgrade(lease, patient());
+  EXPECT_TRUE(other.try_acquire_shared(patient()));
+}
+
+TEST_F(RecipesQuota, AWriterBecomesAReaderWithoutBytes) {
+  SharedMutex mutex(proxied(), root() / "shared");
+  Lease lease = mutex.acquire(patient());
+  const std::string data = the_operator().get(lease.node()).data;
+  ASSERT_NE(data, "");
+  allow_no_byte();
+  const auto lost = proxy.drop_next_request(RequestType::multi);
+  mutex.downgrade(lease, patient());
+  EXPECT_TRUE(lost.happened());
+  EXPECT_TRUE(lease.valid());
+  EXPECT_EQ(the_operator().get(lease.node()).data, data);
+  allow_all();
+  EXPECT_TRUE(SharedMutex(the_operator(), root() / "shared").try_acquire_shared(patient()));
 }
 
 TEST_F(RecipesQuota, LeadersResign) {
@@ -187,6 +224,36 @@ TEST_F(RecipesQuota, NamesAreReleased) {
   EXPECT_EQ(ephemerals(), 0U);
 }
 
+TEST_F(RecipesQuota, PermanentNamesChangeWithoutBytes) {
+  Naming naming(proxied(), root() / "names");
+  naming.bind_permanent("printer", "10.0.0.8", patient());
+  allow_no_byte();
+  {
+    const auto lost = proxy.drop_next_reply(RequestType::multi);
+    EXPECT_EQ(naming.rebind("printer", "10.0.0.9", 0, patient()), 1);
+    EXPECT_TRUE(lost.happened());
+  }
+  EXPECT_EQ(naming.resolve("printer", patient())->data, "10.0.0.9");
+  expect_full([&] { naming.rebind("printer", "10.0.0.10", 1, patient()); });
+  const auto lost = proxy.drop_next_reply(RequestType::multi);
+  naming.unbind("printer", 1, patient());
+  EXPECT_TRUE(lost.happened());
+  EXPECT_EQ(naming.resolve("printer", patient()), std::nullopt);
+}
+
+// A node below it shows that no holder has the name.
+TEST_F(RecipesQuota, PermanentNamesNeedRoomForTheirCheck) {
+  Naming naming(proxied(), root() / "names");
+  naming.bind_permanent("printer", "10.0.0.8", patient());
+  allow_no_node();
+  expect_full([&] { naming.rebind("printer", "10.0.0.9", any_version, patient()); });
+  expect_full([&] { naming.unbind("printer", any_version, patient()); });
+  EXPECT_EQ(naming.resolve("printer", patient())->data, "10.0.0.8");
+  allow_all();
+  naming.unbind("printer", 0, patient());
+  EXPECT_EQ(naming.resolve("printer", patient()), std::nullopt);
+}
+
 TEST_F(RecipesQuota, BarriersAreLowered) {
   Barrier barrier(proxied(), root() / "barrier");
   barrier.raise(BarrierLife::persistent, patient());
@@ -214,23 +281,19 @@ TEST_F(RecipesQuota, WhatNeedsRoomSaysWhichQuotaIsFull) {
   Mutex mutex(proxied(), root() / "leases/mutex");
   Counter counter(proxied(), root() / "numbers/new");
   const Client client = proxied();
-  const std::string full = "the quota of " + root().str() + ": ";
-  EXPECT_NE(refusal_of([&] { (void)mutex.acquire(patient()); }).find(full), std::string::npos);
-  EXPECT_NE(refusal_of([&] { counter.add(1, patient()); }).find(full), std::string::npos);
-  EXPECT_NE(refusal_of([&] { client.create(root() / "node", "", {}, patient()); }).find(full), std::string::npos);
-  EXPECT_NE(
-      refusal_of([&] { client.commit(zkclient::Transaction().create(root() / "node", ""), patient()); }).find(full),
-      std::string::npos);
+  expect_full([&] { (void)mutex.acquire(patient()); });
+  expect_full([&] { counter.add(1, patient()); });
+  expect_full([&] { client.create(root() / "node", "", {}, patient()); });
+  expect_full([&] { client.commit(Transaction().create(root() / "node", ""), patient()); });
 }
 
 TEST_F(RecipesQuota, ByteLimitsAreToldApart) {
   the_operator().create(root() / "node", "abc");
   allow_no_byte();
   const Client client = proxied();
-  client.set(root() / "node", "xyz", zkclient::any_version, patient());
-  const std::string refusal =
-      refusal_of([&] { client.set(root() / "node", "more", zkclient::any_version, patient()); });
-  EXPECT_NE(refusal.find("the quota of " + root().str() + ": 3 of 3 bytes"), std::string::npos) << refusal;
+  client.set(root() / "node", "xyz", any_version, patient());
+  const std::string refusal = refusal_of([&] { client.set(root() / "node", "more", any_version, patient()); });
+  EXPECT_NE(refusal.find(full() + "3 of 3 bytes"), std::string::npos) << refusal;
 }
 
 }  // namespace
