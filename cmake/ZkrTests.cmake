@@ -1,3 +1,11 @@
+# Written by the build (tests/CMakeLists.txt), read by the servers of tests.
+set(ZKR_CLASS_ARCHIVE "${PROJECT_BINARY_DIR}/zookeeper.jsa")
+# A server that scripts/setup.sh could not install but unpack.
+set(ZKR_JARS "")
+if(EXISTS "${PROJECT_SOURCE_DIR}/build/deps/usr/share/java/zookeeper.jar")
+  set(ZKR_JARS "ZKRECIPES_JARS=${PROJECT_SOURCE_DIR}/build/deps/usr/share/java")
+endif()
+
 # zkr_add_test(<name> LABEL <unit|integration|faults|interop> SOURCES <file>...
 #              [LIBS <lib>...] [TIMEOUT <seconds>] [NO_MAIN])
 #
@@ -32,13 +40,6 @@ endfunction()
 
 # What every CTest test of ours has, also those that are not made by zkr_add_test.
 function(zkr_test_properties name label timeout)
-  # A server that scripts/setup.sh could not install but unpack.
-  set(jars "${PROJECT_SOURCE_DIR}/build/deps/usr/share/java")
-  if(EXISTS "${jars}/zookeeper.jar")
-    set(jars "ZKRECIPES_JARS=${jars}")
-  else()
-    set(jars "")
-  endif()
   # What waits for sessions to end takes longest and uses the processor least: such tests begin first.
   set(cost 0)
   if(label STREQUAL "faults")
@@ -51,6 +52,6 @@ function(zkr_test_properties name label timeout)
       LABELS ${label}
       TIMEOUT ${timeout}
       ENVIRONMENT
-      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp;${jars}"
+      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp;ZKRECIPES_CLASS_ARCHIVE=${ZKR_CLASS_ARCHIVE};${ZKR_JARS}"
   )
 endfunction()

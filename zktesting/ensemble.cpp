@@ -18,7 +18,7 @@ namespace {
 using namespace detail;
 
 constexpr int ensemble_start_attempts = 3;
-constexpr std::chrono::seconds start_patience{20};
+constexpr std::chrono::seconds start_patience{40};
 constexpr std::chrono::milliseconds between_probes{20};
 /// A busy machine can keep an answer back for that long.
 constexpr std::chrono::seconds role_patience{3};
@@ -37,12 +37,13 @@ struct Role {
   std::uint64_t epoch = 0;
 };
 
-/// Nothing if the server does not serve, or does not answer until the deadline. Asks at least once.
-std::optional<Role> ask_role(const Endpoint& endpoint, Deadline deadline) {
-  auto answer = ask_server(endpoint, "srvr", Clock::now() + probe_timeout);
+/// Nothing if the server does not serve, or does not answer for as long as `patience`. Asks at least once.
+std::optional<Role> ask_role(const Endpoint& endpoint, Clock::duration patience) {
+  const Deadline deadline = Clock::now() + patience;
+  auto answer = ask_server(endpoint, "srvr", Clock::now() + probe_timeout(patience));
   while (!answer && Clock::now() < deadline) {
     std::this_thread::sleep_for(between_probes);
-    answer = ask_server(endpoint, "srvr", Clock::now() + probe_timeout);
+    answer = ask_server(endpoint, "srvr", Clock::now() + probe_timeout(patience));
   }
   if (!answer || answer->find("Mode:") == std::string::npos) {
     return std::nullopt;
@@ -113,11 +114,12 @@ struct Ensemble::Impl {
   void check(std::size_t index) const;
   [[nodiscard]] Endpoint endpoint(std::size_t index) const { return {servers[index].address(), servers[index].port()}; }
   /// Of those that serve, and answer within `patience` each (paused ones: no longer than once is asked).
-  [[nodiscard]] std::map<std::size_t, Role> roles(std::chrono::milliseconds patience = {}) const;
-  [[nodiscard]] std::vector<std::size_t> majority_to_try() const;
-  [[nodiscard]] std::vector<std::size_t> running_to_try() const;
+  [[nodiscard]] std::map<std::size_t, Role> roles(Clock::duration patience) const;
+  [[nodiscard]] std::vector<std::size_t> majority_to_try(Clock::duration patience) const;
+  [[nodiscard]] std::vector<std::size_t> running_to_try(Clock::duration patience) const;
   /// Waits until what `choose` returns is not empty and each of these commits.
-  void wait_until_committing(std::chrono::milliseconds timeout, std::vector<std::size_t> (Impl::*choose)() const);
+  void wait_until_committing(std::chrono::milliseconds timeout,
+                             std::vector<std::size_t> (Impl::*choose)(Clock::duration) const);
   [[nodiscard]] bool all_run() const;
   [[nodiscard]] std::string describe() const;
 
@@ -207,12 +209,11 @@ void Ensemble::Impl::check(std::size_t index) const {
   }
 }
 
-std::map<std::size_t, Role> Ensemble::Impl::roles(std::chrono::milliseconds patience) const {
+std::map<std::size_t, Role> Ensemble::Impl::roles(Clock::duration patience) const {
   std::map<std::size_t, Role> result;
   for (std::size_t i = 0; i < servers.size(); ++i) {
     if (servers[i].running()) {
-      const Deadline deadline = Clock::now() + (servers[i].process_->paused() ? std::chrono::milliseconds() : patience);
-      if (const auto role = ask_role(endpoint(i), deadline)) {
+      if (const auto role = ask_role(endpoint(i), servers[i].process_->paused() ? Clock::duration() : patience)) {
         result[i] = *role;
       }
     }
@@ -220,14 +221,14 @@ std::map<std::size_t, Role> Ensemble::Impl::roles(std::chrono::milliseconds pati
   return result;
 }
 
-std::vector<std::size_t> Ensemble::Impl::majority_to_try() const {
-  const auto leader = leader_of(roles());
+std::vector<std::size_t> Ensemble::Impl::majority_to_try(Clock::duration patience) const {
+  const auto leader = leader_of(roles(patience));
   return leader ? std::vector{*leader} : std::vector<std::size_t>{};
 }
 
-std::vector<std::size_t> Ensemble::Impl::running_to_try() const {
+std::vector<std::size_t> Ensemble::Impl::running_to_try(Clock::duration patience) const {
   std::vector<std::size_t> result;
-  const auto all = roles();
+  const auto all = roles(patience);
   for (std::size_t i = 0; i < servers.size(); ++i) {
     if (all.contains(i)) {
       result.push_back(i);
@@ -239,10 +240,11 @@ std::vector<std::size_t> Ensemble::Impl::running_to_try() const {
 }
 
 void Ensemble::Impl::wait_until_committing(std::chrono::milliseconds timeout,
-                                           std::vector<std::size_t> (Impl::*choose)() const) {
-  const Deadline deadline = Clock::now() + timeout;
+                                           std::vector<std::size_t> (Impl::*choose)(Clock::duration) const) {
+  const auto started = Clock::now();
+  const Deadline deadline = started + timeout;
   for (;;) {
-    const auto chosen = (this->*choose)();
+    const auto chosen = (this->*choose)(probe_timeout(Clock::now() - started));
     if (!chosen.empty() &&
         std::all_of(chosen.begin(), chosen.end(), [&](std::size_t i) { return commits(endpoint(i), deadline); })) {
       return;
@@ -260,7 +262,7 @@ bool Ensemble::Impl::all_run() const {
 
 std::string Ensemble::Impl::describe() const {
   std::string text;
-  const auto all = roles();
+  const auto all = roles(role_patience);
   for (std::size_t i = 0; i < servers.size(); ++i) {
     const auto role = all.find(i);
     const std::string_view state = !servers[i].running()  ? "not running"

@@ -11,7 +11,7 @@ namespace zktesting {
 namespace {
 
 constexpr int server_start_attempts = 5;
-constexpr auto word_timeout = std::chrono::seconds(5);
+constexpr auto word_timeout = std::chrono::seconds(30);
 
 std::unique_ptr<detail::ServerProcess> start_standalone(const ServerOptions& options) {
   detail::validate(options);

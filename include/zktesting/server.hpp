@@ -38,8 +38,9 @@ struct ServerOptions {
   /// A second port, with TLS (and Netty in place of the server's own connections). `config` says with which keys
   /// ("ssl.keyStore.location", ...).
   bool secure_port = false;
-  /// How long a start may take before it counts as failed. About 0.5 s is usual.
-  std::chrono::milliseconds start_timeout{30'000};
+  /// How long a start may take before it counts as failed. About 0.5 s is usual; a busy machine may need
+  /// very much longer.
+  std::chrono::milliseconds start_timeout{120'000};
 };
 
 /// A real ZooKeeper server of its own: one Java process, one folder, one loopback address.
@@ -56,7 +57,9 @@ struct ServerOptions {
 ///
 /// Java is `$ZKRECIPES_JAVA` or else `java` in the PATH; its jars are in `$ZKRECIPES_JARS` or else
 /// in /usr/share/java. Whatever is missing is named in the error, with the Debian package that has
-/// it.
+/// it. `$ZKRECIPES_CLASS_ARCHIVE` may name a file with the server's classes, as java writes it when a server that was
+/// started with the flag `-XX:ArchiveClassesAtExit=<file>` is stopped: a start takes half the time with it. A file that is
+/// not there, or that does not fit java or the jars, makes no difference.
 ///
 /// Thread safety: every member may be called from any thread; calls that change the state of the
 /// process wait for each other. Every failure is an `Error`.
@@ -109,7 +112,7 @@ class ZKRECIPES_API Server {
   [[nodiscard]] int pid() const;
 
   /// Sends one of the server's four-letter words ("srvr", "cons", "dump", "wchs", ...; all are
-  /// allowed) and returns the answer. Throws `Error` if no answer came within 5 s.
+  /// allowed) and returns the answer. Throws `Error` if no answer came within 30 s.
   [[nodiscard]] std::string four_letter_word(std::string_view word) const;
   /// The answer to "mntr", e.g. {"zk_watch_count", "3"}. Numbers may be a moment old when a write
   /// has just been acknowledged by another server of an ensemble.

@@ -259,6 +259,23 @@ TEST(Server, FindsJavaInThePathOnly) {
   EXPECT_NE(text.find("install default-jre-headless"), std::string::npos) << text;
 }
 
+TEST(Server, AnArchiveOfClassesThatIsNoneMakesNoDifference) {
+  const Scratch scratch;
+  const fs::path file = scratch.path / "classes";
+  const Environment archive("ZKRECIPES_CLASS_ARCHIVE", file);
+  EXPECT_TRUE(serves(Server())) << "a file that is not there";
+  std::ofstream{file};
+  EXPECT_TRUE(serves(Server())) << "an empty file";
+  std::ofstream(file) << "these are no classes";
+  EXPECT_TRUE(serves(Server())) << "a file of another kind";
+}
+
+TEST(Server, ProbesOfABusyServerGetEverMoreTime) {
+  EXPECT_EQ(detail::probe_timeout(0s), 150ms);
+  EXPECT_EQ(detail::probe_timeout(500ms), 150ms);
+  EXPECT_EQ(detail::probe_timeout(20s), 5s) << "never more than a quarter beyond the time in which it could answer";
+}
+
 TEST(Server, ShowsItsLogWhenAnExceptionEndsItsLife) {
   const auto shown_when = [](bool throws) {
     ::testing::internal::CaptureStderr();

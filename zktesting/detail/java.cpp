@@ -26,6 +26,11 @@ bool executable(const fs::path& file) {
   return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
 }
 
+bool readable_and_filled(const fs::path& file) {
+  std::error_code error;
+  return fs::is_regular_file(file, error) && fs::file_size(file, error) > 0 && ::access(file.c_str(), R_OK) == 0;
+}
+
 std::string find_java() {
   if (const auto chosen = environment("ZKRECIPES_JAVA")) {
     if (!executable(*chosen)) {
@@ -111,6 +116,9 @@ std::vector<std::string> java_command(const ServerOptions& options, const fs::pa
       // The transaction log grows in steps of this many kB; the default of 64 MB fills small disks.
       "-Dzookeeper.preAllocSize=4096",
   };
+  if (const auto archive = environment("ZKRECIPES_CLASS_ARCHIVE"); archive && readable_and_filled(*archive)) {
+    command.push_back("-XX:SharedArchiveFile=" + fs::absolute(*archive).string());
+  }
   command.insert(command.end(), options.jvm_flags.begin(), options.jvm_flags.end());
   command.insert(command.end(), {"-cp", find_jars(), "org.apache.zookeeper.server.quorum.QuorumPeerMain"});
   return command;

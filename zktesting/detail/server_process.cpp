@@ -226,20 +226,22 @@ void ServerProcess::launch() {
 void ServerProcess::await_ready() {
   const std::string_view sign = plan_.id == 0 ? "Mode:" : "";
   const std::lock_guard lock(mutex_);
-  const Deadline deadline = Clock::now() + plan_.options.start_timeout;
+  const auto started = Clock::now();
   for (;;) {
     // The wait between two probes is a wait for the process's end.
     if (guard_->wait_for_exit(Clock::now() + std::chrono::milliseconds(10))) {
       fail(fmt::format("the server on {} ended during its start with status {}", plan_.endpoint.text(),
                        guard_->exit_status()));
     }
-    const auto answer = ask_server(plan_.endpoint, "srvr", Clock::now() + probe_timeout);
+    const auto asked = Clock::now();
+    const auto answer = ask_server(plan_.endpoint, "srvr", asked + probe_timeout(asked - started));
     if (answer && !answer->empty() && answer->find(sign) != std::string::npos) {
       return;
     }
-    if (Clock::now() >= deadline) {
-      fail(fmt::format("the server on {} does not serve after {} ms", plan_.endpoint.text(),
-                       plan_.options.start_timeout.count()));
+    if (Clock::now() - started >= plan_.options.start_timeout) {
+      fail(fmt::format("the server on {} does not serve after {} ms: {}", plan_.endpoint.text(),
+                       plan_.options.start_timeout.count(),
+                       answer.value_or("it does not answer")));
     }
   }
 }

@@ -29,9 +29,12 @@ void validate(const ServerOptions& options);
 std::optional<std::string> ask_server(const Endpoint& endpoint, std::string_view word, Deadline deadline);
 /// The same, with the reason why there is none as an `Error`.
 std::string ask_server_or_throw(const Endpoint& endpoint, std::string_view word, Deadline deadline);
-/// How long to wait for an answer when another attempt will follow: a server that has just begun
-/// to listen can leave a connection unanswered for ever.
-constexpr std::chrono::milliseconds probe_timeout{150};
+/// How long one probe waits for its answer if probes have gone on for `spent`. Not for long at first: a server that has
+/// just begun to listen can leave a connection unanswered for ever. Then longer and longer: that of a busy machine
+/// answers late each time.
+constexpr Clock::duration probe_timeout(Clock::duration spent) {
+  return std::max<Clock::duration>(std::chrono::milliseconds(150), spent / 4);
+}
 
 /// Folder, configuration and process of one server. Thread-safe; changes of state are serialised.
 class ServerProcess {
