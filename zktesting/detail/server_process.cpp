@@ -240,8 +240,7 @@ void ServerProcess::await_ready() {
     }
     if (Clock::now() - started >= plan_.options.start_timeout) {
       fail(fmt::format("the server on {} does not serve after {} ms: {}", plan_.endpoint.text(),
-                       plan_.options.start_timeout.count(),
-                       answer.value_or("it does not answer")));
+                       plan_.options.start_timeout.count(), answer.value_or("it does not answer")));
     }
   }
 }
