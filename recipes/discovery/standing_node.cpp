@@ -177,7 +177,8 @@ Awaitable<Result<void>> StandingNode::until_put(std::shared_ptr<StandingNode> se
     if (problem && problem->definite && !closed)
       co_return Error(problem->code, registering_instance, self->spec_.path, problem->detail);
     if (!self->begun_ && self->registered_ && !closed) co_return Result<void>();
-    if (const auto failure = waiter->failure(closed)) co_return Error(*failure, registering_instance, self->spec_.path);
+    if (const auto failure = waiter->failure(closed))
+      co_return self->ended_wait(*failure, registering_instance, "the node with its data");
     co_await waiter->wait();
   }
 }
@@ -191,7 +192,8 @@ Awaitable<Result<void>> StandingNode::wait_present(std::shared_ptr<StandingNode>
     const auto problem = self->shown_.problem();
     if (problem && problem->definite && !closed)
       co_return Error(problem->code, registering_instance, self->spec_.path, problem->detail);
-    if (const auto failure = waiter->failure(closed)) co_return Error(*failure, registering_instance, self->spec_.path);
+    if (const auto failure = waiter->failure(closed))
+      co_return self->ended_wait(*failure, registering_instance, "the node");
     co_await waiter->wait();
   }
 }
@@ -294,7 +296,8 @@ Awaitable<Result<void>> StandingNode::take_away(Call call) {
   waiting_.wake_all();
   if (begun_) {
     const std::optional<Errc> failure = co_await end_beginning(call);
-    if (failure) co_return Error(*failure, unregistering_instance, spec_.path);
+    if (failure)
+      co_return ended_wait(*failure, unregistering_instance, "the end of the registration that is on its way");
     if (!registered_ && creates_.empty()) gone();  // Nothing was sent, so this needs no connection.
   }
   SightPtr sight = sight_;

@@ -21,7 +21,9 @@ inline constexpr const char* registering_instance = "register instance";
 inline constexpr const char* unregistering_instance = "unregister instance";
 
 /// A persistent node that one registrar writes, and takes away in the end. It knows its own node by the czxid. A lost
-/// reply is resolved by a look: the data, which names an id and a time, tells whether the write was applied.
+/// reply is resolved by a look: the data, which names an id and a time, tells whether the write was applied. What shall
+/// go with its owner's session is a KeptNode: that proves its node by a second one, which this, without a session,
+/// cannot have.
 ///
 /// ZooKeeper has no condition on a czxid, only on a version, which begins anew with each node. So the node is watched:
 /// only if nothing was heard of it since it was read, on a connection that held, is its version believed without another

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "recipes/kernel/ended_wait.hpp"
 #include "recipes/kernel/held_nodes.hpp"
 #include "recipes/kernel/waiter.hpp"
 
@@ -459,10 +458,8 @@ Awaitable<Result<void>> KeptNode::until_kept(std::shared_ptr<KeptNode> self, con
       co_return Error(problem->code, operation, self->spec_.path, problem->detail);
     }
     if (const auto failure = waiter->failure(closed)) {
-      const auto seen =
-          fmt::format("{}{}{}", to_string(self->shown_.state()), problem ? "; " : "", problem ? problem->detail : "");
       const auto awaited = self->kept_ >= generation ? "the node's lease" : "the node with its data";
-      co_return Error(*failure, operation, self->spec_.path, wait_story(awaited, seen));
+      co_return self->ended_wait(*failure, operation, awaited);
     }
     co_await waiter->wait();
   }
@@ -490,9 +487,7 @@ Awaitable<Result<void>> KeptNode::leave(std::shared_ptr<KeptNode> self, Call cal
   for (;;) {
     waiter->clear();
     if (self->finished_) co_return Result<void>();
-    if (const auto failure = waiter->failure(false))
-      co_return Error(*failure, "leave", self->spec_.path,
-                      wait_story("the node to go", to_string(self->shown_.state())));
+    if (const auto failure = waiter->failure(false)) co_return self->ended_wait(*failure, "leave", "the node to go");
     co_await waiter->wait();
   }
 }

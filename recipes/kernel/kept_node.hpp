@@ -31,7 +31,8 @@ struct KeptNodeSpec : OwnedNodeSpec {
 
 /// An ephemeral node that exists, with the data that its owner wants, for as long as its owner wants: across broken
 /// connections and lost sessions. Lives on the loop thread, but for the members that say otherwise; kept alive by its
-/// coroutine until it has left, or the client is closed.
+/// coroutine until it has left, or the client is closed. What shall outlive its owner is a StandingNode: that is written
+/// by calls, and looked at for them alone; this one is watched, and made again, all the time.
 class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode> {
  public:
   /// Any thread. Errors: as the loop refuses work (closed, forked).

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "recipes/kernel/ended_wait.hpp"
+
 namespace zkrecipes::detail {
 
 std::optional<Error> OwnedNode::problem() const {
@@ -23,6 +25,13 @@ void OwnedNode::show(PresenceState state) {
 void OwnedNode::show_problem(Errc code, std::string detail, bool definite) {
   shown_.show_problem({code, std::move(detail), definite});
   waiting_.wake_all();
+}
+
+Error OwnedNode::ended_wait(Errc why, const char* operation, std::string_view awaited) const {
+  std::string seen = to_string(shown_.state());
+  if (const auto problem = shown_.problem())
+    seen += "; " + (problem->detail.empty() ? make_error_code(problem->code).message() : problem->detail);
+  return Error(why, operation, place_.path, wait_story(awaited, seen));
 }
 
 }  // namespace zkrecipes::detail

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <zkclient/client.hpp>
 #include <zkrecipes/presence.hpp>
@@ -63,6 +64,8 @@ class OwnedNode {
 
   void show(PresenceState state);
   void show_problem(zkclient::Errc code, std::string detail, bool definite);
+  /// Of a wait for `awaited` that ended without it: says what there was last.
+  zkclient::Error ended_wait(zkclient::Errc why, const char* operation, std::string_view awaited) const;
 
  private:
   const OwnedNodeSpec& place_;

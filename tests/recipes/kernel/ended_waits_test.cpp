@@ -178,6 +178,39 @@ TEST_F(EndedWaits, OfAProviderWithoutAConnection) {
   EXPECT_TRUE(says([&](const CallOptions& call) { (void)provider.wait_ready(call); }, text));
 }
 
+TEST_F(EndedWaits, OfAFixedInstanceWithoutAConnection) {
+  const zkclient::Client nowhere("127.0.0.1:1");
+  ServiceDirectory directory(nowhere, path());
+  const ServiceInstance instance{.name = "service", .id = "a", .type = ServiceType::fixed};
+  Registration a = directory.begin_register_instance(instance);
+  const std::string text = "waited for the node; last seen: joining";
+  EXPECT_TRUE(says([&](const CallOptions& call) { a.wait_present(call); }, text));
+  EXPECT_TRUE(says(
+      blocking<void>([&](auto handler, const CallOptions& call) { a.async_wait_present(std::move(handler), call); }),
+      text));
+  const std::string other_text = "waited for the node with its data; last seen: joining";
+  EXPECT_TRUE(says([&](const CallOptions& call) { a.update(instance, call); }, other_text));
+  EXPECT_TRUE(says(blocking<void>([&](auto handler, const CallOptions& call) {
+                     a.async_update(instance, std::move(handler), call);
+                   }),
+                   other_text));
+}
+
+// It says so when there is nothing to wait for any more, too.
+TEST_F(EndedWaits, OfAFixedInstanceWhoseClientIsClosed) {
+  zkclient::Client nowhere("127.0.0.1:1");
+  ServiceDirectory directory(nowhere, path());
+  const Registration a = directory.begin_register_instance({.name = "service", .id = "a", .type = ServiceType::fixed});
+  Box<Result<void>> box;
+  a.async_wait_present([&](Result<void> result) { box.put(std::move(result)); });
+  nowhere.close();
+  const Result<void> result = box.take();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().errc(), Errc::closed);
+  EXPECT_NE(result.error().detail().find("waited for the node; last seen: "), std::string::npos)
+      << result.error().what();
+}
+
 // The caller who gives up is told as well.
 TEST_F(EndedWaits, OfACallerWhoGivesUp) {
   Group group(client(), path());
