@@ -4,6 +4,7 @@
 
 #include "recipes/elections/leader_record.hpp"
 #include "recipes/kernel/ended_wait.hpp"
+#include "recipes/kernel/growing_pause.hpp"
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/kernel/words.hpp"
 
@@ -13,8 +14,8 @@ using Kind = zk::WatchRegistry::Kind;
 
 namespace {
 
-/// After an error of reading that may go away.
-constexpr auto pause = std::chrono::milliseconds(500);
+/// After an error of reading that may go away: with the next session at once, with a right that is granted some day.
+GrowingPause pauses_of_looks() { return {std::chrono::milliseconds(20), std::chrono::milliseconds(500)}; }
 
 /// Reading may succeed a little later, maybe with another session.
 bool passes(zkclient::ErrorKind kind) {
@@ -165,6 +166,7 @@ std::string describe_leader(const std::optional<Leader>& leader) {
 // Looks until what is seen is accepted.
 Awaitable<Result<std::optional<Leader>>> look_until(PlacePtr place, AwaitedLeader awaited, Call call) {
   std::string last = "nothing has been read yet";
+  GrowingPause pauses = pauses_of_looks();
   const auto wake = std::make_shared<zk::Signal>(place->client->events());
   const auto wake_up = [wake] { wake->set(); };
   zk::CancelScope::Guard cancelled;
@@ -175,7 +177,10 @@ Awaitable<Result<std::optional<Leader>>> look_until(PlacePtr place, AwaitedLeade
     Result<std::optional<Leader>> seen = co_await finder.look();
     if (!seen && !passes(seen.error().kind())) co_return seen.error();
     if (seen && awaited.accepts(*seen)) co_return seen;
-    if (seen) last = describe_leader(*seen);
+    if (seen) {
+      last = describe_leader(*seen);
+      pauses.reset();
+    }
     const bool over = call.deadline && std::chrono::steady_clock::now() >= *call.deadline;
     const bool cancelled_by_caller = call.cancel != nullptr && call.cancel->requested();
     if (over || cancelled_by_caller) {
@@ -184,7 +189,7 @@ Awaitable<Result<std::optional<Leader>>> look_until(PlacePtr place, AwaitedLeade
     }
     std::optional<zk::Op::TimePoint> until = call.deadline;
     if (!seen) {
-      const auto later = std::chrono::steady_clock::now() + pause;
+      const auto later = std::chrono::steady_clock::now() + pauses.next();
       until = until ? std::min(*until, later) : later;
     }
     co_await wake->wait(until);
@@ -231,6 +236,7 @@ Awaitable<void> observe_until_ended(std::shared_ptr<Observer> self) {
   Call call;
   call.cancel = self->ended;
   LeaderFinder finder(self->place, call, [wake] { wake->set(); });
+  GrowingPause pauses = pauses_of_looks();
   std::optional<std::optional<Leader>> told;
   while (!self->ended->requested() && !client->closing()) {
     wake->clear();
@@ -238,9 +244,10 @@ Awaitable<void> observe_until_ended(std::shared_ptr<Observer> self) {
     if (!seen) {
       if (seen.code() == Errc::closed || seen.code() == Errc::cancelled) co_return;
       // No connection for long, or access refused: look again a little later.
-      co_await wake->wait(std::chrono::steady_clock::now() + pause);
+      co_await wake->wait(std::chrono::steady_clock::now() + pauses.next());
       continue;
     }
+    pauses.reset();
     if (!told || *told != *seen) {
       told = *seen;
       self->queue->post([self, leader = *seen] { self->listener(leader); });

@@ -10,8 +10,15 @@ namespace zkrecipes::detail {
 namespace {
 
 constexpr std::size_t max_in_flight = 16;
-/// Before a slot is taken again that the user gave back although this member shall have it.
-constexpr auto short_pause = std::chrono::milliseconds(1'000);
+/// Before a slot is taken again that the user gave back although this member shall have it: else one that gives back what
+/// it is given would do nothing else.
+constexpr auto after_giving_back = std::chrono::milliseconds(1'000);
+/// After a refusal: a member whose node is missing is about to have one again, one whose wish is old is about to have a
+/// new one. That wish ends the pause; the time is for the case that none comes.
+constexpr auto after_refusal = std::chrono::milliseconds(1'000);
+/// After a connection that was too slow: it may have been for a moment. No event tells, only the next attempt.
+constexpr auto first_after_slowness = std::chrono::milliseconds(20);
+constexpr auto longest_after_slowness = std::chrono::milliseconds(1'000);
 /// After a failure.
 constexpr auto long_pause = std::chrono::milliseconds(5'000);
 
@@ -20,7 +27,8 @@ bool needs_pause(Errc code) { return code != Errc::closed && code != Errc::cance
 
 }  // namespace
 
-Slots::Slots(SlotsSpec spec, Taken taken) : spec_(std::move(spec)), taken_(std::move(taken)) {}
+Slots::Slots(SlotsSpec spec, Taken taken)
+    : spec_(std::move(spec)), taken_(std::move(taken)), slowness_(first_after_slowness, longest_after_slowness) {}
 
 std::vector<std::string> Slots::held() const {
   const std::lock_guard lock(mutex_);
@@ -196,19 +204,36 @@ Awaitable<void> Slots::take(std::shared_ptr<Slots> self, std::string name) {
   --self->in_flight_;
   self->send();
   self->slots_.at(name).holder = SlotHolder::unknown;
+  const bool slow = !taken && taken.error().errc() == Errc::connection_too_slow;
+  if (taken) self->quick_again();
   if (taken && *taken != nullptr) {
     self->granted(name, std::move(*taken));
   } else if (taken) {
     self->clear_problem();
   } else if (needs_pause(taken.error().errc())) {
     self->show_problem(taken.error());
-    // A member whose node is missing is about to have one again, one whose wish is old is about to have a new one, and a
-    // connection may have been slow for a moment.
-    const bool passes = was_refused(taken.error()) || taken.error().errc() == Errc::connection_too_slow;
-    co_await pause(self, Clock::now() + (passes ? short_pause : long_pause));
+    if (slow) {
+      co_await pause_for_slowness(self);
+    } else {
+      co_await pause(self, Clock::now() + (was_refused(taken.error()) ? after_refusal : long_pause));
+    }
   }
   if (self->spec_.client->closing()) self->slots_.at(name).wanted = false;
   self->done(name);
+}
+
+// All slots have the same connection. So one of them is tried again soon, and the others once that has been successful.
+Awaitable<void> Slots::pause_for_slowness(std::shared_ptr<Slots> self) {
+  self->slow_ = true;
+  const bool first = !std::exchange(self->trying_, true);
+  co_await pause(self, Clock::now() + (first ? self->slowness_.next() : long_pause));
+  if (first) self->trying_ = false;
+}
+
+void Slots::quick_again() {
+  if (!std::exchange(slow_, false)) return;
+  slowness_.reset();
+  std::exchange(news_, std::make_shared<zk::CancelScope>())->request();
 }
 
 void Slots::granted(const std::string& name, LeasePtr lease) {
@@ -255,7 +280,7 @@ Awaitable<void> Slots::hold(std::shared_ptr<Slots> self, std::string name, Lease
   if (self->spec_.client->closing()) slot.wanted = false;
   if (given_back && slot.wanted && !asked && !slot.busy) {
     slot.busy = true;
-    co_await pause(self, Clock::now() + short_pause);
+    co_await pause(self, Clock::now() + after_giving_back);
     self->done(name);
   } else {
     self->consider(name);
@@ -290,8 +315,8 @@ Awaitable<void> Slots::settle(std::shared_ptr<Slots> self) {
   self->begin_hand_overs();
 }
 
-// Ends early with the next wish, as that may come from what was missing; when this member leaves; and when the client is
-// closed. Does not end without a connection.
+// Ends early with the next wish, as that may come from what was missing; when a connection that was slow is quick again;
+// when this member leaves; and when the client is closed. Does not end without a connection.
 Awaitable<void> Slots::pause(std::shared_ptr<Slots> self, Clock::time_point until) {
   const std::shared_ptr<zk::CancelScope> news = self->news_;
   while (Clock::now() < until && !self->leave_->requested() && !news->requested()) {

@@ -15,6 +15,7 @@
 #include <zkclient/client.hpp>
 
 #include "recipes/kernel/attempt.hpp"
+#include "recipes/kernel/growing_pause.hpp"
 #include "recipes/kernel/slot_decider.hpp"
 #include "recipes/kernel/words.hpp"
 
@@ -96,6 +97,8 @@ class Slots : public std::enable_shared_from_this<Slots> {
   static zk::Awaitable<void> limit_hand_over(std::shared_ptr<Slots> self, LeasePtr lease);
   static zk::Awaitable<void> settle(std::shared_ptr<Slots> self);
   static zk::Awaitable<void> pause(std::shared_ptr<Slots> self, Clock::time_point until);
+  static zk::Awaitable<void> pause_for_slowness(std::shared_ptr<Slots> self);
+  void quick_again();
   void begin_hand_overs();
   void done(const std::string& name);
   void granted(const std::string& name, LeasePtr lease);
@@ -113,9 +116,13 @@ class Slots : public std::enable_shared_from_this<Slots> {
   std::uint64_t newest_ = 0;  // Of the wishes.
   bool leaving_ = false;
   bool settling_ = false;
-  std::optional<std::string> cause_;                                             // Of the end.
-  Clock::time_point settled_;                                                    // When hand-overs may begin.
-  std::shared_ptr<zk::CancelScope> news_ = std::make_shared<zk::CancelScope>();  // Until the next wish.
+  bool slow_ = false;                 // The connection was too slow for a lease, and no slot was taken since.
+  bool trying_ = false;               // One of the slots is about to be tried again for that.
+  GrowingPause slowness_;             // Before it is.
+  std::optional<std::string> cause_;  // Of the end.
+  Clock::time_point settled_;         // When hand-overs may begin.
+  std::shared_ptr<zk::CancelScope> news_ =
+      std::make_shared<zk::CancelScope>();  // Until there is a reason to try again.
   const std::shared_ptr<zk::CancelScope> leave_ = std::make_shared<zk::CancelScope>();
   const std::shared_ptr<zk::CancelScope> empty_ = std::make_shared<zk::CancelScope>();
 

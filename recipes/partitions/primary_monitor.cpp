@@ -8,6 +8,7 @@
 #include <zkrecipes/primary.hpp>
 
 #include "recipes/kernel/acl_check.hpp"
+#include "recipes/kernel/growing_pause.hpp"
 #include "recipes/kernel/words.hpp"
 #include "recipes/partitions/primary_decider.hpp"
 
@@ -20,7 +21,9 @@ namespace {
 
 constexpr const char* primary_monitor = "primary monitor";
 constexpr auto look_again = std::chrono::seconds(30);
-constexpr auto monitor_pause = std::chrono::milliseconds(500);
+// After a failure: the word of another writer may have come in between, or a right may be granted some day.
+constexpr auto first_monitor_pause = std::chrono::milliseconds(20);
+constexpr auto longest_monitor_pause = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -69,16 +72,18 @@ class detail::PrimaryMonitorCore {
     const auto news = [this](const auto&, const auto&) { tell(); };
     const auto of_members = group_.on_change(news);
     const auto of_roles = roles.on_change(news);
+    GrowingPause pauses(first_monitor_pause, longest_monitor_pause);
     tell();
     while (wait(stop, look_again)) {
       try {
         decide(leadership, roles, until_stopped);
+        pauses.reset();
         const std::lock_guard lock(mutex_);
         problem_.reset();
       } catch (...) {
         if (stop.stop_requested() || !leadership.valid()) return;
         note_failure(std::current_exception());
-        wait_for_failure(stop);
+        wait(stop, pauses.next());  // News may take away what it failed for.
         tell();
       }
     }
@@ -131,10 +136,6 @@ class detail::PrimaryMonitorCore {
     changed_.wait_for(lock, stop, limit, [this] { return news_; });
     news_ = false;
     return !stop.stop_requested();
-  }
-  void wait_for_failure(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, stop, monitor_pause, [] { return false; });
   }
   void note_failure(const std::exception_ptr& failure) {
     std::optional<Error> problem;
