@@ -76,8 +76,12 @@ struct ExactlyOnceWriter::Part {
 };
 
 ExactlyOnceWriter::ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory,
-                                     zkclient::AclList acl)
-    : client_(std::move(client)), directory_(std::move(directory)), acl_(std::move(acl)), most_(most_calls) {}
+                                     zkclient::AclList acl, std::string family)
+    : client_(std::move(client)),
+      directory_(std::move(directory)),
+      acl_(std::move(acl)),
+      family_(std::move(family)),
+      most_(most_calls) {}
 
 ExactlyOnceWriter::~ExactlyOnceWriter() {
   for (const SlotPtr& slot : free_)
@@ -85,11 +89,12 @@ ExactlyOnceWriter::~ExactlyOnceWriter() {
 }
 
 std::shared_ptr<ExactlyOnceWriter> ExactlyOnceWriter::make(std::shared_ptr<zk::ClientCore> client,
-                                                           std::string directory, zkclient::AclList acl) {
+                                                           std::string directory, zkclient::AclList acl,
+                                                           std::string family) {
   const auto retire = [loop = client->loop()](ExactlyOnceWriter* writer) {
     loop->post([owned = std::unique_ptr<ExactlyOnceWriter>(writer)]() mutable { owned.reset(); });
   };
-  return {new ExactlyOnceWriter(std::move(client), std::move(directory), std::move(acl)), retire};
+  return {new ExactlyOnceWriter(std::move(client), std::move(directory), std::move(acl), std::move(family)), retire};
 }
 
 Awaitable<Written> ExactlyOnceWriter::write(std::shared_ptr<ExactlyOnceWriter> self,
@@ -358,7 +363,7 @@ Awaitable<Reply> ExactlyOnceWriter::get_slot(Call call, SlotPtr& slot) {
   }
   for (;;) {
     auto made = std::make_unique<Slot>();
-    made->path = zk::child_path(directory_, zk::make_uuid());
+    made->path = zk::child_path(directory_, family_ + zk::make_uuid());
     made->session = call.bound;
     Request create = zk::make_request(OpType::create, made->path);
     create.data = std::string();

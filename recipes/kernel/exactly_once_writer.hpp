@@ -42,7 +42,7 @@ struct Written {
 /// its slot is deleted: the first one may still be on its way, and must not be applied afterwards.
 ///
 ///   slots (container)
-///    '-- <uuid>    ephemeral, empty; its version counts the transactions
+///    '-- <family><uuid>    ephemeral, empty; its version counts the transactions
 ///
 /// Few transactions are on their way at a time, each with a slot of its own; calls that come meanwhile share the next
 /// one. If an operation in it is refused, only the call that it belongs to fails; the others are sent again. Calls are
@@ -50,11 +50,13 @@ struct Written {
 class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter> {
  public:
   /// For owners that any thread may destroy: the slots are removed on the loop. Any thread. `directory`: of the slots.
-  /// It is made when it is missing, and what is missing above it, as containers.
+  /// It is made when it is missing, and what is missing above it, as containers. `family`: how the slots' names begin,
+  /// which tells them from those of other writers in the same directory.
   static std::shared_ptr<ExactlyOnceWriter> make(std::shared_ptr<zk::ClientCore> client, std::string directory,
-                                                 zkclient::AclList acl);
+                                                 zkclient::AclList acl, std::string family = {});
   /// For owners that are destroyed on the loop.
-  ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory, zkclient::AclList acl);
+  ExactlyOnceWriter(std::shared_ptr<zk::ClientCore> client, std::string directory, zkclient::AclList acl,
+                    std::string family = {});
   ~ExactlyOnceWriter();
   ExactlyOnceWriter(const ExactlyOnceWriter&) = delete;
   ExactlyOnceWriter& operator=(const ExactlyOnceWriter&) = delete;
@@ -101,6 +103,7 @@ class ExactlyOnceWriter : public std::enable_shared_from_this<ExactlyOnceWriter>
   const std::shared_ptr<zk::ClientCore> client_;
   const std::string directory_;
   const zkclient::AclList acl_;
+  const std::string family_;
   std::deque<SlotPtr> free_;
   std::deque<std::shared_ptr<Part>> waiting_;
   std::size_t senders_ = 0;

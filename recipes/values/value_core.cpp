@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "recipes/values/counter_kind.hpp"
+#include "recipes/values/last_writer.hpp"
 #include "recipes/values/shared_value_kind.hpp"
 
 namespace zkrecipes::detail {
@@ -15,6 +16,11 @@ namespace {
 
 constexpr const char* slots_name = "_c_writes";
 constexpr const char* markers_name = "_c_markers";
+
+std::string slots_of(const std::string& node) { return zk::child_path(zk::parent_of(node), slots_name); }
+
+// Values beside each other have one folder for their slots.
+std::string slot_family(const std::string& node) { return std::string(zk::name_of(node)) + "-"; }
 
 // Refused for what others had written, or for the marker.
 bool is_conflict(const Written& written) noexcept {
@@ -52,7 +58,7 @@ ValueCore<Kind>::ValueCore(std::shared_ptr<zk::ClientCore> client, std::string n
       node_(std::move(node)),
       kind_(std::move(kind)),
       acl_(options.acl),
-      writer_(ExactlyOnceWriter::make(client_, zk::child_path(zk::parent_of(node_), slots_name), acl_)),
+      writer_(ExactlyOnceWriter::make(client_, slots_of(node_), acl_, slot_family(node_))),
       marker_(make_marker(client_, node_, options)),
       pace_(std::random_device()() | 1),
       unwatched_(client_->events()) {}
@@ -221,6 +227,14 @@ Awaitable<void> ValueCore<Kind>::run_once() {
       co_return;
     }
     if (waiting_.empty()) co_return;
+    if (!has_turn() && pace_.asks_who_writes(ValueLook::Clock::now())) {
+      const Call call = new_wait();
+      const std::int64_t change = seen->reply.stat.mzxid;
+      const bool foreign = co_await is_foreign_change(client_, slots_of(node_), slot_family(node_), change, call);
+      pace_.told_who_writes(foreign, ValueLook::Clock::now());
+      seen = nullptr;
+      continue;
+    }
     const auto pause = has_turn() ? none : pace_.pause(seen->reply.stat.version, ValueLook::Clock::now());
     if (pause == none) {
       co_await transact(std::move(seen));
@@ -260,10 +274,10 @@ Awaitable<void> ValueCore<Kind>::transact(ValueLookPtr seen) {
   progress_ = Progress::unsent;
   const auto begun = ValueLook::Clock::now();
   // In a row of changes each one tells the next what it needs. Otherwise a read behind does, unless the change is about
-  // to be refused: what the read tells would be old when the pause after that is over.
+  // to be refused, and a pause comes after that: what the read tells would be old when it is over.
   const bool in_a_row = begun - last_change_ < ValueLook::trust_in_own_write;
   const bool tells = changes(step.write) && rests_on_version(step.write);
-  const bool read_behind = !tells || (!in_a_row && !pace_.is_contended());
+  const bool read_behind = !tells || (pace_.is_contended() ? pace_.takes_no_turns() : !in_a_row);
   auto sent_at = begun;  // A marker or a slot may have to be made first.
   const auto sent = [this, read_behind, session = call.bound, &sent_at] {
     progress_ = Progress::sent;

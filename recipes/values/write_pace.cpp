@@ -14,6 +14,7 @@ constexpr unsigned forget_after = 256;     // Changes without a refusal: there a
 constexpr unsigned long_wait = 4;          // Turns; writers that have waited for longer go first.
 constexpr unsigned most_doublings = 5;
 constexpr nanoseconds memory = std::chrono::milliseconds(500);
+constexpr nanoseconds foreign_memory = std::chrono::seconds(2);
 constexpr unsigned enough_looks = 24;  // Then it tries, whatever it sees: the others may be too fast for it.
 constexpr nanoseconds longest_trip = std::chrono::milliseconds(100);
 constexpr nanoseconds longest_turn_alone = std::chrono::milliseconds(100);
@@ -44,11 +45,27 @@ void WritePace::end_attempt(Duration trip, Clock::time_point now) noexcept {
 }
 
 void WritePace::changed(std::int32_t version) noexcept {
+  const std::uint32_t of_others = static_cast<std::uint32_t>(version) - own_version_ - 1;
+  lead_ = std::min(lead_ + std::min(of_others, turn), turn);
+  if (lead_ > 0) --lead_;
   own_version_ = static_cast<std::uint32_t>(version);
   may_end_turn_ = true;
 }
 
+bool WritePace::asks_who_writes(Clock::time_point now) const noexcept { return refusals_ >= 2 && now >= ask_at_; }
+
+void WritePace::told_who_writes(bool foreign, Clock::time_point now) noexcept {
+  foreign_ = foreign;
+  ask_at_ = now + (foreign ? foreign_memory : memory);
+}
+
 bool WritePace::is_alone() const noexcept { return changes_since_refusal_ >= forget_after; }
+
+bool WritePace::turn_is_over() const noexcept {
+  if (foreign_) return lead_ == 0;
+  const bool seldom = is_alone() && turn_alone * trip_ <= longest_turn_alone;
+  return own_version_ % (seldom ? turn_alone : turn) == 0;
+}
 
 WritePace::Duration WritePace::make_way(Clock::time_point now) noexcept {
   made_way_ = false;
@@ -57,8 +74,7 @@ WritePace::Duration WritePace::make_way(Clock::time_point now) noexcept {
     may_end_turn_ = false;
   }
   if (!std::exchange(may_end_turn_, false)) return Duration::zero();
-  const bool seldom = is_alone() && turn_alone * trip_ <= longest_turn_alone;
-  if (own_version_ % (seldom ? turn_alone : turn) != 0) return Duration::zero();
+  if (!turn_is_over()) return Duration::zero();
   const Duration left = (is_alone() ? 2 : 4) * trip_ - (now - attempted_);
   made_way_ = left > Duration::zero();
   return std::max(left, Duration::zero());  // The way has been open since the change.
@@ -66,12 +82,16 @@ WritePace::Duration WritePace::make_way(Clock::time_point now) noexcept {
 
 WritePace::Duration WritePace::pause(std::int32_t seen, Clock::time_point now) noexcept {
   const auto version = static_cast<std::uint32_t>(seen);
-  if (std::exchange(made_way_, false) && version != own_version_) {  // Another writer has the turn now.
-    refusals_ = 2;
-    changes_since_refusal_ = 0;
+  if (std::exchange(made_way_, false)) {
+    const bool in_vain = version == own_version_;
+    if (in_vain && std::exchange(foreign_, false)) ask_at_ = now;
+    if (!in_vain && !foreign_) {  // Another writer has the turn now.
+      refusals_ = 2;
+      changes_since_refusal_ = 0;
+    }
   }
   if (refusals_ < 2) return Duration::zero();
-  if (refusals_ % 4 != 3) return wait_for_turn(version, now);
+  if (refusals_ % 4 != 3) return foreign_ ? Duration::zero() : wait_for_turn(version, now);
   return looks_++ == 0 ? random_pause() : Duration::zero();
 }
 

@@ -15,8 +15,9 @@ namespace zkrecipes::detail {
 /// writer that was refused twice waits for that moment. It looks at the node, sleeps for most of the changes that are
 /// left, and looks again. Writers that have waited for a few turns only let the others go first.
 ///
-/// Other libraries take no turns, and need two round trips for a change: if the node changes as slowly as that, a
-/// writer does not wait. Besides, each fourth attempt comes at a random time.
+/// Other libraries take no turns. While one of them writes, a writer does not wait either: it tries again at once from
+/// what it has just read. When it has made as many changes as the others, it makes way. Besides, if the node changes as
+/// slowly as two round trips allow, nobody waits for a turn, and each fourth attempt comes at a random time.
 class WritePace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -33,6 +34,12 @@ class WritePace {
 
   /// The last attempt was refused: the next one will be as well, more likely than not.
   bool is_contended() const noexcept { return refusals_ > 0; }
+  /// It is about to wait for a turn, and does not know whether the others take turns. If another library made the last
+  /// change of the node, they do not: told_who_writes(). To find out is worth two round trips. Look again afterwards.
+  bool asks_who_writes(Clock::time_point now) const noexcept;
+  void told_who_writes(bool foreign, Clock::time_point now) noexcept;
+  /// A refused attempt is followed by the next one at once.
+  bool takes_no_turns() const noexcept { return foreign_; }
   /// Before the next change: how long to make way for others. Zero, unless the turn is over.
   Duration make_way(Clock::time_point now) noexcept;
   /// The node was seen at `version`, as was known at `now`. Zero: try. Otherwise look again after so long.
@@ -43,6 +50,7 @@ class WritePace {
   Duration wait_for_turn(std::uint32_t version, Clock::time_point now) noexcept;
   Duration random_pause() noexcept;
   bool is_alone() const noexcept;
+  bool turn_is_over() const noexcept;
 
   std::uint32_t random_;
   Duration trip_{0};                      // What an attempt takes, smoothed.
@@ -58,6 +66,11 @@ class WritePace {
   std::uint32_t own_version_ = 0;   // Of the last change.
   bool may_end_turn_ = false;       // That change.
   bool made_way_ = false;           // Before the next look.
+
+  // Of writers that take no turns.
+  bool foreign_ = false;      // There are some.
+  Clock::time_point ask_at_;  // Whether there are any, or still are.
+  std::uint32_t lead_ = 0;    // So many more changes than this writer the others have made.
 };
 
 }  // namespace zkrecipes::detail

@@ -579,6 +579,29 @@ TEST_F(CounterFaults, MadeAgainInTheInstantOfAChange) {
   EXPECT_EQ(data(), "8");
 }
 
+TEST_F(CounterFaults, AsksWhetherAnotherLibraryWrites) {
+  Client client = calm_proxied();
+  Counter counter = make(client);
+  const auto asked = [&] {
+    return proxy.request_count(RequestType::get_children) + proxy.request_count(RequestType::get_children2) > 0;
+  };
+  the_operator().create(node, "0");
+  auto held = proxy.hold_next_reply(RequestType::get_data);
+  auto adding = in_thread([&] { return counter.add(1, patient()); });
+  int number = 0;
+  while (!asked()) {  // What each look tells is old when it comes.
+    ASSERT_TRUE(held.wait(patience));
+    ASSERT_LT(number, 20) << "it was refused often enough to ask";
+    the_operator().set(node, std::to_string(++number));
+    auto next = proxy.hold_next_reply(RequestType::get_data);
+    held.release();
+    held = std::move(next);
+    if (number > 2) (void)eventually([&] { return asked() || held.happened(); });
+  }
+  held.release();
+  EXPECT_EQ(result_of(adding), (CounterChange{number, number + 1}));
+}
+
 TEST_F(CounterFaults, SlotDeletedByHand) {
   Client client = calm_proxied();
   Counter counter = make(client);

@@ -7,10 +7,12 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <zkclient/error.hpp>
 
+#include "recipes/values/last_writer.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
@@ -255,6 +257,36 @@ TEST_F(CounterTest, ManyThreadsShareOneObject) {
 
 TEST_F(CounterTest, TheRootIsNoCounter) {
   EXPECT_EQ(error_of([&] { Counter(client(), "/"); }), Errc::invalid_argument);
+}
+
+// A change of ours is told from one of another library by the slot that is written with it.
+TEST_F(CounterTest, KnowsTheChangesOfOtherLibraries) {
+  using zkclient::detail::Awaitable;
+  using zkclient::detail::Call;
+  Counter counter = make({.encoding = decimal});
+  Counter rival = make({.encoding = decimal});
+  Counter neighbour(client(), path().parent() / (std::string(path().name()) + "-more"), {.encoding = decimal});
+  const auto is_foreign = [&](std::int64_t change) {
+    zkclient::detail::Work<bool> ask = [this, change](Call call) -> Awaitable<zkclient::Result<bool>> {
+      const std::string slots = client().impl()->full(path().parent() / "_c_writes");
+      const std::string family = std::string(path().name()) + "-";
+      co_return co_await detail::is_foreign_change(client().impl(), slots, family, change, std::move(call));
+    };
+    return zkclient::detail::CallForm(client().impl(), "test", "/n").result(patient(), std::move(ask)).value();
+  };
+  const auto last_change = [&] { return client().get(path(), patient()).stat.mzxid; };
+  counter.add(1, patient());
+  EXPECT_FALSE(is_foreign(last_change()));
+  rival.add(1, patient());
+  EXPECT_FALSE(is_foreign(last_change()));
+  const std::int64_t earlier = last_change();
+  write("7");
+  EXPECT_TRUE(is_foreign(last_change())) << "though the writers of ours are still there";
+  neighbour.add(1, patient());
+  EXPECT_TRUE(is_foreign(last_change())) << "it writes another node";
+  EXPECT_FALSE(is_foreign(earlier));
+  counter.add(1, patient());
+  EXPECT_FALSE(is_foreign(last_change()));
 }
 
 TEST_F(CounterTest, ACounterWithoutParents) {
