@@ -109,6 +109,12 @@ Awaitable<void> ParticipantTransaction::acknowledge() {
     open_->entry_missing = true;
   } else if (reply.ok()) {
     co_await close();
+  } else if (reply.failed(Errc::quota_exceeded) && !open_->entry_missing) {
+    // It goes first. What was applied is in the log until it is acknowledged.
+    Request remove = zk::make_request(OpType::remove, entry);
+    const Reply removed = co_await tree->client->perform(std::move(remove), view_.call());
+    open_->entry_missing = removed.ok() || removed.failed(Errc::no_node);
+    if (!open_->entry_missing && !removed.unanswered()) co_await view_.pause_after(std::move(reply));
   } else if (!reply.unanswered()) {
     co_await view_.pause_after(std::move(reply));
   }

@@ -21,6 +21,11 @@ Awaitable<void> ParticipantVote::prepare() {
 // --- To commit ----------------------------------------------------------------------------------------------------
 
 Awaitable<void> ParticipantVote::vote() {
+  if (!open_->no_room.empty() && std::chrono::steady_clock::now() >= *open_->deadline) {
+    Decision late{false, "vote of " + state_->name + ": " + open_->no_room};
+    co_await view_.decide(std::move(late));
+    co_return;
+  }
   const TreePtr& tree = state_->tree;
   const Call call = view_.call();
   const bool counts = open_->header && open_->header->variant == CommitVariant::all_to_all;
@@ -46,6 +51,7 @@ Awaitable<void> ParticipantVote::vote() {
   } else if (refusal) {
     co_await find_refusal();
   } else if (!reply.unanswered()) {
+    if (reply.failed(Errc::quota_exceeded)) open_->no_room = reply.detail;
     co_await view_.pause_after(std::move(reply));
   }
 }
@@ -105,8 +111,9 @@ Awaitable<void> ParticipantVote::vote_against() {
   Reply reply = co_await state_->tree->client->perform(std::move(request), view_.call());
   if (reply.ok()) {
     open_->decision = decision;
-  } else if (failed_operation(reply)) {
-    // It is decided already, or gone, or a vote of ours was there from before our log was lost.
+  } else if (failed_operation(reply) || reply.failed(Errc::quota_exceeded)) {
+    // It is decided already, or gone, or a vote of ours was there from before our log was lost. Or there is no room for
+    // the vote: the decision does without.
     co_await view_.decide(decision);
   } else if (!reply.unanswered()) {
     co_await view_.pause_after(std::move(reply));

@@ -147,6 +147,12 @@ Roster::Absence TransactionRun::missing() const {
 Awaitable<void> TransactionRun::decide(DriveStep step) {
   Decision wanted{step.kind == DriveStep::Kind::commit, step.reason};
   DecisionFound found = co_await make_decision(tree_, drive_->id, drive_->header.participants, wanted, call_);
+  if (found.failure.failed(Errc::quota_exceeded) && drive_->owner && !released_) {
+    // Without our node others may finish what is ours, as they may anyway when we are gone.
+    std::string own = tree_->child(drive_->id, coordinator_node);
+    found = co_await make_decision_in_place_of(tree_, std::move(own), released_, drive_->id,
+                                               drive_->header.participants, wanted, call_);
+  }
   take(found);
   if (found.failure.error) {
     co_await failed(std::move(found.failure));
@@ -208,7 +214,8 @@ Awaitable<void> TransactionRun::remove() {
 }
 
 std::vector<std::string> TransactionRun::expected() const {
-  std::vector<std::string> nodes{tree_->child(drive_->id, coordinator_node)};
+  std::vector<std::string> nodes;
+  if (!released_) nodes.push_back(tree_->child(drive_->id, coordinator_node));
   for (const std::string& name : drive_->header.participants) {
     nodes.push_back(tree_->child(drive_->id, vote_prefix, name));
     nodes.push_back(tree_->child(drive_->id, ack_prefix, name));

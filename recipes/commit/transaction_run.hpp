@@ -72,6 +72,7 @@ class TransactionRun {
   VoteTally acks_;
   NodeEvents::WatchPtr decision_;
   bool gone_ = false;
+  bool released_ = false;  // Our node.
 };
 
 }  // namespace zkrecipes::detail

@@ -96,6 +96,13 @@ Awaitable<void> TransactionView::note_removal() {
 Awaitable<void> TransactionView::decide(Decision wanted) {
   DecisionFound found =
       co_await make_decision(state_->tree, open_->transaction.id, open_->header->participants, wanted, call());
+  // Not once we have voted: if our log gets lost, the entry has to tell of a commit with our vote.
+  if (found.failure.failed(Errc::quota_exceeded) && !open_->voted && !open_->entry_missing) {
+    const std::string& id = open_->transaction.id;
+    std::string entry = state_->tree->inbox_entry(state_->name, id);
+    found = co_await make_decision_in_place_of(state_->tree, std::move(entry), open_->entry_missing, id,
+                                               open_->header->participants, wanted, call());
+  }
   if (found.decision) open_->decision = found.decision;
   if (found.gone) {
     co_await note_removal();

@@ -24,7 +24,8 @@ class TransactionView {
   void look_again() { watch_ = nullptr; }
   /// There is no such transaction (any more). Notes whether the tree is the one in which it was begun.
   zk::Awaitable<void> note_removal();
-  /// Decides the transaction, if it is still open.
+  /// Decides the transaction, if it is still open. If a full quota has no room for that, the entry of our inbox gives its
+  /// own, unless we have voted.
   zk::Awaitable<void> decide(Decision wanted);
   /// After a request has failed: pauses, or finds that nothing is left to do.
   zk::Awaitable<void> pause_after(zk::Reply failure);

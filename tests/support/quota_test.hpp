@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -41,8 +42,11 @@ class QuotaTest : public ::testing::Test {
     proxy.refuse(false);
   }
 
-  /// A hard limit of the nodes below root(): not one more than there are now.
-  void allow_no_node() { limit("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=" + usage("count=")); }
+  /// A hard limit of the nodes below root(): so many more than there are now.
+  void allow_nodes(int more) {
+    limit("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=" + std::to_string(std::stoll(usage("count=")) + more));
+  }
+  void allow_no_node() { allow_nodes(0); }
   void allow_no_byte() { limit("count=-1,bytes=-1=;byteHardLimit=" + usage("bytes=") + ";countHardLimit=-1"); }
   void allow_nothing() {
     limit("count=-1,bytes=-1=;byteHardLimit=" + usage("bytes=") + ";countHardLimit=" + usage("count="));
@@ -114,7 +118,13 @@ class QuotaTest : public ::testing::Test {
     return rest.substr(0, rest.find_first_not_of("0123456789"));
   }
 
-  const zkclient::Path root_{std::string("/") + ::testing::UnitTest::GetInstance()->current_test_info()->name() + "-" +
+  static std::string name_of_test() {
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(name.begin(), name.end(), '/', '-');  // Of a test with a parameter.
+    return name;
+  }
+
+  const zkclient::Path root_{"/" + name_of_test() + "-" +
                              std::to_string(SteadyClock::now().time_since_epoch().count())};
   zkclient::Client operator_{server().connect_string(), {.session_timeout = calm}};
 };
