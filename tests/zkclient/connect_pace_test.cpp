@@ -20,7 +20,12 @@ using zkclient::detail::PaceFacts;
 constexpr auto nothing = nanoseconds::zero();
 
 nanoseconds bound(int failed_rounds, milliseconds timeout, nanoseconds left) {
-  return longest_pause({.failed_rounds = failed_rounds, .timeout = timeout, .left = left});
+  return longest_pause(
+      {.failed_rounds = failed_rounds, .idle_rounds = failed_rounds, .timeout = timeout, .left = left});
+}
+nanoseconds bound_after_the_end(int idle_rounds, milliseconds timeout) {
+  return longest_pause(
+      {.failed_rounds = 50 + idle_rounds, .idle_rounds = idle_rounds, .timeout = timeout, .left = nothing});
 }
 
 TEST(LongestPause, DoublesUpToAnEighthOfTheTimeoutWhileThereIsSomethingToKeep) {
@@ -41,6 +46,19 @@ TEST(LongestPause, IsSecondsWhenNothingIsToBeKept) {
   EXPECT_EQ(bound(1, 4s, nothing), 50ms);
   EXPECT_EQ(bound(50, 4s, nothing), 5s);
   EXPECT_EQ(bound(50, 60s, nothing), 7500ms);
+}
+
+// A server that comes back soon after a session's end is found soon.
+TEST(LongestPause, GoesOnFromAnEighthOfTheTimeoutWhenThatIsOver) {
+  EXPECT_EQ(bound_after_the_end(1, 4s), 500ms);
+  EXPECT_EQ(bound_after_the_end(2, 4s), 1s);
+  EXPECT_EQ(bound_after_the_end(4, 4s), 4s);
+  EXPECT_EQ(bound_after_the_end(5, 4s), 5s);
+  EXPECT_EQ(bound_after_the_end(1'000'000, 4s), 5s);
+  EXPECT_EQ(bound_after_the_end(1, 30s), 3750ms);
+  EXPECT_EQ(bound_after_the_end(2, 30s), 5s);
+  EXPECT_EQ(bound_after_the_end(1, 60s), 7500ms);
+  EXPECT_EQ(bound_after_the_end(2, 60s), 7500ms);
 }
 
 TEST(LongestPause, NeverShrinksWithTheRoundsNorGrowsAsTimeRunsOut) {
@@ -133,6 +151,18 @@ TEST(ConnectPace, AskingAgainDoesNotDrawAgain) {
     const nanoseconds pause = pace.wait(now, facts);
     EXPECT_EQ(pace.wait(now, facts), pause);
     EXPECT_EQ(pace.wait(now + pause, facts), nothing);
+  }
+}
+
+TEST(ConnectPace, ASessionsEndIsNoReasonToPauseForLong) {
+  for (int i = 0; i < 200; ++i) {
+    Loop loop(1, 4s);
+    loop.attempts(4s, 4s);
+    for (const auto most : {500ms, 1000ms, 2000ms, 4000ms, 5000ms}) {
+      const auto before = loop.now();
+      ASSERT_EQ(loop.attempts(1h, nothing, 1), 1);
+      EXPECT_LE(loop.now() - before, most);
+    }
   }
 }
 

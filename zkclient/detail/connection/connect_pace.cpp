@@ -13,21 +13,28 @@ constexpr nanoseconds bound_of_the_idle = milliseconds(5000);  // Nothing is los
 constexpr int most_doublings = 20;
 constexpr int rounds_of_a_broken_one = 2;  // Others may be well; 200 ms at most.
 
+bool is_urgent(const PaceFacts& facts) noexcept { return facts.left > nanoseconds::zero(); }
+
+nanoseconds doubled(nanoseconds first, int rounds) noexcept {
+  return first * (1 << std::clamp(rounds - 1, 0, most_doublings));
+}
+
 }  // namespace
 
 // A quarter of what is left: several rounds more, whatever the random numbers are.
 nanoseconds longest_pause(const PaceFacts& facts) noexcept {
   const nanoseconds share = facts.timeout / 8;
-  const bool urgent = facts.left > nanoseconds::zero();
-  const nanoseconds bound = urgent ? std::min(share, facts.left / 4) : std::max(share, bound_of_the_idle);
-  const nanoseconds grown = first_bound * (1 << std::clamp(facts.failed_rounds - 1, 0, most_doublings));
-  return std::min(grown, std::max(bound, first_bound));
+  const nanoseconds idle = doubled(std::max(share, first_bound), facts.idle_rounds);
+  const nanoseconds bound =
+      is_urgent(facts) ? std::min(share, facts.left / 4) : std::min(idle, std::max(share, bound_of_the_idle));
+  return std::min(doubled(first_bound, facts.failed_rounds), std::max(bound, first_bound));
 }
 
 nanoseconds ConnectPace::wait(Clock::time_point now, PaceFacts facts) {
   if (tried_ >= servers_) {
     tried_ = 0;
     facts.failed_rounds = ++failed_rounds_;
+    facts.idle_rounds = idle_rounds_ = is_urgent(facts) ? 0 : idle_rounds_ + 1;
     const double share = std::uniform_real_distribution<double>(0, 1)(random_);
     const std::chrono::duration<double, std::nano> pause = longest_pause(facts) * share;
     next_round_ = now + std::chrono::duration_cast<nanoseconds>(pause);
@@ -38,6 +45,7 @@ nanoseconds ConnectPace::wait(Clock::time_point now, PaceFacts facts) {
 void ConnectPace::restart() noexcept {
   tried_ = 0;
   failed_rounds_ = 0;
+  idle_rounds_ = 0;
   next_round_ = {};
 }
 

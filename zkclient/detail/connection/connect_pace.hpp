@@ -8,7 +8,8 @@ namespace zkclient::detail {
 
 /// What a pause before the next round of attempts depends on.
 struct PaceFacts {
-  int failed_rounds;  ///< At least one.
+  int failed_rounds;    ///< At least one.
+  int idle_rounds = 0;  ///< Those of them that failed while nothing was to be kept.
   std::chrono::milliseconds timeout;
   std::chrono::nanoseconds
       left;  ///< Until the next lease, or the session, is certainly lost; zero: nothing is to be kept.
@@ -20,14 +21,15 @@ std::chrono::nanoseconds longest_pause(const PaceFacts& facts) noexcept;
 /// When a client without a connection tries its servers. A round asks each server once, without a pause: one of them may
 /// well be there. Rounds that failed are followed by pauses at random, so that the clients of a fleet do not come all at
 /// once, and up to a bound that doubles. While a lease or the session can still be kept the bound stays so short that a
-/// server that comes back is found in time; later no attempt is urgent. Pure but for its random numbers.
+/// server that comes back is found in time. Later no attempt is urgent; but a server that comes back soon after that is
+/// found soon, so the bound goes on from there. Pure but for its random numbers.
 class ConnectPace {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// How many servers a round has.
   void set_servers(std::size_t count) noexcept { servers_ = count; }
-  /// How long to wait before the next attempt. `facts.failed_rounds` is of no account.
+  /// How long to wait before the next attempt. The rounds in `facts` are of no account.
   std::chrono::nanoseconds wait(Clock::time_point now, PaceFacts facts);
   /// An attempt begins.
   void attempt() noexcept { ++tried_; }
@@ -40,6 +42,7 @@ class ConnectPace {
   std::size_t servers_ = 1;
   std::size_t tried_ = 0;  // In this round.
   int failed_rounds_ = 0;
+  int idle_rounds_ = 0;
   Clock::time_point next_round_{};
   std::minstd_rand random_{std::random_device{}()};
 };
