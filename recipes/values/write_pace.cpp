@@ -14,7 +14,7 @@ constexpr unsigned forget_after = 256;     // Changes without a refusal: there a
 constexpr unsigned long_wait = 4;          // Turns; writers that have waited for longer go first.
 constexpr unsigned most_doublings = 5;
 constexpr nanoseconds memory = std::chrono::milliseconds(500);
-constexpr nanoseconds foreign_memory = std::chrono::seconds(2);
+constexpr unsigned most_answers = 3;   // That nobody else writes: then questions do not get rarer any more.
 constexpr unsigned enough_looks = 24;  // Then it tries, whatever it sees: the others may be too fast for it.
 constexpr nanoseconds longest_trip = std::chrono::milliseconds(100);
 constexpr nanoseconds longest_turn_alone = std::chrono::milliseconds(100);
@@ -56,7 +56,9 @@ bool WritePace::asks_who_writes(Clock::time_point now) const noexcept { return r
 
 void WritePace::told_who_writes(bool foreign, Clock::time_point now) noexcept {
   foreign_ = foreign;
-  ask_at_ = now + (foreign ? foreign_memory : memory);
+  const Duration unit = std::max<Duration>(memory, turn_alone * trip_);
+  ask_at_ = now + unit * (foreign ? 4 : 1 << answers_);
+  answers_ = foreign ? 0 : std::min(answers_ + 1, most_answers);
 }
 
 bool WritePace::is_alone() const noexcept { return changes_since_refusal_ >= forget_after; }

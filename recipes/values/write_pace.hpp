@@ -70,6 +70,7 @@ class WritePace {
   // Of writers that take no turns.
   bool foreign_ = false;      // There are some.
   Clock::time_point ask_at_;  // Whether there are any, or still are.
+  unsigned answers_ = 0;      // In a row, that there are none.
   std::uint32_t lead_ = 0;    // So many more changes than this writer the others have made.
 };
 

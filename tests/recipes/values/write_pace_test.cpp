@@ -143,6 +143,25 @@ TEST(WritePace, AsksWhoWritesBeforeItWaitsForATurn) {
   }
 }
 
+TEST(WritePace, AsksLessOftenWhenItWasAnsweredThatNobodyElseWrites) {
+  for (const Duration round_trip : {trip, 10 * trip}) {
+    WritePace pace(1);
+    for (int i = 0; i < 100; ++i)
+      pace.refused(round_trip, begin);
+    TimePoint now = begin;
+    for (const int units : {1, 2, 4, 8, 8}) {
+      EXPECT_TRUE(pace.asks_who_writes(now));
+      pace.told_who_writes(false, now);
+      const Duration rest = units * std::max<Duration>(milliseconds(500), 256 * round_trip);
+      EXPECT_FALSE(pace.asks_who_writes(now + rest - milliseconds(1)));
+      now += rest;
+    }
+    pace.told_who_writes(true, now);
+    pace.told_who_writes(false, now);
+    EXPECT_TRUE(pace.asks_who_writes(now + milliseconds(3000)));
+  }
+}
+
 TEST(WritePace, MakesWayForOtherLibrariesWhenItIsNoLongerBehind) {
   WritePace pace = refused_times(2);
   EXPECT_EQ(change(pace, 1), Duration::zero());
@@ -389,7 +408,7 @@ TEST_P(WriteRace, SharesWithWritersThatNeedOneTrip) {
   const Race two = run({quick, ours});
   EXPECT_GT(two.least_share(), 0.18) << "more, the less regular the trips are";
   EXPECT_GT(two.number, two.took * 95 / 100) << "changes in a round trip";
-  EXPECT_LE(two.writers.back().questions, 2 + static_cast<int>(two.took / 500));
+  EXPECT_LE(two.writers.back().questions, 2 + static_cast<int>(two.took / 1000));
   const Race four = run({quick, quick, ours, ours});
   EXPECT_GT(four.least_share(), 0.25);
 }
