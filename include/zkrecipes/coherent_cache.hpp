@@ -90,6 +90,8 @@ struct CoherentCacheStatistics {
 /// session lost between reads               nothing: the next reads ask again
 /// answers are too slow for leases          nothing is put into memory; each read is two round trips
 /// more data than max_bytes                 the least recently used items leave memory
+/// quota of the servers full                what frees or replaces works while no other process reads the shard; else
+///                                          quota_exceeded, which names it, and nothing was written. See docs/quotas.md
 /// the directory is another recipe's        foreign_node
 /// writer gives up before a reader's term   the next write of that object waits for the rest of the term only
 /// a slot deleted by hand                   nothing: what it would have told is found out from the gate; in_doubt if an answer

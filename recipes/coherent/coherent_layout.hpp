@@ -30,6 +30,10 @@ class CoherentLayout {
   zk::Awaitable<zk::Reply> read_shards(std::uint32_t& shards, zk::Call call) const;
   /// Makes what the shard needs. Its gate comes last: if it is there, so is all else.
   zk::Awaitable<zk::Reply> prepare(std::uint32_t shard, zk::Call call) const;
+  /// Makes the directory of its readers, if there is none.
+  zk::Awaitable<zk::Reply> make_holders(std::uint32_t shard, zk::Call call) const {
+    return make(holders(shard), "", std::move(call));
+  }
 
  private:
   std::string of_shard(const char* kind, std::uint32_t shard) const {

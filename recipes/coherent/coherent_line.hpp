@@ -26,6 +26,7 @@ struct CoherentWriter::Part {
   zk::Timer deadline;
   bool ended = false;
   int prepared = 0;
+  bool no_room = false;  ///< For the directory of the readers, in the transaction that removes it.
   zk::Pending<zk::Reply> outcome;
 
   void end(zk::Reply with) {
@@ -72,6 +73,7 @@ struct CoherentWriter::Line {
   std::map<std::string, std::int64_t> revisions;  // Of items, at that version of the gate.
   bool ask_leader = false;                        // What a server of ours says may be old.
   bool readers_there = false;
+  bool holders_missing = false;  // The directory of the readers.
   bool closer_alive = true;
   std::optional<Closing> closing;
   std::optional<Doubt> doubt;

@@ -304,6 +304,8 @@ Awaitable<CoherentReader::Grant> CoherentReader::enroll(std::uint32_t shard, std
     begin_lease(shard, std::move(hold), gate.czxid, name, grant.outcome.item, registered, term);
   } else if (registered.failed(Errc::in_doubt)) {
     zk::delete_in_background(client_, hold.path, hold.session);
+  } else if (registered.refused(1, zk::rc::no_node)) {
+    (void)co_await layout_->make_holders(shard, call);  // For the next read.
   }
   co_return grant;
 }

@@ -115,6 +115,10 @@ Awaitable<void> CoherentWriter::write_one(Line& line, PartPtr part) {
       co_await find_closing(line);
       continue;
     }
+    if (std::exchange(line.holders_missing, false)) {
+      co_await prepare(line, part, call);
+      continue;
+    }
     if (!line.gate || !line.revisions.contains(part->write.name)) {
       Reply learned = co_await learn(line, *part, call);
       if (part->ended) break;
@@ -220,8 +224,9 @@ Awaitable<void> CoherentWriter::take_step(Line& line, PartPtr part, WriteStep st
 
 // --- The transaction ------------------------------------------------------------------------------------------------
 
-// Without readers: their directory can be removed, and is made again. Behind a closed gate: those whose leases have run
-// out are removed.
+// Without readers: their directory can be removed, and is made again; where a full quota has no room for that, right
+// behind the transaction, as nothing is made in place of what the same transaction removes. Behind a closed gate: those
+// whose leases have run out are removed.
 Awaitable<void> CoherentWriter::transact(Line& line, PartPtr part, bool behind_closed, Call call) {
   const std::string id = zk::make_uuid();
   const std::string& name = part->write.name;
@@ -234,7 +239,9 @@ Awaitable<void> CoherentWriter::transact(Line& line, PartPtr part, bool behind_c
   } else {
     const Path holders(layout_->holders(line.shard));
     all.emplace_back(Transaction::Remove{holders, any_version});
-    all.emplace_back(Transaction::Create{holders, std::string(), CreateMode::persistent, layout_->acl()});
+    if (!part->no_room) {
+      all.emplace_back(Transaction::Create{holders, std::string(), CreateMode::persistent, layout_->acl()});
+    }
   }
   const Path item(layout_->item(name));
   switch (decide_change(part->write, line.revisions.at(name)).kind) {
@@ -248,6 +255,9 @@ Awaitable<void> CoherentWriter::transact(Line& line, PartPtr part, bool behind_c
   reader_->let_go(line.shard);  // Goes out before.
   const std::size_t last = all.size() - 1;
   const std::int32_t expected = line.gate->version;
+  const bool holders_later = !behind_closed && part->no_room;
+  Call later = call;
+  later.cancel = nullptr;
   Written written = co_await writer_->write_bound(std::move(all), std::move(call), [&line] { line.sent = true; });
   if (written.outcome == Written::Outcome::done) {
     settle_success(line, part, id, written);
@@ -259,6 +269,8 @@ Awaitable<void> CoherentWriter::transact(Line& line, PartPtr part, bool behind_c
   } else {
     settle_refusal(line, part, std::move(written), gate_operations, last);
   }
+  // If others have taken the room, the next read or write of the shard makes it.
+  if (holders_later) (void)co_await layout_->make_holders(line.shard, later);
 }
 
 void CoherentWriter::settle_success(Line& line, const PartPtr& part, const std::string& id, const Written& written) {
@@ -285,8 +297,16 @@ void CoherentWriter::settle_refusal(Line& line, const PartPtr& part, Written wri
                                     std::size_t last) {
   const Errc code = zk::rc::to_errc(written.code);
   const bool readers = code == Errc::not_empty && written.index == gate_operations;
+  // Behind a closed gate there is no such operation.
+  const bool of_holders = !line.closed_by_us() && written.index == gate_operations;
+  const bool no_room = code == Errc::quota_exceeded && !line.closed_by_us() && written.index == gate_operations + 1;
   if (readers) {
     line.readers_there = true;
+  } else if (no_room && !part->no_room) {
+    part->no_room = true;
+  } else if (of_holders && code == Errc::no_node) {
+    line.forget();
+    line.holders_missing = true;
   } else if (code == Errc::no_node && line.closed_by_us() && written.index >= gate_operations &&
              written.index < last - 1) {
     line.registered.reset();  // It has gone meanwhile.
@@ -295,7 +315,7 @@ void CoherentWriter::settle_refusal(Line& line, const PartPtr& part, Written wri
     line.ask_leader = true;
   } else {
     written.reply.error = code;
-    written.reply.detail.clear();
+    if (code != Errc::quota_exceeded) written.reply.detail.clear();
     part->end(std::move(written.reply));
   }
 }

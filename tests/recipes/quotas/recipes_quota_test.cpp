@@ -6,6 +6,7 @@
 #include <string>
 
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/group.hpp>
@@ -273,6 +274,66 @@ TEST_F(RecipesQuota, ConfigurationGivesHistoryForRoom) {
   const auto history = configuration.history(patient());
   EXPECT_EQ(history.size(), kept);
   EXPECT_EQ(the_operator().get(root() / "configuration/key").data, "d");
+}
+
+TEST_F(RecipesQuota, CachedItemsAreReplacedAndRemoved) {
+  CoherentCache cache(proxied(), root() / "cache", {.shards = 1});
+  for (const char* name : {"a", "b"})
+    cache.put(name, "old", patient());
+  allow_nothing();
+  {
+    const auto lost = proxy.drop_next_reply(RequestType::multi);
+    cache.put("a", "new", patient());
+    EXPECT_TRUE(lost.happened());
+  }
+  Box<Result<void>> removed;
+  cache.async_remove(
+      "b", [&](Result<void> result) { removed.put(std::move(result)); }, patient());
+  EXPECT_TRUE(removed.take());
+  EXPECT_TRUE(eventually([&] { return the_operator().exists(root() / "cache/holders/0").has_value(); }));
+  allow_no_node();
+  expect_full([&] { cache.create("c", "new", patient()); });
+  EXPECT_EQ(cache.get("a", patient())->data, "new");
+  EXPECT_FALSE(cache.get("b", patient())->exists);
+}
+
+// A closing needs a node of the writer's.
+TEST_F(RecipesQuota, CachedItemsStayWhileOthersReadThem) {
+  CoherentCache cache(proxied(), root() / "cache", {.shards = 1});
+  cache.put("a", "old", patient());
+  CoherentCache other(the_operator(), root() / "cache");
+  ASSERT_EQ(other.get("a", patient())->data, "old");
+  ASSERT_EQ(other.statistics().leases, 1U);
+  allow_no_node();
+  expect_full([&] { cache.put("a", "new", patient()); });
+  EXPECT_EQ(other.get("a", patient())->data, "old");
+  other.close();
+  EXPECT_TRUE(eventually([&] { return children(root() / "cache/holders/0") == 0; }));
+  cache.put("a", "new", patient());
+  EXPECT_EQ(cache.get("a", patient())->data, "new");
+}
+
+// Others had taken its room.
+TEST_F(RecipesQuota, TheFolderOfReadersIsMadeAgain) {
+  const Path holders = root() / "cache/holders/0";
+  CoherentCache cache(proxied(), root() / "cache", {.shards = 1});
+  cache.put("a", "old", patient());
+  the_operator().remove(holders);
+  allow_no_node();
+  expect_full([&] { cache.put("a", "new", patient()); });
+  CoherentCache other(the_operator(), root() / "cache");
+  EXPECT_EQ(other.get("a", patient())->data, "old");
+  EXPECT_EQ(other.statistics().leases, 0U);
+  allow_all();
+  EXPECT_EQ(other.get("a", patient())->data, "old");
+  EXPECT_EQ(other.get("a", patient())->data, "old");
+  EXPECT_EQ(other.statistics().leases, 1U);
+  other.close();
+  EXPECT_TRUE(eventually([&] { return children(holders) == 0; }));
+  the_operator().remove(holders);
+  cache.put("a", "new", patient());
+  EXPECT_TRUE(the_operator().exists(holders));
+  EXPECT_EQ(cache.get("a", patient())->data, "new");
 }
 
 TEST_F(RecipesQuota, WhatNeedsRoomSaysWhichQuotaIsFull) {
