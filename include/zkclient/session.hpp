@@ -30,7 +30,9 @@ class SessionState;
 ///   these three closed      Client::close(); the last state of every session that was not lost before
 ///
 /// `lost` and `closed` are final for a session. After `lost` the Client opens a new session, whose states
-/// start again at `connecting`.
+/// start again at `connecting`. A session that the client gave up itself may live on at the servers, with its
+/// nodes. The client closes it as soon as it is connected again; nodes that a recipe replaces in one transaction
+/// (a member's, a registered instance's) are replaced before that.
 enum class ConnectionState { connecting, connected, suspended, lost, closed };
 
 ZKRECIPES_API const char* to_string(ConnectionState state) noexcept;

@@ -68,7 +68,8 @@ class ZKRECIPES_API [[nodiscard]] Leadership : public Lease {
 /// leader is found.
 ///
 /// Thread safety: all members. The object keeps its client open; a Leadership does not. A moved-from object may only be
-/// destroyed or assigned to.
+/// destroyed or assigned to. After an outage that cost sessions, a campaign waits for the end of those that had a
+/// candidate, its own included: the client of each closes it as soon as it is connected again.
 class ZKRECIPES_API Election {
  public:
   /// Waits until this candidate leads, for ever unless `call` has a deadline or a stop token; also for the server to

@@ -43,7 +43,8 @@ std::chrono::nanoseconds to_timeout(const std::chrono::time_point<Clock, Duratio
 ///
 /// Thread safety: all members. Each acquisition is a contender of its own, also within one object or session. The
 /// object keeps its client open; a Lease does not, and is lost when the last Client and the last object that uses it
-/// go. A moved-from object may only be destroyed or assigned to.
+/// go. A moved-from object may only be destroyed or assigned to. After an outage that cost sessions, an acquisition
+/// waits for the end of those that had a place: the client of each closes it as soon as it is connected again.
 class ZKRECIPES_API Acquirable {
  public:
   /// Waits for a lease, for ever unless `call` has a deadline or a stop token. Errors: see the table of the derived

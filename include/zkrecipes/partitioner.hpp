@@ -93,7 +93,8 @@ struct PartitionerOptions {
 /// Guaranteed: never two owners, by their own clocks; the tokens of a partition grow; a partition without owner gets
 /// one as soon as the members know of it. Not guaranteed: that a process that is paused, or ignores lost(), stops in
 /// time (give token() or guard() to what it writes to); that a partition is never without an owner: from one to the next
-/// passes at least a round trip.
+/// passes at least a round trip. After an outage that cost the session, a member waits for the end of its own former
+/// session, which its client closes as soon as it is connected again.
 ///
 /// Cost for P partitions, M members: a member takes with 5 requests, waits with 1 and a watch, and holds with a watch.
 /// 16 requests at most are on their way. Leases of all partitions share their heartbeats. Beyond 10,000 partitions the

@@ -62,7 +62,8 @@ struct PrimaryNodeOptions {
 ///
 /// Invariant: owners/<role>/owner exists at most once, and the lease of it ends before the next one is made. So there are
 /// never two primaries by their own clocks, whatever monitors decide: a switch waits for the release, or for the end of
-/// the lease.
+/// the lease. After an outage that cost the session, a member waits for the end of its own former session, which its
+/// client closes as soon as it is connected again.
 ///
 /// What goes wrong                               What happens
 /// --------------------------------------------  -----------------------------------------------------------------
