@@ -40,6 +40,7 @@ class Anchored : public T {
   static_assert(std::is_nothrow_default_constructible_v<T>);
 
   Anchored() = default;
+  /// From whatever a T is made of.
   Anchored(const T& value) : T(value) {}
   Anchored(T&& value) noexcept(std::is_nothrow_move_constructible_v<T>) : T(std::move(value)) {}
   template <std::convertible_to<T> Value>
@@ -47,6 +48,7 @@ class Anchored : public T {
   Anchored(std::initializer_list<typename detail::ElementOf<T>::type> elements) requires(
       !std::same_as<typename detail::ElementOf<T>::type, detail::NoElement>)
       : T(elements) {}
+  /// From what a T is made of, if that is more than one value.
   template <typename... Values>
   requires(sizeof...(Values) > 1 && std::same_as<typename detail::ElementOf<T>::type, detail::NoElement> &&
            std::is_constructible_v<T, Values...>) Anchored(Values&&... values)
@@ -71,6 +73,7 @@ class Anchored : public T {
     }
     return *this;
   }
+  /// As that of T.
   template <typename Value>
   requires(!std::derived_from<std::remove_cvref_t<Value>, Anchored> && std::is_assignable_v<T&, Value>) Anchored&
   operator=(Value&& value) {
@@ -99,6 +102,7 @@ class Texts : public Anchored<std::vector<std::string>> {
   Texts() = default;
   Texts(const std::vector<std::string>& texts) : Anchored(texts) {}
   Texts(std::vector<std::string>&& texts) noexcept : Anchored(std::move(texts)) {}
+  /// From any texts.
   template <std::convertible_to<std::string_view>... Text>
   requires(sizeof...(Text) > 0) Texts(Text&&... texts) {
     reserve(sizeof...(texts));

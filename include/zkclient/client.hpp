@@ -47,6 +47,7 @@ struct SaslOptions {
   std::string host = "zk-sasl-md5";
 };
 
+/// How a client connects, and what its calls do by default.
 struct ClientOptions {
   /// Asked for; the server grants what its limits allow (see Session::timeout). At least 100 ms. After it the ephemeral
   /// nodes of a process that died go. With 30 s leases outlive the failover of an ensemble with stock settings, whose
@@ -77,6 +78,7 @@ struct StateChange {
   /// Client::trouble() has it; of `lost`: what ended the session.
   std::string reason = {};
 };
+/// Told of each state; see Client::on_state_change().
 using StateListener = UniqueFunction<void(const StateChange&)>;
 
 /// A connection to a ZooKeeper ensemble.
@@ -119,6 +121,7 @@ class ZKRECIPES_API Client {
   /// Calls `listener` with the current state and then with every change, in order, none left out.
   Subscription on_state_change(StateListener listener) const;
 
+  /// ClientOptions::prefix.
   const Path& prefix() const noexcept;
   /// The server that the session is connected to now, as "ip:port" ("[ip]:port" for IPv6); nullopt while it is not.
   /// Does not block.

@@ -15,6 +15,7 @@ struct ZKRECIPES_API BootClock {
   using time_point = std::chrono::time_point<BootClock, duration>;
   static constexpr bool is_steady = true;
 
+  /// The time since the machine was started, with the time for which it was suspended.
   static time_point now() noexcept;
 };
 

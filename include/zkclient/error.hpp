@@ -63,8 +63,10 @@ enum class ErrorKind {
   cancelled,      ///< The caller ended it (stop token or close()); nothing was changed.
 };
 
+/// For std::error_code and std::error_condition: the categories of Errc and of ErrorKind.
 ZKRECIPES_API const std::error_category& error_category() noexcept;
 ZKRECIPES_API const std::error_category& error_kind_category() noexcept;
+/// What makes an Errc a std::error_code, and an ErrorKind a std::error_condition.
 ZKRECIPES_API std::error_code make_error_code(Errc code) noexcept;
 ZKRECIPES_API std::error_condition make_error_condition(ErrorKind kind) noexcept;
 
@@ -82,9 +84,11 @@ class ZKRECIPES_API Error : public std::system_error {
   Error& operator=(const Error&) noexcept = default;
   ~Error() override = default;
 
+  /// All of it in one line.
   const char* what() const noexcept override;
   /// What the caller can do about it.
   ErrorKind kind() const noexcept { return kind_of(code()); }
+  /// The code, the operation, the path as its caller wrote it, and what is known besides.
   Errc errc() const noexcept { return static_cast<Errc>(code().value()); }
   const std::string& operation() const noexcept;
   const std::string& path() const noexcept;

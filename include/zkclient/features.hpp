@@ -14,6 +14,7 @@ struct Features {
   std::string_view c_client_version = {};
 };
 
+/// What the C client of this process can do.
 ZKRECIPES_API const Features& features() noexcept;
 
 }  // namespace zkclient

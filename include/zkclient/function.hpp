@@ -18,11 +18,13 @@ class UniqueFunction<R(Args...)> {
   UniqueFunction() noexcept = default;
   UniqueFunction(std::nullptr_t) noexcept {}
 
+  /// Keeps a copy of the callable, or what was moved in.
   template <typename F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> && std::is_invocable_r_v<R, F&, Args...>)
       UniqueFunction(F&& function)
       : target_(new Model<std::decay_t<F>>(std::forward<F>(function))) {}
 
+  /// Calls it; requires that there is one.
   R operator()(Args... args) { return target_->call(std::forward<Args>(args)...); }
   explicit operator bool() const noexcept { return target_ != nullptr; }
 

@@ -25,6 +25,7 @@ class ZKRECIPES_API Path {
   static constexpr std::size_t max_size = 64 * 1024;
 
   Path() = default;  ///< The root, "/".
+  /// Errors: invalid_path.
   Path(const char* text) : Path(std::string_view(text)) {}
   Path(std::string_view text);
   Path(const std::string& text) : Path(std::string_view(text)) {}

@@ -20,6 +20,7 @@ class [[nodiscard]] Result {
   bool has_value() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
+  /// The value. Throws the error if there is none.
   T& value() & {
     require();
     return *std::get_if<0>(&state_);
@@ -32,6 +33,7 @@ class [[nodiscard]] Result {
     require();
     return std::move(*std::get_if<0>(&state_));
   }
+  /// The value; requires that there is one.
   T& operator*() noexcept { return *std::get_if<0>(&state_); }
   const T& operator*() const noexcept { return *std::get_if<0>(&state_); }
   T* operator->() noexcept { return std::get_if<0>(&state_); }
@@ -49,17 +51,21 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
+/// Nothing, or the Error that took its place.
 template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
+  /// A failure.
   Result(Error error) : error_(std::move(error)) {}
 
   bool has_value() const noexcept { return !error_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }
+  /// Throws the error if there is one.
   void value() const {
     if (error_) throw *error_;
   }
+  /// As those of every Result.
   const Error& error() const noexcept { return *error_; }
   std::error_code code() const noexcept { return error_ ? error_->code() : std::error_code(); }
 

@@ -14,6 +14,7 @@ class Loop;
 /// Runs a task at some later time, on a thread of its own choice, but never inside the call.
 using Executor = std::function<void(std::function<void()>)>;
 
+/// On which threads a runtime runs the user's code.
 struct RuntimeOptions {
   /// Where handlers and listeners run. Default: on the two threads of the runtime, to which up to
   /// `max_callback_threads - 1` others are added only while a handler blocks, and more than that only to signal the

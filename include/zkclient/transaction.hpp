@@ -28,29 +28,35 @@ struct Check {
 /// Thread safety: a value type.
 class ZKRECIPES_API Transaction {
  public:
+  /// A node to be made.
   struct Create {
     Path path;
     std::optional<std::string> data;
     CreateMode mode;
     AclList acl;
   };
+  /// Data to be written.
   struct Set {
     Path path;
     std::optional<std::string> data;
     std::int32_t version;
   };
+  /// A node to be removed.
   struct Remove {
     Path path;
     std::int32_t version;
   };
   using Operation = std::variant<Create, Set, Remove, Check>;
 
+  /// Each appends an operation: make a node, write its data, remove it, check its version. With a version other than
+  /// any_version it fails, and with it the whole transaction, unless the node has that one.
   Transaction& create(Path path, DataView data = "", const CreateOptions& options = {});
   Transaction& set(Path path, DataView data, std::int32_t version = any_version);
   Transaction& remove(Path path, std::int32_t version = any_version);
   Transaction& check(Path path, std::int32_t version = any_version);
   Transaction& check(Check check);
 
+  /// In the order in which they were appended.
   const std::vector<Operation>& operations() const noexcept { return operations_; }
 
  private:

@@ -49,6 +49,7 @@ struct Children {
 
 /// One entry of an access control list.
 struct Acl {
+  /// What an identity may do; sums of them.
   enum Permission : std::int32_t { read = 1, write = 2, create = 4, remove = 8, admin = 16, all = 31 };
   std::int32_t permissions = all;
   Anchored<std::string> scheme = "world";
@@ -56,6 +57,7 @@ struct Acl {
 
   friend bool operator==(const Acl&, const Acl&) = default;
 };
+/// A node's access control list.
 using AclList = std::vector<Acl>;
 
 /// A node's access control list with its Stat (`Stat::acl_version` for a conditional set_acl).
@@ -71,6 +73,7 @@ ZKRECIPES_API AclList open_acl();         ///< All clients may do everything (th
 ZKRECIPES_API AclList read_only_acl();    ///< All clients may read.
 ZKRECIPES_API AclList creator_all_acl();  ///< Only the identities authenticated on the creating session.
 
+/// What becomes of a node, and what its name is. Sequential: the server appends ten digits that count up.
 enum class CreateMode {
   persistent,
   persistent_sequential,
@@ -81,8 +84,11 @@ enum class CreateMode {
   persistent_sequential_ttl,
 };
 
+/// How a node is made.
 struct CreateOptions {
+  /// What becomes of it.
   CreateMode mode = CreateMode::persistent;
+  /// Who may do what with it.
   Anchored<AclList> acl = open_acl();
   std::chrono::milliseconds ttl{0};  ///< For the two TTL modes only; must be positive there, zero elsewhere.
   /// Create missing parents first. Those stay when the create itself fails or is given up.
@@ -109,7 +115,9 @@ class Deadline : public std::optional<std::chrono::steady_clock::time_point> {
   using optional::optional;
 
   constexpr Deadline() noexcept = default;
+  /// A point in time, or none.
   constexpr Deadline(const std::optional<Clock::time_point>& when) noexcept : optional(when) {}
+  /// That long from now on.
   template <typename Rep, typename Period>
   Deadline(std::chrono::duration<Rep, Period> time) noexcept {
     using Seconds = std::chrono::duration<double>;  // hours::max() in nanoseconds is more than an integer holds.

@@ -14,6 +14,7 @@ class WatchState;
 class SubscriptionState;
 }  // namespace detail
 
+/// What ended a watch.
 enum class WatchEventType {
   created,
   deleted,
@@ -65,10 +66,12 @@ class [[nodiscard]] Watched {
   Watched() = default;
   Watched(T value, Watch watch) : value_(std::move(value)), watch_(std::move(watch)) {}
 
+  /// What was read.
   [[nodiscard]] const T& value() const& noexcept { return value_; }
   [[nodiscard]] T& value() & noexcept { return value_; }
   /// Not of a temporary: the watch would be gone at the end of the statement.
   const T&& value() const&& = delete;
+  /// What ends, or is dropped.
   [[nodiscard]] const Watch& watch() const& noexcept { return watch_; }
   [[nodiscard]] Watch& watch() & noexcept { return watch_; }
   [[nodiscard]] Watch watch() && noexcept { return std::move(watch_); }

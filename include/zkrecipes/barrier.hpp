@@ -73,7 +73,7 @@ class ZKRECIPES_API Barrier {
   void lower(const zkclient::CallOptions& call = {});
   void async_lower(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
-  /// Waits until it is down, for ever unless `call` has a deadline or a stop token.
+  /// Waits until it is down, for ever unless `call` has a deadline or a stop token. An error says that it was up.
   void wait(const zkclient::CallOptions& call = {}) const;
   /// Waits for at most `timeout`, or until `deadline`; false when that passed. A time that is over means one look.
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds timeout, WaitOptions options = {}) const;

@@ -38,8 +38,10 @@ struct CachedNode {
 
   friend bool operator==(const CachedNode&, const CachedNode&) = default;
 };
+/// Shared by all snapshots that contain the node as it is.
 using CachedNodePtr = std::shared_ptr<const CachedNode>;
 
+/// How near a cache is to what the servers have.
 enum class CacheState {
   loading,  ///< Not every node has been read yet; there is no snapshot.
   current,  ///< Connected, and all that was reported is in the snapshot.
@@ -52,6 +54,7 @@ ZKRECIPES_API const char* to_string(CacheState state) noexcept;
 /// The difference that one node makes between two snapshots. Differences are net: a node that came and went in between
 /// makes none, and one that was created empty and then filled is one `added` with the last data.
 struct Change {
+  /// What became of the node.
   enum class Kind {
     added,
     changed,   ///< Other data (or no data any more, or data at last), same node.
@@ -231,7 +234,7 @@ class ZKRECIPES_API Cache {
   /// Waits for the first snapshot, and for all that this client has written before; for ever unless `call` has a deadline
   /// or a stop token. Returns the newest one. As a rule it does not wait, and never sends a request, unless the reply of
   /// an own write was lost. Other clients' changes are not waited for. Errors: deadline_exceeded, cancelled, closed (the
-  /// cache or the client).
+  /// cache or the client); their text says how far the cache is, and what holds it up.
   Snapshot wait_ready(const zkclient::CallOptions& call = {}) const;
   /// The same; `handler` is called exactly once, on the callback executor.
   void async_wait_ready(zkclient::Handler<Snapshot> handler, const zkclient::CallOptions& call = {}) const;
@@ -243,8 +246,8 @@ class ZKRECIPES_API Cache {
   /// Waits until `predicate` holds for a snapshot, and returns that one. The predicate is called on the callback
   /// executor, for the present snapshot if there is one, then for newer ones, not for each of them. Each of them contains
   /// what this client had written before the call. Otherwise as
-  /// wait_ready(), but a predicate that is running is waited for. Errors: also what the predicate throws; if it is no
-  /// Error, in_doubt with its text.
+  /// wait_ready(), but a predicate that is running is waited for. Errors, which say how many nodes the last snapshot
+  /// had: also what the predicate throws; if it is no Error, in_doubt with its text.
   Snapshot wait_until(Predicate predicate, const zkclient::CallOptions& call = {}) const;
   void async_wait_until(Predicate predicate, zkclient::Handler<Snapshot> handler,
                         const zkclient::CallOptions& call = {}) const;

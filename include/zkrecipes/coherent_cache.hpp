@@ -176,6 +176,7 @@ class ZKRECIPES_API CoherentCache {
   /// block.
   void close();
 
+  /// What it has done since it was made. Does not block.
   CoherentCacheStatistics statistics() const;
   const zkclient::Path& path() const noexcept;
 

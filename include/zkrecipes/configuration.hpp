@@ -131,7 +131,8 @@ class ZKRECIPES_API Configuration {
   std::optional<zkclient::Error> problem() const;
 
   /// Waits until there is a configuration, from the ensemble or from the fallback file, for ever unless `call` has a
-  /// deadline or a stop token. Errors: deadline_exceeded, cancelled, closed.
+  /// deadline or a stop token. Errors: deadline_exceeded, cancelled, closed; their text says what is there instead: nothing
+  /// was published, say.
   ConfigurationPtr wait_ready(const zkclient::CallOptions& call = {}) const;
   void async_wait_ready(zkclient::Handler<ConfigurationPtr> handler, const zkclient::CallOptions& call = {}) const;
   /// Waits until origin() is live. Otherwise as wait_ready().

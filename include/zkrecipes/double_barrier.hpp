@@ -83,9 +83,9 @@ class ZKRECIPES_API DoubleBarrier {
   DoubleBarrier(DoubleBarrier&&) noexcept;
   DoubleBarrier& operator=(DoubleBarrier&&) noexcept;
 
-  /// Waits until N members are there, for ever unless `call` has a deadline or a stop token. Errors: see the table,
-  /// would_deadlock (it is inside, or entering, already), overloaded (an extra member), and those common to all
-  /// operations of Client.
+  /// Waits until N members are there, for ever unless `call` has a deadline or a stop token. Errors, which say how many
+  /// there were last: see the table, would_deadlock (it is inside, or entering, already), overloaded (an extra member),
+  /// and those common to all operations of Client.
   Round enter(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`; nullopt when that passed. Zero means one try: inside if the other N-1 are waiting.
   [[nodiscard]] std::optional<Round> try_enter_for(std::chrono::nanoseconds timeout, WaitOptions options = {});

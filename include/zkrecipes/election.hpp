@@ -94,8 +94,8 @@ class ZKRECIPES_API Election {
                         const zkclient::CallOptions& call = {}) const;
 
   /// Waits for a leader that fulfils `condition`, and returns it; for ever unless `call` has a deadline or a stop
-  /// token. Survives broken connections and lost sessions. Errors: deadline_exceeded, cancelled, closed, and what the
-  /// server refuses (no_auth).
+  /// token. Survives broken connections and lost sessions. Errors: deadline_exceeded, cancelled, closed, with the leader
+  /// that was seen last, and what the server refuses (no_auth).
   Leader wait_for_leader(const LeaderCondition& condition = {}, const zkclient::CallOptions& call = {}) const;
   /// The same; `handler` is called exactly once, on the callback executor.
   void async_wait_for_leader(const LeaderCondition& condition, zkclient::Handler<Leader> handler,

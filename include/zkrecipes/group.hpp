@@ -34,9 +34,11 @@ class ZKRECIPES_API GroupLayout {
   /// `<uuid>-<id>`, no data: kazoo's ShallowParty. Otherwise the same.
   static GroupLayout kazoo_shallow() { return GroupLayout(Style::kazoo_shallow); }
 
+  /// What the node above the members is, if it has to be made.
   zkclient::CreateMode parent_mode() const noexcept {
     return style_ == Style::curator ? zkclient::CreateMode::container : zkclient::CreateMode::persistent;
   }
+  /// Whether a member's node has room for data of the user's.
   bool has_payload() const noexcept { return style_ == Style::curator; }
   /// The name of a new member's node; `uuid` makes it unique where the id does not.
   std::string name(std::string_view uuid, std::string_view id) const;
@@ -121,8 +123,8 @@ class ZKRECIPES_API Membership {
   zkclient::Subscription on_state(StateListener listener) const;
 
   /// Waits until it is present (with its lease, if one was asked for), for ever unless `call` has a deadline or a stop
-  /// token. Errors: deadline_exceeded, cancelled, closed, and what the server refuses for good (no_auth, ...): it is
-  /// tried again every 30 s all the same.
+  /// token. Errors: deadline_exceeded, cancelled, closed, with the problem that was seen last, and what the server refuses
+  /// for good (no_auth, ...): it is tried again every 30 s all the same.
   void wait_present(const zkclient::CallOptions& call = {}) const;
   void async_wait_present(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {}) const;
   /// Changes the payload, and waits until it is in force. It stays wanted when the call fails, unless it is too large:
@@ -201,7 +203,7 @@ class ZKRECIPES_API Group {
   GroupSnapshot members(const zkclient::CallOptions& call = {}) const;
   void async_members(zkclient::Handler<GroupSnapshot> handler, const zkclient::CallOptions& call = {}) const;
   /// Waits until there are at least `count` members, for ever unless `call` has a deadline or a stop token. Counts what
-  /// this client has joined and left before, as members() does.
+  /// this client has joined and left before, as members() does. An error says who was there last.
   GroupSnapshot wait_for_members(std::size_t count, const zkclient::CallOptions& call = {}) const;
   void async_wait_for_members(std::size_t count, zkclient::Handler<GroupSnapshot> handler,
                               const zkclient::CallOptions& call = {}) const;

@@ -31,6 +31,7 @@ struct WeightedMember {
   friend bool operator==(const WeightedMember&, const WeightedMember&) = default;
 };
 
+/// The greatest weight.
 inline constexpr std::uint32_t max_weight = 1'000'000;
 
 /// For each partition the index of its member in `members`; nullopt if no member has weight.

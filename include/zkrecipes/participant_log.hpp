@@ -39,8 +39,10 @@ ZKRECIPES_API const char* to_string(LogState state) noexcept;
 ///   ready      abort    aborted
 ZKRECIPES_API std::optional<LogState> advance(LogState from, LogEntry entry) noexcept;
 
+/// What a log knows of one transaction.
 struct LoggedTransaction {
   std::string id;
+  /// Where the participant stands with it.
   LogState state = LogState::none;
   std::string data;  ///< The data that came with `begin`.
 };

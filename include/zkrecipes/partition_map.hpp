@@ -78,11 +78,12 @@ class ZKRECIPES_API PartitionMap {
 
   /// Waits until the owners have been read once, and all that this client has taken and released before; for ever unless
   /// `call` has a deadline or a stop token. Afterwards owner() knows of it, too. Sends no request, as Cache::wait_ready(). Errors:
-  /// deadline_exceeded, cancelled, closed.
+  /// as there.
   Owners wait_ready(const zkclient::CallOptions& call = {}) const;
   void async_wait_ready(zkclient::Handler<Owners> handler, const zkclient::CallOptions& call = {}) const;
   /// Waits until the partition has an owner: one with a higher token than `above`, that of an owner who has refused a
-  /// request, say. Otherwise as wait_ready(). Errors: also invalid_path (no node can have this name).
+  /// request, say. Otherwise as wait_ready(). Errors, which say who owned it last: also invalid_path (no node can have
+  /// this name).
   PartitionOwner wait_owner(const std::string& partition, FencingToken above = {},
                             const zkclient::CallOptions& call = {}) const;
   void async_wait_owner(const std::string& partition, FencingToken above, zkclient::Handler<PartitionOwner> handler,

@@ -30,6 +30,7 @@ class ZKRECIPES_API PartitionSource {
   /// The names of the children of this node, as they come and go. None if it is missing.
   static PartitionSource children_of(zkclient::Path path);
 
+  /// What it was made of: the names, or the node whose children they are.
   const std::vector<std::string>& names() const noexcept { return names_; }
   const std::optional<zkclient::Path>& parent() const noexcept { return parent_; }
 

@@ -6,6 +6,7 @@
 /// wants.
 namespace zkrecipes {
 
+/// How a member, or a registration, fares.
 enum class PresenceState {
   joining,  ///< On its way; nothing stands in the way so far.
   present,  ///< Its node exists, with the data that its owner wants, and was created by the present session.

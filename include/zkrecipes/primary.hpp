@@ -140,7 +140,7 @@ ZKRECIPES_API std::string keep_primary(const RoleState& state, const std::vector
 struct PrimaryMonitorOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
   std::string id = {};                           ///< This monitor's name; default "host:pid".
-  ChoosePrimary choose = keep_primary;
+  ChoosePrimary choose = keep_primary;           ///< Called at each change of the members or of their status.
 };
 
 /// Says who shall have which role. Several processes may have one; the one that leads decides, whenever members or their

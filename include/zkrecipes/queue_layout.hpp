@@ -17,6 +17,7 @@ namespace zkrecipes {
 /// Thread safety: a value type.
 class QueueLayout {
  public:
+  /// Whose nodes they are.
   enum class Style { standard, zookeeper, curator, kazoo, kazoo_locking };
 
   /// `path/items/item-<seq>`, claims in `path/claims`, the bytes as they are. In a PriorityQueue the names are
@@ -35,6 +36,7 @@ class QueueLayout {
   /// kazoo's LockingQueue: `path/entries/entry-<priority>-<seq>`, claims in `path/taken`.
   static QueueLayout kazoo_locking() { return QueueLayout(Style::kazoo_locking); }
 
+  /// What it was made of.
   Style style() const noexcept { return style_; }
   const std::optional<zkclient::Path>& lock_path() const noexcept { return lock_path_; }
 

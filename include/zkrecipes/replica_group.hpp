@@ -83,6 +83,7 @@ struct Replica {
   std::string address = {};  ///< Whatever the others need to reach it; 1024 bytes at most.
 };
 
+/// What a member is told that becomes the primary.
 struct PrimaryTerm {
   std::int64_t epoch = 0;
   std::vector<InSyncReplica> in_sync = {};
@@ -90,6 +91,7 @@ struct PrimaryTerm {
   std::stop_token lost = {};  ///< The lease is lost: no other member can be the primary before that.
 };
 
+/// What a member is told that becomes a secondary.
 struct SecondaryTerm {
   std::int64_t epoch = 0;
   std::string primary = {};
@@ -187,6 +189,7 @@ class ZKRECIPES_API ReplicaGroup {
   // --- None of these blocks ---
 
   const zkclient::Path& path() const noexcept;
+  /// What this member is, as far as it knows.
   ReplicaRole role() const noexcept;
   /// Why it is not what it could be; nullopt: nothing is wrong.
   std::optional<zkclient::Error> problem() const;

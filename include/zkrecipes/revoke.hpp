@@ -31,6 +31,7 @@
 /// node is not ephemeral                    revoke: invalid_argument, the node is unchanged
 namespace zkrecipes {
 
+/// What became of a request to give way.
 enum class RevokeOutcome {
   requested,  ///< The request stands; the caller did not wait.
   released,   ///< The holder has given it back, or had done so before.

@@ -16,6 +16,7 @@
 /// The instances of services, as registrars write them and as discovery.hpp finds them.
 namespace zkrecipes {
 
+/// How long an instance is listed.
 enum class ServiceType {
   dynamic,             ///< Goes when its registrar goes. DYNAMIC on the wire, an ephemeral node.
   dynamic_sequential,  ///< The same, several under one id. DYNAMIC_SEQUENTIAL; the node's name has 10 digits more.
@@ -52,6 +53,7 @@ struct ZKRECIPES_API ServiceInstance {
   std::string name;          ///< The service's. A component of a path.
   std::string id = {};       ///< Unique within the service, a component of a path. Empty: registering makes one up.
   std::string address = {};  ///< A host name or an IP address. Empty: null on the wire.
+  /// Where it listens without encryption, and with it; null on the wire if it does not.
   std::optional<std::int32_t> port = {};
   std::optional<std::int32_t> ssl_port = {};
   /// Any JSON value, as text; empty: null. A text is `"text"`, with its quotes. Curator reads an object if "@class"
@@ -85,6 +87,7 @@ struct ListedInstance {
 
   friend bool operator==(const ListedInstance&, const ListedInstance&) = default;
 };
+/// Shared by all lists that contain the instance as it is.
 using ListedInstancePtr = std::shared_ptr<const ListedInstance>;
 
 /// The instances of a service at one instant, ordered by the names of their nodes.

@@ -20,6 +20,7 @@ namespace detail {
 class ProviderCore;
 }  // namespace detail
 
+/// Which one is picked of the instances that are up.
 enum class PickStrategy {
   round_robin,  ///< One after another.
   random,       ///< Each with the same chance.
@@ -36,7 +37,7 @@ struct HealthOptions {
 };
 
 struct ProviderOptions {
-  PickStrategy strategy = PickStrategy::round_robin;
+  PickStrategy strategy = PickStrategy::round_robin;  ///< Without a function of one's own, see `choose`.
   /// Instead of `strategy`: picks one of `up`, which is not empty, or null. Called in the thread that calls pick(), also
   /// by several at once. What it throws comes out of pick().
   std::function<ListedInstancePtr(const std::vector<ListedInstancePtr>& up)> choose = {};
@@ -92,7 +93,7 @@ class ZKRECIPES_API ServiceProvider {
 
   /// Waits for the first list, and for all that this client has registered, updated and unregistered before; for ever
   /// unless `call` has a deadline or a stop token. Afterwards instances() and pick() know of it, too. Sends no request, as
-  /// Cache::wait_ready(). Errors: deadline_exceeded, cancelled, closed.
+  /// Cache::wait_ready(). Errors: as there.
   ServiceListing wait_ready(const zkclient::CallOptions& call = {}) const;
   void async_wait_ready(zkclient::Handler<ServiceListing> handler, const zkclient::CallOptions& call = {}) const;
 

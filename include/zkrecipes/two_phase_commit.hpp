@@ -16,6 +16,7 @@
 namespace zkrecipes {
 
 inline constexpr std::size_t max_commit_payload = 512U * 1024U;  ///< Bytes.
+/// How many may take part in one transaction.
 inline constexpr std::size_t max_commit_participants = 256;
 inline constexpr std::size_t max_commit_name = 128;  ///< Bytes of a participant's name.
 
@@ -104,6 +105,7 @@ struct CommitTransaction {
   std::string payload;  ///< The same for all participants.
 };
 
+/// How a transaction ended.
 struct CommitOutcome {
   std::string id;
   bool committed = false;
@@ -123,12 +125,14 @@ struct CommitStatus {
   std::int64_t begun_ms = 0;              ///< The server's wall clock, milliseconds since 1970.
 };
 
+/// How one transaction is run.
 struct CommitOptions {
   /// When it is aborted if it is not decided; 1 ms to a century.
   std::chrono::milliseconds timeout{10'000};
   CommitVariant variant = CommitVariant::mediated;
   /// When run() returns: as soon as the outcome is certain, or when all participants have applied it as well.
-  enum class Wait { decided, applied } wait = Wait::decided;
+  enum class Wait { decided, applied };
+  Wait wait = Wait::decided;
   /// For how long it is kept after that, for audit; by the clocks of the servers and of the process that removes it.
   std::chrono::milliseconds retention{0};
 };
@@ -191,6 +195,7 @@ struct CommitVote {
   bool commit = false;
   std::string reason;  ///< Of an abort; at most 1 kB is kept.
 
+  /// For and against it.
   static CommitVote yes() { return {true, {}}; }
   static CommitVote no(std::string why) { return {false, std::move(why)}; }
 };
@@ -250,6 +255,7 @@ class ZKRECIPES_API CommitParticipant {
   /// decision, at once, or when serve() runs the next time. Errors: no_node (there is none that waits for it).
   void resolve(std::string_view id, bool commit);
 
+  /// The name, as it was given.
   const std::string& name() const noexcept;
   const zkclient::Path& path() const noexcept;
 

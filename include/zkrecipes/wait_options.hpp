@@ -22,6 +22,7 @@ class WaitOptions {
   /// end; then Client::trouble() says more. Cleared otherwise. Must stay until the call returns.
   WaitOptions(std::error_code& reason, zkclient::AnyStop token = {}) noexcept : stop(std::move(token)), why(&reason) {}
 
+  /// What the constructors have taken.
   zkclient::AnyStop stop = {};
   std::error_code* why = nullptr;
 };

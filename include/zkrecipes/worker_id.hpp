@@ -33,6 +33,7 @@ struct ZKRECIPES_API IdLayout {
   int sequence_bits = 12;  ///< Positive.
   std::chrono::system_clock::time_point epoch{std::chrono::milliseconds(1'288'834'974'657)};
 
+  /// What an id of this layout was made of.
   IdParts parts_of(std::int64_t id) const;
 };
 

@@ -53,6 +53,7 @@ class ZKRECIPES_API Ensemble {
   Ensemble(Ensemble&&) noexcept;
   Ensemble& operator=(Ensemble&&) noexcept;
 
+  /// How many servers it has.
   [[nodiscard]] std::size_t size() const;
   /// All servers: "127.a.b.c:port,127.d.e.f:port,...".
   [[nodiscard]] std::string connect_string() const;

@@ -24,6 +24,7 @@ class ZKRECIPES_API SharedServer {
   /// start; the next call tries again.
   static SharedServer& instance();
 
+  /// Its address, to be passed to a client.
   [[nodiscard]] const std::string& connect_string() const { return connect_string_; }
   /// Whether it is ours to stop, pause and ask: false for an external one.
   [[nodiscard]] bool has_control() const { return server_.has_value(); }

@@ -28,17 +28,8 @@
 namespace zkrecipes {
 namespace {
 
-using namespace std::chrono_literals;
-using testkit::Box;
-using testkit::eventually;
+using namespace testkit::words;
 using testkit::has_data;
-using testkit::soon;
-using testkit::stopped;
-using zkclient::Client;
-using zkclient::Result;
-using zkclient::Transaction;
-using zktesting::Direction;
-using zktesting::RequestType;
 using Strings = std::vector<std::string>;
 
 /// Each answer arrives that much later.
