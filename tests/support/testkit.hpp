@@ -26,7 +26,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 /// How long a test waits for what must happen; never how long it waits for what should not. Longer than the half minute
 /// for which the leader of a new ensemble has been seen to sit on a request.
-inline constexpr auto patience = 60s;
+inline constexpr auto patience = 120s;
 
 /// That of zktesting's servers.
 inline constexpr std::chrono::milliseconds server_tick{500};
