@@ -10,6 +10,7 @@
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
+#   scripts/setup.sh --docs     also Sphinx, Doxygen, PlantUML (scripts/docs.sh)
 #   scripts/setup.sh --tls      also what scripts/build_tls_client.sh needs (preset tls)
 #   scripts/setup.sh --all      all of these
 set -euo pipefail
@@ -19,15 +20,16 @@ deps=$root/build/deps
 # Debian's default Boost, in a folder of its own: only the test that asks for it may see it.
 old_boost=$deps/boost-1.74
 
-with_tests=0 with_lint=0 with_clang=0 with_bench=0 with_tls=0
+with_tests=0 with_lint=0 with_clang=0 with_bench=0 with_docs=0 with_tls=0
 for argument in "$@"; do
   case $argument in
     --tests) with_tests=1 ;;
     --lint) with_lint=1 ;;
     --clang) with_clang=1 ;;
     --bench) with_bench=1 ;;
+    --docs) with_docs=1 ;;
     --tls) with_tls=1 ;;
-    --all) with_tests=1 with_lint=1 with_clang=1 with_bench=1 with_tls=1 ;;
+    --all) with_tests=1 with_lint=1 with_clang=1 with_bench=1 with_docs=1 with_tls=1 ;;
     -h | --help) sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) echo "setup: unknown option $argument (see --help)" >&2; exit 2 ;;
   esac
@@ -129,6 +131,14 @@ find_missing() {
     need libclang-rt-14-dev have_file 'lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
   fi
   if ((with_bench)); then need libzookeeper-mt-dev have_library zookeeper_mt; fi
+  if ((with_docs)); then
+    need python3-sphinx have_command sphinx-build
+    need python3-myst-parser have_file lib/python3/dist-packages/myst_parser/__init__.py
+    need python3-breathe have_file lib/python3/dist-packages/breathe/__init__.py
+    need furo have_file lib/python3/dist-packages/furo/__init__.py
+    need doxygen have_command doxygen
+    need plantuml have_command plantuml
+  fi
   if ((with_tls)); then
     need libssl-dev have_file 'include/openssl/ssl.h'
     need libsasl2-dev have_file 'include/sasl/sasl.h'
