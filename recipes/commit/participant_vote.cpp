@@ -21,7 +21,7 @@ Awaitable<void> ParticipantVote::prepare() {
 // --- To commit ----------------------------------------------------------------------------------------------------
 
 Awaitable<void> ParticipantVote::vote() {
-  if (!open_->no_room.empty() && std::chrono::steady_clock::now() >= *open_->deadline) {
+  if (!open_->no_room.empty() && !open_->decision && std::chrono::steady_clock::now() >= *open_->deadline) {
     Decision late{false, "vote of " + state_->name + ": " + open_->no_room};
     co_await view_.decide(std::move(late));
     co_return;

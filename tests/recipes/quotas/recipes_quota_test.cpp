@@ -17,6 +17,7 @@
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/shared_mutex.hpp>
 #include <zkrecipes/shared_value.hpp>
+#include <zkrecipes/unfair_leader_election.hpp>
 #include <zkrecipes/unfair_mutex.hpp>
 
 #include "tests/support/quota_test.hpp"
@@ -173,10 +174,14 @@ TEST_F(RecipesQuota, AWriterBecomesAReaderWithoutBytes) {
 
 TEST_F(RecipesQuota, LeadersResign) {
   LeaderElection election(proxied(), root() / "election");
-  Leadership leadership = election.campaign(patient());
+  UnfairLeaderElection unfair(proxied(), root() / "unfair");
+  const Leadership first = election.campaign(patient());
+  const Leadership second = unfair.campaign(patient());
   allow_nothing();
   election.resign(patient());
-  EXPECT_FALSE(leadership.valid());
+  unfair.resign(patient());
+  EXPECT_FALSE(first.valid());
+  EXPECT_FALSE(second.valid());
   EXPECT_EQ(ephemerals(), 0U);
 }
 
