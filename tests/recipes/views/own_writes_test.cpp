@@ -24,6 +24,7 @@
 #include <zkrecipes/tree_cache.hpp>
 
 #include "tests/recipes/views/cache_support.hpp"
+#include "tests/support/words.hpp"
 
 namespace zkrecipes {
 namespace {
