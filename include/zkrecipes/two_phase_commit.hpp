@@ -83,7 +83,7 @@ inline constexpr std::size_t max_commit_name = 128;  ///< Bytes of a participant
 ///                                               and the transaction is aborted in the background, if it is still open
 /// client of a coordinator closed                the same, but left to the participants
 /// quota of the servers full                     run throws quota_exceeded, which names it; what has begun is aborted, or
-///                                               committed if all have voted, and removed. See docs/quotas.md
+///                                               committed if all have voted (mediated), and removed. See docs/quotas.md
 /// tree removed by hand                          transactions that are prepared are in_doubt(): resolve()
 /// foreign node                                  ignored; a transaction whose data is not ours is not touched
 ///

@@ -136,9 +136,13 @@ Awaitable<DecisionFound> make_decision(TreePtr tree, std::string id, std::vector
 Awaitable<DecisionFound> make_decision_in_place_of(TreePtr tree, std::string node, bool& gone, std::string id,
                                                    std::vector<std::string> participants, Decision wanted, Call call) {
   const zk::PendingReply removing = tree->client->launch(zk::make_request(OpType::remove, std::move(node)), call);
-  DecisionFound found = co_await make_decision(tree, std::move(id), std::move(participants), std::move(wanted), call);
+  DecisionFound found = co_await make_decision(tree, id, participants, wanted, call);
   const Reply removed = co_await removing.get();
   gone = gone || removed.ok() || removed.failed(Errc::no_node);
+  // A server that has not applied the removal yet when it looks at the quota sees no room.
+  if (gone && found.failure.failed(Errc::quota_exceeded)) {
+    found = co_await make_decision(tree, std::move(id), std::move(participants), std::move(wanted), call);
+  }
   co_return found;
 }
 

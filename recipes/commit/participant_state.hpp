@@ -25,6 +25,7 @@ struct OpenTransaction {
   bool same_tree = true;
   bool voted = false;
   bool foreign_vote = false;   ///< The vote in our name is that of another log.
+  bool vote_there = false;     ///< There is, or may be, a vote in our name, whose ever it is.
   bool entry_missing = false;  ///< From our inbox: an operator has removed it, or we have, to make room.
   std::string no_room = {};    ///< Which quota had none for our vote, the last time.
   std::string refused = {};    ///< Why we vote against it.

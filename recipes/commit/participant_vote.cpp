@@ -41,6 +41,7 @@ Awaitable<void> ParticipantVote::vote() {
   if (listing) listed = co_await listing->get();
   const auto refusal = failed_operation(reply);
   const bool there = refusal && refusal->index == creation && refusal->code == zk::rc::node_exists;
+  open_->vote_there = open_->vote_there || there || reply.unanswered();
   if (there) {
     const bool ours = co_await own_vote();
     if (!ours) co_return;
@@ -114,6 +115,7 @@ Awaitable<void> ParticipantVote::vote_against() {
   } else if (failed_operation(reply) || reply.failed(Errc::quota_exceeded)) {
     // It is decided already, or gone, or a vote of ours was there from before our log was lost. Or there is no room for
     // the vote: the decision does without.
+    open_->vote_there = open_->vote_there || !reply.failed(Errc::quota_exceeded);
     co_await view_.decide(decision);
   } else if (!reply.unanswered()) {
     co_await view_.pause_after(std::move(reply));

@@ -96,8 +96,9 @@ Awaitable<void> TransactionView::note_removal() {
 Awaitable<void> TransactionView::decide(Decision wanted) {
   DecisionFound found =
       co_await make_decision(state_->tree, open_->transaction.id, open_->header->participants, wanted, call());
-  // Not once we have voted: if our log gets lost, the entry has to tell of a commit with our vote.
-  if (found.failure.failed(Errc::quota_exceeded) && !open_->voted && !open_->entry_missing) {
+  // Not if there may be a vote of ours: if our log gets lost, the entry has to tell of a commit with it.
+  const bool may_have_voted = open_->voted || open_->vote_there;
+  if (found.failure.failed(Errc::quota_exceeded) && !may_have_voted && !open_->entry_missing) {
     const std::string& id = open_->transaction.id;
     std::string entry = state_->tree->inbox_entry(state_->name, id);
     found = co_await make_decision_in_place_of(state_->tree, std::move(entry), open_->entry_missing, id,

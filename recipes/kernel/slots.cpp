@@ -226,7 +226,7 @@ Awaitable<void> Slots::take(std::shared_ptr<Slots> self, std::string name) {
 Awaitable<void> Slots::pause_for_slowness(std::shared_ptr<Slots> self) {
   self->slow_ = true;
   const bool first = !std::exchange(self->trying_, true);
-  co_await pause(self, Clock::now() + (first ? self->slowness_.next() : long_pause));
+  co_await pause(self, Clock::now() + (first ? self->slowness_.next() : longest_after_slowness));
   if (first) self->trying_ = false;
 }
 

@@ -10,8 +10,9 @@ namespace {
 constexpr std::size_t most_slots = 64;
 constexpr std::size_t uuid_size = 36;
 
+// Or may be: clients of a former version name no family.
 bool is_of(const std::string& family, const std::string& slot) {
-  return slot.size() == family.size() + uuid_size && slot.starts_with(family);
+  return slot.size() == uuid_size || (slot.size() == family.size() + uuid_size && slot.starts_with(family));
 }
 
 }  // namespace

@@ -11,12 +11,13 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds first_bound = milliseconds(50);
 constexpr nanoseconds bound_of_the_idle = milliseconds(5000);  // Nothing is lost by waiting.
 constexpr int most_doublings = 20;
-constexpr int rounds_of_a_broken_one = 2;  // Others may be well; 200 ms at most.
+constexpr nanoseconds longest = std::chrono::hours(1);  // To be doubled.
+constexpr int rounds_of_a_broken_one = 2;               // Others may be well; 200 ms at most.
 
 bool is_urgent(const PaceFacts& facts) noexcept { return facts.left > nanoseconds::zero(); }
 
 nanoseconds doubled(nanoseconds first, int rounds) noexcept {
-  return first * (1 << std::clamp(rounds - 1, 0, most_doublings));
+  return std::min(first, longest) * (1 << std::clamp(rounds - 1, 0, most_doublings));
 }
 
 }  // namespace
