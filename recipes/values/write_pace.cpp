@@ -45,8 +45,8 @@ void WritePace::end_attempt(Duration trip, Clock::time_point now) noexcept {
 }
 
 void WritePace::changed(std::int32_t version) noexcept {
-  const std::uint32_t of_others = has_changed_ ? static_cast<std::uint32_t>(version) - own_version_ - 1 : 0;
-  has_changed_ = true;
+  // The first time all that came before counts: a newcomer does not make way soon.
+  const std::uint32_t of_others = static_cast<std::uint32_t>(version) - own_version_ - 1;
   lead_ = std::min(lead_ + std::min(of_others, turn), turn);
   if (lead_ > 0) --lead_;
   own_version_ = static_cast<std::uint32_t>(version);

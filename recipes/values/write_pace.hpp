@@ -64,7 +64,6 @@ class WritePace {
   std::uint32_t seen_version_ = 0;  // In the last look,
   Clock::time_point seen_at_;       // and when that was.
   std::uint32_t own_version_ = 0;   // Of the last change.
-  bool has_changed_ = false;        // There was one.
   bool may_end_turn_ = false;       // That change.
   bool made_way_ = false;           // Before the next look.
 

@@ -8,9 +8,9 @@
 namespace testkit {
 
 /// Waits until `condition` holds, for facts that only the server or the operating system knows, of which nobody is
-/// told.
+/// told. The limit is longer than a session that a busy machine did not close in time.
 [[nodiscard]] inline bool eventually(const std::function<bool()>& condition,
-                                     std::chrono::milliseconds limit = std::chrono::seconds(30)) {
+                                     std::chrono::milliseconds limit = std::chrono::seconds(120)) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   std::mutex mutex;
   std::condition_variable never;
