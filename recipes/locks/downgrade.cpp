@@ -91,7 +91,7 @@ Awaitable<void> write_late_data(std::shared_ptr<zk::ClientCore> client, const Ex
   Request set = zk::make_request(OpType::set, exchange.reader);
   set.data = exchange.late_data;
   set.version = 0;
-  co_await client->perform(std::move(set), std::move(call));
+  co_await client->perform(std::move(set), call);
 }
 
 LeasePtr make_lease(const LeaseCore& writer, const Waiter& waiter, const Exchange& exchange, const Reply& node) {
