@@ -58,7 +58,8 @@ zk::Awaitable<DecisionFound> read_decision(TreePtr tree, std::string id, zk::Cal
 zk::Awaitable<DecisionFound> make_decision(TreePtr tree, std::string id, std::vector<std::string> participants,
                                            Decision wanted, zk::Call call);
 /// The same where a full quota has no room for the decision: `node`, which can be done without, is removed in the same
-/// flight, so that others have little time to take the room. `gone` becomes true once that is known; it must outlive the call.
+/// flight, so that others have little time to take the room. `gone` becomes true once that is known; it must outlive the
+/// call.
 zk::Awaitable<DecisionFound> make_decision_in_place_of(TreePtr tree, std::string node, bool& gone, std::string id,
                                                        std::vector<std::string> participants, Decision wanted,
                                                        zk::Call call);
