@@ -42,7 +42,7 @@ constexpr const char* usage =
   --rounds N      rounds to measure, each with one slice of every contender (5)
   --seconds S     length of a slice (1)
   --warmup S      before the first round, for the Java machines (8)
-  --waiters N     the longest queue that is drained: 10, 100, 1000, 3000 or 10000 (10000)
+  --waiters N     the longest queue that is drained: 10, 100, 1000, 3000 or 10000 (10000); 0: none is
   --json FILE     write the result there as well
   --svg FILE      draw the ratios there
   --quick         a run of a few seconds whose figures mean nothing: does it work?
@@ -87,7 +87,7 @@ void set(Options& options, std::string_view option, std::string_view value) {
   } else if (option == "--warmup") {
     options.warmup = parse_seconds(option, value, 0);
   } else if (option == "--waiters") {
-    options.waiters = static_cast<int>(parse_number(option, value, 10));
+    options.waiters = static_cast<int>(parse_number(option, value, 0));
   } else if (option == "--json") {
     options.json_file = value;
   } else if (option == "--svg") {

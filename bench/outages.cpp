@@ -204,6 +204,7 @@ int main(int argc, char** argv) {
     const bench::KeptLog kept;
     std::cout << fmt::format("outages: {} clients of one process, session timeout {} s\n", count, session_timeout / 1s);
     one_of_three(count);
+    all_of_three(count, 4s);
     all_of_three(count, 8s);
     all_of_three(count, 30s);
   } catch (const std::exception& error) {

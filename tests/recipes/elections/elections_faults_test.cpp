@@ -474,7 +474,7 @@ TEST_P(ElectionFaults, ClientClosedWhileCampaigning) {
   auto waiting = campaign_behind(election, client, own(held));
   client.close();
   EXPECT_EQ(failure_of(waiting), Errc::closed);
-  EXPECT_TRUE(eventually([&] { return names().size() == kind().leading; }, 10s));
+  EXPECT_TRUE(eventually([&] { return names().size() == kind().leading; }));
   held.release();
   expect_nothing_left();
 }
@@ -486,7 +486,7 @@ TEST_P(ElectionFaults, ClientClosedWhileLeading) {
   client.close();
   EXPECT_TRUE(leadership.lost().stop_requested());
   EXPECT_EQ(leadership.state(), LeaseState::lost);
-  EXPECT_TRUE(eventually([&] { return names().empty(); }, 10s));
+  EXPECT_TRUE(eventually([&] { return names().empty(); }));
   election.resign();
   expect_nothing_left();
 }
