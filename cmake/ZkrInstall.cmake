@@ -1,5 +1,12 @@
-# Headers, libraries, the CMake package and the pkg-config files. Nothing in them names an absolute
+# Headers, libraries, programs, guides, the CMake package and the pkg-config files. Nothing in them names an absolute
 # path of ours, so an installed tree can be moved.
+#
+# Components (cmake --install DIR --component NAME), as distributions split packages:
+#   runtime       the shared libraries
+#   development   headers, static libraries, what CMake and pkg-config read
+#   tools         zkrecipes-guardian, which the library starts
+#   testing       zktesting with its headers
+#   doc           guides and examples
 include(CMakePackageConfigHelpers)
 
 get_property(zkr_libraries GLOBAL PROPERTY ZKR_LIBRARIES)
@@ -10,11 +17,45 @@ endif()
 set(zkr_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zkrecipes")
 set(zkr_pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
-install(TARGETS ${zkr_libraries} EXPORT zkrecipesTargets)
-install(
-  EXPORT zkrecipesTargets
-  NAMESPACE zkrecipes::
-  DESTINATION "${zkr_config_dir}")
+# zkr_component_of(<library> <variable>): where its headers and files for CMake belong.
+function(zkr_component_of library variable)
+  if(library STREQUAL "zktesting")
+    set(${variable} testing PARENT_SCOPE)
+  else()
+    set(${variable} development PARENT_SCOPE)
+  endif()
+endfunction()
+
+# zkr_install_library(<target> <library>): each form of the libraries, and zktesting, has an export of its own. So any of
+# them may be missing, or come later.
+function(zkr_install_library target library)
+  zkr_component_of(${library} component)
+  get_target_property(type ${target} TYPE)
+  if(component STREQUAL "testing")
+    set(export zkrecipesTestingTargets)
+    set(runtime testing)
+  elseif(type STREQUAL "SHARED_LIBRARY")
+    set(export zkrecipesSharedTargets)
+    set(runtime runtime)
+  else()
+    set(export zkrecipesStaticTargets)
+    set(runtime runtime)
+  endif()
+  install(
+    TARGETS ${target}
+    EXPORT ${export}
+    ARCHIVE COMPONENT ${component}
+    LIBRARY COMPONENT ${runtime} NAMELINK_COMPONENT ${component})
+  get_property(exports GLOBAL PROPERTY ZKR_EXPORTS)
+  if(NOT export IN_LIST exports)
+    set_property(GLOBAL APPEND PROPERTY ZKR_EXPORTS ${export})
+    install(
+      EXPORT ${export}
+      NAMESPACE zkrecipes::
+      DESTINATION "${zkr_config_dir}"
+      COMPONENT ${component})
+  endif()
+endfunction()
 
 configure_package_config_file(
   cmake/zkrecipesConfig.cmake.in "${PROJECT_BINARY_DIR}/zkrecipesConfig.cmake"
@@ -26,7 +67,8 @@ install(
   FILES "${PROJECT_BINARY_DIR}/zkrecipesConfig.cmake"
         "${PROJECT_BINARY_DIR}/zkrecipesConfigVersion.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindZooKeeper.cmake"
-  DESTINATION "${zkr_config_dir}")
+  DESTINATION "${zkr_config_dir}"
+  COMPONENT development)
 
 # zkr_write_pkg_config(<library>): the .pc file from what zkr_add_library was told.
 function(zkr_write_pkg_config library)
@@ -47,7 +89,8 @@ function(zkr_write_pkg_config library)
     endif()
   endforeach()
 
-  # A shared library brings what it needs itself; a static one has to name it.
+  # A shared library brings what it needs itself; a static one has to name it: for --static only, if there is a shared
+  # one beside it, else always.
   set(pc_requires_private "")
   set(pc_libs_private "")
   get_target_property(type ${library} TYPE)
@@ -79,8 +122,18 @@ function(zkr_write_pkg_config library)
     endforeach()
   endif()
 
+  set(pc_libs "")
+  if((type STREQUAL "STATIC_LIBRARY" AND NOT ZKRECIPES_BOTH_FORMS) OR library STREQUAL "zktesting")
+    list(APPEND pc_requires ${pc_requires_private})
+    set(pc_requires_private "")
+    set(pc_libs ${pc_libs_private})
+    set(pc_libs_private "")
+  endif()
+
   list(JOIN pc_requires ", " pc_requires)
   list(JOIN pc_requires_private ", " pc_requires_private)
+  list(PREPEND pc_libs "-l${pc_name}")
+  list(JOIN pc_libs " " pc_libs)
   list(JOIN pc_libs_private " " pc_libs_private)
   file(RELATIVE_PATH pc_up "/${zkr_pkgconfig_dir}" "/")
   string(REGEX REPLACE "/$" "" pc_up "${pc_up}")
@@ -88,13 +141,37 @@ function(zkr_write_pkg_config library)
   string(CONFIGURE "${pc}" pc @ONLY)
   string(REGEX REPLACE "[A-Za-z.]+: *\n" "" pc "${pc}") # fields without a value
   file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/${library}.pc" CONTENT "${pc}")
-  install(FILES "${PROJECT_BINARY_DIR}/${library}.pc" DESTINATION "${zkr_pkgconfig_dir}")
+  zkr_component_of(${library} component)
+  install(
+    FILES "${PROJECT_BINARY_DIR}/${library}.pc"
+    DESTINATION "${zkr_pkgconfig_dir}"
+    COMPONENT ${component})
 endfunction()
 
 foreach(library IN LISTS zkr_libraries)
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/${library}"
-          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  zkr_install_library(${library} ${library})
+  if(ZKRECIPES_BOTH_FORMS AND TARGET ${library}_shared AND NOT library STREQUAL "zktesting")
+    zkr_install_library(${library}_shared ${library})
+  endif()
+  zkr_component_of(${library} component)
+  install(
+    DIRECTORY "${PROJECT_SOURCE_DIR}/include/${library}"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+    COMPONENT ${component})
   zkr_write_pkg_config(${library})
 endforeach()
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# README.md's links lead to the guides and the examples beside it.
+install(
+  FILES LICENSE README.md CHANGELOG.md
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+  COMPONENT doc)
+install(
+  DIRECTORY docs
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+  COMPONENT doc
+  PATTERN site EXCLUDE)
+install(
+  DIRECTORY examples
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+  COMPONENT doc)

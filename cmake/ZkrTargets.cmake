@@ -122,6 +122,33 @@ function(zkr_add_library name)
   set_target_properties(${name} PROPERTIES ZKR_PUBLIC "${arg_PUBLIC}" ZKR_PRIVATE "${arg_PRIVATE}")
 endfunction()
 
+# zkr_add_shared_form(<name> <library>): a shared library of the objects of a static one, which are position-independent and
+# hide their symbols in either form. It costs a link. What <library> needs publicly are libraries of ours, whose shared forms
+# are named <needed>_shared.
+function(zkr_add_shared_form name library)
+  get_target_property(public ${library} ZKR_PUBLIC)
+  get_target_property(private ${library} ZKR_PRIVATE)
+  if(NOT public)
+    set(public "")
+  endif()
+  add_library(${name} SHARED $<TARGET_OBJECTS:${library}>)
+  set_target_properties(
+    ${name}
+    PROPERTIES LINKER_LANGUAGE CXX
+               OUTPUT_NAME ${library}
+               EXPORT_NAME ${library}
+               VERSION ${PROJECT_VERSION}
+               SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_include_directories(${name} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  list(TRANSFORM public APPEND _shared)
+  target_link_libraries(
+    ${name}
+    PUBLIC ${public}
+    PRIVATE ${private})
+  target_link_options(${name} PRIVATE -Wl,-z,defs)
+endfunction()
+
 # zkr_add_program(<name> SOURCES <file>... [LIBS <lib>...]): an example or a benchmark.
 function(zkr_add_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")

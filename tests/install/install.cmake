@@ -8,19 +8,35 @@ file(RENAME "${PREFIX}.first" "${PREFIX}")
 # A program that the library starts is a part of it.
 find_program(guardian zkrecipes-guardian PATHS "${PREFIX}/bin" NO_DEFAULT_PATH NO_CACHE REQUIRED)
 
+# Each component by itself: together they are all that was installed, and no file belongs to two.
+set(parts "")
+foreach(component IN ITEMS runtime development tools testing doc)
+  file(REMOVE_RECURSE "${PREFIX}.${component}")
+  file(MAKE_DIRECTORY "${PREFIX}.${component}")
+  execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD_DIR}" --prefix "${PREFIX}.${component}" --component
+                          ${component} COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
+  file(GLOB_RECURSE files RELATIVE "${PREFIX}.${component}" "${PREFIX}.${component}/*")
+  list(APPEND parts ${files})
+endforeach()
+file(GLOB_RECURSE whole RELATIVE "${PREFIX}" "${PREFIX}/*")
+list(SORT parts)
+list(SORT whole)
+if(NOT parts STREQUAL whole)
+  message(FATAL_ERROR "the components are not a partition of what is installed:\n${parts}\nbut\n${whole}")
+endif()
+
 # The guides, with README.md beside them, whose links lead there.
 file(GLOB_RECURSE guides RELATIVE "${PREFIX}" "${PREFIX}/*.md")
-foreach(name IN ITEMS README.md CHANGELOG.md docs/locks.md)
+foreach(name IN ITEMS README.md CHANGELOG.md docs/locks.md examples/README.md)
   if(NOT guides MATCHES "share/doc/zkrecipes/${name}")
     message(FATAL_ERROR "${name} was not installed")
   endif()
 endforeach()
 
-# The same package as it is without zktesting: install_missing_component asks for that.
+# The package without the component testing: install_missing_component asks for what is in it.
 file(REMOVE_RECURSE "${PREFIX}.without_zktesting")
-file(GLOB_RECURSE package "${PREFIX}/*/cmake/zkrecipes/*.cmake")
-file(COPY ${package} DESTINATION "${PREFIX}.without_zktesting")
-file(WRITE "${PREFIX}.without_zktesting/zkrecipesTargets.cmake" "")
+file(COPY "${PREFIX}.development/" DESTINATION "${PREFIX}.without_zktesting")
+file(COPY "${PREFIX}.runtime/" DESTINATION "${PREFIX}.without_zktesting")
 
 # Neither the source tree nor the build tree may be named in what a user reads.
 file(GLOB_RECURSE texts "${PREFIX}/*.cmake" "${PREFIX}/*.pc" "${PREFIX}/*.hpp")

@@ -10,8 +10,8 @@ pkgconfig=$(find "$prefix" -type d -name pkgconfig -print -quit)
 export PKG_CONFIG_PATH="$pkgconfig:${PKG_CONFIG_PATH:-}"
 libdir=$(pkg-config --variable=libdir zkrecipes)
 
-# --static: also what a static library needs. Harmless for a shared one.
-read -ra flags < <(pkg-config --static --cflags --libs zkrecipes zktesting)
+# Without --static: where there is no shared library, a static one names what it needs all the same.
+read -ra flags < <(pkg-config --cflags --libs zkrecipes zktesting)
 command=("$compiler" -std=c++20 -Wall -Wextra -Wpedantic -Werror "$@" "$here/consumer.cpp"
   -o "$output" "${flags[@]}" "-Wl,-rpath,$libdir")
 echo "${command[*]}"
