@@ -2,15 +2,18 @@
 """prepare.py ROOT TARGET: the source of the site, from the guides and headers of the project.
 
 The guides stay as they are read in the repository. For the site, links to files that are not part of it become plain
-text, Mermaid diagrams become SVG by PlantUML, which needs no network, and each public header gets a page.
+text, programs that a guide includes are put beside it, Mermaid diagrams become SVG by PlantUML, which needs no network,
+and each public header gets a page.
 """
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 MERMAID = re.compile(r"^```mermaid\n(.*?)^```\n", re.S | re.M)
+INCLUDE = re.compile(r"^```\{literalinclude\} (\S+)$", re.M)
 SECTIONS = "briefdescription detaileddescription enum typedef func var public* friend"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
 
@@ -78,7 +81,12 @@ def guide(path, target, pages):
         name = (path.parent / file).resolve()
         return f"[{text}]({pages[name]}{anchor})" if name in pages else text
 
-    text = MERMAID.sub(draw, path.read_text(encoding="utf-8"))
+    def include(found):
+        file = (path.parent / found[1]).resolve()
+        shutil.copy(file, target / "programs")
+        return f"```{{literalinclude}} programs/{file.name}"
+
+    text = INCLUDE.sub(include, MERMAID.sub(draw, path.read_text(encoding="utf-8")))
     (target / pages[path.resolve()]).write_text(LINK.sub(link, text), encoding="utf-8")
 
 
@@ -112,6 +120,7 @@ def header_pages(root, target):
 def main():
     root, target = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
     (target / "diagrams").mkdir(parents=True)
+    (target / "programs").mkdir()
     guides = sorted((root / "docs").glob("*.md"))
     pages = {guide.resolve(): guide.name for guide in guides}
     extra = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "bench/README.md": "benchmarks.md"}
