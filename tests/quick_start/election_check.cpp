@@ -1,5 +1,5 @@
-// election_check <program>: what others see of README's election. Each time the server has done what the program asked
-// for, its answer is held back, so that the program cannot go on while the check looks.
+// election_check <program>: what others see of the election in docs/quick_start.md. Each time the server has done what
+// the program asked for, its answer is held back, so that the program cannot go on while the check looks.
 
 #include <spawn.h>
 #include <sys/wait.h>
