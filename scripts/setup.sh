@@ -11,6 +11,7 @@
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
 #   scripts/setup.sh --docs     also Sphinx, Doxygen, PlantUML (scripts/docs.sh)
+#   scripts/setup.sh --package  also debhelper, lintian, mmdebstrap (scripts/package.sh, package_test.sh)
 #   scripts/setup.sh --tls      also what scripts/build_tls_client.sh needs (preset tls)
 #   scripts/setup.sh --all      all of these
 set -euo pipefail
@@ -20,7 +21,7 @@ deps=$root/build/deps
 # Debian's default Boost, in a folder of its own: only the test that asks for it may see it.
 old_boost=$deps/boost-1.74
 
-with_tests=0 with_lint=0 with_clang=0 with_bench=0 with_docs=0 with_tls=0
+with_tests=0 with_lint=0 with_clang=0 with_bench=0 with_docs=0 with_package=0 with_tls=0
 for argument in "$@"; do
   case $argument in
     --tests) with_tests=1 ;;
@@ -28,8 +29,9 @@ for argument in "$@"; do
     --clang) with_clang=1 ;;
     --bench) with_bench=1 ;;
     --docs) with_docs=1 ;;
+    --package) with_package=1 ;;
     --tls) with_tls=1 ;;
-    --all) with_tests=1 with_lint=1 with_clang=1 with_bench=1 with_docs=1 with_tls=1 ;;
+    --all) with_tests=1 with_lint=1 with_clang=1 with_bench=1 with_docs=1 with_package=1 with_tls=1 ;;
     -h | --help) sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) echo "setup: unknown option $argument (see --help)" >&2; exit 2 ;;
   esac
@@ -138,6 +140,11 @@ find_missing() {
     need furo have_file lib/python3/dist-packages/furo/__init__.py
     need doxygen have_command doxygen
     need plantuml have_command plantuml
+  fi
+  if ((with_package)); then
+    need debhelper have_command dh
+    need lintian have_command lintian
+    need mmdebstrap have_command mmdebstrap
   fi
   if ((with_tls)); then
     need libssl-dev have_file 'include/openssl/ssl.h'
