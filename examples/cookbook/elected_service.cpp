@@ -49,26 +49,21 @@ asio::awaitable<void> lead(zkclient::Client client, zkrecipes::Leadership& leade
   }
 }
 
-asio::awaitable<bool> told_to_stop() {
-  const asio::cancellation_state state = co_await asio::this_coro::cancellation_state;
-  co_return state.cancelled() != asio::cancellation_type::none;
-}
-
 asio::awaitable<void> serve(zkclient::Client client, std::string address) {
-  // A cancelled operation reports that itself; the coroutine goes on, to resign.
-  co_await asio::this_coro::throw_if_cancelled(false);
   zkrecipes::LeaderElection election(client, "/cookbook/service/election", {.id = address});
   zkrecipes::Leadership leadership;
-  while (!co_await told_to_stop()) {
+  for (;;) {
     std::string trouble;
     try {
+      // A stop ends the operation that waits. One that comes between two of them makes the next co_await throw.
       co_await zkclient::async_ensure(client, beats, zkclient::CreateMode::persistent, use_awaitable);
-      leadership = co_await zkrecipes::async_campaign(election, zkclient::CallOptions(), use_awaitable);
+      leadership = co_await zkrecipes::async_campaign(election, use_awaitable);
       co_await lead(client, leadership, address);
-    } catch (const zkclient::Error& error) {
+    } catch (const std::exception& error) {
       trouble = error.what();
     }
-    if (co_await told_to_stop()) break;
+    const asio::cancellation_state state = co_await asio::this_coro::cancellation_state;
+    if (state.cancelled() != asio::cancellation_type::none) break;
     std::printf("not leading any more %s\n", trouble.c_str());
     asio::steady_timer pause(co_await asio::this_coro::executor, 100ms);  // What is refused now may be refused again.
     co_await pause.async_wait(asio::as_tuple(use_awaitable));
