@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/priority_queue.hpp>
@@ -122,6 +124,23 @@ TEST_F(MembersQuota, AnInstanceReplacesAnotherOne) {
   ServiceDirectory directory(client, root() / "services", options);
   const Registration now = directory.register_instance(instance("a", ServiceType::dynamic), patient());
   EXPECT_EQ(the_operator().exists(node("a"))->ephemeral_owner, client.session().id());
+}
+
+TEST_F(MembersQuota, TermsOfASelectorEnd) {
+  Box<int> begun;
+  Box<int> go;
+  LeaderSelector selector(proxied(), root() / "selector",
+                          [&](const std::stop_token&, SelectedLeadership&) {
+                            begun.put(1);
+                            go.take();
+                          },
+                          {.requeue = false});
+  selector.start();
+  begun.take();
+  allow_nothing();
+  go.put(1);
+  EXPECT_TRUE(eventually([&] { return ephemerals() == 0; }));
+  selector.close(patient());
 }
 
 TEST_F(MembersQuota, PartitionsAreHandedOver) {
