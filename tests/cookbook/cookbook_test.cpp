@@ -225,6 +225,7 @@ TEST_F(Cookbook, WorkersDoEachJobAndSetAsideWhatTheyCannotDo) {
   ASSERT_TRUE(eventually([&] { return jobs.size() == 0; }));
   EXPECT_EQ(client.children("/cookbook/results").names.size(), 3U);
   zkrecipes::Queue dead(client, "/cookbook/jobs/dead");
+  EXPECT_EQ(dead.size(), 1U);  // What was done was committed, and has not come back until it was set aside.
   const zkrecipes::Claim letter = dead.claim(patient());
   EXPECT_EQ(letter.data(), "not a job");
   EXPECT_EQ(letter.reason(), "not a number");
