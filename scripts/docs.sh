@@ -32,4 +32,5 @@ fi
 /usr/bin/python3 docs/site/prepare.py . "$site/source"
 ZKRECIPES_DOXYGEN_XML=$PWD/$site/doxygen/xml sphinx-build -W --keep-going -n -q -j auto -c docs/site -b html \
   "$site/source" "$site/html"
+/usr/bin/python3 docs/site/bundle_theme.py "$site/html"
 echo "docs: $site/html/index.html"
