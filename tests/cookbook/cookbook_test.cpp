@@ -130,56 +130,66 @@ class Cookbook : public ::testing::Test {
     return client.get(path, patient(), error).data;
   }
 
+  void expect_one_record_for_each_step() const {
+    const auto record = client.get("/cookbook/job/runs/today", patient());
+    EXPECT_EQ(record.data, std::to_string(record.stat.version));
+  }
+
   zkclient::Client client{server().connect_string()};
   testkit::TemporaryFolder folder;
 };
 
-// The steps that a job says until it ends: whole numbers from `first` on, none left out, none twice.
-void expect_steps(Program& job, long long first, long long last) {
-  for (long long step = first; step <= last; ++step)
-    EXPECT_EQ(job.next_line(), "step " + std::to_string(step));
-  EXPECT_EQ(job.next_line(), "done");
-}
+constexpr const char* endless = "1000000";  // Steps of a job, each of which takes 50 ms.
+
+/// How many steps are done when a job takes the lock, as it says.
+long long steps_done(const std::string& holding) { return number_after(holding.substr(holding.rfind(',')), ", "); }
 
 TEST_F(Cookbook, AJobRunsOnOneHostAndGoesOnWhereAKilledOneStopped) {
-  Program first("singleton_job", {"today", "40"});
+  Program first("singleton_job", {"today", endless});
   (void)first.says("holding");
-  Program second("singleton_job", {"today", "40"});
+  Program second("singleton_job", {"today", endless});
   ASSERT_TRUE(eventually([&] { return client.children("/cookbook/job/lock").names.size() == 2; }));
   (void)first.says("step 3");
   EXPECT_TRUE(second.has_said_nothing());
   first.signal(SIGKILL);
 
-  const std::string holding = second.says("holding");
-  const long long done = number_after(holding.substr(holding.rfind(',')), ", ");
+  const long long done = steps_done(second.says("holding"));
   EXPECT_GE(done, 3);
-  EXPECT_LT(done, 40);
-  expect_steps(second, done + 1, 40);
-  EXPECT_EQ(second.status(), 0);
-  EXPECT_EQ(data("/cookbook/job/runs/today"), "40");
-  EXPECT_EQ(client.get("/cookbook/job/runs/today", patient()).stat.version, 40);  // One record for each step.
+  EXPECT_EQ(second.next_line(), "step " + std::to_string(done + 1));
+  EXPECT_EQ(second.next_line(), "step " + std::to_string(done + 2));
+  second.signal(SIGKILL);
+  EXPECT_EQ(second.status(), 128 + SIGKILL);
+
+  const long long left = std::stoll(data("/cookbook/job/runs/today"));
+  Program third("singleton_job", {"today", std::to_string(left + 3)});
+  EXPECT_EQ(steps_done(third.says("holding")), left);
+  for (long long step = left + 1; step <= left + 3; ++step)
+    EXPECT_EQ(third.next_line(), "step " + std::to_string(step));
+  EXPECT_EQ(third.next_line(), "done");
+  EXPECT_EQ(third.status(), 0);
+  expect_one_record_for_each_step();
 }
 
 TEST_F(Cookbook, AJobThatWasPausedDoesNothingOnceAnotherHostHasIt) {
-  Program first("singleton_job", {"today", "60"});
+  Program first("singleton_job", {"today", endless});
   const long long token = number_after(first.says("holding"), "token ");
-  Program second("singleton_job", {"today", "60"});
+  Program second("singleton_job", {"today", endless});
   (void)first.says("step 3");
   first.pause();
   const std::string holding = second.says("holding");
   EXPECT_GT(number_after(holding, "token "), token);
-  const long long done = number_after(holding.substr(holding.rfind(',')), ", ");
+  const long long done = steps_done(holding);
   EXPECT_GE(done, 3);
   EXPECT_EQ(second.next_line(), "step " + std::to_string(done + 1));
   first.signal(SIGCONT);
-  // The other one's steps follow each other: the one that was paused has put no record back, nor added one.
-  expect_steps(second, done + 2, 60);
-  EXPECT_EQ(second.status(), 0);
   (void)first.says("stopped");
-  EXPECT_NE(first.says("holding").find("60 of 60"), std::string::npos);
-  EXPECT_EQ(first.status(), 0);
-  EXPECT_EQ(data("/cookbook/job/runs/today"), "60");
-  EXPECT_EQ(client.get("/cookbook/job/runs/today", patient()).stat.version, 60);  // One record for each step.
+  EXPECT_EQ(second.next_line(), "step " + std::to_string(done + 2));
+  second.signal(SIGKILL);
+  EXPECT_GE(steps_done(first.says("holding")), done + 2);
+  first.signal(SIGKILL);
+  EXPECT_EQ(first.status(), 128 + SIGKILL);
+  // The one that was paused has put no record back, nor added one.
+  expect_one_record_for_each_step();
 }
 
 TEST_F(Cookbook, AServiceHasOneLeaderWhichResignsWhenItIsTerminated) {
@@ -193,9 +203,8 @@ TEST_F(Cookbook, AServiceHasOneLeaderWhichResignsWhenItIsTerminated) {
   EXPECT_EQ(leader.value, "first");
   EXPECT_TRUE(eventually([&] { return data("/cookbook/service/beats").starts_with("first "); }));
 
-  // It does not wait for the end of its session, which is 8 s.
   first.signal(SIGTERM);
-  leader = election.wait_for_leader({.after = leader.term}, {.deadline = 5s});
+  leader = election.wait_for_leader({.after = leader.term}, patient());
   EXPECT_NE(leader.value, "first");
   EXPECT_EQ(first.says("resigned"), "resigned");
   EXPECT_EQ(first.status(), 0);
@@ -235,7 +244,7 @@ TEST_F(Cookbook, WorkersDoEachJobAndSetAsideWhatTheyCannotDo) {
 
 TEST_F(Cookbook, AJobWhoseWorkerWasKilledIsDoneByAnotherWhichFinishesItBeforeItStops) {
   zkrecipes::Queue jobs(client, "/cookbook/jobs");
-  jobs.push("3000", patient());
+  jobs.push("10000", patient());  // Longer than it takes to kill its worker.
   Program doomed("worker_pool", {"1"});
   EXPECT_NE(doomed.says("started").find("delivery 1"), std::string::npos);
   doomed.signal(SIGKILL);
