@@ -55,6 +55,16 @@ std::optional<std::size_t> new_leader(Ensemble& ensemble, std::size_t old) {
   return leader;
 }
 
+// The proxies between the servers are in this process: if it stands still for a moment, they may elect again.
+bool serves(const Ensemble& ensemble, std::size_t server, const std::string& path) {
+  try {
+    const auto code = connect_to(ensemble.connect_string(server)).create(path, "", WireClient::persistent);
+    return code == 0 || code == WireClient::node_exists;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 TEST(Ensemble, ServesThroughEachServer) {
   const auto begin = Clock::now();
   Ensemble ensemble;
@@ -67,7 +77,7 @@ TEST(Ensemble, ServesThroughEachServer) {
   for (std::size_t i = 0; i < ensemble.size(); ++i) {
     addresses.insert(ensemble.server(i).address());
     const std::string path = "/" + std::to_string(i);
-    EXPECT_EQ(connect_to(ensemble.connect_string(i)).create(path, "", WireClient::persistent), 0);
+    EXPECT_TRUE(eventually([&] { return serves(ensemble, i, path); }));
     EXPECT_GT(ensemble.peer_bytes(i), 0u) << "all that servers say goes through the proxies";
   }
   EXPECT_EQ(addresses.size(), 3u);
@@ -98,7 +108,7 @@ TEST(Ensemble, LivesOnWithoutItsLeader) {
   const auto leader = new_leader(ensemble, old);
   ASSERT_TRUE(leader);
   EXPECT_NE(*leader, old);
-  EXPECT_EQ(connect_to(ensemble.connect_string(*leader)).create("/a", "", WireClient::persistent), 0);
+  EXPECT_TRUE(eventually([&] { return serves(ensemble, *leader, "/a"); }));
   ensemble.restart(old);
   EXPECT_EQ(testkit::roles_of(ensemble).leader, *leader);
   EXPECT_EQ(connect_to(ensemble.connect_string(old)).exists("/a"), 0);
