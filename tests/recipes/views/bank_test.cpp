@@ -13,6 +13,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -60,13 +61,12 @@ class Writer {
  public:
   Writer(Client client, std::uint64_t seed) : client_(std::move(client)), random_(seed) {
     for (const char* directory : {"/bank", "/bank/a", "/bank/b", "/bank/c"})
-      client_.create(directory, "", {}, {.deadline = SteadyClock::now() + long_patience});
+      client_.ensure(directory, zkclient::CreateMode::persistent, {.deadline = SteadyClock::now() + long_patience});
     for (std::uint64_t i = 0; i < accounts; ++i) {
       const std::string path = directory(i % 3) + std::to_string(i);
-      const auto created =
-          client_.create(path, std::to_string(amount), {}, {.deadline = SteadyClock::now() + long_patience});
-      now_[path] = {std::to_string(amount), created.stat.czxid, created.stat.mzxid, 0};
-      record_.emplace(created.stat.czxid, now_);
+      const zkclient::Stat created = make(path);
+      now_[path] = {std::to_string(amount), created.czxid, created.mzxid, 0};
+      record_.emplace(created.czxid, now_);
     }
   }
 
@@ -77,6 +77,18 @@ class Writer {
   const std::map<std::int64_t, Accounts>& record() const { return record_; }
 
  private:
+  // If the test stands still, so do the links between the servers: they elect again, and the reply may be lost.
+  zkclient::Stat make(const std::string& path) {
+    const zkclient::CallOptions call{.deadline = SteadyClock::now() + long_patience};
+    for (;;) {
+      std::error_code error;
+      client_.create(path, std::to_string(amount), {}, call, error);
+      const bool may_be_there = !error || error == Errc::in_doubt || error == Errc::node_exists;
+      if (!may_be_there) throw std::system_error(error, path);
+      if (const auto stat = client_.exists(path, call)) return *stat;
+    }
+  }
+
   static std::string directory(std::uint64_t number) {
     static const std::string directories[] = {"/bank/a/", "/bank/b/", "/bank/c/"};
     return directories[number % 3];
