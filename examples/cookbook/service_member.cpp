@@ -77,7 +77,7 @@ int main(int argc, char** argv) try {
   const zkclient::Client client(server != nullptr ? server : "127.0.0.1:2181");
   Limiter limiter;
 
-  // With `report`, whoever publishes can wait until each member has a revision in force. With the file, a member starts
+  // With `report`, the publisher can wait until each member has a revision in force. With the file, a member starts
   // with the last good configuration when there is no server.
   zkrecipes::ConfigurationOptions options;
   options.id = name;
