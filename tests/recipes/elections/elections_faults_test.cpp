@@ -350,6 +350,7 @@ TEST_P(ElectionFaults, ProclaimReplyLost) {
   const auto held = proxy.hold_next_reply(RequestType::multi);  // The answer, or a heartbeat's before it.
   auto proclaiming = in_thread([&] { return error_of([&] { leadership.proclaim("x", {.deadline = soon()}); }); });
   ASSERT_TRUE(eventually([&] { return !the_operator().get("/election").data.empty(); }));
+  ASSERT_TRUE(held.wait(patience)) << "otherwise the answer to ready() would be held";
   proxy.cut();
   EXPECT_EQ(result_of(proclaiming), Errc::in_doubt);
   ASSERT_TRUE(eventually([&] { return leadership.state() == LeaseState::held; }));
