@@ -21,7 +21,7 @@ std::atomic<LogLevel> current_level{LogLevel::error};
 
 // A handler, and how many threads are inside it.
 struct Sink {
-  LogHandler handler;
+  LogRecordHandler handler;
   std::atomic<int> running{0};
 };
 
@@ -58,9 +58,9 @@ Sinks& sinks() {
 // Made while the program is loaded: no fork finds it half made.
 [[maybe_unused]] const Sinks& made_at_once = sinks();
 
-void write_to_standard_error(LogLevel level, std::string_view message) {
-  if (level != LogLevel::error) return;
-  const std::string line = fmt::format("zkclient: error: {}\n", message);
+void write_to_standard_error(const LogRecord& record) {
+  if (record.level != LogLevel::error) return;
+  const std::string line = fmt::format("zkclient: error: {}\n", record.message);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -78,6 +78,12 @@ const char* to_string(LogLevel level) noexcept {
 }
 
 void set_log_handler(LogHandler handler) {
+  if (!handler) return set_log_record_handler({});
+  set_log_record_handler(
+      [handler = std::move(handler)](const LogRecord& record) { handler(record.level, record.message); });
+}
+
+void set_log_record_handler(LogRecordHandler handler) {
   auto next = std::make_shared<Sink>();
   next->handler = std::move(handler);
   Sinks& all = sinks();
@@ -102,16 +108,19 @@ namespace detail {
 
 bool log_enabled(LogLevel level) noexcept { return level <= current_level.load(std::memory_order_relaxed); }
 
-void log(LogLevel level, std::string message) {
+void log(LogLevel level, std::string message, LogFields fields) {
   if (!log_enabled(level)) return;
+  LogEntry entry{level, std::move(message), std::move(fields)};
   if (Loop* loop = Loop::current()) {
-    loop->log(level, std::move(message));
+    loop->log(std::move(entry));
   } else {
-    deliver_log(level, message);
+    deliver_log(entry);
   }
 }
 
-void deliver_log(LogLevel level, std::string_view message) noexcept {
+void deliver_log(const LogEntry& entry) noexcept {
+  const LogRecord record{entry.level,          entry.message,       entry.time,       entry.fields.source,
+                         entry.fields.session, entry.fields.server, entry.fields.path};
   std::shared_ptr<Sink> sink;
   {
     Sinks& all = sinks();
@@ -121,7 +130,7 @@ void deliver_log(LogLevel level, std::string_view message) noexcept {
   }
   const Sink* const outer = std::exchange(running_sink, sink.get());
   try {
-    sink->handler ? sink->handler(level, message) : write_to_standard_error(level, message);
+    sink->handler ? sink->handler(record) : write_to_standard_error(record);
   } catch (...) {  // NOLINT(bugprone-empty-catch): no listener is left.
   }
   running_sink = outer;
@@ -141,7 +150,7 @@ void log_library_line(std::string_view line) {
   }
   while (!line.empty() && line.back() == '\n')
     line.remove_suffix(1);
-  log(level, fmt::format("C client: {}", line));
+  log(level, fmt::format("C client: {}", line), {.source = "C client"});
 }
 
 std::string session_name(std::int64_t id) {

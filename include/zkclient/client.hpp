@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <zkclient/export.hpp>
+#include <zkclient/metrics.hpp>
+#include <zkclient/observer.hpp>
 #include <zkclient/path.hpp>
 #include <zkclient/reconfig.hpp>
 #include <zkclient/result.hpp>
@@ -68,6 +70,10 @@ struct ClientOptions {
   std::optional<TlsOptions> tls = {};
   /// Authenticate by SASL. Errc::unsupported unless features().sasl, and together with `tls`.
   std::optional<SaslOptions> sasl = {};
+  /// Counts what the client does and meets. May be shared by clients. None: nothing is counted.
+  std::shared_ptr<Metrics> metrics = {};
+  /// Is told of calls, leases and heartbeats. It must not own the client, which would never be closed.
+  std::shared_ptr<Observer> observer = {};
 };
 
 /// One entry of the sequence of states.

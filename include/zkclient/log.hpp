@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
@@ -34,6 +36,21 @@ using LogHandler = std::function<void(LogLevel level, std::string_view message)>
 /// Thread safety: any thread, at any time. The former handler is not called any more once this has returned, unless
 /// it is itself the caller.
 ZKRECIPES_API void set_log_handler(LogHandler handler);
+
+/// A message with what it is about, for logs that are searched by field. The texts are only good during the call.
+struct LogRecord {
+  LogLevel level;
+  std::string_view message;  ///< Complete: it names what the fields below repeat.
+  std::chrono::system_clock::time_point time;
+  std::string_view source;   ///< "zkclient", "zkrecipes", or "C client".
+  std::int64_t session = 0;  ///< The session's id; 0 if the message is not about one, or it has none yet.
+  std::string_view server;   ///< "ip:port", where the message is about one server; else "".
+  std::string_view path;     ///< Where the message is about one node, or one recipe; else "".
+};
+using LogRecordHandler = std::function<void(const LogRecord& record)>;
+
+/// The same as set_log_handler(), with fields. There is one handler: the one that was set last.
+ZKRECIPES_API void set_log_record_handler(LogRecordHandler handler);
 
 /// Messages above `level` are not made at all. Default: LogLevel::error.
 ZKRECIPES_API void set_log_level(LogLevel level) noexcept;

@@ -28,11 +28,11 @@ struct ZKRECIPES_API Histogram {
   std::chrono::nanoseconds sum{};
 
   std::uint64_t count() const noexcept;
-  /// The bound of the bucket that holds the shortest, and the longest duration: no duration is longer than `most()`, if
-  /// that is not nanoseconds::max(), and none is as short as half of `least()`. Zero when nothing was counted.
+  /// The bound of the bucket that holds the shortest duration, and of the one that holds the longest. Zero when nothing
+  /// was counted; nanoseconds::max() for a duration beyond the last bound.
   std::chrono::nanoseconds least() const noexcept;
   std::chrono::nanoseconds most() const noexcept;
-  /// The bound of the bucket in which that share (0 to 1) of all durations is reached. Zero when nothing was counted.
+  /// The bound of the bucket in which that share (0 to 1) of all durations is reached; zero and max() likewise.
   std::chrono::nanoseconds quantile(double share) const noexcept;
 };
 
@@ -81,11 +81,11 @@ class ZKRECIPES_API Metrics {
   };
   /// Durations.
   enum class Timing {
-    read,            ///< From a request to its answer, with the time that it waited for a connection.
-    write,           ///< The same; heartbeats included.
-    heartbeat,       ///< From a heartbeat of leases to its answer: what a quorum needs to prove them.
-    validity_left,   ///< How long the leases of a session were still certain when a heartbeat renewed them. The least of
-                     ///< them tells how close the session came to losing its leases.
+    read,           ///< From a request to its answer, with the time that it waited for a connection.
+    write,          ///< The same; heartbeats included.
+    heartbeat,      ///< From a heartbeat of leases to its answer: what a quorum needs to prove them.
+    validity_left,  ///< How long the leases of a session were still certain when a heartbeat renewed them. The least of
+                    ///< them tells how close the session came to losing its leases.
     callback_delay,  ///< From an event to the beginning of its handler or listener: what your own handlers cost.
     call_wait,       ///< How long calls waited for other clients (see Gauge::calls_waiting).
     lease_held,      ///< From the grant of a lease to its end.

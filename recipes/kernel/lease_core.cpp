@@ -17,7 +17,44 @@ constexpr auto retry_pause = std::chrono::milliseconds(100);
 
 }  // namespace
 
-LeaseCore::LeaseCore(Grant grant) : grant_(std::move(grant)) {}
+LeaseCore::LeaseCore(Grant grant) : grant_(std::move(grant)) {
+  zk::Meter* const meter = grant_.client->meter();
+  if (meter != nullptr || grant_.client->spans() != nullptr) begin_.emplace();
+  if (meter == nullptr) return;
+  meter->count(zkclient::Metrics::Counter::leases_granted);
+  meter->change(zkclient::Metrics::Gauge::leases_held, 1);
+}
+
+// False when it was not held any more.
+bool LeaseCore::leave(Status next, std::string_view cause) noexcept {
+  Status held = Status::held;
+  if (!status_.compare_exchange_strong(held, next)) return false;
+  if (begin_) {
+    try {
+      meter_end(next == Status::lost && grant_.session->raw_state() != ConnectionState::closed, cause);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a span that is not told is no reason to keep a lease.
+    }
+  }
+  return true;
+}
+
+void LeaseCore::meter_end(bool lost, std::string_view cause) const {
+  if (zk::Meter* meter = grant_.client->meter()) {
+    meter->change(zkclient::Metrics::Gauge::leases_held, -1);
+    meter->count(lost ? zkclient::Metrics::Counter::leases_lost : zkclient::Metrics::Counter::leases_released);
+    meter->time(zkclient::Metrics::Timing::lease_held, begin_->since());
+  }
+  zk::SpanTeller* const spans = grant_.client->spans();
+  if (spans == nullptr || grant_.client->loop()->forked()) return;
+  spans->tell({.kind = zkclient::Span::Kind::lease,
+               .operation = "lease",
+               .path = node(),
+               .begin = *begin_,
+               .error = lost ? make_error_code(Errc::not_held) : std::error_code(),
+               .detail = std::string(cause),
+               .session = grant_.session->id(),
+               .token = token().value});
+}
 
 LeaseState LeaseCore::state() const noexcept {
   switch (status_.load(std::memory_order_acquire)) {
@@ -111,8 +148,7 @@ void LeaseCore::end(std::string_view cause, std::function<void(std::shared_ptr<z
   const auto self = shared_from_this();
   detach();
   const auto told = std::make_shared<zk::CancelScope>();
-  Status held = Status::held;
-  if (status_.compare_exchange_strong(held, Status::lost)) {
+  if (leave(Status::lost, cause)) {
     if (zk::log_enabled(zkclient::LogLevel::warning)) {
       const std::string trouble = grant_.client->trouble();
       warn_of_loss(grant_.client, grant_.path, fmt::format("{}{}{}", cause, trouble.empty() ? "" : ": ", trouble));
@@ -246,18 +282,14 @@ void LeaseCore::resume() {
 }
 
 bool LeaseCore::replaced() {
-  Status held = Status::held;
-  if (!status_.compare_exchange_strong(held, Status::released)) return false;
+  if (!leave(Status::released)) return false;
   gone_ = true;
   detach();
   tell_over();
   return true;
 }
 
-bool LeaseCore::begin_release() noexcept {
-  Status held = Status::held;
-  return status_.compare_exchange_strong(held, Status::releasing);
-}
+bool LeaseCore::begin_release() noexcept { return leave(Status::releasing); }
 
 void LeaseCore::drop() noexcept {
   if (!begin_release()) return;

@@ -92,6 +92,9 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
  private:
   enum class Status { held, lost, releasing, released };
 
+  bool leave(Status next, std::string_view cause = {}) noexcept;
+  void meter_end(bool lost, std::string_view cause) const;
+
   HeldNodes nodes() const { return {grant_.path, grant_.companion, grant_.czxid}; }
   HeldNodes nodes_to_hand_over() const {
     return {grant_.path, grant_.companion, grant_.czxid, grant_.record, grant_.record_version};
@@ -109,6 +112,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   zk::Call bound_call() const;
 
   Grant grant_;
+  std::optional<zk::SpanBegin> begin_;  // If somebody counts, or is told.
   std::atomic<Status> status_{Status::held};
 
   // Loop thread only.

@@ -27,7 +27,7 @@ Gathering& gathering() {
 zk::Awaitable<void> tell_soon(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<LostLeases> lost) {
   zk::Signal never(client->events());
   co_await never.wait(std::chrono::steady_clock::now() + gathering_time);
-  zk::log(zkclient::LogLevel::warning, lost->text());
+  zk::log(zkclient::LogLevel::warning, lost->text(), lost->fields());
 }
 
 }  // namespace
@@ -42,6 +42,10 @@ std::string LostLeases::text() const {
   if (count_ == 1) return fmt::format("lease lost: {}: {}", paths_, cause_);
   const std::string more = count_ > shown_paths ? fmt::format(" and {} more", count_ - shown_paths) : "";
   return fmt::format("{} leases lost: {}{}: {}", count_, paths_, more, cause_);
+}
+
+zk::LogFields LostLeases::fields() const {
+  return {.path = count_ == 1 ? paths_ : std::string(), .source = "zkrecipes"};
 }
 
 void warn_of_loss(const std::shared_ptr<zk::ClientCore>& client, const std::string& path, std::string cause) {

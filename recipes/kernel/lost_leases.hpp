@@ -18,6 +18,7 @@ class LostLeases {
   void add(const std::string& path);
   /// "lease lost: PATH: CAUSE", or "200 leases lost: PATH, PATH, PATH and 197 more: CAUSE".
   std::string text() const;
+  zk::LogFields fields() const;
 
  private:
   const zk::ClientCore* const client_;

@@ -54,7 +54,8 @@ void ThreadLocks::unlock(Way way) noexcept {
   if (!zk::log_enabled(zkclient::LogLevel::warning)) return;
   try {
     zk::log(zkclient::LogLevel::warning,
-            fmt::format("{} unlock {}: this thread has not locked it", recipe_, path_.str()));
+            fmt::format("{} unlock {}: this thread has not locked it", recipe_, path_.str()),
+            {.path = path_.str(), .source = "zkrecipes"});
   } catch (const std::bad_alloc&) {
     return;  // A warning that cannot be written is no reason to end the process.
   }

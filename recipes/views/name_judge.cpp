@@ -29,7 +29,8 @@ std::optional<std::vector<bool>> judge(NamePredicate& include, const std::vector
   if (thrown != 0) {  // One line for all of them.
     zk::log(zkclient::LogLevel::warning,
             fmt::format("cache: include threw for {} of {} names, which are in the view; for {}", thrown, paths.size(),
-                        first));
+                        first),
+            {.source = "zkrecipes"});
   }
   return included;
 }

@@ -519,17 +519,17 @@ TEST_F(Citizen, AForkedChildLogsAlthoughItsParentWasLogging) {
     inside = true;
     ended.wait(false);
   });
-  std::jthread staying([] { deliver_log(LogLevel::error, "stay"); });
+  std::jthread staying([] { deliver_log({LogLevel::error, "stay"}); });
   std::jthread busy([&](const std::stop_token& stop) {
     while (!stop.stop_requested())
-      deliver_log(LogLevel::error, "of the parent");
+      deliver_log({LogLevel::error, "of the parent"});
   });
   EXPECT_TRUE(testkit::eventually([&] { return inside.load() && messages > 1; }));
   int status = well;
   for (int round = 0; round < 50 && status == well; ++round) {
     status = in_child([&] {
       const int before = messages;
-      deliver_log(LogLevel::error, "of the child");
+      deliver_log({LogLevel::error, "of the child"});
       REQUIRE_IN_CHILD(messages == before + 1);
       // The parent's thread that is inside the former handler is not here.
       zkclient::set_log_handler([](LogLevel, std::string_view) {});

@@ -20,6 +20,7 @@ CallJob::CallJob(std::shared_ptr<ClientCore> core, const char* operation, std::s
 CallJob::~CallJob() = default;
 
 void CallJob::start(const CallOptions& options, bool endless) {
+  record_ = core_->record(operation_, path_, endless);
   if (payload_ != 0 && core_->overloaded()) {
     fail(Error(Errc::overloaded, operation_, path_, "too many requests are waiting"));
     finish();
@@ -70,6 +71,11 @@ Awaitable<void> CallJob::drive(std::shared_ptr<CallJob> self, Call limits) {
 }
 
 void CallJob::finish() {
+  if (record_ != nullptr) {
+    const Error* const error = failure();
+    record_->end(error != nullptr ? error->code() : std::error_code(),
+                 error != nullptr ? error->detail() : std::string(), core_->session()->id());
+  }
   if (handle()) return;
   const std::lock_guard lock(mutex_);
   finished_ = true;

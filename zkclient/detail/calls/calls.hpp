@@ -87,6 +87,7 @@ class ZKRECIPES_INTERNAL_API CallJob : public std::enable_shared_from_this<CallJ
   const std::size_t payload_;
   const char* const operation_;
   const std::string path_;
+  std::unique_ptr<CallRecord> record_;  // If somebody counts, or is told.
   const std::shared_ptr<CancelScope> cancel_ = std::make_shared<CancelScope>();
   AnyStop caller_;
   std::optional<std::stop_callback<std::function<void()>>> stop_;

@@ -25,7 +25,9 @@ Awaitable<bool> remains(ClientCore& client, const std::string& path, const Reply
   const bool over = reply.failed(Errc::session_lost) || reply.failed(Errc::closed);
   if (reply.ok() || reply.failed(Errc::no_node) || over) co_return false;
   // The server refuses it for now (children, access rights): that may change.
-  if (log_enabled(LogLevel::warning)) log(LogLevel::warning, "a node that has to go is still there: " + path);
+  if (log_enabled(LogLevel::warning)) {
+    log(LogLevel::warning, "a node that has to go is still there: " + path, {.path = path});
+  }
   co_await pause_before_delete(client, pause);
   co_return true;
 }

@@ -45,6 +45,7 @@ std::shared_ptr<Op> make_op(const CorePtr& core, Plan<T>& plan, const CallOption
   plan.request.type = op->request.type;
   op->deadline = call.deadline.value_or(core->default_deadline());
   op->bound = plan.bound;
+  op->record = core->record(to_string(op->request.type), plan.path, false, plan.also_success);
   return op;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "zkclient/detail/connection/socket_order.hpp"
+#include "zkclient/detail/metrics/call_record.hpp"
 
 namespace zkclient::detail {
 namespace {

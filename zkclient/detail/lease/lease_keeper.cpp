@@ -52,6 +52,7 @@ void LeaseKeeper::stop() {
   holders_ = 0;
   unsettled_.clear();
   send_ = {};
+  report_ = {};
 }
 
 bool LeaseKeeper::ran_out() const noexcept { return holding() && BootClock::now() >= clock_->valid_until(); }
@@ -214,6 +215,10 @@ void LeaseKeeper::beat() {
 void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
   beating_ = false;
   if (stopped_) return;
+  if (report_) {
+    const auto left = holding() ? clock_->valid_until() - BootClock::now() : std::chrono::nanoseconds::zero();
+    report_({beat_sent_, reply.error, left});
+  }
   const bool answered = reply.ok() || reply.failed(Errc::transaction_failed);
   answered ? budget_.answered(beat_bytes_) : budget_.lost(beat_bytes_);
   if (reply.ok()) {

@@ -48,10 +48,20 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
     std::string detail;
   };
 
+  /// A heartbeat that ended, for whom it concerns how that went.
+  struct Heartbeat {
+    TimePoint sent;
+    std::optional<Errc> error;  ///< None: it was answered, and all that it checked was there.
+    std::chrono::nanoseconds
+        validity_left;  ///< For how long the leases were certain without it; zero if there are none.
+  };
+
   /// `tick`: the server's; nothing if it is not known.
   LeaseKeeper(EventLoop& events, std::shared_ptr<SessionState> session, std::optional<std::chrono::milliseconds> tick,
               Send send);
 
+  /// `report` is called at the end of each heartbeat, on the loop thread.
+  void report_heartbeats(std::function<void(const Heartbeat&)> report) { report_ = std::move(report); }
   /// The session was granted, or the connection came back, by an attempt that had begun at `begun`.
   void connected(TimePoint begun);
   /// A request sent at `sent`, or later, was answered just now.
@@ -101,6 +111,7 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   const std::shared_ptr<SessionState> session_;
   const std::optional<std::chrono::milliseconds> tick_;
   Send send_;
+  std::function<void(const Heartbeat&)> report_;
   std::optional<LeaseClock> clock_;
   std::chrono::milliseconds clock_timeout_{0};
   std::map<HoldId, Held> held_;

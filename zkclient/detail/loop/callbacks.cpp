@@ -364,6 +364,7 @@ class CallbackGroup::Entry : public std::enable_shared_from_this<Entry> {
         task_(std::move(task)),
         place_(group_->entries_.insert(group_->entries_.end(), this)) {
     ++group_->count_;
+    if (group_->meter_ != nullptr) posted_ = std::chrono::steady_clock::now();
   }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
@@ -380,6 +381,9 @@ class CallbackGroup::Entry : public std::enable_shared_from_this<Entry> {
       if (taken_) return;
       taken_ = true;
       group_->entries_.erase(place_);
+    }
+    if (Meter* meter = group_->meter_.get()) {
+      meter->time(Metrics::Timing::callback_delay, std::chrono::steady_clock::now() - posted_);
     }
     const Running running(*group_);
     Task task = std::move(task_);  // Its captures go before it is counted as done.
@@ -402,7 +406,8 @@ class CallbackGroup::Entry : public std::enable_shared_from_this<Entry> {
   const std::shared_ptr<CallbackGroup> group_;
   Task task_;
   bool taken_ = false;
-  std::list<Entry*>::iterator place_;  // Until it is taken.
+  std::chrono::steady_clock::time_point posted_;  // If there is a meter.
+  std::list<Entry*>::iterator place_;             // Until it is taken.
 };
 
 // Requires the lock.

@@ -13,6 +13,7 @@
 #include <zkclient/function.hpp>
 
 #include "zkclient/detail/loop/event_loop.hpp"
+#include "zkclient/detail/metrics/meter.hpp"
 #include "zkclient/detail/process.hpp"
 
 namespace zkclient::detail {
@@ -70,9 +71,9 @@ class ZKRECIPES_INTERNAL_API CallbackPool {
 class ZKRECIPES_INTERNAL_API CallbackGroup : public std::enable_shared_from_this<CallbackGroup> {
  public:
   using Schedule = std::function<void(Task task, bool urgent)>;
-  /// `foreign_executor`: it is not known how many threads it has.
-  CallbackGroup(Schedule schedule, bool foreign_executor)
-      : schedule_(std::move(schedule)), foreign_executor_(foreign_executor) {}
+  /// `foreign_executor`: it is not known how many threads it has. `meter`: for the delay of tasks; null for none.
+  CallbackGroup(Schedule schedule, bool foreign_executor, std::shared_ptr<Meter> meter = nullptr)
+      : schedule_(std::move(schedule)), foreign_executor_(foreign_executor), meter_(std::move(meter)) {}
 
   void post(Task task, bool urgent = false);
   /// Waits until all posted tasks have run, and may run some of them itself; does not wait inside one of them.
@@ -85,6 +86,7 @@ class ZKRECIPES_INTERNAL_API CallbackGroup : public std::enable_shared_from_this
   const ProcessGeneration process_;
   const Schedule schedule_;
   const bool foreign_executor_;
+  const std::shared_ptr<Meter> meter_;
   std::mutex mutex_;
   std::condition_variable idle_;
   int count_ = 0;

@@ -49,6 +49,7 @@ std::chrono::nanoseconds Connection::left_to_keep() const {
 }
 
 void Connection::on_node_event(int type, const std::string& path) {
+  owner_.on_watch_event();
   armed_.fired(type, path);
   watches_.fire(type, path);
 }

@@ -31,6 +31,7 @@ class ConnectionOwner {
   /// Of its present handle, while its session lives.
   virtual void on_handle_event(Connection& connection, HandleEvent event) = 0;
   virtual void on_trouble(Connection& connection, ServerTrouble trouble) = 0;
+  virtual void on_watch_event() = 0;
   /// A reply has come, or was lost. `left`: in that case since the connection was left; it did not break.
   virtual void on_reply(Connection& connection, const std::shared_ptr<Op>& op, bool left) = 0;
   /// The event that move() waited for has come, or takes too long.

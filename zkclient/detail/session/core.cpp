@@ -56,7 +56,7 @@ Admission::~Admission() {
 struct ClientCore::Parts {
   Parts(ClientCore& core, std::vector<Host> hosts)
       : trouble(core.events()),
-        requests(core.events(), core.options_, trouble, core.budget_, core.weak_from_this()),
+        requests(core.events(), core.options_, trouble, core.budget_, core.meter(), core.weak_from_this()),
         sessions({.loop = core.loop_,
                   .options = core.options_,
                   .callbacks = core.callbacks_,
@@ -64,6 +64,8 @@ struct ClientCore::Parts {
                   .credentials = credentials,
                   .listeners = listeners,
                   .requests = requests,
+                  .meter = core.meter_,
+                  .spans = core.spans_,
                   .client = core.weak_from_this()},
                  std::move(hosts)) {}
 
@@ -92,11 +94,13 @@ std::shared_ptr<ClientCore> ClientCore::start(std::shared_ptr<Loop> loop, std::s
 ClientCore::ClientCore(std::shared_ptr<Loop> loop, ClientOptions options)
     : loop_(std::move(loop)),
       options_(std::move(options)),
+      meter_(options_.metrics != nullptr ? options_.metrics->impl() : nullptr),
       callbacks_(std::make_shared<CallbackGroup>(
           [weak = std::weak_ptr<Loop>(loop_)](Task task, bool urgent) {
             if (const auto self = weak.lock()) self->schedule(std::move(task), urgent);
           },
-          loop_->has_user_executor())) {}
+          loop_->has_user_executor(), meter_)),
+      spans_(options_.observer != nullptr ? std::make_shared<SpanTeller>(options_.observer, callbacks_) : nullptr) {}
 
 ClientCore::~ClientCore() { loop_->remove(this); }
 
@@ -129,6 +133,7 @@ void ClientCore::finish_close() {
     closed_changed_.wait(lock, [this] { return closed_; });
   }
   callbacks_->wait();
+  if (spans_ != nullptr) spans_->close();
 }
 
 // --- State -----------------------------------------------------------------------------------------------------------
@@ -173,6 +178,12 @@ std::shared_ptr<SubscriptionState> ClientCore::subscribe(StateListener listener)
   return subscription;
 }
 
+std::unique_ptr<CallRecord> ClientCore::record(const char* operation, const std::string& path, bool waits,
+                                               Errc answer) const {
+  if ((meter_ == nullptr && spans_ == nullptr) || loop_->forked()) return nullptr;
+  return std::make_unique<CallRecord>(meter_, spans_, operation, path, waits, answer);
+}
+
 // --- Requests --------------------------------------------------------------------------------------------------------
 
 void ClientCore::submit(const std::shared_ptr<Op>& op, const AnyStop& stop) {
@@ -183,6 +194,7 @@ void ClientCore::submit(const std::shared_ptr<Op>& op, const AnyStop& stop) {
     Reply refused;
     refused.error = Errc::overloaded;
     refused.detail = "too many requests are waiting";
+    if (op->record != nullptr) op->record->end(Errc::overloaded, refused.detail, 0);
     Op::Done done = std::move(op->done);
     done(std::move(refused));
     return;

@@ -12,6 +12,9 @@
 #include <zkclient/export.hpp>
 
 #include "zkclient/detail/lease/lease_keeper.hpp"
+#include "zkclient/detail/metrics/call_record.hpp"
+#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/metrics/span_teller.hpp"
 #include "zkclient/detail/requests/call.hpp"
 #include "zkclient/detail/requests/call_budget.hpp"
 #include "zkclient/detail/requests/wait.hpp"
@@ -60,6 +63,12 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
   Op::TimePoint default_deadline() const { return std::chrono::steady_clock::now() + options_.operation_timeout; }
   CallBudget& budget() noexcept { return budget_; }
   bool overloaded() const noexcept { return budget_.exceeded(); }
+  /// Null when nothing is to be counted, or told.
+  Meter* meter() const noexcept { return meter_.get(); }
+  SpanTeller* spans() const noexcept { return spans_.get(); }
+  /// Of a call that begins now; null likewise. See CallRecord.
+  std::unique_ptr<CallRecord> record(const char* operation, const std::string& path, bool waits,
+                                     Errc answer = Errc{}) const;
 
   /// Starts `op`; its `done` is called once, on the loop thread (or in here, if the loop has stopped).
   /// A stop request ends it with Errc::cancelled, or in_doubt.
@@ -106,7 +115,9 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
 
   const std::shared_ptr<Loop> loop_;
   const ClientOptions options_;
+  const std::shared_ptr<Meter> meter_;
   const std::shared_ptr<CallbackGroup> callbacks_;
+  const std::shared_ptr<SpanTeller> spans_;
   CallBudget budget_;
   std::mutex mutex_;
   std::condition_variable closed_changed_;

@@ -61,7 +61,7 @@ class FormerSessions::Closer final : public HandleOwner, public std::enable_shar
 
   void closed() {
     if (handle_ != nullptr && handle_->session_closed() && log_enabled(LogLevel::info)) {
-      log(LogLevel::info, session_name(id_) + ": given up, and now closed at the servers");
+      log(LogLevel::info, session_name(id_) + ": given up, and now closed at the servers", {.session = id_});
     }
     end();
   }

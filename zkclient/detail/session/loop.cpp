@@ -90,17 +90,17 @@ bool Loop::post(Task task) {
 
 Loop* Loop::current() noexcept { return current_loop; }
 
-void Loop::log(LogLevel level, std::string message) {
+void Loop::log(LogEntry entry) {
   if (log_backlog_->waiting >= max_log_messages) {
     ++log_backlog_->dropped;
     return;
   }
   ++log_backlog_->waiting;
-  log_queue_->post([level, message = std::move(message), backlog = log_backlog_] {
+  log_queue_->post([entry = std::move(entry), backlog = log_backlog_] {
     if (const std::size_t dropped = backlog->dropped.exchange(0); dropped != 0) {
-      deliver_log(level, fmt::format("{} messages were left out: the log handler is too slow", dropped));
+      deliver_log({entry.level, fmt::format("{} messages were left out: the log handler is too slow", dropped)});
     }
-    deliver_log(level, message);
+    deliver_log(entry);
     --backlog->waiting;
   });
 }

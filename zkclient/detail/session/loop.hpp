@@ -10,6 +10,7 @@
 #include <zkclient/log.hpp>
 #include <zkclient/runtime.hpp>
 
+#include "zkclient/detail/log.hpp"
 #include "zkclient/detail/loop/callbacks.hpp"
 #include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/process.hpp"
@@ -48,7 +49,7 @@ class ZKRECIPES_INTERNAL_API Loop : public std::enable_shared_from_this<Loop> {
   /// The loop that this thread runs right now, or null.
   static Loop* current() noexcept;
   /// Loop thread: passes a message on to the log handler, on the callback executor.
-  void log(LogLevel level, std::string message);
+  void log(LogEntry entry);
 
   /// Clients register themselves, so that stop() can close them. Throws Error (closed) once that has begun.
   void add(const std::shared_ptr<ClientCore>& core);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "zkclient/detail/metrics/call_record.hpp"
 #include "zkclient/detail/requests/paths.hpp"
 #include "zkclient/detail/session/connection.hpp"
 #include "zkclient/detail/session/quota_report.hpp"
@@ -39,11 +40,12 @@ std::string describe_failure(const Path& prefix, const Request& request, const s
 }  // namespace
 
 RequestQueue::RequestQueue(EventLoop& events, const ClientOptions& options, const TroubleReport& trouble,
-                           CallBudget& budget, Lifeline whole)
+                           CallBudget& budget, Meter* meter, Lifeline whole)
     : events_(events),
       options_(options),
       trouble_(trouble),
       budget_(budget),
+      meter_(meter),
       whole_(std::move(whole)),
       deadlines_(events, whole_, [this](const std::shared_ptr<Op>& op) { give_up(op, Errc::deadline_exceeded); }) {}
 
@@ -72,6 +74,7 @@ void RequestQueue::start(Request request, const Call& call, Op::Done done) {
 
 void RequestQueue::start(const std::shared_ptr<Op>& op) {
   if (op->state != Op::State::idle) return;  // Cancelled before it began.
+  if (meter_ != nullptr) meter_begin(*op);
   if (closing_ || connection_ == nullptr) {
     fail(op, Errc::closed);
   } else if (op->bound != nullptr && (op->bound != connection_->session() || op->bound->over())) {
@@ -142,7 +145,7 @@ void RequestQueue::pump() {
       continue;
     }
     op->state = Op::State::in_flight;
-    ++op->attempts;
+    if (++op->attempts > 1 && meter_ != nullptr) meter_->count(Metrics::Counter::retries);
     if (alone) alone_ = op;
     if (connection_->handle()->submit(op)) continue;
     alone_.reset();
@@ -263,10 +266,32 @@ void RequestQueue::give_up(const std::shared_ptr<Op>& op, Errc code) {
   }
 }
 
+// An op is started again for each attempt.
+void RequestQueue::meter_begin(Op& op) {
+  if (op.metered || op.request.type == OpType::connect || op.request.type == OpType::authenticate) return;
+  op.metered = std::chrono::steady_clock::now();
+  meter_->change(Metrics::Gauge::requests_pending, 1);
+}
+
+void RequestQueue::meter_end(const Op& op) {
+  using Counter = Metrics::Counter;
+  const bool writes = op.request.is_write();
+  meter_->change(Metrics::Gauge::requests_pending, -1);
+  meter_->count(op.attempts == 0 ? Counter::requests_unsent : writes ? Counter::writes : Counter::reads);
+  if (op.reply.failed(Errc::in_doubt)) meter_->count(Counter::requests_in_doubt);
+  if (!op.answered) return;
+  meter_->time(writes ? Metrics::Timing::write : Metrics::Timing::read, std::chrono::steady_clock::now() - *op.metered);
+}
+
 void RequestQueue::finish(const std::shared_ptr<Op>& op) {
   if (op->state == Op::State::done) return;
   const bool waited = op->state == Op::State::waiting;
   op->state = Op::State::done;
+  if (op->metered) meter_end(*op);
+  if (const auto record = std::move(op->record)) {
+    record->end(op->reply.error ? make_error_code(*op->reply.error) : std::error_code(), op->reply.detail,
+                op->reply.session != nullptr ? op->reply.session->id() : 0);
+  }
   op->cancel_guard.reset();
   op->stop.reset();
   op->caller = {};

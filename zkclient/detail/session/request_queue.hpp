@@ -11,6 +11,7 @@
 
 #include "zkclient/detail/connection/trouble_report.hpp"
 #include "zkclient/detail/loop/lifeline.hpp"
+#include "zkclient/detail/metrics/meter.hpp"
 #include "zkclient/detail/requests/call.hpp"
 #include "zkclient/detail/requests/call_budget.hpp"
 #include "zkclient/detail/requests/deadlines.hpp"
@@ -24,8 +25,9 @@ class Connection;
 /// given up. Lives on the loop thread.
 class RequestQueue {
  public:
+  /// `meter`: null for none.
   RequestQueue(EventLoop& events, const ClientOptions& options, const TroubleReport& trouble, CallBudget& budget,
-               Lifeline whole);
+               Meter* meter, Lifeline whole);
 
   /// Where requests are sent from now on.
   void use(Connection& connection) noexcept { connection_ = &connection; }
@@ -63,11 +65,14 @@ class RequestQueue {
   void retry(const std::shared_ptr<Op>& op);
   void end_pause(const std::shared_ptr<Op>& op);
   void finish(const std::shared_ptr<Op>& op);
+  void meter_begin(Op& op);
+  void meter_end(const Op& op);
 
   EventLoop& events_;
   const ClientOptions& options_;
   const TroubleReport& trouble_;
   CallBudget& budget_;
+  Meter* const meter_;
   const Lifeline whole_;
   Connection* connection_ = nullptr;
   bool closing_ = false;

@@ -50,6 +50,7 @@ void Sessions::open() {
   SessionCredentials resumed = std::exchange(resume_, std::nullopt).value_or(SessionCredentials{});
   connection_ = std::make_shared<Connection>(events_, static_cast<ConnectionOwner&>(*this), state, std::move(resumed),
                                              options.server_tick);
+  report_heartbeats(connection_->leases());
   pace_ = std::make_shared<ConnectPace>(*pace_);  // The former handle goes on for a moment.
   parts_.requests.use(*connection_);
   {
@@ -66,10 +67,12 @@ void Sessions::open_next() {
   if (!closing_ && connection_->session()->over()) open();
 }
 
-void Sessions::lose(const std::string& why) {
+void Sessions::lose(Metrics::Counter cause, const std::string& why) {
   if (closing_ || connection_->session()->over()) return;
+  count(cause);
   if (log_enabled(LogLevel::warning)) {
-    log(LogLevel::warning, fmt::format("{}: lost: {}", session_name(connection_->session()->id()), why));
+    const std::int64_t id = connection_->session()->id();
+    log(LogLevel::warning, fmt::format("{}: lost: {}", session_name(id), why), {.session = id});
   }
   end(ConnectionState::lost, why);
   if (login_refused_) return;  // refuse_login() goes on.
@@ -82,7 +85,7 @@ void Sessions::refuse_login() {
   if (closing_) return;
   log(LogLevel::error, "SASL: the login was refused, or failed");
   login_refused_ = true;
-  lose("the login failed");
+  lose(Metrics::Counter::sessions_refused, "the login failed");
   login_refused_ = false;
   parts_.requests.fail_waiting(Errc::auth_failed, "SASL");
   login_timer_.set_after(login_pause, [this, client = hold()] { open_next(); });
@@ -93,7 +96,7 @@ void Sessions::end(ConnectionState state, const std::string& reason) {
   const auto connection = connection_;
   const auto session = connection->session();
   if (state == ConnectionState::closed && log_enabled(LogLevel::info)) {
-    log(LogLevel::info, session_name(session->id()) + ": closed");
+    log(LogLevel::info, session_name(session->id()) + ": closed", {.session = session->id()});
   }
   servers_.stop_planning();
   parts_.requests.end_session();
@@ -157,12 +160,13 @@ void Sessions::on_handle_event(Connection& connection, HandleEvent event) {
     case HandleEvent::flushed: parts_.requests.pump(); break;
     case HandleEvent::expired:
       pace_->restart();  // It has answered.
-      lose("the server ended it");
+      lose(Metrics::Counter::sessions_expired, "the server ended it");
       break;
     case HandleEvent::auth_failed:
-      log(LogLevel::error, session_name(connection.session()->id()) + ": the server refused the credentials");
+      log(LogLevel::error, session_name(connection.session()->id()) + ": the server refused the credentials",
+          {.session = connection.session()->id()});
       parts_.credentials.refuse();
-      lose("the server refused the credentials");
+      lose(Metrics::Counter::sessions_refused, "the server refused the credentials");
       break;
     case HandleEvent::login_refused: refuse_login(); break;
   }
@@ -170,6 +174,7 @@ void Sessions::on_handle_event(Connection& connection, HandleEvent event) {
 
 void Sessions::on_trouble(Connection& connection, ServerTrouble trouble) {
   if (&connection != connection_.get()) return;
+  count(Metrics::Counter::attempts_failed);
   parts_.trouble.note(std::move(trouble));
   parts_.trouble.tell(servers_.hosts());
 }
@@ -198,14 +203,17 @@ void Sessions::on_connected() {
   const SessionCredentials credentials = handle.credentials();
   const bool resumed = connection->resumes();
   if (session->id() != 0 && session->id() != credentials.id) {
-    lose("the server gave another one in its place");
+    lose(Metrics::Counter::sessions_refused, "the server gave another one in its place");
     return;
   }
+  if (session->id() == 0) count(Metrics::Counter::sessions_opened);
   session->set_identity(credentials.id, handle.timeout(), credentials.password);
   if (log_enabled(LogLevel::info)) {
+    const std::string server = handle.server().value_or("");
     log(LogLevel::info,
         fmt::format("{}: {} at {}, timeout {} ms", session_name(credentials.id), resumed ? "resumed" : "opened",
-                    handle.server().value_or("?"), session->timeout().count()));
+                    server.empty() ? "?" : server, session->timeout().count()),
+        {.session = credentials.id, .server = server});
   }
   connection->handle()->authenticate_first(parts_.credentials.all());
   change_state(ConnectionState::connected);
@@ -224,7 +232,8 @@ void Sessions::on_suspended() {
   const auto session = connection->session();
   const std::string why = parts_.trouble.text();
   if (log_enabled(LogLevel::warning)) {
-    log(LogLevel::warning, fmt::format("{}: the connection was lost{}", session_name(session->id()), after_colon(why)));
+    log(LogLevel::warning, fmt::format("{}: the connection was lost{}", session_name(session->id()), after_colon(why)),
+        {.session = session->id(), .server = server().value_or("")});
   }
   change_state(ConnectionState::suspended, why);
   parts_.trouble.begin_outage(session->timeout(), servers_.hosts());
@@ -234,7 +243,8 @@ void Sessions::on_suspended() {
     if (connection != connection_) return;
     // It may have reconnected while this was on its way.
     if (connection->session()->raw_state() != ConnectionState::suspended) return;
-    lose("no server was heard for its whole timeout" + after_colon(parts_.trouble.text()));
+    lose(Metrics::Counter::sessions_given_up,
+         "no server was heard for its whole timeout" + after_colon(parts_.trouble.text()));
   });
   session->notify();
   plan_look_up();
@@ -242,12 +252,53 @@ void Sessions::on_suspended() {
 
 void Sessions::change_state(ConnectionState state, std::string reason) {
   const auto session = connection_->session();
+  meter_change(session->raw_state(), state);
   session->set_state(state);
   {
     const std::lock_guard lock(mutex_);
     server_ = state == ConnectionState::connected ? connection_->handle()->server() : std::nullopt;
   }
   parts_.listeners.tell({state, Session(session), std::move(reason)});
+}
+
+// --- Metrics ---------------------------------------------------------------------------------------------------------
+
+void Sessions::count(Metrics::Counter counter) {
+  if (parts_.meter != nullptr) parts_.meter->count(counter);
+}
+
+void Sessions::meter_change(ConnectionState from, ConnectionState to) {
+  if (parts_.meter == nullptr || from == to) return;
+  const bool connects = to == ConnectionState::connected;
+  const bool leaves = from == ConnectionState::connected;
+  if (connects || leaves) parts_.meter->change(Metrics::Gauge::sessions_connected, connects ? 1 : -1);
+  if (connects) count(Metrics::Counter::connections_opened);
+  if (leaves && to == ConnectionState::suspended) count(Metrics::Counter::connections_lost);
+  if (to == ConnectionState::closed && connection_->session()->id() != 0) count(Metrics::Counter::sessions_closed);
+}
+
+void Sessions::report_heartbeats(const std::shared_ptr<LeaseKeeper>& leases) const {
+  if (parts_.meter == nullptr && parts_.spans == nullptr) return;
+  leases->report_heartbeats([meter = parts_.meter, spans = parts_.spans,
+                             session = connection_->session()](const LeaseKeeper::Heartbeat& beat) {
+    SpanBegin begin;
+    const auto duration = begin.boot - beat.sent;
+    if (meter != nullptr && !beat.error) {
+      meter->time(Metrics::Timing::heartbeat, duration);
+      if (beat.validity_left > std::chrono::nanoseconds::zero()) {
+        meter->time(Metrics::Timing::validity_left, beat.validity_left);
+      }
+    }
+    if (spans == nullptr) return;
+    begin.at -= std::chrono::duration_cast<std::chrono::system_clock::duration>(duration);
+    begin.boot = beat.sent;
+    const std::error_code error = beat.error ? make_error_code(*beat.error) : std::error_code();
+    spans->tell({.kind = Span::Kind::heartbeat,
+                 .operation = "heartbeat",
+                 .begin = begin,
+                 .error = error,
+                 .session = session->id()});
+  });
 }
 
 // --- Servers ---------------------------------------------------------------------------------------------------------
@@ -316,7 +367,8 @@ void Sessions::open_handle(const std::string& addresses) {
 
 void Sessions::note_applied() {
   if (!servers_.newest_is_applied() && log_enabled(LogLevel::info)) {
-    log(LogLevel::info, session_name(connection_->session()->id()) + ": new servers: " + connection_->addresses());
+    const std::int64_t id = connection_->session()->id();
+    log(LogLevel::info, session_name(id) + ": new servers: " + connection_->addresses(), {.session = id});
   }
   servers_.set_applied();
 }

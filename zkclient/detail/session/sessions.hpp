@@ -12,6 +12,8 @@
 #include "zkclient/detail/connection/trouble_report.hpp"
 #include "zkclient/detail/loop/callbacks.hpp"
 #include "zkclient/detail/loop/lifeline.hpp"
+#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/metrics/span_teller.hpp"
 #include "zkclient/detail/requests/credentials.hpp"
 #include "zkclient/detail/servers/server_directory.hpp"
 #include "zkclient/detail/session/connection.hpp"
@@ -36,6 +38,8 @@ class Sessions final : private ConnectionOwner {
     Credentials& credentials;
     Listeners& listeners;
     RequestQueue& requests;
+    std::shared_ptr<Meter> meter;       ///< Null for none.
+    std::shared_ptr<SpanTeller> spans;  ///< Null for none.
     Lifeline client;
   };
 
@@ -63,6 +67,7 @@ class Sessions final : private ConnectionOwner {
  private:
   void on_handle_event(Connection& connection, HandleEvent event) override;
   void on_trouble(Connection& connection, ServerTrouble trouble) override;
+  void on_watch_event() override { count(Metrics::Counter::watch_events); }
   void on_reply(Connection& connection, const std::shared_ptr<Op>& op, bool left) override;
   void on_drained(const std::shared_ptr<Connection>& connection) override;
   void send_first(const std::shared_ptr<Op>& op) override { parts_.requests.start(op); }
@@ -78,12 +83,16 @@ class Sessions final : private ConnectionOwner {
   void on_connected();
   void end_outage();
   void on_suspended();
-  void lose(const std::string& why);
+  /// `cause`: one of those that count lost sessions.
+  void lose(Metrics::Counter cause, const std::string& why);
   void refuse_login();
   void open_next();
   void end(ConnectionState state, const std::string& reason = {});
   void retire(const std::shared_ptr<Connection>& connection);
   void change_state(ConnectionState state, std::string reason = {});
+  void count(Metrics::Counter counter);
+  void meter_change(ConnectionState from, ConnectionState to);
+  void report_heartbeats(const std::shared_ptr<LeaseKeeper>& leases) const;
 
   const Parts parts_;
   EventLoop& events_;

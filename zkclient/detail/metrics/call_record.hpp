@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include <zkclient/error.hpp>
+#include <zkclient/export.hpp>
+
+#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/metrics/span_teller.hpp"
+
+namespace zkclient::detail {
+
+/// A user's call while it goes on: counted, and told of, when it ends.
+class ZKRECIPES_INTERNAL_API CallRecord {
+ public:
+  /// On the caller's thread. `meter`, `spans`: null for none. `waits`: for other clients. `answer`: an error that is
+  /// none (exists: no_node); Errc{} if there is no such.
+  CallRecord(std::shared_ptr<Meter> meter, std::shared_ptr<SpanTeller> spans, const char* operation, std::string path,
+             bool waits, Errc answer);
+
+  /// Once. `session`: its id, or 0.
+  void end(std::error_code error, std::string detail, std::int64_t session);
+
+ private:
+  const std::shared_ptr<Meter> meter_;
+  const std::shared_ptr<SpanTeller> spans_;
+  const char* const operation_;
+  std::string path_;
+  const bool waits_;
+  const Errc answer_;
+  const std::shared_ptr<const void> context_;
+  const SpanBegin begin_;
+};
+
+}  // namespace zkclient::detail
