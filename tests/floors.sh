@@ -33,13 +33,14 @@ done
 # The rooms of the client from the ground up: NAME MAY_INCLUDE...
 rooms=(
   "loop"
+  "metrics loop"
   "requests loop"
   "servers loop"
   "watches loop"
   "lease loop requests"
-  "connection loop requests servers"
-  "session loop requests servers watches lease connection"
-  "calls loop requests servers watches lease connection session"
+  "connection loop requests servers metrics"
+  "session loop requests servers watches lease connection metrics"
+  "calls loop requests servers watches lease connection session metrics"
 )
 names=("${rooms[@]%% *}")
 for folder in zkclient/detail/*/; do

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/meter.hpp"
 
 namespace zkclient {
 namespace {

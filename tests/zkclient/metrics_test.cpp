@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/meter.hpp"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <zkclient/function.hpp>
 
 #include "zkclient/detail/loop/event_loop.hpp"
-#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/meter.hpp"
 #include "zkclient/detail/process.hpp"
 
 namespace zkclient::detail {

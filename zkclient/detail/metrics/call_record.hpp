@@ -8,7 +8,7 @@
 #include <zkclient/error.hpp>
 #include <zkclient/export.hpp>
 
-#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/meter.hpp"
 #include "zkclient/detail/metrics/span_teller.hpp"
 
 namespace zkclient::detail {

@@ -12,8 +12,8 @@
 #include <zkclient/export.hpp>
 
 #include "zkclient/detail/lease/lease_keeper.hpp"
+#include "zkclient/detail/meter.hpp"
 #include "zkclient/detail/metrics/call_record.hpp"
-#include "zkclient/detail/metrics/meter.hpp"
 #include "zkclient/detail/metrics/span_teller.hpp"
 #include "zkclient/detail/requests/call.hpp"
 #include "zkclient/detail/requests/call_budget.hpp"

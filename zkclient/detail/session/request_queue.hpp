@@ -11,7 +11,7 @@
 
 #include "zkclient/detail/connection/trouble_report.hpp"
 #include "zkclient/detail/loop/lifeline.hpp"
-#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/meter.hpp"
 #include "zkclient/detail/requests/call.hpp"
 #include "zkclient/detail/requests/call_budget.hpp"
 #include "zkclient/detail/requests/deadlines.hpp"

@@ -12,7 +12,7 @@
 #include "zkclient/detail/connection/trouble_report.hpp"
 #include "zkclient/detail/loop/callbacks.hpp"
 #include "zkclient/detail/loop/lifeline.hpp"
-#include "zkclient/detail/metrics/meter.hpp"
+#include "zkclient/detail/meter.hpp"
 #include "zkclient/detail/metrics/span_teller.hpp"
 #include "zkclient/detail/requests/credentials.hpp"
 #include "zkclient/detail/servers/server_directory.hpp"
