@@ -27,13 +27,14 @@ LeaseCore::LeaseCore(Grant grant) : grant_(std::move(grant)) {
 
 // False when it was not held any more.
 bool LeaseCore::leave(Status next, std::string_view cause) noexcept {
+  const bool late = begin_ && state() == LeaseState::lost;  // Its clock ran out, and nobody has said so yet.
   Status held = Status::held;
   if (!status_.compare_exchange_strong(held, next)) return false;
-  if (begin_) {
-    try {
-      meter_end(next == Status::lost && grant_.session->raw_state() != ConnectionState::closed, cause);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): a span that is not told is no reason to keep a lease.
-    }
+  if (!begin_) return true;
+  try {
+    const bool lost = next == Status::lost || late;
+    meter_end(lost && grant_.session->raw_state() != ConnectionState::closed, cause);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a span that is not told is no reason to keep a lease.
   }
   return true;
 }

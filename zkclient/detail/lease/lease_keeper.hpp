@@ -48,12 +48,12 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
     std::string detail;
   };
 
-  /// A heartbeat that ended, for whom it concerns how that went.
+  /// A heartbeat that ended. No error: it was answered, and all that it checked was there. `validity_left`: for how long
+  /// the leases were certain without it; zero if there are none.
   struct Heartbeat {
     TimePoint sent;
-    std::optional<Errc> error;  ///< None: it was answered, and all that it checked was there.
-    std::chrono::nanoseconds
-        validity_left;  ///< For how long the leases were certain without it; zero if there are none.
+    std::optional<Errc> error;
+    std::chrono::nanoseconds validity_left;
   };
 
   /// `tick`: the server's; nothing if it is not known.

@@ -221,10 +221,10 @@ class ZKRECIPES_INTERNAL_API Op : public std::enable_shared_from_this<Op> {
   int attempts = 0;
   std::unique_ptr<CallRecord> record;  ///< Of the call that is this request, if somebody counts, or is told.
   std::optional<TimePoint> metered;    ///< Since when the meter counts it as pending.
-  std::size_t sent_bytes = 0;        ///< When it was sent for the last time.
-  std::size_t admitted_bytes = 0;    ///< Its share of the client's limit.
-  int code = 0;                      ///< The C client's result code.
-  bool answered = false;             ///< By the server: not lost, nor refused by the C client.
+  std::size_t sent_bytes = 0;          ///< When it was sent for the last time.
+  std::size_t admitted_bytes = 0;      ///< Its share of the client's limit.
+  int code = 0;                        ///< The C client's result code.
+  bool answered = false;               ///< By the server: not lost, nor refused by the C client.
   Reply reply;
   std::shared_ptr<Op> in_library;  ///< Keeps the op alive while the C client knows its address.
   Handle* handle = nullptr;
