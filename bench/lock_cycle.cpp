@@ -229,8 +229,29 @@ constexpr const char* st_row = "st pipelined";
 constexpr const char* dropped_row = "Mutex, lease dropped";
 constexpr const char* awaited_row = "Mutex, release awaited";
 constexpr const char* async_row = "Mutex, asynchronous";
+constexpr const char* counted_row = "Mutex, dropped, counted";
+constexpr const char* observed_row = "Mutex, dropped, observed";
 
-std::vector<Row> make_rows(const std::string& server, const zkclient::Client& client, Folder& folder,
+/// Told of each span, and makes nothing of it.
+struct Listener final : zkclient::Observer {
+  void on_span(const zkclient::Span&, const std::shared_ptr<const void>&) override {}
+};
+
+/// The contenders' clients: one as most programs have it, and one each that counts, and that counts and tells.
+struct Clients {
+  explicit Clients(const std::string& server)
+      : plain(server, {.session_timeout = bench::session_timeout}),
+        counted(server, {.session_timeout = bench::session_timeout, .metrics = std::make_shared<zkclient::Metrics>()}),
+        observed(server, {.session_timeout = bench::session_timeout,
+                          .metrics = std::make_shared<zkclient::Metrics>(),
+                          .observer = std::make_shared<Listener>()}) {}
+
+  zkclient::Client plain;
+  zkclient::Client counted;
+  zkclient::Client observed;
+};
+
+std::vector<Row> make_rows(const std::string& server, const Clients& clients, Folder& folder,
                            std::vector<std::string>& notes) {
   std::vector<Row> rows;
   const auto add = [&rows](const char* name, std::unique_ptr<bench::Contender> contender) {
@@ -249,9 +270,11 @@ std::vector<Row> make_rows(const std::string& server, const zkclient::Client& cl
   }
   using Release = Blocking::Release;
   add(st_row, child(beside_this_program("raw_st"), "st"));
-  add(dropped_row, std::make_unique<Blocking>(client, folder.add("md"), Release::dropped));
-  add(awaited_row, std::make_unique<Blocking>(client, folder.add("mr"), Release::awaited));
-  add(async_row, std::make_unique<Chain>(client, folder.add("ma")));
+  add(dropped_row, std::make_unique<Blocking>(clients.plain, folder.add("md"), Release::dropped));
+  add(awaited_row, std::make_unique<Blocking>(clients.plain, folder.add("mr"), Release::awaited));
+  add(async_row, std::make_unique<Chain>(clients.plain, folder.add("ma")));
+  add(counted_row, std::make_unique<Blocking>(clients.counted, folder.add("mc"), Release::dropped));
+  add(observed_row, std::make_unique<Blocking>(clients.observed, folder.add("mo"), Release::dropped));
   return rows;
 }
 
@@ -293,6 +316,8 @@ void add_ratios(bench::Report& report) {
   add(async_row, mt_row, {});
   add(async_row, st_row, 0.9);
   add(dropped_row, st_row, {});
+  add(counted_row, dropped_row, {});
+  add(observed_row, dropped_row, {});
 }
 
 bench::Report run(const Options& options) {
@@ -301,15 +326,13 @@ bench::Report run(const Options& options) {
   if (!external) own_server.emplace();
   const std::string server = external ? *external : own_server->connect_string();
 
-  zkclient::ClientOptions client_options;
-  client_options.session_timeout = bench::session_timeout;
-  const zkclient::Client client(server, client_options);
+  const Clients clients(server);
   bench::Report report;
   report.benchmark = "lock_cycle";
   report.setting = fmt::format("{} rounds of {} ms for each contender, server {}", options.rounds,
                                options.slice.count(), external ? *external : "of our own, without fsync");
-  Folder folder(client);
-  std::vector<Row> rows = make_rows(server, client, folder, report.notes);
+  Folder folder(clients.plain);
+  std::vector<Row> rows = make_rows(server, clients, folder, report.notes);
   warm_up(rows, options.warmup);
   measure(rows, options);
   for (Row& row : rows)
