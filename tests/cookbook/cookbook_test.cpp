@@ -2,22 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <optional>
-#include <stdexcept>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <zkclient/client.hpp>
@@ -26,10 +19,9 @@
 #include <zkrecipes/queue.hpp>
 #include <zktesting/server.hpp>
 
+#include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/testkit.hpp"
-
-extern char** environ;
 
 namespace {
 
@@ -37,69 +29,11 @@ using namespace std::chrono_literals;
 using testkit::eventually;
 using testkit::patient;
 
-/// A program of the cookbook. The destructor kills it.
-class Program {
+/// A program of the cookbook.
+class Program : public testkit::Program {
  public:
-  explicit Program(const std::string& name, std::vector<std::string> arguments = {}) {
-    std::string file = std::string(COOKBOOK) + "/cookbook_" + name;
-    std::array<int, 2> pipe{};
-    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    std::vector<char*> argv{file.data()};
-    for (std::string& argument : arguments)
-      argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
-    const int error = ::posix_spawn(&pid_, file.c_str(), &actions, nullptr, argv.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(pipe[1]);
-    if (error != 0) throw std::runtime_error(file + " does not start");
-    reader_ = std::thread([this, descriptor = pipe[0]] {
-      FILE* input = ::fdopen(descriptor, "r");
-      std::array<char, 1024> line{};
-      while (std::fgets(line.data(), line.size(), input) != nullptr)
-        lines_.put(std::string(line.data(), std::string_view(line.data()).find('\n')));
-      std::fclose(input);
-    });
-  }
-  ~Program() {
-    if (!status_) signal(SIGKILL);
-    (void)status();
-    reader_.join();
-  }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-
-  /// Drops lines up to one that begins like this, and returns it.
-  std::string says(const std::string& beginning) {
-    return lines_.take_until([&](const std::string& line) { return line.starts_with(beginning); });
-  }
-  std::string next_line() { return lines_.take(); }
-  bool has_said_nothing() const { return lines_.empty(); }
-  void signal(int number) const { ::kill(pid_, number); }
-  void pause() const {
-    signal(SIGSTOP);
-    ::waitpid(pid_, nullptr, WUNTRACED);
-  }
-  /// The exit code, or 128 and the signal that has ended it.
-  int status() {
-    int raw = 0;
-    const auto over = [&] { return status_ || ::waitpid(pid_, &raw, WNOHANG) == pid_; };
-    if (!eventually(over)) {
-      ADD_FAILURE() << "it does not end";
-      signal(SIGKILL);
-      ::waitpid(pid_, &raw, 0);
-    }
-    if (!status_) status_ = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
-    return *status_;
-  }
-
- private:
-  pid_t pid_ = 0;
-  std::optional<int> status_;
-  testkit::Box<std::string> lines_;
-  std::thread reader_;
+  explicit Program(const std::string& name, std::vector<std::string> arguments = {})
+      : testkit::Program(std::string(COOKBOOK) + "/cookbook_" + name, std::move(arguments)) {}
 };
 
 /// The number that follows `word` in a line.
