@@ -5,8 +5,8 @@
 # build looks first.
 #
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
-#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, docker-compose, and the headers of an older Boost: where
-#                               one of them cannot be had, the tests that need it are skipped
+#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, docker-compose, Prometheus, and the headers of an
+#                               older Boost: where one of them cannot be had, the tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
@@ -91,6 +91,11 @@ have_kazoo() {
   have_file lib/python3/dist-packages/kazoo/__init__.py || python3 -c 'import kazoo' 2>/dev/null
 }
 
+have_prometheus() {
+  if have_command prometheus && have_command promtool; then return 0; fi
+  [[ -x $deps/usr/bin/prometheus && -x $deps/usr/bin/promtool ]]
+}
+
 have_docker_compose() { have_command docker-compose || docker compose version >/dev/null 2>&1; }
 
 missing=() optional=()
@@ -120,6 +125,8 @@ find_missing() {
     want spin have_command spin
     # For docker-compose.yml.
     want docker-compose have_docker_compose
+    # For the alert rules, the dashboard, and the service that it looks at.
+    want prometheus have_prometheus
     # For the test of a program that has another Boost.
     want libboost1.74-dev have_old_boost
   fi
@@ -175,16 +182,25 @@ download_and_unpack() {  # $1: a package, $2: a folder
   return "$status"
 }
 
-# It needs no root, but never goes into the system: there it would take the place of the newer one.
-unpack_old_boost() {
-  local package rest=()
+# Where to unpack what never goes into the system: the older Boost would take the place of the newer one there, and
+# Prometheus would run as a service.
+folder_of() {
+  case $1 in
+    libboost1.74-dev) echo "$old_boost" ;;
+    prometheus) echo "$deps" ;;
+    *) return 1 ;;
+  esac
+}
+
+unpack_optional() {  # needs no root
+  local package folder rest=()
   for package in "${optional[@]+"${optional[@]}"}"; do
-    if [[ $package != libboost1.74-dev ]]; then
+    if ! folder=$(folder_of "$package"); then
       rest+=("$package")
       continue
     fi
-    say "unpacking $package into build/deps/boost-1.74"
-    download_and_unpack "$package" "$old_boost" || skip "$package" "apt-get cannot download it"
+    say "unpacking $package into ${folder#"$root/"}"
+    download_and_unpack "$package" "$folder" || skip "$package" "apt-get cannot download it"
   done
   optional=("${rest[@]+"${rest[@]}"}")
 }
@@ -214,7 +230,7 @@ if ((EUID != 0)); then
     as_root=(sudo)
   else
     may_install=0
-    unpack_old_boost
+    unpack_optional
     skip_all "it takes root to install it"
     ((${#missing[@]})) || exit 0
     say "neither root nor sudo: unpacking what can be used without being installed"
@@ -317,7 +333,7 @@ else
   say "step 1 of 3: package lists: using those that are there"
 fi
 
-((!may_install)) || unpack_old_boost
+((!may_install)) || unpack_optional
 sort_packages
 extra=()
 ((!may_install)) || sort_optional
