@@ -161,7 +161,7 @@ foreach(library IN LISTS zkr_libraries)
   zkr_write_pkg_config(${library})
 endforeach()
 
-# README.md's links lead to the guides and the examples beside it.
+# README.md's links lead to the guides and the examples beside it, and those of the guides to the monitoring files.
 install(
   FILES LICENSE README.md CHANGELOG.md
   DESTINATION "${CMAKE_INSTALL_DOCDIR}"
@@ -172,6 +172,6 @@ install(
   COMPONENT doc
   PATTERN site EXCLUDE)
 install(
-  DIRECTORY examples
+  DIRECTORY examples monitoring
   DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   COMPONENT doc)

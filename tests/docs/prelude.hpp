@@ -17,6 +17,8 @@
 #include <zkclient/asio.hpp>
 #include <zkclient/client.hpp>
 #include <zkclient/log.hpp>
+#include <zkclient/metrics.hpp>
+#include <zkclient/observer.hpp>
 #include <zkrecipes/asio.hpp>
 #include <zkrecipes/guardian.hpp>
 #include <zkrecipes/hashing.hpp>
@@ -71,6 +73,19 @@ struct Resource {
 extern Resource resource;
 extern std::string report;
 }  // namespace index_md
+
+namespace metrics_md {
+extern std::shared_ptr<zkclient::Metrics> metrics;
+void answer(const std::string& text, const char* content_type);
+template <typename... T>
+void report(const T&... of_span);
+template <typename... T>
+void write_log(const T&... fields);
+class SlowCalls : public zkclient::Observer {
+ public:
+  void on_span(const zkclient::Span& span, const std::shared_ptr<const void>& context) override;
+};
+}  // namespace metrics_md
 
 namespace partitions_md {
 struct Workers {
