@@ -25,8 +25,9 @@ struct ZKRECIPES_API Histogram {
   }
 
   std::array<std::uint64_t, bounds + 1> buckets{};  ///< How many durations fell into each; the last one: longer ones.
-  std::chrono::nanoseconds sum{};
+  std::chrono::nanoseconds sum{};                   ///< Of all durations.
 
+  /// How many durations were counted.
   std::uint64_t count() const noexcept;
   /// The bound of the bucket that holds the shortest duration, and of the one that holds the longest. Zero when nothing
   /// was counted; nanoseconds::max() for a duration beyond the last bound.
@@ -99,6 +100,7 @@ class ZKRECIPES_API Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
+  /// What one of them says now.
   std::uint64_t value(Counter counter) const noexcept;
   std::int64_t value(Gauge gauge) const noexcept;
   Histogram histogram(Timing timing) const noexcept;

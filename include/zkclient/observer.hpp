@@ -12,6 +12,7 @@ namespace zkclient {
 
 /// Something that took time, and is over. The texts are only good during the call that tells it.
 struct Span {
+  /// What took time.
   enum class Kind {
     call,       ///< A call of Client or of a recipe, from the call to its result.
     lease,      ///< A lease, from its grant to its end.
