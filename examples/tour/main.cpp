@@ -1,5 +1,6 @@
 // The tour of the README: five processes elect a leader and take turns under a lock, one is killed,
-// one is paused; see director.cpp for the acts. Started as "tour worker ...", it is one of the five.
+// one is paused; see director.cpp for the acts. Started as "tour worker ...", it is one of the five. In containers,
+// scripts/demo_containers.sh directs five "tour player ...", and "tour judge ..." judges them.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "director.hpp"
+#include "judge.hpp"
 #include "worker.hpp"
 
 namespace {
@@ -50,6 +52,25 @@ int be_worker(const std::vector<std::string_view>& words) {
                            .director = director});
 }
 
+int be_player(const std::vector<std::string_view>& words) {
+  if (words.size() != 5) {
+    fmt::print(stderr, "Usage: tour player NAME HOST:PORT[,HOST:PORT...] ZNODE FOLDER\n");
+    return 2;
+  }
+  return tour::run_player({.name = std::string(words[1]),
+                           .connect_string = std::string(words[2]),
+                           .prefix = std::string(words[3]),
+                           .stage = words[4]});
+}
+
+int be_judge(const std::vector<std::string_view>& words) {
+  if (words.size() < 2) {
+    fmt::print(stderr, "Usage: tour judge FOLDER [NAME OF A PAUSED PLAYER...]\n");
+    return 2;
+  }
+  return tour::judge(words[1], {words.begin() + 2, words.end()}, tour::Look::detect());
+}
+
 int give_tour(const std::vector<std::string_view>& words) {
   auto look = tour::Look::detect();
   for (const auto word : words) {
@@ -84,7 +105,11 @@ int give_tour(const std::vector<std::string_view>& words) {
 int main(int argc, char** argv) {
   const std::vector<std::string_view> words(argv + 1, argv + argc);
   try {
-    return !words.empty() && words[0] == "worker" ? be_worker(words) : give_tour(words);
+    const auto role = words.empty() ? std::string_view() : words[0];
+    if (role == "worker") return be_worker(words);
+    if (role == "player") return be_player(words);
+    if (role == "judge") return be_judge(words);
+    return give_tour(words);
   } catch (const std::exception& error) {
     fmt::print(stderr, "tour: FAILED: {}\n", error.what());
     return EXIT_FAILURE;

@@ -13,29 +13,21 @@ bool tokens_grow(const std::vector<T>& list) {
   return std::adjacent_find(list.begin(), list.end(), not_higher) == list.end();
 }
 
-// A tenure that was broken does not count: who is paused or starved notices late. That it does no
-// harm is what the tokens are for.
-std::size_t overlaps(const std::vector<Tenure>& tenures) {
-  std::size_t count = 0;
-  for (std::size_t i = 1; i < tenures.size(); ++i) {
-    const auto& before = tenures[i - 1];
-    count += !before.broken && (!before.until || *before.until > tenures[i].from) ? 1 : 0;
-  }
-  return count;
-}
-
 }  // namespace
 
 void Minutes::note(std::size_t worker, const Event& event) {
+  if (event.kind == EventKind::joined && count(worker, EventKind::joined) > 0) {
+    note_killed(worker, event.at);  // and was started again
+  }
   said_.emplace_back(worker, event.kind);
   const Entry entry{.token = event.token, .worker = names_[worker], .number = event.number};
   switch (event.kind) {
     case EventKind::holds: holders_.push_back({.worker = worker, .token = event.token, .from = event.at}); break;
-    case EventKind::releases: end(holders_, worker, event.at, false); break;
-    case EventKind::lost: end(holders_, worker, event.at, true); break;
+    case EventKind::releases: end(holders_, worker, event.at, Ending::given_back); break;
+    case EventKind::lost: end(holders_, worker, event.at, Ending::lost); break;
     case EventKind::leads: leaders_.push_back({.worker = worker, .token = event.token, .from = event.at}); break;
-    case EventKind::resigned: end(leaders_, worker, event.at, false); break;
-    case EventKind::deposed: end(leaders_, worker, event.at, true); break;
+    case EventKind::resigned: end(leaders_, worker, event.at, Ending::given_back); break;
+    case EventKind::deposed: end(leaders_, worker, event.at, Ending::lost); break;
     case EventKind::wrote: written_.push_back(entry); break;
     case EventKind::refused: refused_.push_back(entry); break;
     default: break;
@@ -43,18 +35,29 @@ void Minutes::note(std::size_t worker, const Event& event) {
 }
 
 void Minutes::note_killed(std::size_t worker, Clock::time_point at) {
-  killed_ = worker;
-  end(holders_, worker, at, true);
-  end(leaders_, worker, at, true);
+  killed_[worker] = true;
+  end(holders_, worker, at, Ending::killed);
+  end(leaders_, worker, at, Ending::killed);
 }
 
-void Minutes::end(std::vector<Tenure>& tenures, std::size_t worker, Clock::time_point at, bool broken) {
+void Minutes::end(std::vector<Tenure>& tenures, std::size_t worker, Clock::time_point at, Ending ending) {
   for (auto& tenure : tenures) {
     if (tenure.worker == worker && !tenure.until) {
       tenure.until = at;
-      tenure.broken = broken;
+      tenure.ending = ending;
     }
   }
+}
+
+// Who is paused or starved notices a loss late, and who is dead never. That they do no harm is what the tokens are for.
+std::size_t Minutes::overlaps(const std::vector<Tenure>& tenures) const {
+  std::size_t count = 0;
+  for (std::size_t i = 1; i < tenures.size(); ++i) {
+    const auto& before = tenures[i - 1];
+    const bool excused = before.ending == Ending::killed || (before.ending == Ending::lost && !in_time_[before.worker]);
+    count += !excused && (!before.until || *before.until > tenures[i].from) ? 1 : 0;
+  }
+  return count;
 }
 
 std::size_t Minutes::turns_of(std::size_t worker) const { return count(worker, EventKind::holds); }
@@ -96,9 +99,12 @@ Check Minutes::check_ledger(const std::vector<Entry>& ledger) const {
     return std::find(ledger.begin(), ledger.end(), entry) == ledger.end();
   });
   // Who was killed may have written one entry that it could not report any more.
+  const auto killed = [&](const std::string& name) {
+    const auto at = std::find(names_.begin(), names_.end(), name) - names_.begin();
+    return static_cast<std::size_t>(at) < names_.size() && killed_[static_cast<std::size_t>(at)];
+  };
   const auto unknown = std::count_if(ledger.begin(), ledger.end(), [&](const Entry& entry) {
-    return (!killed_ || entry.worker != names_[*killed_]) &&
-           std::find(written_.begin(), written_.end(), entry) == written_.end();
+    return !killed(entry.worker) && std::find(written_.begin(), written_.end(), entry) == written_.end();
   });
   const auto late = std::count_if(refused_.begin(), refused_.end(), [&](const Entry& entry) {
     return std::find(ledger.begin(), ledger.end(), entry) != ledger.end();

@@ -12,14 +12,16 @@
 
 namespace tour {
 
+enum class Ending { given_back, lost, killed };
+
 /// A worker has the lock, or leads: from when to when, and under which token.
 struct Tenure {
   std::size_t worker = 0;
   std::int64_t token = 0;
   Clock::time_point from;
   std::optional<Clock::time_point> until = {};
-  /// It was lost or ended by a SIGKILL. Then `until` is when that was noticed, which may be late.
-  bool broken = false;
+  /// Unless it was given back, `until` is when its end was noticed, which may be late.
+  Ending ending = Ending::given_back;
 };
 
 struct Check {
@@ -30,10 +32,13 @@ struct Check {
 /// What the workers said they did, and whether that is as it should be.
 class Minutes {
  public:
-  explicit Minutes(std::vector<std::string> names) : names_(std::move(names)) {}
+  explicit Minutes(std::vector<std::string> names)
+      : names_(std::move(names)), in_time_(names_.size()), killed_(names_.size()) {}
 
   void note(std::size_t worker, const Event& event);
   void note_killed(std::size_t worker, Clock::time_point at);
+  /// This worker is never paused, so it is not excused when it notices a loss only after another has its place.
+  void expect_in_time(std::size_t worker) { in_time_[worker] = true; }
 
   [[nodiscard]] const std::vector<Tenure>& holders() const { return holders_; }
   [[nodiscard]] const std::vector<Tenure>& leaders() const { return leaders_; }
@@ -52,15 +57,17 @@ class Minutes {
   [[nodiscard]] Check check_ledger(const std::vector<Entry>& ledger) const;
 
  private:
-  static void end(std::vector<Tenure>& tenures, std::size_t worker, Clock::time_point at, bool broken);
+  static void end(std::vector<Tenure>& tenures, std::size_t worker, Clock::time_point at, Ending ending);
+  [[nodiscard]] std::size_t overlaps(const std::vector<Tenure>& tenures) const;
 
   std::vector<std::string> names_;
+  std::vector<bool> in_time_;
   std::vector<std::pair<std::size_t, EventKind>> said_;
   std::vector<Tenure> holders_;
   std::vector<Tenure> leaders_;
   std::vector<Entry> written_;
   std::vector<Entry> refused_;
-  std::optional<std::size_t> killed_;
+  std::vector<bool> killed_;
 };
 
 }  // namespace tour

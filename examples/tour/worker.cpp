@@ -1,5 +1,7 @@
 #include "worker.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <functional>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <zkclient/client.hpp>
@@ -20,6 +23,7 @@
 
 #include "protocol.hpp"
 #include "store.hpp"
+#include "unique_fd.hpp"
 
 namespace tour {
 namespace {
@@ -34,10 +38,20 @@ constexpr auto retry_pause = 200ms;
 constexpr auto loss_timeout = 15s;
 constexpr int max_failures = 25;
 
-void report(const Event& event) {
+using Reporter = std::function<void(const Event&)>;
+
+void to_standard_output(const Event& event) {
   const auto line = to_line(event);
   // If nobody reads any more, the end of our input tells us.
   [[maybe_unused]] const auto ignored = ::write(STDOUT_FILENO, line.data(), line.size());
+}
+
+UniqueFd open_for_appending(const std::filesystem::path& file) {
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (fd.get() < 0) {
+    throw std::system_error(errno, std::generic_category(), file.string());
+  }
+  return fd;
 }
 
 // Waits until the token fires; false if it did not within `time`.
@@ -65,16 +79,21 @@ void wait_for_either(const std::stop_token& first, const std::stop_token& second
 
 class Worker {
  public:
-  explicit Worker(const WorkerOptions& options)
+  Worker(const WorkerOptions& options, Reporter report)
       : name_(options.name),
+        report_(std::move(report)),
         store_(options.ledger),
         client_(options.connect_string, {.session_timeout = session_timeout}),
         mutex_(client_, zkclient::Path(options.prefix) / lock_node, {.id = name_}),
         election_(client_, zkclient::Path(options.prefix) / election_node, {.id = name_}) {}
 
+  /// Does what its standard input says.
   int obey();
+  /// Works, and does what signals say. They are blocked in all threads.
+  int obey_signals(const sigset_t& signals);
 
  private:
+  void start();
   void apply(Command command);
   int leave();
   [[noreturn]] void abandon();
@@ -90,6 +109,7 @@ class Worker {
   void await_word();
 
   const std::string name_;
+  const Reporter report_;
   Store store_;
   zkclient::Client client_;
   zkrecipes::Mutex mutex_;
@@ -110,69 +130,69 @@ class Worker {
 // ---- The two jobs of a worker --------------------------------------------------------------------
 
 void Worker::take_turn(const std::stop_token& stop) {
-  report({.kind = EventKind::queues});
+  report_({.kind = EventKind::queues});
   zkrecipes::Lease lease = mutex_.acquire({.deadline = {}, .stop = stop});
   const auto token = lease.token().value;
-  report({.kind = EventKind::holds, .token = token});
+  report_({.kind = EventKind::holds, .token = token});
 
   wait_for(lease.lost(), hold_time);
   if (!lease.valid()) {
-    report({.kind = EventKind::lost, .token = token});
+    report_({.kind = EventKind::lost, .token = token});
     return;
   }
   // The lease was valid at the line above. No process can know how long ago that is, at the line
   // below: it may be paused in between for as long as it pleases the machine. Hence the token.
   if (take_dwell_order()) {
-    report({.kind = EventKind::dwells, .token = token});
+    report_({.kind = EventKind::dwells, .token = token});
     await_word();
   }
   if (!append(token)) {
     wait_for(lease.lost(), loss_timeout);
   }
   if (lease.lost().stop_requested()) {
-    report({.kind = EventKind::lost, .token = token});
+    report_({.kind = EventKind::lost, .token = token});
     return;
   }
-  report({.kind = EventKind::releases, .token = token});
+  report_({.kind = EventKind::releases, .token = token});
   lease.release();
-  report({.kind = EventKind::released, .token = token});
+  report_({.kind = EventKind::released, .token = token});
 }
 
 bool Worker::append(std::int64_t token) {
   const Entry entry{.token = token, .worker = name_, .number = entries_ + 1};
   if (const auto highest = store_.append(entry)) {
-    report({.kind = EventKind::refused, .token = token, .number = *highest});
+    report_({.kind = EventKind::refused, .token = token, .number = *highest});
     return false;
   }
   entries_ = entry.number;
-  report({.kind = EventKind::wrote, .token = token, .number = entry.number});
+  report_({.kind = EventKind::wrote, .token = token, .number = entry.number});
   return true;
 }
 
 void Worker::lead(const std::stop_token& stop) {
   zkrecipes::Leadership leadership = election_.campaign({.deadline = {}, .stop = stop});
   const auto term = leadership.token().value;
-  report({.kind = EventKind::leads, .token = term});
+  report_({.kind = EventKind::leads, .token = term});
   try {
     leadership.proclaim("follow " + name_);
     leadership.ready();
   } catch (const zkclient::Error&) {
-    report({.kind = EventKind::deposed, .token = term});
+    report_({.kind = EventKind::deposed, .token = term});
     throw;
   }
   wait_for_either(stop, leadership.lost());
   if (leadership.lost().stop_requested()) {
-    report({.kind = EventKind::deposed, .token = term});
+    report_({.kind = EventKind::deposed, .token = term});
     return;
   }
-  report({.kind = EventKind::resigned, .token = term});
+  report_({.kind = EventKind::resigned, .token = term});
   leadership.release();
 }
 
 void Worker::take_turns(const std::stop_token& stop) {
   attempt(stop, [&] {
     const auto session = client_.connect({.deadline = Clock::now() + connect_timeout, .stop = stop});
-    report({.kind = EventKind::joined, .number = session.timeout().count()});
+    report_({.kind = EventKind::joined, .number = session.timeout().count()});
   });
   while (!stop.stop_requested()) {
     {
@@ -183,7 +203,7 @@ void Worker::take_turns(const std::stop_token& stop) {
       attempt(stop, [&] { take_turn(stop); });
       wait_for(stop, rest_time);
     }
-    report({.kind = EventKind::rests});
+    report_({.kind = EventKind::rests});
   }
 }
 
@@ -199,9 +219,9 @@ void Worker::attempt(const std::stop_token& stop, const std::function<void()>& s
         return;
       }
       const bool hopeless = ++failures >= max_failures || error.code() == zkclient::Errc::closed;
-      report({.kind = hopeless ? EventKind::fails : EventKind::retries, .text = error.what()});
+      report_({.kind = hopeless ? EventKind::fails : EventKind::retries, .text = error.what()});
     } catch (const std::exception& error) {
-      report({.kind = EventKind::fails, .text = error.what()});
+      report_({.kind = EventKind::fails, .text = error.what()});
       return;
     }
     wait_for(stop, retry_pause);
@@ -234,13 +254,17 @@ void Worker::apply(Command command) {
   orders_changed_.notify_all();
 }
 
-int Worker::obey() {
+void Worker::start() {
   turns_ = std::jthread([this](const std::stop_token& stop) { take_turns(stop); });
   leading_ = std::jthread([this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       attempt(stop, [&] { lead(stop); });
     }
   });
+}
+
+int Worker::obey() {
+  start();
   LineBuffer lines;
   for (std::array<char, 256> buffer{};;) {
     const auto count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
@@ -260,13 +284,25 @@ int Worker::obey() {
   }
 }
 
+int Worker::obey_signals(const sigset_t& signals) {
+  start();
+  apply(Command::work);
+  for (int signal = 0;;) {
+    ::sigwait(&signals, &signal);
+    if (signal == SIGTERM || signal == SIGINT) {
+      return leave();
+    }
+    apply(signal == SIGUSR1 ? Command::dwell : Command::write);
+  }
+}
+
 int Worker::leave() {
   turns_.request_stop();
   leading_.request_stop();
   turns_.join();
   leading_.join();
   client_.close();
-  report({.kind = EventKind::left});
+  report_({.kind = EventKind::left});
   return EXIT_SUCCESS;
 }
 
@@ -289,7 +325,33 @@ int run_worker(const WorkerOptions& options) {
   if (::getppid() != options.director) {
     return EXIT_FAILURE;
   }
-  return Worker(options).obey();
+  return Worker(options, to_standard_output).obey();
+}
+
+int run_player(const PlayerOptions& options) {
+  // Before the first thread, which inherits it.
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
+    ::sigaddset(&signals, signal);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  const auto ledger = options.stage / ledger_file;
+  open_for_appending(ledger);
+  const auto lines = open_for_appending(options.stage / lines_file);
+  // One write each: the lines of all players are in the order in which they were written.
+  const auto report = [&](const Event& event) {
+    const auto line = fmt::format("{} {}", options.name, to_line(event));
+    [[maybe_unused]] const auto ignored = ::write(lines.get(), line.data(), line.size());
+    to_standard_output(event);
+  };
+  return Worker({.name = options.name,
+                 .connect_string = options.connect_string,
+                 .prefix = options.prefix,
+                 .ledger = ledger},
+                report)
+      .obey_signals(signals);
 }
 
 }  // namespace tour
