@@ -5,6 +5,7 @@
 # build looks first.
 #
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
+#   scripts/setup.sh --no-server  without Java and the server: what building takes
 #   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, docker-compose, Prometheus, and the headers of an
 #                               older Boost: where one of them cannot be had, the tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
@@ -21,9 +22,10 @@ deps=$root/build/deps
 # Debian's default Boost, in a folder of its own: only the test that asks for it may see it.
 old_boost=$deps/boost-1.74
 
-with_tests=0 with_lint=0 with_clang=0 with_bench=0 with_docs=0 with_package=0 with_tls=0
+with_server=1 with_tests=0 with_lint=0 with_clang=0 with_bench=0 with_docs=0 with_package=0 with_tls=0
 for argument in "$@"; do
   case $argument in
+    --no-server) with_server=0 ;;
     --tests) with_tests=1 ;;
     --lint) with_lint=1 ;;
     --clang) with_clang=1 ;;
@@ -113,8 +115,10 @@ find_missing() {
   need libfmt-dev have_library fmt
   need nlohmann-json3-dev have_file include/nlohmann/json.hpp
   need libgtest-dev have_library gtest_main
-  need libzookeeper-java have_server
-  need default-jre-headless have_java
+  if ((with_server)); then
+    need libzookeeper-java have_server
+    need default-jre-headless have_java
+  fi
   if ((with_tests)); then
     # For the tests beside other libraries.
     want default-jdk-headless have_command javac
