@@ -3,7 +3,7 @@
 #
 #   scripts/test.sh                    all tests; preset dev if that was built before, else once, which is quicker from nothing
 #     --preset NAME                    dev, once, release, asan, tsan, clang, clang-asan, clang-tsan; tls, tls-asan, tls-tsan (build_tls_client.sh)
-#     --label LABEL                    only unit, integration, faults or interop (may be repeated)
+#     --label LABEL                    only unit, integration, faults, interop or docker (may be repeated)
 #     --tests REGEX                    only tests whose name matches
 #     --repeat N                       run each test N times, stop it at its first failure
 #     --stops                          stop test programs for 2 s at random instants meanwhile: none may fail (stop_at_random.sh)
@@ -112,7 +112,7 @@ step "summary: preset $preset"
 if [[ -r $junit ]]; then
   {
     # Which test has which label, then the results.
-    for label in unit integration faults interop; do
+    for label in unit integration faults interop docker; do
       ctest --preset "$preset" -N -L "^$label\$" | sed -n "s/^ *Test *#[0-9]*: */LABEL $label /p"
     done
     cat "$junit"
