@@ -51,13 +51,13 @@ asio::awaitable<void> lead(zkclient::Client client, zkrecipes::Leadership& leade
 
 asio::awaitable<void> serve(zkclient::Client client, std::string address) {
   zkrecipes::LeaderElection election(client, "/cookbook/service/election", {.id = address});
-  zkrecipes::Leadership leadership;
   for (;;) {
     std::string trouble;
     try {
       // A stop ends the operation that waits. One that comes between two of them makes the next co_await throw.
       co_await zkclient::async_ensure(client, beats, zkclient::CreateMode::persistent, use_awaitable);
-      leadership = co_await zkrecipes::async_campaign(election, use_awaitable);
+      // Of this turn only: whatever ends it gives the leadership back, and the next campaign does not wait behind it.
+      zkrecipes::Leadership leadership = co_await zkrecipes::async_campaign(election, use_awaitable);
       co_await lead(client, leadership, address);
     } catch (const std::exception& error) {
       trouble = error.what();

@@ -17,6 +17,7 @@
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/queue.hpp>
+#include <zktesting/proxy.hpp>
 #include <zktesting/server.hpp>
 
 #include "tests/support/program.hpp"
@@ -159,6 +160,28 @@ TEST_F(Cookbook, AServiceHasOneLeaderWhichResignsWhenItIsTerminated) {
   leads.signal(SIGTERM);
   EXPECT_EQ(leads.status(), 0);
   EXPECT_EQ(election.candidates(patient()).size(), 0U);
+}
+
+// It has not lost its leadership, and must not wait behind it.
+TEST_F(Cookbook, AServiceLeadsAgainAfterAWriteInDoubt) {
+  zktesting::Proxy proxy(server().connect_string());
+  ::setenv("ZKRECIPES_SERVER", proxy.connect_string().c_str(), 1);
+  Program service("elected_service", {"alone"});
+  long long term = number_after(service.says("leading"), "term ");
+  for (int times = 0; times < 2; ++times) {
+    // Three, because a heartbeat is a transaction, too, and there is one in seconds only.
+    std::vector<zktesting::Fault> faults;
+    for (int i = 0; i < 3; ++i)
+      faults.push_back(proxy.drop_next_reply(zktesting::RequestType::multi));
+    EXPECT_NE(service.says("not leading any more").find("may or may not have taken effect"), std::string::npos);
+    const long long next = number_after(service.says("leading"), "term ");
+    EXPECT_GT(next, term);
+    term = next;
+    for (zktesting::Fault& fault : faults)
+      EXPECT_TRUE(fault.wait(testkit::patience));
+  }
+  service.signal(SIGTERM);
+  EXPECT_EQ(service.status(), 0);
 }
 
 TEST_F(Cookbook, WorkersDoEachJobAndSetAsideWhatTheyCannotDo) {
