@@ -53,7 +53,7 @@ constexpr Row<Gauge> gauge_rows[] = {
     {Gauge::sessions_connected, "sessions_connected", "", "Sessions that have a connection."},
     {Gauge::requests_pending, "requests_pending", "", "Requests that wait, or are on their way."},
     {Gauge::leases_held, "leases_held", "", "Leases that are held."},
-    {Gauge::calls_waiting, "calls_waiting", "", "Calls that wait for other clients."},
+    {Gauge::calls_waiting, "calls_waiting", "", "Calls that wait without a deadline of their own."},
 };
 static_assert(std::size(gauge_rows) == Metrics::gauges);
 
@@ -63,12 +63,15 @@ constexpr Row<Timing> timing_rows[] = {
     {Timing::heartbeat, "heartbeat_duration", "", "From a heartbeat of leases to its answer."},
     {Timing::validity_left, "validity_left", "", "How long leases were still certain when they were renewed."},
     {Timing::callback_delay, "callback_delay", "", "From an event to the beginning of its handler."},
-    {Timing::call_wait, "call_wait", "", "How long calls waited for other clients."},
+    {Timing::call_wait, "call_wait", "", "How long calls took that wait without a deadline of their own."},
     {Timing::lease_held, "lease_held", "", "From the grant of a lease to its end."},
 };
 static_assert(std::size(timing_rows) == Metrics::timings);
 
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+template <typename Duration>
+double seconds(Duration time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 template <typename... Parts>
 void add(std::string& text, fmt::format_string<Parts...> format, Parts&&... parts) {
@@ -133,7 +136,7 @@ void Meter::time(Metrics::Timing timing, std::chrono::nanoseconds duration) noex
   const std::size_t bucket = micros <= 1 ? 0 : static_cast<std::size_t>(std::bit_width(micros - 1));
   Durations& all = at(timings_, timing);
   all.buckets[std::min(bucket, Histogram::bounds)].fetch_add(1, relaxed);
-  all.sum.fetch_add(duration.count(), relaxed);
+  all.sum.fetch_add(static_cast<std::int64_t>(micros), relaxed);
 }
 
 Histogram Meter::histogram(Metrics::Timing timing) const noexcept {
@@ -141,7 +144,7 @@ Histogram Meter::histogram(Metrics::Timing timing) const noexcept {
   Histogram copy;
   for (std::size_t i = 0; i < copy.buckets.size(); ++i)
     copy.buckets[i] = all.buckets[i].load(relaxed);
-  copy.sum = std::chrono::nanoseconds(all.sum.load(relaxed));
+  copy.sum = std::chrono::microseconds(all.sum.load(relaxed));
   return copy;
 }
 

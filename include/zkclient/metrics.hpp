@@ -25,7 +25,7 @@ struct ZKRECIPES_API Histogram {
   }
 
   std::array<std::uint64_t, bounds + 1> buckets{};  ///< How many durations fell into each; the last one: longer ones.
-  std::chrono::nanoseconds sum{};                   ///< Of all durations.
+  std::chrono::microseconds sum{};                  ///< Of all durations.
 
   /// How many durations were counted.
   std::uint64_t count() const noexcept;
@@ -46,6 +46,8 @@ struct ZKRECIPES_API Histogram {
 ///   ...
 ///   answer(metrics->to_openmetrics(), zkclient::Metrics::content_type);
 ///
+/// A forked child makes an object of its own: its copy of the parent's goes on from the parent's numbers.
+///
 /// No number is counted by path: paths are data, and there may be any number of them.
 ///
 /// Thread safety: all members, from any thread; none blocks. A number is exact once what it counts is over; numbers that
@@ -65,20 +67,21 @@ class ZKRECIPES_API Metrics {
     reads,               ///< Requests, by what they did; each is counted once, however often it was sent.
     writes,              ///< Single changes, transactions and heartbeats.
     retries,             ///< Requests that were sent again.
-    requests_in_doubt,   ///< Writes whose reply was lost.
+    requests_in_doubt,   ///< Writes whose reply was lost with the connection, heartbeats not among them.
     requests_unsent,     ///< Requests that ended before they were sent: deadline, cancelled, overloaded, closed.
     watch_events,        ///< Events of watches that servers sent.
-    leases_granted,      ///< Leases of all recipes: locks, leaderships, claims, permits, registrations, ...
-    leases_released,     ///< Those that were given back, or replaced by another one of the same holder.
-    leases_lost,         ///< Those that were lost, for whatever reason.
-    calls_failed,        ///< Calls of Client and of recipes that ended with an error.
+    leases_granted,  ///< Leases: of locks, leaderships, claims, permits, places in barriers. Memberships and registrations,
+                     ///< which come back by themselves, are none.
+    leases_released,  ///< Those that were given back, or replaced by another one of the same holder.
+    leases_lost,      ///< Those that were lost, for whatever reason.
+    calls_failed,     ///< Calls of Client and of recipes that ended with an error.
   };
   /// What rises and falls.
   enum class Gauge {
     sessions_connected,  ///< Sessions that have a connection now.
     requests_pending,    ///< Requests that wait, or are on their way.
     leases_held,         ///< Leases that are held now.
-    calls_waiting,       ///< Calls that wait for other clients: acquire, campaign, pop, barriers, wait_...
+    calls_waiting,  ///< Calls that wait without a deadline of their own: acquire, campaign, pop, barriers, join, wait_...
   };
   /// Durations.
   enum class Timing {
@@ -88,7 +91,7 @@ class ZKRECIPES_API Metrics {
     validity_left,  ///< How long the leases of a session were still certain when a heartbeat renewed them. The least of
                     ///< them tells how close the session came to losing its leases.
     callback_delay,  ///< From an event to the beginning of its handler or listener: what your own handlers cost.
-    call_wait,       ///< How long calls waited for other clients (see Gauge::calls_waiting).
+    call_wait,       ///< How long such calls took (see Gauge::calls_waiting).
     lease_held,      ///< From the grant of a lease to its end.
   };
   static constexpr std::size_t counters = 18;

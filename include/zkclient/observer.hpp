@@ -41,12 +41,13 @@ class ZKRECIPES_API Observer {
 
   /// Called at the beginning of every call, on the caller's thread: what it returns is handed to on_span() with that
   /// call's span. A tracer returns the span that is current on this thread, as the parent of ours. It should be quick,
-  /// and must not call the library.
+  /// and must not call the library. What it returns may be destroyed on any thread, that of the event loop among them.
   virtual std::shared_ptr<const void> capture();
 
   /// Called at the end of every span, on the callback executor, for one client one after another: a slow one delays
   /// the next ones of it, and nothing else for long. `context`: what capture() returned; null for leases and heartbeats.
-  /// Up to 1,000 spans of a client wait; those beyond are dropped.
+  /// Up to 1,000 spans of a client wait; those beyond are dropped. Client::close() waits for those that wait, and after
+  /// it none is told.
   virtual void on_span(const Span& span, const std::shared_ptr<const void>& context) = 0;
 
  protected:

@@ -100,6 +100,7 @@ LeaseCore::Grant ContendAttempt::make_grant() const {
   LeaseCore::Grant grant = Attempt::make_grant(node_.path, node_.stat.czxid);
   grant.data = data_;
   grant.watch_at_once = spec_->watch_at_once;
+  grant.internal = spec_->internal;
   if (spec_->hands_over && crowded_ && record_version_) {
     grant.record = spec_->directory;
     grant.record_version = *record_version_;

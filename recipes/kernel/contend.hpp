@@ -30,6 +30,7 @@ struct ContendSpec {
   std::string operation;                 ///< For error texts.
   bool requeue_on_session_loss = false;  ///< Contend again with the next session instead of ending with session_lost.
   bool watch_at_once = false;            ///< See LeaseCore::Grant.
+  bool internal = false;                 ///< See LeaseCore::Grant.
   bool lists_foreign = false;            ///< Listing shows contenders of other libraries as well.
   std::chrono::nanoseconds trusts_list = young_list;  ///< At what age no more; 0: no grant without another look.
   bool look_ahead = false;                            ///< Watch the one before the nearest as well: see MutexOptions.

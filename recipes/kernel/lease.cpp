@@ -81,7 +81,10 @@ void Lease::async_lost(zkclient::Handler<void> handler, const zkclient::CallOpti
   if (core_ == nullptr) throw Error(Errc::not_held, losing, "", "the lease is empty");
   zk::require_handler(handler, losing, core_->node());
   auto work = [core = core_](zk::Call limits) { return wait_until_lost(core, std::move(limits)); };
-  zk::CallForm(core_->client(), losing, core_->node()).endless().start(call, std::move(work), std::move(handler));
+  zk::CallForm(core_->client(), losing, core_->node())
+      .endless()
+      .unrecorded()  // The lease itself is counted, and told of.
+      .start(call, std::move(work), std::move(handler));
 }
 
 namespace {

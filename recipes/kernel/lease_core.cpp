@@ -19,18 +19,26 @@ constexpr auto retry_pause = std::chrono::milliseconds(100);
 
 LeaseCore::LeaseCore(Grant grant) : grant_(std::move(grant)) {
   zk::Meter* const meter = grant_.client->meter();
+  if (grant_.internal) return;
   if (meter != nullptr || grant_.client->spans() != nullptr) begin_.emplace();
   if (meter == nullptr) return;
   meter->count(zkclient::Metrics::Counter::leases_granted);
   meter->change(zkclient::Metrics::Gauge::leases_held, 1);
 }
 
+// One that nobody took, because an executor dropped the handler that was to get it.
+LeaseCore::~LeaseCore() {
+  if (begin_) leave(Status::released, "nobody took it");
+}
+
 // False when it was not held any more.
 bool LeaseCore::leave(Status next, std::string_view cause) noexcept {
-  const bool late = begin_ && state() == LeaseState::lost;  // Its clock ran out, and nobody has said so yet.
+  const bool metered = begin_ && !grant_.client->loop()->forked();
+  const bool late = metered && next != Status::lost && state() == LeaseState::lost;
+  if (late) cause = "its lease clock ran out before it was given back";
   Status held = Status::held;
   if (!status_.compare_exchange_strong(held, next)) return false;
-  if (!begin_) return true;
+  if (!metered) return true;
   try {
     const bool lost = next == Status::lost || late;
     meter_end(lost && grant_.session->raw_state() != ConnectionState::closed, cause);
@@ -46,7 +54,7 @@ void LeaseCore::meter_end(bool lost, std::string_view cause) const {
     meter->time(zkclient::Metrics::Timing::lease_held, begin_->since());
   }
   zk::SpanTeller* const spans = grant_.client->spans();
-  if (spans == nullptr || grant_.client->loop()->forked()) return;
+  if (spans == nullptr) return;
   spans->tell({.kind = zkclient::Span::Kind::lease,
                .operation = "lease",
                .path = node(),

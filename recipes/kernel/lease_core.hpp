@@ -44,11 +44,16 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
     /// False: the data of the watched node is the user's, and means nothing to us: no text in it is a request to
     /// give the lease back, and nothing is written back there.
     bool revocable = true;
+    /// Not the user's, but a step on the way to a lease: it is not counted, and nobody is told of it.
+    bool internal = false;
     /// Of a holder with many contenders behind it: see HeldNodes.
     std::string record = {};
     std::int32_t record_version = 0;
   };
   explicit LeaseCore(Grant grant);
+  ~LeaseCore();
+  LeaseCore(const LeaseCore&) = delete;
+  LeaseCore& operator=(const LeaseCore&) = delete;
 
   // --- From any thread ---
   FencingToken token() const noexcept {

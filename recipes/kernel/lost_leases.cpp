@@ -45,7 +45,7 @@ std::string LostLeases::text() const {
 }
 
 zk::LogFields LostLeases::fields() const {
-  return {.path = count_ == 1 ? paths_ : std::string(), .source = "zkrecipes"};
+  return {.path = count_ == 1 ? client_->stripped(paths_) : std::string(), .source = "zkrecipes"};
 }
 
 void warn_of_loss(const std::shared_ptr<zk::ClientCore>& client, const std::string& path, std::string cause) {

@@ -37,6 +37,7 @@ ContendSpecPtr contend_spec_of(const std::shared_ptr<zk::ClientCore>& client, co
   spec.names = {{"lock-"}, {"lease-"}};
   spec.acl = options.acl;
   spec.operation = acquiring_permits;
+  spec.internal = true;  // The turn of those who take permits.
   return std::make_shared<const ContendSpec>(std::move(spec));
 }
 

@@ -30,8 +30,11 @@ bool Stash::ready() {
     const LeaseState state = claim.lease->state();
     return state != LeaseState::held && state != LeaseState::uncertain;
   };
-  while (!claims_.empty() && is_lost(claims_.front()))
+  while (!claims_.empty() && is_lost(claims_.front())) {
+    // Its clock may have run out before the loop's timer has said so: then its node is given back here.
+    claims_.front().lease->lose_node("its lease clock ran out");
     claims_.pop_front();
+  }
   return !claims_.empty();
 }
 

@@ -5,7 +5,9 @@
 
 #include <zkclient/client.hpp>
 #include <zkclient/log.hpp>
+#include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/semaphore.hpp>
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
@@ -19,6 +21,7 @@ using zkclient::Observer;
 using zkclient::Span;
 using zkrecipes::Lease;
 using zkrecipes::Mutex;
+using zkrecipes::Semaphore;
 using Counter = Metrics::Counter;
 using Gauge = Metrics::Gauge;
 using Timing = Metrics::Timing;
@@ -117,6 +120,8 @@ TEST_F(MetricsTest, RequestsAreCountedByWhatBecomesOfThem) {
   stop.request_stop();
   EXPECT_EQ(result_of(waiting), Errc::cancelled);
   EXPECT_EQ(value(Counter::requests_unsent), 1u);
+  EXPECT_EQ(error_of([&] { client.get("/n", {.deadline = SteadyClock::now() - 1s}); }), Errc::deadline_exceeded);
+  EXPECT_EQ(value(Counter::requests_unsent), 2u) << "also one that never began";
   EXPECT_EQ(value(Gauge::requests_pending), 0);
   proxy.refuse(false);
 }
@@ -150,6 +155,79 @@ TEST_F(MetricsTest, LeasesAndWaitsAreCounted) {
   third.reset();  // Without waiting.
   EXPECT_EQ(value(Gauge::leases_held), 0);
   EXPECT_EQ(value(Counter::leases_released), 2u);
+}
+
+// The holder that watches over its lease waits for nobody, and its end is no failure.
+TEST_F(MetricsTest, AWatchOverALeaseIsNoCall) {
+  const Client client = counted();
+  Mutex mutex(client, "/lock");
+  Lease lease = mutex.acquire(patient());
+  Box<std::error_code> over;
+  lease.async_lost([&](Result<void> result) { over.put(result.code()); });
+  client.sync("/", patient());  // It has begun.
+  EXPECT_EQ(value(Gauge::calls_waiting), 0);
+  lease.release(patient());
+  EXPECT_EQ(over.take(), Errc::not_held);
+  EXPECT_EQ(value(Counter::calls_failed), 0u);
+  EXPECT_EQ(count(Timing::call_wait), 1u) << "that of the acquisition";
+}
+
+TEST_F(MetricsTest, APermitIsOneLease) {
+  const Client client = counted();
+  Semaphore semaphore(client, "/permits", 1);
+  Lease permit = semaphore.acquire(patient());
+  EXPECT_EQ(value(Counter::leases_granted), 1u);
+  EXPECT_EQ(value(Gauge::leases_held), 1);
+  auto waiting = in_thread([&] { return semaphore.acquire(patient()); });
+  EXPECT_TRUE(eventually([&] { return value(Gauge::calls_waiting) == 1; }));
+  permit.release(patient());
+  EXPECT_EQ(value(Gauge::leases_held), 0) << "who waits has nothing";
+  result_of(waiting).release(patient());
+  EXPECT_EQ(value(Counter::leases_granted), 2u);
+  EXPECT_EQ(value(Counter::leases_released), 2u);
+}
+
+// An executor may drop what it is given: the leadership goes with its handler.
+TEST_F(MetricsTest, ALeaseThatNobodyTookIsNotHeldForEver) {
+  std::atomic<bool> drops{false};
+  zkclient::Runtime runtime({.callback_executor = [&](std::function<void()> task) {
+    if (!drops) std::thread(std::move(task)).detach();
+  }});
+  Client client(runtime, proxy.connect_string(), {.session_timeout = calm, .metrics = metrics});
+  client.connect(patient());
+  zkrecipes::LeaderElection election(client, "/election");
+  drops = true;
+  election.async_campaign([](Result<zkrecipes::Leadership>) {}, patient());
+  EXPECT_TRUE(eventually([&] { return value(Counter::leases_granted) == 1; }));
+  EXPECT_TRUE(eventually([&] { return value(Gauge::leases_held) == 0; }));
+  drops = false;
+  client.close();
+}
+
+// A listener that is slow delays its next events, and nothing else would show that.
+TEST_F(MetricsTest, ASlowListenersNextEventIsLate) {
+  const Client client = counted();
+  client.connect(patient());
+  Box<bool> begun;
+  Box<bool> go_on;
+  Box<bool> again;
+  std::atomic<int> calls{0};
+  const auto subscription = client.on_state_change([&](const zkclient::StateChange&) {
+    if (calls++ > 0) return again.put(true);
+    begun.put(true);
+    (void)go_on.take();
+  });
+  EXPECT_TRUE(begun.take());
+  proxy.cut();
+  const auto cut = SteadyClock::now();
+  ASSERT_TRUE(eventually([&] { return value(Counter::connections_lost) == 1; }));
+  const auto waits_since = SteadyClock::now();
+  ASSERT_TRUE(eventually([&] { return SteadyClock::now() - waits_since >= 100ms; }));
+  go_on.put(true);
+  EXPECT_TRUE(again.take());
+  const auto longest = metrics->histogram(Timing::callback_delay).most();
+  EXPECT_GE(longest, 100ms);
+  EXPECT_LE(longest, 2 * (SteadyClock::now() - cut));
 }
 
 // A program that ends well is no reason for an alert.

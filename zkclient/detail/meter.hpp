@@ -32,7 +32,7 @@ class ZKRECIPES_INTERNAL_API Meter {
 
   struct Durations {
     std::array<std::atomic<std::uint64_t>, Histogram::bounds + 1> buckets{};
-    std::atomic<std::int64_t> sum{0};
+    std::atomic<std::int64_t> sum{0};  // In microseconds: nanoseconds of many waits would overflow in weeks.
   };
 
   std::array<std::atomic<std::uint64_t>, Metrics::counters> counters_{};

@@ -19,8 +19,8 @@ CallJob::CallJob(std::shared_ptr<ClientCore> core, const char* operation, std::s
 
 CallJob::~CallJob() = default;
 
-void CallJob::start(const CallOptions& options, bool endless) {
-  record_ = core_->record(operation_, path_, endless);
+void CallJob::start(const CallOptions& options, bool endless, bool recorded) {
+  if (recorded) record_ = core_->record(operation_, path_, endless);
   if (payload_ != 0 && core_->overloaded()) {
     fail(Error(Errc::overloaded, operation_, path_, "too many requests are waiting"));
     finish();
@@ -74,7 +74,8 @@ void CallJob::finish() {
   if (record_ != nullptr) {
     const Error* const error = failure();
     record_->end(error != nullptr ? error->code() : std::error_code(),
-                 error != nullptr ? error->detail() : std::string(), core_->session()->id());
+                 error != nullptr ? std::string_view(error->detail()) : std::string_view(),
+                 record_->tells() ? core_->session()->id() : 0);
   }
   if (handle()) return;
   const std::lock_guard lock(mutex_);

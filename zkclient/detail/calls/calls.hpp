@@ -62,8 +62,8 @@ class ZKRECIPES_INTERNAL_API CallJob : public std::enable_shared_from_this<CallJ
   CallJob& operator=(const CallJob&) = delete;
 
   /// Runs the work on the loop, with the caller's deadline and stop token. `endless`: it has no deadline but the
-  /// caller's.
-  void start(const CallOptions& options, bool endless);
+  /// caller's. `recorded`: it is counted, and the observer is told.
+  void start(const CallOptions& options, bool endless, bool recorded);
   /// Blocks until there is a result.
   void await();
 
@@ -143,6 +143,11 @@ class CallForm {
     endless_ = on;
     return *this;
   }
+  /// Of a call that is not work of the client's: it is not counted, and nobody is told of it.
+  CallForm& unrecorded() {
+    recorded_ = false;
+    return *this;
+  }
   /// Of a call that carries so many bytes of data.
   CallForm& payload(std::size_t bytes) {
     payload_ = bytes;
@@ -179,7 +184,7 @@ class CallForm {
   std::shared_ptr<TypedCallJob<T>> job(const CallOptions& call, Work<T> work, Handler<T> handler) const {
     auto job =
         std::make_shared<TypedCallJob<T>>(client_, operation_, path_, payload_, std::move(work), std::move(handler));
-    job->start(call, endless_);
+    job->start(call, endless_, recorded_);
     return job;
   }
 
@@ -188,6 +193,7 @@ class CallForm {
   std::string path_;
   std::size_t payload_ = 0;
   bool endless_ = false;
+  bool recorded_ = true;
 };
 
 /// The error of a failed reply, with the path as the user knows it.

@@ -26,7 +26,7 @@ Awaitable<bool> remains(ClientCore& client, const std::string& path, const Reply
   if (reply.ok() || reply.failed(Errc::no_node) || over) co_return false;
   // The server refuses it for now (children, access rights): that may change.
   if (log_enabled(LogLevel::warning)) {
-    log(LogLevel::warning, "a node that has to go is still there: " + path, {.path = path});
+    log(LogLevel::warning, "a node that has to go is still there: " + path, {.path = client.stripped(path)});
   }
   co_await pause_before_delete(client, pause);
   co_return true;

@@ -359,12 +359,13 @@ void CallbackPool::Worker::set_loop_free() {
 class CallbackGroup::Entry : public std::enable_shared_from_this<Entry> {
  public:
   // Requires the group's lock.
-  Entry(std::shared_ptr<CallbackGroup> group, Task task)
+  Entry(std::shared_ptr<CallbackGroup> group, Task task, bool counted)
       : group_(std::move(group)),
+        meter_(counted ? group_->meter() : nullptr),
         task_(std::move(task)),
         place_(group_->entries_.insert(group_->entries_.end(), this)) {
     ++group_->count_;
-    if (group_->meter_ != nullptr) posted_ = std::chrono::steady_clock::now();
+    if (meter_ != nullptr) posted_ = std::chrono::steady_clock::now();
   }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
@@ -382,9 +383,7 @@ class CallbackGroup::Entry : public std::enable_shared_from_this<Entry> {
       taken_ = true;
       group_->entries_.erase(place_);
     }
-    if (Meter* meter = group_->meter_.get()) {
-      meter->time(Metrics::Timing::callback_delay, std::chrono::steady_clock::now() - posted_);
-    }
+    if (meter_ != nullptr) meter_->time(Metrics::Timing::callback_delay, std::chrono::steady_clock::now() - posted_);
     const Running running(*group_);
     Task task = std::move(task_);  // Its captures go before it is counted as done.
     task();
@@ -404,6 +403,7 @@ class CallbackGroup::Entry : public std::enable_shared_from_this<Entry> {
   };
 
   const std::shared_ptr<CallbackGroup> group_;
+  Meter* const meter_;
   Task task_;
   bool taken_ = false;
   std::chrono::steady_clock::time_point posted_;  // If there is a meter.
@@ -415,7 +415,11 @@ void CallbackGroup::one_less() {
   if (--count_ == 0) idle_.notify_all();
 }
 
-void CallbackGroup::post(Task task, bool urgent) {
+void CallbackGroup::post(Task task, bool urgent) { post(std::move(task), urgent, true); }
+
+void CallbackGroup::post_uncounted(Task task) { post(std::move(task), false, false); }
+
+void CallbackGroup::post(Task task, bool urgent, bool counted) {
   if (process_.forked()) {  // The threads are the parent's, and the one that had the lock is not here any more.
     task();
     return;
@@ -423,7 +427,7 @@ void CallbackGroup::post(Task task, bool urgent) {
   std::shared_ptr<Entry> entry;
   {
     const std::lock_guard lock(mutex_);
-    entry = std::make_shared<Entry>(shared_from_this(), std::move(task));
+    entry = std::make_shared<Entry>(shared_from_this(), std::move(task), counted);
   }
   schedule_([entry = std::move(entry)] { entry->run(); }, urgent);
 }
@@ -450,11 +454,11 @@ void SerialQueue::post(Task task) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
-    tasks_.push_back(std::move(task));
+    tasks_.emplace_back(std::move(task), meter_ != nullptr ? std::chrono::steady_clock::now() : TimePoint());
     if (scheduled_) return;
     scheduled_ = true;
   }
-  group_->post([self = shared_from_this()] { self->drain(); });
+  group_->post_uncounted([self = shared_from_this()] { self->drain(); });
 }
 
 void SerialQueue::drain() {
@@ -471,14 +475,15 @@ void SerialQueue::drain() {
       queue.scheduled_ = !queue.tasks_.empty();
       if (!queue.scheduled_) return;
       lock.unlock();
-      queue.group_->post([self = queue.shared_from_this()] { self->drain(); });
+      queue.group_->post_uncounted([self = queue.shared_from_this()] { self->drain(); });
     }
   } end{*this, lock};
   // A bounded number per turn, so that one busy queue cannot starve the others on a single thread.
   for (int turn = 0; turn < 64 && !tasks_.empty(); ++turn) {
-    Task task = std::move(tasks_.front());
+    auto [task, posted] = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
+    if (meter_ != nullptr) meter_->time(Metrics::Timing::callback_delay, std::chrono::steady_clock::now() - posted);
     task();
     task = nullptr;
     lock.lock();
@@ -487,7 +492,7 @@ void SerialQueue::drain() {
 
 void SerialQueue::close() {
   if (process_.forked()) return;
-  std::deque<Task> dropped;
+  std::deque<std::pair<Task, TimePoint>> dropped;
   std::unique_lock lock(mutex_);
   closed_ = true;
   dropped.swap(tasks_);

@@ -76,11 +76,15 @@ class ZKRECIPES_INTERNAL_API CallbackGroup : public std::enable_shared_from_this
       : schedule_(std::move(schedule)), foreign_executor_(foreign_executor), meter_(std::move(meter)) {}
 
   void post(Task task, bool urgent = false);
+  /// The same for a task that is no handler: its delay is not counted.
+  void post_uncounted(Task task);
+  Meter* meter() const noexcept { return meter_.get(); }
   /// Waits until all posted tasks have run, and may run some of them itself; does not wait inside one of them.
   void wait();
 
  private:
   class Entry;
+  void post(Task task, bool urgent, bool counted);
   void one_less();
 
   const ProcessGeneration process_;
@@ -96,7 +100,9 @@ class ZKRECIPES_INTERNAL_API CallbackGroup : public std::enable_shared_from_this
 /// Tasks that never overlap and keep their order: one per subscription, so that a slow listener delays only itself.
 class ZKRECIPES_INTERNAL_API SerialQueue : public std::enable_shared_from_this<SerialQueue> {
  public:
-  explicit SerialQueue(std::shared_ptr<CallbackGroup> group) : group_(std::move(group)) {}
+  /// `counted`: the delay of its tasks is.
+  explicit SerialQueue(std::shared_ptr<CallbackGroup> group, bool counted = true)
+      : group_(std::move(group)), meter_(counted ? group_->meter() : nullptr) {}
 
   void post(Task task);
   /// Drops what is queued, refuses what comes, and waits for the running task, unless this thread runs it. Nothing in a
@@ -104,13 +110,15 @@ class ZKRECIPES_INTERNAL_API SerialQueue : public std::enable_shared_from_this<S
   void close();
 
  private:
+  using TimePoint = std::chrono::steady_clock::time_point;
   void drain();
 
   const std::shared_ptr<CallbackGroup> group_;
+  Meter* const meter_;
   const ProcessGeneration process_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::deque<Task> tasks_;
+  std::deque<std::pair<Task, TimePoint>> tasks_;  // With the time when it came, if there is a meter.
   bool scheduled_ = false;
   bool closed_ = false;
   std::thread::id runner_;

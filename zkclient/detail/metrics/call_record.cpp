@@ -5,18 +5,18 @@
 namespace zkclient::detail {
 
 CallRecord::CallRecord(std::shared_ptr<Meter> meter, std::shared_ptr<SpanTeller> spans, const char* operation,
-                       std::string path, bool waits, Errc answer)
+                       const std::string& path, bool waits, Errc answer)
     : meter_(std::move(meter)),
       spans_(std::move(spans)),
       operation_(operation),
-      path_(std::move(path)),
+      path_(spans_ != nullptr ? path : std::string()),
       waits_(waits),
       answer_(answer),
       context_(spans_ != nullptr ? spans_->capture() : nullptr) {
   if (meter_ != nullptr && waits_) meter_->change(Metrics::Gauge::calls_waiting, 1);
 }
 
-void CallRecord::end(std::error_code error, std::string detail, std::int64_t session) {
+void CallRecord::end(std::error_code error, std::string_view detail, std::int64_t session) {
   if (error == answer_) error.clear();
   if (meter_ != nullptr) {
     if (error) meter_->count(Metrics::Counter::calls_failed);
@@ -29,9 +29,9 @@ void CallRecord::end(std::error_code error, std::string detail, std::int64_t ses
                 .path = std::move(path_),
                 .begin = begin_,
                 .error = error,
-                .detail = std::move(detail),
+                .detail = std::string(detail),
                 .session = session,
-                .context = context_});
+                .context = std::move(context_)});
 }
 
 }  // namespace zkclient::detail

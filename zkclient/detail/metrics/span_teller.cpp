@@ -10,7 +10,7 @@ constexpr std::size_t max_waiting = 1000;
 }  // namespace
 
 SpanTeller::SpanTeller(std::shared_ptr<Observer> observer, std::shared_ptr<CallbackGroup> group)
-    : observer_(std::move(observer)), queue_(std::make_shared<SerialQueue>(std::move(group))) {}
+    : observer_(std::move(observer)), queue_(std::make_shared<SerialQueue>(std::move(group), false)) {}
 
 std::shared_ptr<const void> SpanTeller::capture() const noexcept {
   try {
@@ -18,6 +18,11 @@ std::shared_ptr<const void> SpanTeller::capture() const noexcept {
   } catch (...) {
     return nullptr;
   }
+}
+
+void SpanTeller::close() {
+  closed_ = true;
+  queue_->close();
 }
 
 void SpanTeller::tell(Ended ended) {

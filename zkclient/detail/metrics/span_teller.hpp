@@ -44,8 +44,8 @@ class ZKRECIPES_INTERNAL_API SpanTeller {
   };
   /// What ended just now.
   void tell(Ended ended);
-  /// From now on nothing is told.
-  void close() noexcept { closed_ = true; }
+  /// Nothing is told any more when this returns, unless it is itself inside of what is told.
+  void close();
 
  private:
   const std::shared_ptr<Observer> observer_;

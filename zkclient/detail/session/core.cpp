@@ -194,6 +194,7 @@ void ClientCore::submit(const std::shared_ptr<Op>& op, const AnyStop& stop) {
     Reply refused;
     refused.error = Errc::overloaded;
     refused.detail = "too many requests are waiting";
+    if (meter_ != nullptr) meter_->count(Metrics::Counter::requests_unsent);
     if (op->record != nullptr) op->record->end(Errc::overloaded, refused.detail, 0);
     Op::Done done = std::move(op->done);
     done(std::move(refused));

@@ -37,6 +37,9 @@ std::string describe_failure(const Path& prefix, const Request& request, const s
   return {};
 }
 
+// The others are not sent, or have no answer.
+bool is_counted(const Op& op) { return op.request.type != OpType::connect && op.request.type != OpType::authenticate; }
+
 }  // namespace
 
 RequestQueue::RequestQueue(EventLoop& events, const ClientOptions& options, const TroubleReport& trouble,
@@ -268,18 +271,19 @@ void RequestQueue::give_up(const std::shared_ptr<Op>& op, Errc code) {
 
 // An op is started again for each attempt.
 void RequestQueue::meter_begin(Op& op) {
-  if (op.metered || op.request.type == OpType::connect || op.request.type == OpType::authenticate) return;
+  if (op.metered || !is_counted(op)) return;
   op.metered = std::chrono::steady_clock::now();
   meter_->change(Metrics::Gauge::requests_pending, 1);
 }
 
 void RequestQueue::meter_end(const Op& op) {
   using Counter = Metrics::Counter;
+  if (!is_counted(op)) return;
   const bool writes = op.request.is_write();
-  meter_->change(Metrics::Gauge::requests_pending, -1);
+  if (op.metered) meter_->change(Metrics::Gauge::requests_pending, -1);
   meter_->count(op.attempts == 0 ? Counter::requests_unsent : writes ? Counter::writes : Counter::reads);
-  if (op.reply.failed(Errc::in_doubt)) meter_->count(Counter::requests_in_doubt);
-  if (!op.answered) return;
+  if (op.reply.unanswered() && !op.urgent) meter_->count(Counter::requests_in_doubt);
+  if (!op.answered || !op.metered) return;
   meter_->time(writes ? Metrics::Timing::write : Metrics::Timing::read, std::chrono::steady_clock::now() - *op.metered);
 }
 
@@ -287,7 +291,7 @@ void RequestQueue::finish(const std::shared_ptr<Op>& op) {
   if (op->state == Op::State::done) return;
   const bool waited = op->state == Op::State::waiting;
   op->state = Op::State::done;
-  if (op->metered) meter_end(*op);
+  if (meter_ != nullptr) meter_end(*op);
   if (const auto record = std::move(op->record)) {
     record->end(op->reply.error ? make_error_code(*op->reply.error) : std::error_code(), op->reply.detail,
                 op->reply.session != nullptr ? op->reply.session->id() : 0);

@@ -308,7 +308,10 @@ void Sessions::use_addresses(const Resolution& resolution) {
   if (closing_ || connection_->session()->over()) return;                // The next session looks them up again.
   if (connection_->connected() && servers_.newest_is_applied()) return;  // The servers we know are back.
   parts_.trouble.resolved(resolution, servers_.hosts());
-  if (!resolution.unknown.empty()) parts_.trouble.tell(servers_.hosts());
+  if (!resolution.unknown.empty()) {
+    count(Metrics::Counter::attempts_failed);
+    parts_.trouble.tell(servers_.hosts());
+  }
   if (addresses.empty()) {
     plan_look_up();
   } else if (connection_->handle() != nullptr && same_addresses(addresses, connection_->addresses())) {
@@ -359,6 +362,7 @@ void Sessions::open_handle(const std::string& addresses) {
     connection_->open(addresses, options);
     note_applied();
   } catch (const Error& error) {  // No descriptor, say: that may change.
+    count(Metrics::Counter::attempts_failed);
     parts_.trouble.note({"", "no attempt could be made: " + error.detail()});
     parts_.trouble.tell(servers_.hosts());
   }
