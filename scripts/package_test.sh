@@ -72,11 +72,11 @@ install() {
 # --- Without zktesting ----------------------------------------------------------------------------
 say "installing the libraries"
 install libzkrecipes0.1 libzkrecipes-dev
-inside ldconfig -p | grep -q 'libzkrecipes\.so\.0\.1 ' || die "ldconfig does not know the library"
+inside ldconfig -p | grep 'libzkrecipes\.so\.0\.1 ' >/dev/null || die "ldconfig does not know the library"
 if inside cmake -S /test/install/missing_component -B /test/build/missing >"$work/log" 2>&1; then
   die "CMake found zktesting, which is not installed"
 fi
-tr -s ' \n' ' ' <"$work/log" | grep -q 'zktesting is not installed: on Debian install libzkrecipes-testing-dev' ||
+tr -s ' \n' ' ' <"$work/log" | grep 'zktesting is not installed: on Debian install libzkrecipes-testing-dev' >/dev/null ||
   { cat "$work/log" >&2; die "CMake does not say which package is missing"; }
 
 # --- All of them ----------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ run() {  # $1: what, $2...: a program
 }
 uses() {  # $1: yes or no, $2: a program
   local seen=no
-  if inside readelf --dynamic "$2" | grep -q 'NEEDED.*libzkrecipes\.so'; then seen=yes; fi
+  if inside readelf --dynamic "$2" | grep 'NEEDED.*libzkrecipes\.so' >/dev/null; then seen=yes; fi
   [[ $seen == "$1" ]] || die "$2: shared library in use: $seen, but $1 was wanted"
 }
 

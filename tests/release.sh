@@ -44,7 +44,7 @@ grep -q '^Package: libzkrecipes7$' packaging/debian/control || fail "the runtime
 grep -q 'libzkrecipes7,runtime' packaging/debian/rules || fail "the rules for the runtime package"
 [[ $(head -1 packaging/debian/changelog) == 'zkrecipes (7.8.9-1)'* ]] || fail "Debian's changelog"
 grep -q 'Mon, 03 Feb 2031 12:00:00 +0000$' packaging/debian/changelog || fail "the date in Debian's changelog"
-sed -n '/^## \[Unreleased\]$/,/^## \[7/p' CHANGELOG.md | tr -d '\n' | grep -qx '## \[Unreleased\]## \[7.8.9\] - 2031-02-03' ||
+sed -n '/^## \[Unreleased\]$/,/^## \[7/p' CHANGELOG.md | tr -d '\n' | grep -x '## \[Unreleased\]## \[7.8.9\] - 2031-02-03' >/dev/null ||
   fail "CHANGELOG.md"
 [[ $(git cat-file -t v7.8.9) == tag && -z $(git status --porcelain) ]] || fail "no tag, or something is left"
 git tag --list --format '%(contents)' v7.8.9 | grep '^### Added' >/dev/null || fail "the tag does not tell the changes"
