@@ -146,6 +146,10 @@ void LeaseCore::lose_node(std::string_view cause) {
   });
 }
 
+void LeaseCore::notice_end() {
+  if (attached_) grant_.keeper->notice_end();
+}
+
 void LeaseCore::lose_deleted_node() {
   constexpr std::string_view cause = "its node was deleted";
   const bool something_left = !grant_.companion.empty() || grant_.clear_up;

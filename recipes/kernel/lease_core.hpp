@@ -83,6 +83,9 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   void lose(std::string_view cause, std::vector<HeldNodes> left);
   /// The same; what is left is whatever the session still has of its nodes.
   void lose_node(std::string_view cause);
+  /// Of a lease that is about to be forgotten: if its clock has run out, and the timer has not said so yet, it is lost
+  /// here, and what is left is removed.
+  void notice_end();
   /// Before the node is replaced by another one, or removed: false when nothing is held. Then either resume(), if it
   /// was not, or replaced(): this one is over without a word; false when it was given back or lost meanwhile. After
   /// pause() nothing is looked after; after pause_node() the session is, and its end is a loss as ever.

@@ -31,9 +31,8 @@ bool Stash::ready() {
     return state != LeaseState::held && state != LeaseState::uncertain;
   };
   while (!claims_.empty() && is_lost(claims_.front())) {
-    // Its clock may have run out before the loop's timer has said so: then its node is given back here.
-    claims_.front().lease->lose_node("its lease clock ran out");
-    claims_.pop_front();
+    const Taken lost = take();  // First: a loss wakes others, which may look in here.
+    lost.lease->notice_end();
   }
   return !claims_.empty();
 }

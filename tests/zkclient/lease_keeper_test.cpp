@@ -160,6 +160,23 @@ TEST_F(LeaseKeeperTest, AnAcknowledgementThatComesTooLateRevivesNothing) {
   EXPECT_EQ(log, (Log{"expired /lock/a"}));
 }
 
+// A process that stood still may look at a lease before the timer, which is late as well.
+TEST_F(LeaseKeeperTest, AnEndIsNoticedBeforeTheTimerAndOnce) {
+  prove_brief_session();
+  hold("/lock/a");
+  hold("/lock/b");
+  keeper->notice_end();
+  const bool early = BootClock::now() < session->valid_until();
+  EXPECT_TRUE(log.empty() || !early);
+  while (BootClock::now() < session->valid_until()) {  // Nothing runs the timers.
+  }
+  keeper->notice_end();
+  EXPECT_EQ(log, (Log{"expired /lock/a", "expired /lock/b"}));
+  keeper->notice_end();
+  run_for(1ms);
+  EXPECT_EQ(log.size(), 2u);
+}
+
 TEST_F(LeaseKeeperTest, WhoWaitsIsProvenAndLosesNothing) {
   make(100ms);
   connect(600ms);

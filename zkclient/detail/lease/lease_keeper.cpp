@@ -132,9 +132,12 @@ LeaseKeeper::Held LeaseKeeper::take(std::map<HoldId, Held>::iterator place) {
   return held;
 }
 
-void LeaseKeeper::drop(HoldId id) {
-  // Once the clock has run out under a lease it is lost, also if the timer has not said so yet.
+void LeaseKeeper::notice_end() {
   if (!stopped_ && ran_out()) expire();
+}
+
+void LeaseKeeper::drop(HoldId id) {
+  notice_end();  // Once the clock has run out under a lease it is lost, also if the timer has not said so yet.
   const auto held = held_.find(id);
   if (held == held_.end() || --held->second.waiters > 0) return;
   take(held);

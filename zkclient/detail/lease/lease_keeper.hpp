@@ -88,6 +88,8 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   /// that is as good as it gets. However many wait at one path, it is checked once.
   HoldId stay_proven(const std::string& path);
   void drop(HoldId id);
+  /// Declares the leases lost if their clock has run out, before the timer does.
+  void notice_end();
   bool holding() const noexcept { return holders_ > 0; }
   std::size_t size() const noexcept { return holders_; }
 
