@@ -1,26 +1,21 @@
 #pragma once
 
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/eventually.hpp"
+#include "tests/support/spawn.hpp"
 #include "tests/support/testkit.hpp"
-
-extern char** environ;
 
 namespace testkit {
 
@@ -28,23 +23,9 @@ namespace testkit {
 class Program {
  public:
   explicit Program(std::string file, std::vector<std::string> arguments = {}) {
-    std::array<int, 2> pipe{};
-    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    std::vector<char*> argv{file.data()};
-    for (std::string& argument : arguments)
-      argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
-    const int error = ::posix_spawn(&pid_, file.c_str(), &actions, nullptr, argv.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(pipe[1]);
-    if (error != 0) {
-      ::close(pipe[0]);
-      throw std::runtime_error(file + " does not start");
-    }
-    reader_ = std::thread([this, descriptor = pipe[0]] {
+    const Spawned spawned = spawn(std::move(file), std::move(arguments));
+    pid_ = spawned.pid;
+    reader_ = std::thread([this, descriptor = spawned.output] {
       FILE* input = ::fdopen(descriptor, "r");
       char* line = nullptr;
       std::size_t room = 0;

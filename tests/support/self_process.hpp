@@ -1,22 +1,19 @@
 #pragma once
 
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <functional>
 #include <iterator>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-extern char** environ;
+#include "tests/support/spawn.hpp"
 
 namespace testkit {
 
@@ -28,23 +25,9 @@ class ChildProcess {
 
   ChildProcess(
       std::string program, std::vector<std::string> arguments, Listener listener = [](auto&&) {}) {
-    std::array<int, 2> pipe{};
-    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    std::vector<char*> argv{program.data()};
-    for (std::string& argument : arguments)
-      argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
-    const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(pipe[1]);
-    if (error != 0) {
-      ::close(pipe[0]);
-      throw std::runtime_error(program + " does not start");
-    }
-    reader_ = std::thread([listener = std::move(listener), descriptor = pipe[0]] {
+    const Spawned spawned = spawn(std::move(program), std::move(arguments));
+    pid_ = spawned.pid;
+    reader_ = std::thread([listener = std::move(listener), descriptor = spawned.output] {
       FILE* input = ::fdopen(descriptor, "r");
       std::array<char, 8192> line{};
       while (std::fgets(line.data(), line.size(), input) != nullptr) {
