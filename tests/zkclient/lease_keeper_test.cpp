@@ -162,6 +162,7 @@ TEST_F(LeaseKeeperTest, AnAcknowledgementThatComesTooLateRevivesNothing) {
 
 // A process that stood still may look at a lease before the timer, which is late as well.
 TEST_F(LeaseKeeperTest, AnEndIsNoticedBeforeTheTimerAndOnce) {
+  make(100ms);
   prove_brief_session();
   hold("/lock/a");
   hold("/lock/b");
