@@ -64,6 +64,23 @@ public class CuratorPeer {
     Thread.sleep(ThreadLocalRandom.current().nextInt(2, 6));
   }
 
+  interface Look {
+    boolean seen();
+  }
+
+  /**
+   * In its first round each process stays inside until somebody has seen what is to be seen: as many inside at once as
+   * may be. On a busy machine that would otherwise be left to chance.
+   */
+  static void stayUntilSeen(String folder, Look look) throws Exception {
+    File seen = new File(folder, "seen");
+    long began = System.nanoTime();
+    while (!seen.exists() && System.nanoTime() - began < TimeUnit.SECONDS.toNanos(60)) {
+      if (look.seen()) seen.createNewFile();
+      Thread.sleep(1);
+    }
+  }
+
   static void exclusive(String folder) throws Exception {
     File writer = new File(folder, "writer");
     if (!writer.createNewFile()) overlaps.incrementAndGet();
@@ -78,10 +95,15 @@ public class CuratorPeer {
     File reader = new File(folder, "reader-curator-" + UUID.randomUUID());
     reader.createNewFile();
     if (new File(folder, "writer").exists()) overlaps.incrementAndGet();
-    String[] readers = names(folder, "reader-");
-    long libraries = Arrays.stream(readers).map(name -> name.split("-")[1]).distinct().count();
-    mostReaders.accumulateAndGet(readers.length, Math::max);
-    mostLibraries.accumulateAndGet((int) libraries, Math::max);
+    stayUntilSeen(
+        folder,
+        () -> {
+          String[] readers = names(folder, "reader-");
+          long libraries = Arrays.stream(readers).map(name -> name.split("-")[1]).distinct().count();
+          mostReaders.accumulateAndGet(readers.length, Math::max);
+          mostLibraries.accumulateAndGet((int) libraries, Math::max);
+          return libraries == 2;
+        });
     stay();
     reader.delete();
   }
@@ -89,9 +111,15 @@ public class CuratorPeer {
   static void oneOf(String folder, int most) throws Exception {
     File holder = new File(folder, "holder-" + UUID.randomUUID());
     holder.createNewFile();
-    int holders = names(folder, "holder-").length;
-    if (holders > most) overlaps.incrementAndGet();
-    mostHolders.accumulateAndGet(holders, Math::max);
+    Look look =
+        () -> {
+          int holders = names(folder, "holder-").length;
+          if (holders > most) overlaps.incrementAndGet();
+          mostHolders.accumulateAndGet(holders, Math::max);
+          return holders >= most;
+        };
+    look.seen();
+    stayUntilSeen(folder, look);
     stay();
     holder.delete();
   }
@@ -111,7 +139,7 @@ public class CuratorPeer {
         mutex.release();
       } else if (kind.equals("rw")) {
         InterProcessReadWriteLock lock = new InterProcessReadWriteLock(client, path);
-        boolean writes = i % 2 == 0;
+        boolean writes = i % 2 == 1;
         InterProcessMutex side = writes ? lock.writeLock() : lock.readLock();
         side.acquire();
         if (writes) exclusive(folder);

@@ -7,6 +7,8 @@
 //   semaphore   creates a file "holder-<id>", counts "holder-*", stays for 2 to 5 ms
 // Each process tells the greatest number of holders and of readers that it saw inside at once, itself included, and of
 // how many libraries the readers were. Nobody begins before a whole CROWD has created files "here-<id>" in the folder.
+// The first inside stay until one of them has seen readers of both libraries, or a full semaphore, and has created the
+// file "seen".
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

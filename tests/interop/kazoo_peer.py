@@ -71,6 +71,17 @@ def meet(folder, crowd):
         time.sleep(0.01)
 
 
+def stay_until_seen(folder, look):
+    """In its first round each process stays inside until somebody has seen what is to be seen: readers of both
+    libraries. On a busy machine that would otherwise be left to chance."""
+    seen = os.path.join(folder, "seen")
+    end = time.monotonic() + 60
+    while not os.path.exists(seen) and time.monotonic() < end:
+        if look():
+            open(seen, "w").close()
+        time.sleep(0.001)
+
+
 def exclusive(folder):
     writer = os.path.join(folder, "writer")
     try:
@@ -95,9 +106,15 @@ def shared(folder):
     os.close(os.open(reader, os.O_CREAT | os.O_EXCL))
     if os.path.exists(os.path.join(folder, "writer")):
         overlap()
-    readers = names(folder, "reader-")
-    note("readers", len(readers))
-    note("libraries", len({name.split("-")[1] for name in readers}))
+
+    def look():
+        readers = names(folder, "reader-")
+        libraries = len({name.split("-")[1] for name in readers})
+        note("readers", len(readers))
+        note("libraries", libraries)
+        return libraries == 2
+
+    stay_until_seen(folder, look)
     time.sleep(random.uniform(0.002, 0.005))  # Part of the experiment: long enough for others to come in.
     os.remove(reader)
 
@@ -108,7 +125,7 @@ def contend(client, rounds, job):
     try:
         meet(folder, int(crowd))
         for i in range(rounds):
-            if kind == "rw" and i % 2 == 1:
+            if kind == "rw" and i % 2 == 0:
                 with PatientReadLock(client, path):
                     shared(folder)
                 continue

@@ -78,6 +78,18 @@ void meet(const std::string& folder, std::size_t crowd) {
   }
 }
 
+/// In its first round each process stays inside until somebody has seen what is to be seen: as many inside at once as
+/// may be. On a busy machine that would otherwise be left to chance. `look` says whether this process sees it now.
+template <typename Look>
+void stay_until_seen(const std::string& folder, Look look) {
+  const std::string seen = folder + "/seen";
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (!fs::exists(seen) && std::chrono::steady_clock::now() < deadline) {
+    if (look()) std::ofstream(seen) << "";
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
 void exclusive(const std::string& folder) {
   const std::string writer = folder + "/writer";
   std::FILE* file = std::fopen(writer.c_str(), "wx");
@@ -97,9 +109,12 @@ void shared(const std::string& folder, std::chrono::microseconds stay) {
   const std::string reader = folder + "/" + unique_name("reader-ours-");
   std::ofstream(reader) << "";
   if (fs::exists(folder + "/writer")) ++overlaps;
-  const std::vector<std::string> readers = names(folder, "reader-");
-  note(most_readers, readers.size());
-  note(most_libraries, libraries(readers));
+  stay_until_seen(folder, [&] {
+    const std::vector<std::string> readers = names(folder, "reader-");
+    note(most_readers, readers.size());
+    note(most_libraries, libraries(readers));
+    return libraries(readers) == 2;
+  });
   std::this_thread::sleep_for(stay);
   fs::remove(reader);
 }
@@ -107,9 +122,14 @@ void shared(const std::string& folder, std::chrono::microseconds stay) {
 void one_of(const std::string& folder, std::size_t most, std::chrono::microseconds stay) {
   const std::string holder = folder + "/" + unique_name("holder-");
   std::ofstream(holder) << "";
-  const std::size_t holders = names(folder, "holder-").size();
-  if (holders > most) ++overlaps;
-  note(most_holders, holders);
+  const auto look = [&] {
+    const std::size_t holders = names(folder, "holder-").size();
+    if (holders > most) ++overlaps;
+    note(most_holders, holders);
+    return holders >= most;
+  };
+  look();
+  stay_until_seen(folder, look);
   std::this_thread::sleep_for(stay);
   fs::remove(holder);
 }
@@ -164,11 +184,11 @@ class Job {
     for (int i = 0; i < rounds_; ++i) {
       pause();
       if (i % 2 == 0) {
-        const Lease lease = mutex.acquire(patient());
-        exclusive(folder_);
-      } else {
         const Lease lease = mutex.acquire_shared(patient());
         shared(folder_, a_while());
+      } else {
+        const Lease lease = mutex.acquire(patient());
+        exclusive(folder_);
       }
     }
   }
