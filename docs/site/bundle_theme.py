@@ -18,7 +18,8 @@ def bundle_styles(file):
     if dark is None:
         raise SystemExit(f"bundle_theme.py: {file} has no dark theme")
     by_system = dark[1].replace('[data-theme="dark"]', ':not([data-theme="light"])')
-    text += f"\n@media not print and (prefers-color-scheme: dark) {{\n{by_system} }}\n"
+    # Two rules: "not print and (dark)" would mean "not (print and dark)", which is true on every light screen.
+    text += f"\n@media not print {{ @media (prefers-color-scheme: dark) {{\n{by_system} }} }}\n"
     file.write_text(text, encoding="utf-8")
 
 
