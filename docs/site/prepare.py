@@ -2,10 +2,11 @@
 """prepare.py ROOT TARGET: the source of the site, from the guides and headers of the project.
 
 The guides stay as they are read in the repository. For the site, links to files that are not part of it become plain
-text, programs that a guide includes are put beside it, Mermaid diagrams become SVG by PlantUML, which needs no network,
-and each public header gets a page.
+text, programs and pictures that a guide includes are put beside it, Mermaid diagrams become SVG by PlantUML, which
+needs no network, and each public header gets a page.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 MERMAID = re.compile(r"^```mermaid\n(.*?)^```\n", re.S | re.M)
 INCLUDE = re.compile(r"^```\{literalinclude\} (\S+)$", re.M)
 SECTIONS = "briefdescription detaileddescription enum typedef func var public* friend"
+PICTURE = re.compile(r"^!\[([^\]]*)\]\(([^)\s]+)\)$", re.M)
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
 
 SEQUENCE = (
@@ -86,8 +88,15 @@ def guide(path, target, pages):
         shutil.copy(file, target / "programs")
         return f"```{{literalinclude}} programs/{file.name}"
 
-    text = INCLUDE.sub(include, MERMAID.sub(draw, path.read_text(encoding="utf-8")))
-    (target / pages[path.resolve()]).write_text(LINK.sub(link, text), encoding="utf-8")
+    def picture(found):
+        file = (path.parent / found[2]).resolve()
+        shutil.copy(file, target / "diagrams")
+        return f"```{{image}} diagrams/{file.name}\n:class: diagram\n:alt: {json.dumps(found[1])}\n```"
+
+    text = path.read_text(encoding="utf-8")
+    for pattern, replacement in ((MERMAID, draw), (INCLUDE, include), (PICTURE, picture), (LINK, link)):
+        text = pattern.sub(replacement, text)
+    (target / pages[path.resolve()]).write_text(text, encoding="utf-8")
 
 
 def header_pages(root, target):
