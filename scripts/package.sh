@@ -5,7 +5,7 @@
 #   scripts/package.sh
 #     --output DIR      where to; default: build/packages
 #     --check           build once more, from another path, with another umask, time zone and language: the same bytes?
-#     --update-abi      write the exported symbols to packaging/abi instead of comparing them
+#     --update-abi      write symbols and layouts to packaging/abi instead of comparing them
 #     --no-setup        do not look for missing packages
 set -euo pipefail
 
@@ -88,24 +88,28 @@ for library in zkclient zkrecipes; do
 done
 tests/linking/symbols.sh nm "${libraries[@]}" || die "symbols, see above"
 
-# The ABI is the exported symbols. Those of lambdas, templates and inline functions are left out: whether they are there
-# depends on the compiler's mood, and who uses them has them.
+# The ABI is the exported symbols, and how public types lie in memory. Symbols of lambdas, templates and inline functions
+# are left out: whether they are there depends on the compiler's mood, and who uses them has them.
 abi() {  # $1: a library
   nm --dynamic --demangle --defined-only "$1" |
     sed -nE '/\{lambda/d; s/^[0-9a-f]* [BDRT] (zk)/\1/p; s/^[0-9a-f]* V ((vtable|typeinfo) for zk)/\1/p' | LC_ALL=C sort -u
 }
 status=0
-for library in zkclient zkrecipes; do
-  list=packaging/abi/lib$library.symbols
-  abi "$(find "$work/tree/usr/lib" -name "lib$library.so.$version")" >"$work/abi"
+compare() {  # $1: a list in packaging/abi, $2: what it should be
   if ((update)); then
-    cp "$work/abi" "$list"
-  elif ! diff -u "$list" "$work/abi"; then
+    cp "$2" "packaging/abi/$1"
+  elif ! diff -u "packaging/abi/$1" "$2"; then
     status=1
   fi
+}
+for library in zkclient zkrecipes; do
+  abi "$(find "$work/tree/usr/lib" -name "lib$library.so.$version")" >"$work/abi"
+  compare "lib$library.symbols" "$work/abi"
 done
-((!status)) || die "the exported symbols changed, see above. A symbol that is gone breaks programs: raise the minor number," \
-  "and the soversion with it. Then, or if symbols came only: scripts/package.sh --update-abi"
+packaging/abi/layout.py "$work/first/source/include" >"$work/layout" || die "the layout of types, see above"
+compare layout.txt "$work/layout"
+((!status)) || die "the ABI changed, see above. A symbol that is gone breaks programs, and so does a type with another layout: raise the" \
+  "minor number, and the soversion with it. Then, or if symbols and types came only: scripts/package.sh --update-abi"
 
 # --- lintian --------------------------------------------------------------------------------------
 # The tag that is left out asks for a bug of Debian's that the first upload closes. Nobody uploads these packages.

@@ -12,7 +12,7 @@
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
 #   scripts/setup.sh --docs     also Sphinx, Doxygen, PlantUML (scripts/docs.sh)
-#   scripts/setup.sh --package  also debhelper, lintian, mmdebstrap (scripts/package.sh, package_test.sh)
+#   scripts/setup.sh --package  also debhelper, lintian, mmdebstrap, abidw (scripts/package.sh, package_test.sh)
 #   scripts/setup.sh --tls      also what scripts/build_tls_client.sh needs (preset tls)
 #   scripts/setup.sh --all      all of these
 set -euo pipefail
@@ -156,6 +156,7 @@ find_missing() {
     need debhelper have_command dh
     need lintian have_command lintian
     need mmdebstrap have_command mmdebstrap
+    need abigail-tools have_command abidw
   fi
   if ((with_tls)); then
     need libssl-dev have_file 'include/openssl/ssl.h'
