@@ -9,6 +9,7 @@
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/discovery.hpp>
 
+#include "tests/support/given_up.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
@@ -50,14 +51,6 @@ class DiscoveryFaults : public testkit::RecipeFaultTest {
   }
   static bool lists(const ServiceProvider& provider, std::size_t count) {
     return eventually([&] { return provider.instances().instances.size() == count; });
-  }
-  /// The client takes its session for lost, while the server keeps it, and its nodes.
-  void lose_session(const Client& client) {
-    const std::stop_token lost = client.session().lost();
-    const Fault forged = proxy.forge_next_session();
-    proxy.cut();
-    EXPECT_TRUE(stopped(lost));
-    EXPECT_TRUE(forged.happened());
   }
   /// Of each kind of node one.
   static constexpr ServiceType kinds[] = {ServiceType::dynamic, ServiceType::fixed};
@@ -396,7 +389,7 @@ TEST_F(DiscoveryFaults, FormerSessionsNodeIsReplaced) {
       told.put(to_string(change.kind));
   });
   EXPECT_EQ(told.take(), "added");
-  lose_session(client);
+  testkit::lose_session(client, proxy);
   EXPECT_TRUE(eventually([&] { return a.state() == PresenceState::present && a.token() > token; }));
   EXPECT_EQ(node().stat.ephemeral_owner, client.session().id());
   EXPECT_EQ(told.take(), "replaced");
@@ -669,7 +662,7 @@ TEST_F(DiscoveryFaults, UnregisterWhileItIsRegisteredAgain) {
     if (by_hand) {
       the_operator().remove(a.node());
     } else {
-      lose_session(client);
+      testkit::lose_session(client, proxy);
     }
     ASSERT_TRUE(held.wait(testkit::patience));
     EXPECT_GT(node().stat.czxid, token) << "it was made again";

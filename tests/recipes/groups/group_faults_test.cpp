@@ -47,14 +47,6 @@ class GroupFaults : public testkit::RecipeFaultTest {
     while (seen.next() != "removed /group/a" || owner() != 0) {
     }
   }
-  /// The client takes its session for lost, while the server keeps it, and its nodes.
-  void lose_session(const Client& client) {
-    const std::stop_token lost = client.session().lost();
-    const Fault forged = proxy.forge_next_session();
-    proxy.cut();
-    EXPECT_TRUE(stopped(lost));
-    EXPECT_TRUE(forged.happened());
-  }
 };
 
 /// The differences that an operator's cache is told, as "added a replaced a".
@@ -225,7 +217,7 @@ TEST_F(GroupFaults, FormerSessionsNodeIsReplaced) {
   Seen seen(the_operator());
   EXPECT_EQ(seen.next(), "added /group/a");
   // The server keeps the former session, and its node, for half a minute.
-  lose_session(client);
+  testkit::lose_session(client, proxy);
   EXPECT_TRUE(eventually([&] { return a.state() == PresenceState::present && a.token() > token; }));
   EXPECT_EQ(owner(), client.session().id());
   EXPECT_EQ(seen.next(), "replaced /group/a");
@@ -263,13 +255,11 @@ TEST_F(GroupFaults, SessionLostWhileCreating) {
   Group group(client, "/group");
   Membership a = group.join("a", "x", {.deadline = soon()});
   const FencingToken token = a.token();
-  const std::stop_token over = client.session().lost();
   const Fault lost = proxy.drop_next_request(RequestType::multi);
-  const Fault forged = proxy.forge_next_session();
+  proxy.refuse(true);  // From the cut on.
   the_operator().remove("/group/a");
-  EXPECT_TRUE(stopped(over));
-  EXPECT_TRUE(lost.happened());
-  EXPECT_TRUE(forged.happened());
+  ASSERT_TRUE(lost.wait(patience));
+  testkit::lose_session(client, proxy);
   EXPECT_TRUE(eventually([&] { return a.state() == PresenceState::present && a.token() > token; }));
   EXPECT_EQ(owner(), client.session().id());
   EXPECT_EQ(names("/group").size(), 1u);
