@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <random>
@@ -175,7 +176,9 @@ int contend(const std::string& kind, const std::string& hosts, std::chrono::mill
       report("held", lease.token().value, nanoseconds(acquired), nanoseconds(last));
       lease.release({.deadline = soon()}, error);
     } catch (const zkclient::Error& error) {
-      if (error.errc() != Errc::session_lost) report("failed", error.what());
+      // Or answers came too late for a session that short.
+      const bool expected = error.errc() == Errc::session_lost || error.errc() == Errc::connection_too_slow;
+      if (!expected) report("failed", error.what());
     }
   }
   return EXIT_SUCCESS;
@@ -488,18 +491,24 @@ TEST_F(ProcessFaults, LeaderPausedPastItsSession) {
   EXPECT_TRUE(remain("/election", 1));
 }
 
+/// Who held, by token.
+using HoldingsByToken = std::map<std::int64_t, Holding>;
+
 /// Processes that contend for a lock of this kind at "/lock", and are killed again and again.
 class CrewFaults : public ProcessFaults {
  protected:
-  std::map<std::int64_t, Holding> contend_and_kill(const std::string& kind);
+  /// Until `proven`, at least.
+  HoldingsByToken contend_and_kill(
+      const std::string& kind,
+      const std::function<bool(const HoldingsByToken&)>& proven = [](const auto&) { return true; });
 };
 
-/// Who held, by token.
-std::map<std::int64_t, Holding> CrewFaults::contend_and_kill(const std::string& kind) {
+HoldingsByToken CrewFaults::contend_and_kill(const std::string& kind,
+                                             const std::function<bool(const HoldingsByToken&)>& proven) {
   const unsigned seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";
   std::minstd_rand random(seed);
-  std::map<std::int64_t, Holding> found;
+  HoldingsByToken found;
   const auto collect = [&](Worker& worker) {
     for (const auto& line : worker.lines()) {
       ASSERT_NE(line.front(), "failed") << line.at(1);
@@ -521,7 +530,7 @@ std::map<std::int64_t, Holding> CrewFaults::contend_and_kill(const std::string& 
   for (int i = 0; i < 4; ++i)
     workers.push_back(start_one());
   const auto end = SteadyClock::now() + 12s;
-  const auto enough = [&] { return SteadyClock::now() >= end && found.size() > 20; };
+  const auto enough = [&] { return SteadyClock::now() >= end && found.size() > 20 && proven(found); };
   std::mutex mutex;
   std::condition_variable never;
   std::unique_lock lock(mutex);
@@ -531,8 +540,8 @@ std::map<std::int64_t, Holding> CrewFaults::contend_and_kill(const std::string& 
     never.wait_for(lock, std::chrono::milliseconds(300 + random() % 1500));
     for (const auto& worker : workers)
       collect(*worker);
-    // On a slow machine they would all be killed before they hold anything.
-    if (found.size() == found_before) continue;
+    // On a slow machine they would all be killed before they hold anything, or before two of them do.
+    if (found.size() == found_before || SteadyClock::now() >= end) continue;
     found_before = found.size();
     auto& victim = workers[random() % workers.size()];
     victim->kill();
@@ -561,8 +570,7 @@ TEST_P(ExclusiveCrewFaults, ManyProcessesNeverHoldAtOnce) {
   EXPECT_TRUE(remain("/lock", 0));
 }
 
-TEST_F(CrewFaults, ManyProcessesNeverHoldMoreThanTheSemaphoreAllows) {
-  const std::map<std::int64_t, Holding> found = contend_and_kill("semaphore");
+std::ptrdiff_t most_at_once(const HoldingsByToken& found) {
   std::ptrdiff_t most = 0;
   for (const auto& [token, one] : found) {
     const SteadyClock::time_point now = one.acquired;
@@ -570,8 +578,14 @@ TEST_F(CrewFaults, ManyProcessesNeverHoldMoreThanTheSemaphoreAllows) {
                       return other.second.acquired <= now && now <= other.second.last_valid;
                     }));
   }
-  EXPECT_LE(most, semaphore_limit);
-  EXPECT_GT(most, 1) << "it never came to the limit, so this proved nothing";
+  return most;
+}
+
+TEST_F(CrewFaults, ManyProcessesNeverHoldMoreThanTheSemaphoreAllows) {
+  const auto at_the_limit = [](const HoldingsByToken& found) { return most_at_once(found) > 1; };
+  const HoldingsByToken found = contend_and_kill("semaphore", at_the_limit);
+  EXPECT_LE(most_at_once(found), semaphore_limit);
+  EXPECT_TRUE(at_the_limit(found)) << "it never came to the limit, so this proved nothing";
   EXPECT_TRUE(remain("/lock/leases", 0));
   EXPECT_TRUE(remain("/lock/locks", 0));
 }
