@@ -577,7 +577,9 @@ TEST_P(FairElectionFaults, FlappingLink) {
             terms.hold(leadership, 2ms);
             election.resign({.deadline = soon()});
           } catch (const zkclient::Error& error) {
-            EXPECT_EQ(error.errc(), Errc::connection_loss) << error.what();  // A read was lost too often.
+            // A read was lost too often, or answers came too late for a session that short.
+            const bool expected = error.errc() == Errc::connection_loss || error.errc() == Errc::connection_too_slow;
+            EXPECT_TRUE(expected) << error.what();
           }
         }
       });

@@ -183,8 +183,9 @@ TEST_F(PrimaryFaults, AnotherMemberIsNamed) {
   ASSERT_TRUE(give(*monitor, b));
   EXPECT_EQ(a->lost(), 0) << "handed over";
   EXPECT_FALSE(a->has("r"));
+  const int lost = b->lost();  // A monitor that did not see the other one had named it before.
   ASSERT_TRUE(give(*monitor, a));
-  EXPECT_EQ(b->lost(), 1) << "it did not give back";
+  EXPECT_EQ(b->lost(), lost + 1) << "it did not give back";
 }
 
 TEST_F(PrimaryFaults, NoMonitor) {
