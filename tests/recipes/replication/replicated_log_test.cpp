@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -82,6 +83,7 @@ class Line {
   std::optional<std::string> hear() {
     for (char bytes[4096]; open_ && received_.find('\n') == std::string::npos;) {
       const ssize_t count = ::recv(socket_, bytes, sizeof bytes, 0);
+      if (count < 0 && errno == EINTR) continue;  // Linux ends a wait that has a limit when the process is stopped.
       open_ = count > 0;
       if (open_) received_.append(bytes, static_cast<std::size_t>(count));
     }
@@ -185,8 +187,8 @@ class Member {
     std::string role, storage;
     std::size_t count = 0;
   };
-  State state() const {
-    Line line(address_);
+  State state(std::chrono::seconds limit = 1s) const {
+    Line line(address_, limit);
     State state;
     std::string ok;
     std::istringstream(line.ask("state").value_or("")) >> ok >> state.role >> state.count >> state.storage;
@@ -515,7 +517,7 @@ TEST_F(ReplicatedLog, NewPrimaryMakesAllEqual) {
   shorter.link().stall(Direction::both);
   line.send("append odd 1 not-everywhere\n");
   ASSERT_TRUE(eventually([&] { return longer.state().count > shorter.state().count; }));
-  const std::size_t last = longer.state().count - 1;
+  const std::size_t last = longer.state(patience).count - 1;
   const std::string read = Line(longer.address(), testkit::patience).ask("read " + std::to_string(last)).value_or("");
   longer.kill();
   first.kill();
@@ -557,7 +559,7 @@ TEST_F(ReplicatedLog, LowerEpochIsRefused) {
 TEST_F(ReplicatedLog, TornTailIsCut) {
   ASSERT_TRUE(goes_on());
   Member& torn = a_secondary();
-  const std::string storage = torn.state().storage;
+  const std::string storage = torn.state(patience).storage;
   kill_all();
   const auto size = torn.log_size();
   torn.append_torn_record();
@@ -566,7 +568,7 @@ TEST_F(ReplicatedLog, TornTailIsCut) {
   EXPECT_EQ(torn.log_size(), size);
   torn.cable().unstall(Direction::both);
   ASSERT_TRUE(eventually([&] { return torn.state().role == "primary"; }, patience));
-  EXPECT_EQ(torn.state().storage, storage);
+  EXPECT_EQ(torn.state(patience).storage, storage);
   start_all();
   ASSERT_TRUE(goes_on());
   expect_nothing_lost();
@@ -576,13 +578,13 @@ TEST_F(ReplicatedLog, TornTailIsCut) {
 TEST_F(ReplicatedLog, LostTailIsANewStorage) {
   ASSERT_TRUE(goes_on());
   Member& torn = a_secondary();
-  const std::string storage = torn.state().storage;
-  const std::size_t confirmed = torn.state().count;  // One more may be in the file, and not yet confirmed.
+  const std::string storage = torn.state(patience).storage;
+  const std::size_t confirmed = torn.state(patience).count;  // One more may be in the file, and not yet confirmed.
   kill_all();
   torn.tear_to(torn.size_of(confirmed) - 1);
   torn.start();
   ASSERT_TRUE(eventually([&] { return torn.state().role == "out"; }, patience));
-  EXPECT_NE(torn.state().storage, storage);
+  EXPECT_NE(torn.state(patience).storage, storage);
   start_all();
   ASSERT_TRUE(goes_on());
   expect_nothing_lost();
@@ -591,12 +593,12 @@ TEST_F(ReplicatedLog, LostTailIsANewStorage) {
 TEST_F(ReplicatedLog, EmptiedDiskIsANewStorage) {
   ASSERT_TRUE(goes_on());
   Member& emptied = a_secondary();
-  const std::string storage = emptied.state().storage;
+  const std::string storage = emptied.state(patience).storage;
   kill_all();
   emptied.empty_disk();
   emptied.start();
   ASSERT_TRUE(eventually([&] { return emptied.state().role == "out"; }, patience));
-  EXPECT_NE(emptied.state().storage, storage);
+  EXPECT_NE(emptied.state(patience).storage, storage);
   start_all();
   ASSERT_TRUE(goes_on());
   expect_nothing_lost();
