@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "zkclient/detail/recipe_random.hpp"
+
 namespace zkrecipes::detail {
 
 namespace {
@@ -12,7 +14,7 @@ constexpr std::size_t max_at_once = 16;
 
 // So that participants that began together do not sweep together.
 std::chrono::milliseconds scattered(std::chrono::milliseconds time) {
-  thread_local std::minstd_rand random{std::random_device{}()};
+  thread_local std::minstd_rand random{static_cast<std::uint32_t>(zkclient::detail::random_seed())};
   return std::chrono::milliseconds(std::uniform_int_distribution<std::int64_t>(time.count() / 2, time.count())(random));
 }
 

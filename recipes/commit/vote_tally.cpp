@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <random>
 
+#include "zkclient/detail/recipe_random.hpp"
+
 namespace zkrecipes::detail {
 
 namespace {
 
 std::minstd_rand& dice() {
-  thread_local std::minstd_rand random{std::random_device{}()};
+  thread_local std::minstd_rand random{static_cast<std::uint32_t>(zkclient::detail::random_seed())};
   return random;
 }
 

@@ -1,22 +1,16 @@
 #include "recipes/discovery/provider_core.hpp"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "recipes/discovery/instance_format.hpp"
+#include "zkclient/detail/recipe_random.hpp"
 
 namespace zkrecipes::detail {
 
 namespace {
 
 constexpr const char* reading_instance = "read instance";
-
-// So that not all processes begin with the same instance.
-std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32U) | device();
-}
 
 Errc code_of_unreadable(const std::error_code& code) {
   return code.category() == zkclient::error_category() ? static_cast<Errc>(code.value()) : Errc::system_error;
@@ -74,7 +68,10 @@ std::shared_ptr<ProviderCore> ProviderCore::start(const zkclient::Client& client
 }
 
 ProviderCore::ProviderCore(const zkclient::Client& client, const Path& path, ProviderOptions options)
-    : name_(path.name()), client_(client.impl()), decider_(std::move(options), random_seed()), cache_(client, path) {
+    : name_(path.name()),
+      client_(client.impl()),
+      decider_(std::move(options), zkclient::detail::random_seed()),
+      cache_(client, path) {
   listing_.exchange(std::make_shared<const ServiceListing>());
 }
 

@@ -4,6 +4,8 @@
 
 #include <zkclient/retry.hpp>
 
+#include "zkclient/detail/recipe_random.hpp"
+
 namespace zkrecipes::detail {
 
 namespace {
@@ -13,7 +15,7 @@ constexpr int most_doublings = 30;
 }  // namespace
 
 GrowingPause::Duration GrowingPause::next() {
-  thread_local std::minstd_rand random{std::random_device{}()};
+  thread_local std::minstd_rand random{static_cast<std::uint32_t>(zkclient::detail::random_seed())};
   const double share = std::uniform_real_distribution<double>(0.0, 1.0)(random);
   const zkclient::RetryPolicy policy{.initial = first_, .max = bound_, .max_attempts = most_doublings + 2};
   if (failures_ <= most_doublings) ++failures_;

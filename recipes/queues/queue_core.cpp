@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "recipes/queues/take_request.hpp"
+#include "zkclient/detail/recipe_random.hpp"
 
 namespace zkrecipes::detail {
 
@@ -34,7 +35,7 @@ QueueCore::QueueCore(QueueSpec spec)
       claims_(std::make_shared<ItemClaims>(spec_, view_)),
       gate_(spec_),
       stash_(client_->events()),
-      random_(std::random_device()()) {}
+      random_(static_cast<std::uint32_t>(zkclient::detail::random_seed())) {}
 
 Awaitable<Result<std::optional<Taken>>> QueueCore::take(TakeKind kind, Patience patience, Call call) {
   const bool once = patience == Patience::try_once;

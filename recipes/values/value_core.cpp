@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <random>
 #include <utility>
 
 #include "recipes/values/counter_kind.hpp"
 #include "recipes/values/last_writer.hpp"
 #include "recipes/values/shared_value_kind.hpp"
+#include "zkclient/detail/recipe_random.hpp"
 
 namespace zkrecipes::detail {
 
@@ -60,7 +60,7 @@ ValueCore<Kind>::ValueCore(std::shared_ptr<zk::ClientCore> client, std::string n
       acl_(options.acl),
       writer_(ExactlyOnceWriter::make(client_, slots_of(node_), acl_, slot_family(node_))),
       marker_(make_marker(client_, node_, options)),
-      pace_(std::random_device()() | 1),
+      pace_(static_cast<std::uint32_t>(zkclient::detail::random_seed()) | 1),
       unwatched_(client_->events()) {}
 
 // --- Calls ----------------------------------------------------------------------------------------------------------

@@ -1,20 +1,15 @@
 #include "zkclient/detail/uuid.hpp"
 
-#include <unistd.h>
-
 #include <array>
-#include <random>
+
+#include "zkclient/detail/random.hpp"
 
 namespace zkclient::detail {
 
 std::string make_uuid() {
   static constexpr char digits[] = "0123456789abcdef";
   std::array<unsigned char, 16> bytes{};
-  if (::getentropy(bytes.data(), bytes.size()) != 0) {  // Only in a sandbox without the system call.
-    std::random_device device;
-    for (unsigned char& byte : bytes)
-      byte = static_cast<unsigned char>(device());
-  }
+  fill_randomly(bytes.data(), bytes.size());
   bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);
   bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
   std::string text;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <random>
 
+#include "zkclient/detail/random.hpp"
+
 namespace zkclient::detail {
 
 /// What a pause before the next round of attempts depends on.
@@ -44,7 +46,7 @@ class ConnectPace {
   int failed_rounds_ = 0;
   int idle_rounds_ = 0;
   Clock::time_point next_round_{};
-  std::minstd_rand random_{std::random_device{}()};
+  std::minstd_rand random_{static_cast<std::uint32_t>(random_seed())};
 };
 
 }  // namespace zkclient::detail

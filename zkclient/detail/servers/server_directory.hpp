@@ -10,6 +10,7 @@
 
 #include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/loop/lifeline.hpp"
+#include "zkclient/detail/random.hpp"
 #include "zkclient/detail/servers/hosts.hpp"
 #include "zkclient/detail/servers/resolver.hpp"
 
@@ -71,7 +72,7 @@ class ServerDirectory {
   Resolver::Ticket look_up_;
   Timer look_up_timer_;
   std::chrono::milliseconds look_up_pause_{200};
-  std::minstd_rand random_{std::random_device{}()};
+  std::minstd_rand random_{static_cast<std::uint32_t>(random_seed())};
 };
 
 }  // namespace zkclient::detail

@@ -12,6 +12,7 @@
 #include "zkclient/detail/connection/trouble_report.hpp"
 #include "zkclient/detail/loop/lifeline.hpp"
 #include "zkclient/detail/meter.hpp"
+#include "zkclient/detail/random.hpp"
 #include "zkclient/detail/requests/call.hpp"
 #include "zkclient/detail/requests/call_budget.hpp"
 #include "zkclient/detail/requests/deadlines.hpp"
@@ -82,7 +83,7 @@ class RequestQueue {
   std::shared_ptr<Op> alone_;  // The only one in flight, to see whether it is too large.
   std::map<std::shared_ptr<Op>, std::unique_ptr<Timer>> pausing_;  // Reads before their next attempt.
   Deadlines deadlines_;
-  std::minstd_rand random_{std::random_device{}()};
+  std::minstd_rand random_{static_cast<std::uint32_t>(random_seed())};
 };
 
 }  // namespace zkclient::detail
