@@ -51,6 +51,7 @@ Awaitable<Reply> ParticipantPresence::claim(Reply found, Call call) {
   Request claim = zk::make_request(OpType::multi, node);
   if (found.ok()) claim.operations.emplace_back(Transaction::Remove{Path(node), found.stat.version});
   claim.operations.emplace_back(Transaction::Create{Path(node), state_->identity, CreateMode::ephemeral, tree->acl});
+  claimed_ = call.bound;
   Reply reply = co_await tree->client->perform(std::move(claim), call);
   const auto failed = failed_operation(reply);
   if (failed && failed->code == zk::rc::no_node && !found.ok()) {
@@ -61,13 +62,48 @@ Awaitable<Reply> ParticipantPresence::claim(Reply found, Call call) {
   co_return reply;
 }
 
+namespace {
+
+/// Removes the node if it is ours in this session. Ends with a reply that never came if it cannot tell.
+Awaitable<Reply> remove_own(ParticipantStatePtr state, Call call) {
+  const std::string node = state->tree->presence(state->name);
+  Request look = zk::make_request(OpType::get, node);
+  Reply found = co_await state->tree->client->perform(std::move(look), call);
+  const bool ours = found.ok() && found.data == state->identity && found.stat.ephemeral_owner == call.bound->id();
+  if (!ours) co_return found;
+  Request remove = zk::make_request(OpType::remove, node);
+  remove.version = found.stat.version;
+  Reply removed = co_await state->tree->client->perform(std::move(remove), call);
+  co_return removed;
+}
+
+/// For as long as the session lives.
+Awaitable<void> remove_own_later(ParticipantStatePtr state, Call call) {
+  for (;;) {
+    const Reply reply = co_await remove_own(state, call);
+    if (!reply.unanswered() && !reply.failed(Errc::connection_loss)) co_return;
+  }
+}
+
+}  // namespace
+
+// A claim whose answer was not awaited may have made the node all the same. serve() does not wait for long: whoever has
+// no connection loses the session, and the node with it, or gets both back.
 Awaitable<void> ParticipantPresence::remove() {
-  if (state_->session == nullptr) co_return;
+  const auto session = state_->session != nullptr ? state_->session : claimed_;
+  if (session == nullptr) co_return;
   Call last;
-  last.bound = state_->session;
+  last.bound = session;
   last.deadline = from_now(std::chrono::seconds(1));
   Request remove = zk::make_request(OpType::remove, state_->tree->presence(state_->name));
-  (void)co_await state_->tree->client->perform(std::move(remove), last);
+  Reply reply;
+  if (state_->session != nullptr)
+    reply = co_await state_->tree->client->perform(std::move(remove), last);
+  else
+    reply = co_await remove_own(state_, last);
+  if (!reply.given_up && !reply.unanswered()) co_return;
+  last.deadline.reset();
+  zk::spawn(remove_own_later(state_, last));
 }
 
 }  // namespace zkrecipes::detail

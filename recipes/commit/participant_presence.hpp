@@ -15,7 +15,7 @@ class ParticipantPresence {
   /// Makes sure that the node is ours, and has it watched. Ok while `session` of the state stays null: another process
   /// has our name, and the watch tells when it goes.
   zk::Awaitable<zk::Reply> hold(zk::Call call);
-  /// Removes the node, if we are present.
+  /// Removes the node, if we are present, or may be.
   zk::Awaitable<void> remove();
 
  private:
@@ -26,6 +26,7 @@ class ParticipantPresence {
   const NodeEvents& events_;
   NodeEvents::WatchPtr watch_;
   std::shared_ptr<zk::SessionState> prepared_;  // The session that was brought up to date.
+  std::shared_ptr<zk::SessionState> claimed_;   // In which the node was asked for last.
 };
 
 }  // namespace zkrecipes::detail

@@ -386,6 +386,29 @@ TEST_P(TwoPhaseCommitFaults, BeginLost) {
   }
 }
 
+TEST_P(TwoPhaseCommitFaults, ServeEndsBeforeItKnowsOfItsPresence) {
+  const Client client = proxied();
+  client.connect({.deadline = soon()});
+  CommitParticipant participant(client, "/2pc", "p", std::make_shared<testkit::MemoryLog>("x"));
+  CommitHandlers handlers;
+  handlers.prepare = [](const auto&) { return CommitVote::yes(); };
+  handlers.commit = [](const auto&) {};
+  handlers.abort = [](const auto&) {};
+  std::stop_source stop;
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  auto serving = in_thread([&] {
+    participant.serve(std::move(handlers), {.stop = stop.get_token()});
+    return true;
+  });
+  ASSERT_TRUE(held.wait(patience));
+  EXPECT_EQ(count("/2pc/participants"), 1u);
+  stop.request_stop();
+  EXPECT_TRUE(result_of(serving));
+  held.release();
+  EXPECT_TRUE(eventually([&] { return count("/2pc/participants") == 0; })) << "its presence went with it";
+  client.sync("/2pc");
+}
+
 TEST_P(TwoPhaseCommitFaults, BeginInDoubtAndSessionLost) {
   add_all(2);
   Client client = proxied();
