@@ -5,7 +5,7 @@
 #   runtime       the shared libraries
 #   development   headers, static libraries, what CMake and pkg-config read
 #   tools         zkrecipes-guardian, which the library starts
-#   testing       zktesting with its headers
+#   testing       zktesting and zksimulation with their headers
 #   doc           guides and examples
 include(CMakePackageConfigHelpers)
 
@@ -17,9 +17,11 @@ endif()
 set(zkr_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zkrecipes")
 set(zkr_pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
+set(zkr_testing_libraries zktesting zksimulation) # Always static: for test programs, which nobody installs.
+
 # zkr_component_of(<library> <variable>): where its headers and files for CMake belong.
 function(zkr_component_of library variable)
-  if(library STREQUAL "zktesting")
+  if(library IN_LIST zkr_testing_libraries)
     set(${variable} testing PARENT_SCOPE)
   else()
     set(${variable} development PARENT_SCOPE)
@@ -77,6 +79,8 @@ function(zkr_write_pkg_config library)
     set(pc_description "Apache ZooKeeper client for C++20")
   elseif(library STREQUAL "zkrecipes")
     set(pc_description "${PROJECT_DESCRIPTION}")
+  elseif(library STREQUAL "zksimulation")
+    set(pc_description "A simulated world for the tests of C++20 programs that use ZooKeeper")
   else()
     set(pc_description "Real ZooKeeper servers for the tests of C++20 programs")
   endif()
@@ -123,7 +127,7 @@ function(zkr_write_pkg_config library)
   endif()
 
   set(pc_libs "")
-  if((type STREQUAL "STATIC_LIBRARY" AND NOT ZKRECIPES_BOTH_FORMS) OR library STREQUAL "zktesting")
+  if((type STREQUAL "STATIC_LIBRARY" AND NOT ZKRECIPES_BOTH_FORMS) OR library IN_LIST zkr_testing_libraries)
     list(APPEND pc_requires ${pc_requires_private})
     set(pc_requires_private "")
     set(pc_libs ${pc_libs_private})
@@ -150,14 +154,16 @@ endfunction()
 
 foreach(library IN LISTS zkr_libraries)
   zkr_install_library(${library} ${library})
-  if(ZKRECIPES_BOTH_FORMS AND TARGET ${library}_shared AND NOT library STREQUAL "zktesting")
+  if(ZKRECIPES_BOTH_FORMS AND TARGET ${library}_shared AND NOT library IN_LIST zkr_testing_libraries)
     zkr_install_library(${library}_shared ${library})
   endif()
   zkr_component_of(${library} component)
-  install(
-    DIRECTORY "${PROJECT_SOURCE_DIR}/include/${library}"
-    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-    COMPONENT ${component})
+  if(EXISTS "${PROJECT_SOURCE_DIR}/include/${library}") # The simulation's header is zktesting's.
+    install(
+      DIRECTORY "${PROJECT_SOURCE_DIR}/include/${library}"
+      DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+      COMPONENT ${component})
+  endif()
   zkr_write_pkg_config(${library})
 endforeach()
 

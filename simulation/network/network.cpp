@@ -1,0 +1,63 @@
+#include "simulation/network/network.hpp"
+
+#include <algorithm>
+
+namespace zktesting::simulated {
+
+/// Outlives the pipe while an event of its is queued.
+struct Pipe::Flow {
+  struct Message {
+    Nanos due{};
+    Arrive arrive;
+  };
+  std::deque<Message> messages;
+  bool scheduled = false;
+};
+
+void Network::cut(Host from, Host to) { cut_.insert({from, to}); }
+
+void Network::mend(Host from, Host to) {
+  if (cut_.erase({from, to}) == 0) return;
+  for (const auto& [number, pipe] : pipes_) {
+    if (pipe->from_ == from && pipe->to_ == to) pipe->schedule();
+  }
+}
+
+Nanos Network::draw_latency(Host from, Host to) {
+  const auto found = latencies_.find({from, to});
+  const Latency& latency = found == latencies_.end() ? usual_ : found->second;
+  return Nanos(events_.random().between(latency.least.count(), std::max(latency.least, latency.most).count()));
+}
+
+Pipe::Pipe(Network& network, Host from, Host to)
+    : network_(network), from_(from), to_(to), number_(++network.pipes_made_), flow_(std::make_shared<Flow>()) {
+  network_.pipes_.emplace(number_, this);
+}
+
+Pipe::~Pipe() {
+  network_.pipes_.erase(number_);
+  flow_->messages.clear();
+}
+
+void Pipe::send(Arrive arrive) {
+  const Nanos due = network_.events().now() + network_.draw_latency(from_, to_);
+  const Nanos before = flow_->messages.empty() ? Nanos{} : flow_->messages.back().due;
+  flow_->messages.push_back({std::max(due, before), std::move(arrive)});
+  schedule();
+}
+
+void Pipe::schedule() {
+  if (flow_->scheduled || flow_->messages.empty() || network_.is_cut(from_, to_)) return;
+  flow_->scheduled = true;
+  network_.events().at(flow_->messages.front().due, [this, flow = flow_] {
+    flow->scheduled = false;
+    if (flow->messages.empty()) return;  // Destroyed, perhaps.
+    if (network_.is_cut(from_, to_)) return;
+    const Arrive arrive = std::move(flow->messages.front().arrive);
+    flow->messages.pop_front();
+    schedule();
+    arrive();
+  });
+}
+
+}  // namespace zktesting::simulated

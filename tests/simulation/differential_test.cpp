@@ -1,0 +1,322 @@
+// The model of a server against a real one: three clients send the same random requests to both, and everything that
+// comes back must be the same, byte for byte: replies, their zxids and Stats, children and their order, events and where
+// they stand among the replies. Times alone are replaced, by a number that follows from the transaction's zxid.
+//
+// ZKRECIPES_RUNS=number: so many requests. ZKRECIPES_SEED=number: the seed of the first round; each has the next.
+//
+// What differs, and is therefore not asked:
+// | request | real server (3.8.0) | model |
+// |---|---|---|
+// | check outside of a multi, version right | no reply ever (it cannot write a Stat that is not there) | error 0 |
+// | createTTL without a TTL's mode, ttl below 0 | the thread that applies transactions ends | bad arguments |
+// | a path with characters beyond U+FFFF that comes back (sync, setWatches) | written as two surrogates | as it came |
+// | checkWatches of "relative/a" | depends on recursive watches of other clients | marshalling error |
+// | multi with reads, multiRead with writes | marshalling error, sometimes without a zxid of its own | with one |
+// | whoAmI, createSession and deleteContainer from a client | answered | unimplemented, closed |
+// | quotas | counted, and enforced if that is switched on | none |
+// And what a real server does differently from run to run, so that a client here waits for the reply before it goes on:
+// | request | what a next request meets that is on its way already |
+// |---|---|
+// | setACL | the old ACL, until the new one is applied |
+// | a create whose mode is not that of its operation | the owner by the mode; later that by the operation |
+// | a multi that stumbles over its third part, say | nodes of the first two, until the multi is applied |
+// | closeSession | parents that still count the session's ephemeral nodes |
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comparison.hpp"
+#include "local_server.hpp"
+#include "random_requests.hpp"
+#include "simulation/servers/access.hpp"
+#include "simulation/servers/owner.hpp"
+
+namespace zktesting::simulated {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t requests_in_all = 100'000;
+constexpr std::uint64_t requests_of_a_round = 2'000;
+
+std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
+  const char* given = std::getenv(name);
+  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
+}
+
+Request chosen_request(Op op, std::string path = {}) {
+  Request request;
+  request.op = op;
+  request.path = std::move(path);
+  return request;
+}
+
+Request create_of(const std::string& path, std::int32_t flags = mode::persistent) {
+  Request request = chosen_request(Op::create, path);
+  request.flags = flags;
+  request.data = "";
+  request.acl = {{perms::all, {"world", "anyone"}}};
+  return request;
+}
+
+ServerOptions options() {
+  ServerOptions options;
+  options.container_check_interval = 24h;
+  options.jvm_flags = {"-Dorg.slf4j.simpleLogger.defaultLogLevel=off",  // Else it tells the log of each error.
+                       "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digest_of(RandomRequests::super)};
+  return options;
+}
+
+/// That of a real server on which nothing else happens.
+Zxid last_zxid(const Server& server) {
+  RealConnection connection(server, 30s);
+  connection.send(
+      Encoder().buffer(Encoder().int32(1).int32(static_cast<std::int32_t>(Op::close_session)).bytes()).bytes());
+  const std::optional<std::string> reply = connection.next();
+  return reply ? Decoder(std::string_view(*reply).substr(4)).int64() : 0;
+}
+
+/// A real server, and its model.
+class Differential : public ::testing::Test {
+ protected:
+  explicit Differential(const ServerOptions& how = options(), TreeOptions tree = {})
+      : server_(how), model_(last_zxid(server_), tree, digest_of(RandomRequests::super)) {}
+
+  Comparison comparison(std::size_t clients) { return {server_, model_, times_, clients}; }
+
+  /// Random requests. True: all was the same.
+  bool round(std::uint64_t seed);
+
+  Server server_;
+  LocalServer model_;
+  Times times_;
+
+ private:
+  static bool step(Comparison& both, Comparison::Client& client, RandomRequests& requests);
+  static bool ask_some(Comparison& both, Comparison::Client& client, RandomRequests& requests);
+  static bool break_off(Comparison& both, Comparison::Client& client, RandomRequests& requests);
+};
+
+bool Differential::ask_some(Comparison& both, Comparison::Client& client, RandomRequests& requests) {
+  const auto waits = [](const Request& request) { return RandomRequests::waits(request); };
+  for (auto left = requests.random().one_in(5) ? 1 : requests.random().between(2, 120); left > 0; --left) {
+    const Request request = requests.next(both.model().tree().last_zxid());
+    if (requests.random().one_in(200))
+      both.add_cut(client, request, static_cast<std::size_t>(requests.random().between(1, 60)));
+    else
+      both.add(client, request);
+    if (waits(request) || std::any_of(request.parts.begin(), request.parts.end(), waits)) break;
+  }
+  return both.flush(client);
+}
+
+/// The end of a connection in one of several ways, and a new one.
+bool Differential::break_off(Comparison& both, Comparison::Client& client, RandomRequests& requests) {
+  switch (requests.random().below(6)) {
+    case 0:
+      if (!both.ask(client, chosen_request(Op::close_session))) return false;
+      both.open(client);
+      return true;
+    case 1: both.add(client, requests.fatal()); break;
+    case 2: both.add_bytes(client, Encoder().buffer(std::string(6, '\0')).bytes(), "half a header"); break;
+    case 3:
+      both.add_bytes(client, Encoder().int32(FrameReader::usual_max_buffer + 1).bytes(), "the length of a long frame");
+      break;
+    default: break;
+  }
+  if (!both.flush(client)) return false;
+  both.resume(client);
+  return true;
+}
+
+bool Differential::step(Comparison& both, Comparison::Client& client, RandomRequests& requests) {
+  if (requests.random().one_in(25)) return both.ask(client, requests.auth());
+  if (requests.random().one_in(40)) return break_off(both, client, requests);
+  const bool same = ask_some(both, client, requests);
+  requests.note_created(both.created());
+  return same;
+}
+
+bool Differential::round(std::uint64_t seed) {
+  Random random(seed);
+  RandomRequests requests(random.fork(), fmt::format("/r{}", seed));
+  Comparison both = comparison(3);
+  bool same = true;
+  for (std::size_t i = 0; i < both.clients(); ++i)
+    both.open(both.client(i));
+  while (same && both.requests() < requests_of_a_round)
+    same = step(both, both.client(random.below(both.clients())), requests);
+  for (std::size_t i = 0; same && i < both.clients(); ++i)
+    same = both.ask(both.client(i), chosen_request(Op::ping));  // Brings what others' writes have sent them.
+  for (std::size_t i = 0; same && i < both.clients(); ++i)
+    same = both.ask(both.client(i), chosen_request(Op::close_session));
+  EXPECT_TRUE(same) << both.story() << "ZKRECIPES_SEED=" << seed << " ZKRECIPES_RUNS=1";
+  return same;
+}
+
+TEST_F(Differential, TheModelAnswersAsARealServer) {
+  const std::uint64_t first = number_from("ZKRECIPES_SEED", std::random_device()());
+  const std::uint64_t rounds = number_from("ZKRECIPES_RUNS", requests_in_all) / requests_of_a_round;
+  for (std::uint64_t i = 0; i < std::max<std::uint64_t>(1, rounds); ++i)
+    ASSERT_TRUE(round(first + i));
+}
+
+TEST_F(Differential, ManyChildrenAreListedInTheSameOrder) {
+  Comparison both = comparison(1);
+  Comparison::Client& client = both.client(0);
+  both.open(client);
+  both.add(client, create_of("/many"));
+  for (int i = 0; i < 3000; ++i) {
+    both.add(client,
+             create_of(fmt::format("/many/{}-", i % 7 == 0 ? "\u00fcn\u00efc\u00f6de" : "queue"), i % 2 == 0 ? 2 : 3));
+    if (i % 3 == 0) both.add(client, chosen_request(Op::remove, fmt::format("/many/queue-{:010}", i / 2)));
+    if (i % 100 == 0) both.add(client, chosen_request(Op::get_children, "/many"));
+    const bool same = i % 500 != 0 || both.flush(client);
+    ASSERT_TRUE(same) << both.story();
+  }
+  both.add(client, chosen_request(Op::get_children2, "/many"));
+  both.add(client, chosen_request(Op::get_ephemerals, "/"));
+  ASSERT_TRUE(both.flush(client)) << both.story();
+  ASSERT_TRUE(both.ask(client, chosen_request(Op::close_session))) << both.story();
+}
+
+/// Everything that happens at a node and below it.
+Request watch_below(const std::string& path) {
+  Request request = chosen_request(Op::add_watch, path);
+  request.flags = 1;
+  return request;
+}
+
+TEST_F(Differential, TheNodesOfAnExpiredSessionGoInTheSameOrder) {
+  Comparison both = comparison(2);
+  Comparison::Client& owner = both.client(0);
+  Comparison::Client& watcher = both.client(1);
+  both.open(watcher);
+  ASSERT_TRUE(both.ask(watcher, watch_below("/own"))) << both.story();
+  both.open(owner, 2s);
+  both.add(owner, create_of("/own"));
+  for (int i = 0; i < 100; ++i)
+    both.add(owner, create_of(fmt::format("/own/{}", i * 31), mode::ephemeral));
+  ASSERT_TRUE(both.flush(owner)) << both.story();
+  const SessionId session = owner.real->session().id;
+  owner.real.reset();
+  model_.expire(session);
+  ASSERT_TRUE(both.flush(watcher)) << both.story();
+  ASSERT_TRUE(both.ask(watcher, chosen_request(Op::get_children2, "/own"))) << both.story();
+  ASSERT_TRUE(both.ask(watcher, chosen_request(Op::close_session))) << both.story();
+}
+
+ServerOptions with_reaper() {
+  ServerOptions how = options();
+  how.container_check_interval = 200ms;
+  return how;
+}
+
+class Reaped : public Differential {
+ protected:
+  Reaped() : Differential(with_reaper()) {}
+};
+
+/// One transaction: the reaper cannot come between. Containers that had a child, and one that never had any.
+Request containers_to_be_reaped() {
+  Request all = chosen_request(Op::multi);
+  const auto add = [&](Request part) { all.parts.push_back(std::move(part)); };
+  add(create_of("/reaped"));
+  for (const char* name : {"ash", "birch", "cedar", "elm", "fir", "oak", "pine", "yew"}) {
+    const std::string path = fmt::format("/reaped/{}", name);
+    add(create_of(path, mode::container));
+    add(create_of(path + "/child"));
+    add(chosen_request(Op::remove, path + "/child"));
+  }
+  add(create_of("/reaped/unused", mode::container));
+  return all;
+}
+
+/// Nodes with a time to live: only one of them is due soon, so that it does not matter when the reaper looks.
+Request old_nodes_to_be_reaped() {
+  Request all = chosen_request(Op::multi);
+  const auto add = [&](Request part) { all.parts.push_back(std::move(part)); };
+  add(create_of("/reaped"));
+  const std::pair<const char*, Millis> with_ttl[] = {{"b", 1000}, {"busy", 1000}, {"long", longest_ttl}};
+  for (const auto& [name, ttl] : with_ttl) {
+    Request part = create_of(fmt::format("/reaped/{}", name), mode::ttl);
+    part.op = Op::create_ttl;
+    part.ttl = ttl;
+    add(part);
+  }
+  add(create_of("/reaped/busy/child"));
+  return all;
+}
+
+TEST_F(Reaped, ContainersGoInTheSameOrder) {
+  Comparison both = comparison(1);
+  Comparison::Client& client = both.client(0);
+  both.open(client);
+  ASSERT_TRUE(both.ask(client, watch_below("/reaped"))) << both.story();
+  ASSERT_TRUE(both.ask(client, containers_to_be_reaped())) << both.story();
+  model_.reap(LocalServer::time_of(model_.tree().last_zxid()));
+  ASSERT_TRUE(both.flush(client)) << both.story();
+  ASSERT_TRUE(both.ask(client, chosen_request(Op::get_children2, "/reaped"))) << both.story();
+  ASSERT_TRUE(both.ask(client, chosen_request(Op::close_session))) << both.story();
+}
+
+TEST_F(Reaped, OldNodesGo) {
+  Comparison both = comparison(1);
+  Comparison::Client& client = both.client(0);
+  both.open(client);
+  ASSERT_TRUE(both.ask(client, watch_below("/reaped"))) << both.story();
+  ASSERT_TRUE(both.ask(client, old_nodes_to_be_reaped())) << both.story();
+  const Millis then = LocalServer::time_of(model_.tree().last_zxid());
+  model_.reap(then + 1001);
+  ASSERT_TRUE(both.flush(client)) << both.story();
+  EXPECT_EQ(model_.tree().due_for_reaper(then + 1'000'000), std::vector<std::string>());
+  ASSERT_TRUE(both.ask(client, chosen_request(Op::get_children2, "/reaped"))) << both.story();
+  ASSERT_TRUE(both.ask(client, chosen_request(Op::close_session))) << both.story();
+}
+
+ServerOptions without_extended_types() {
+  ServerOptions how = options();
+  how.config["extendedTypesEnabled"] = "false";
+  return how;
+}
+
+class NotExtended : public Differential {
+ protected:
+  NotExtended() : Differential(without_extended_types(), {.extended_types = false}) {}
+};
+
+TEST_F(NotExtended, TheModelAnswersAsARealServer) {
+  const std::uint64_t first = number_from("ZKRECIPES_SEED", std::random_device()());
+  for (std::uint64_t i = 0; i < 2; ++i)
+    ASSERT_TRUE(round(first + i));
+}
+
+TEST_F(Differential, TheHandshakeHasTheSameBytes) {
+  Encoder asked;
+  asked.int32(0).int64(0).int32(30'000).int64(0).buffer(std::string(16, '\0'));
+  for (const bool knows_read_only : {false, true}) {
+    const std::string bytes = knows_read_only ? Encoder(asked).byte(false).frame() : asked.frame();
+    const std::optional<ConnectRequest> request = decode_connect(std::string_view(bytes).substr(4));
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->knows_read_only, knows_read_only);
+    EXPECT_EQ(request->timeout, 30'000);
+    detail::Socket socket({server_.address(), server_.port()}, detail::Clock::now() + 60s);
+    socket.write(bytes, detail::Clock::now() + 60s);
+    const std::string answered = detail::read_frame(socket, detail::Clock::now() + 60s);
+    Decoder in(answered);
+    ConnectResponse response{
+        .protocol = in.int32(), .timeout = in.int32(), .session = in.int64(), .password = in.string()};
+    response.knows_read_only = request->knows_read_only;
+    EXPECT_EQ(encode_connect(response).substr(4), answered);
+  }
+}
+
+}  // namespace
+}  // namespace zktesting::simulated
