@@ -125,6 +125,14 @@ extern std::string address;
 extern std::string entry;
 }  // namespace replication_md
 
+namespace simulation_md {
+extern std::uint64_t seed;
+void run_my_service(const std::string& servers);
+bool a_leads();
+bool b_leads();
+void expect(bool condition);
+}  // namespace simulation_md
+
 namespace testing_md {
 extern zktesting::Server server;
 }

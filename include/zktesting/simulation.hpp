@@ -1,0 +1,147 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <zkclient/export.hpp>
+
+namespace zktesting {
+
+class Simulation;
+
+/// A process of the simulated world: a function with threads, clients and connections of its own, on a machine of its
+/// own. It belongs to its Simulation and lives as long. It is used by the test, and by the threads of the process
+/// itself; only one thread of a world runs at a time.
+class ZKRECIPES_API SimulatedProcess {
+ public:
+  SimulatedProcess(const SimulatedProcess&) = delete;
+  SimulatedProcess& operator=(const SimulatedProcess&) = delete;
+
+  [[nodiscard]] const std::string& name() const;
+  /// For zkclient::Client: all servers of the world, "10.0.0.1:2181,...".
+  [[nodiscard]] const std::string& servers() const;
+  /// Asked by Simulation::stop(): the function is to return.
+  [[nodiscard]] std::stop_token stop_token() const;
+  /// Its function has not returned, or a thread of its still runs, and it was not killed.
+  [[nodiscard]] bool running() const;
+
+ private:
+  friend class Simulation;
+  struct Impl;
+  explicit SimulatedProcess(std::unique_ptr<Impl> impl);
+  ~SimulatedProcess();
+  std::unique_ptr<Impl> impl_;
+};
+
+/// How the threads of a world take turns.
+enum class Schedule {
+  random,      ///< Any thread that can go on may be the next one.
+  priorities,  ///< The thread of the highest priority runs; a few times, at random, one loses its priority (PCT).
+};
+
+struct SimulationOptions {
+  /// Everything that happens follows from it: network, disks, threads, random numbers. The same seed gives the same
+  /// world, step by step.
+  std::uint64_t seed = 1;
+  /// 1, 3 or 5 ZooKeeper servers.
+  int servers = 1;
+  /// The servers' tickTime; session timeouts are negotiated to 2 to 20 ticks, as by default.
+  std::chrono::milliseconds tick{2000};
+  /// The servers' minSessionTimeout; 0: 2 ticks.
+  std::chrono::milliseconds least_session_timeout{0};
+  /// How long a message is on its way, in each direction, in microseconds drawn evenly from these bounds.
+  std::chrono::microseconds least_latency{100};
+  std::chrono::microseconds most_latency{500};
+  Schedule schedule = Schedule::random;
+  /// Threads that lose their turn for up to `longest_stall`, as on a busy machine: one of so many steps; 0: none.
+  std::uint64_t stall_one_in = 0;
+  std::chrono::milliseconds longest_stall{300};
+};
+
+/// A world in which programs that use ZooKeeper run in virtual time: threads, clocks, sockets and servers are made, and
+/// the libraries, libzookeeper_st and the program's own code are as they are. A minute of it takes a fraction of a
+/// second, and a failure is a seed.
+///
+/// A program that links zkrecipes::zksimulation has the world's symbols in the place of libc's. They do as libc does until
+/// a Simulation exists, and for threads that were started outside it. From the constructor to the destructor the
+/// thread that made the Simulation, the test, belongs to the world: its clocks show the world's time, and a mutex
+/// that a process holds may make it wait, in the world.
+///
+/// What cannot be simulated ends, or fails, with a sentence on stderr: a thread that waits busily, bind(), fork(),
+/// descriptors that come from outside. Files, pipes and signals are the real ones; docs/simulation.md lists the rest.
+///
+/// At most one exists in a process at a time: another one is an `Error`, as are options out of range. Not thread-safe:
+/// the thread that made it uses it, and while that waits the processes may: one thread of a world runs at a time.
+class ZKRECIPES_API Simulation {
+ public:
+  explicit Simulation(SimulationOptions options = {});
+  /// Kills what still runs.
+  ~Simulation();
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  /// Starts a process, on a machine of its own. `main` may be called again, by restart().
+  SimulatedProcess& process(std::string name, std::function<void(SimulatedProcess&)> main);
+
+  // --- Time ---
+  /// Since the world began.
+  [[nodiscard]] std::chrono::nanoseconds now() const;
+  /// Lets the world go on for so long, by its own clock.
+  void run_for(std::chrono::nanoseconds time);
+  /// Lets it go on until `condition` is true, which is looked at every `look`. False: it was not within `limit`.
+  bool run_until(const std::function<bool()>& condition, std::chrono::nanoseconds limit,
+                 std::chrono::nanoseconds look = std::chrono::milliseconds(1));
+
+  // --- What processes suffer ---
+  /// As SIGKILL: no destructor runs, its connections break, its session goes on until it is over.
+  void kill(SimulatedProcess& process);
+  /// As SIGSTOP and SIGCONT: it does nothing, its clocks go on, its connections stay.
+  void pause(SimulatedProcess& process);
+  void resume(SimulatedProcess& process);
+  /// Kills it if it runs, and starts its function anew.
+  void restart(SimulatedProcess& process);
+  /// Asks its function to return.
+  void stop(SimulatedProcess& process);
+  /// Its machine sleeps for so long, while the world goes on and the test waits. CLOCK_MONOTONIC does not count that,
+  /// CLOCK_BOOTTIME does.
+  void sleep_machine(SimulatedProcess& process, std::chrono::nanoseconds time);
+  /// From now on its clocks gain so much in a second: between -0.001 and 0.001.
+  void drift(SimulatedProcess& process, double share);
+  /// What it has asked, and is answered, is lost: its connections break at both ends.
+  void break_connections(SimulatedProcess& process);
+  /// No byte comes through, in one direction or in both, until heal(). Connections stay as they are.
+  void cut_off(SimulatedProcess& process);
+  void cut_requests(SimulatedProcess& process);
+  void cut_replies(SimulatedProcess& process);
+  void heal(SimulatedProcess& process);
+
+  // --- What servers suffer; they count from 0 ---
+  /// As SIGKILL. What it had on its disk stays.
+  void kill_server(int server);
+  void start_server(int server);
+  void pause_server(int server);
+  void resume_server(int server);
+  /// It and the other servers do not hear of each other, until heal_server(). Clients reach it.
+  void isolate_server(int server);
+  void heal_server(int server);
+  /// The server that leads; -1: none does.
+  [[nodiscard]] int leader() const;
+
+  /// A number from the world's own generator, below `end`.
+  std::uint64_t random_below(std::uint64_t end);
+  /// A hash of all turns, and of all bytes that arrived: equal for equal seeds.
+  [[nodiscard]] std::uint64_t trace() const;
+  /// How often a thread was given its turn.
+  [[nodiscard]] std::uint64_t turns() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace zktesting

@@ -1,0 +1,473 @@
+#include "simulation/kernel/descriptors.hpp"
+
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "simulation/kernel/kernel.hpp"
+
+namespace zktesting::simulated {
+namespace {
+
+ssize_t fails(int error) {
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+/// Descriptors that are watched together.
+class Epoll : public File {
+ public:
+  using File::File;
+
+  int control(int what, int descriptor, const epoll_event* event) {
+    const auto found = items_.find(descriptor);
+    if (what == EPOLL_CTL_ADD ? found != items_.end() : found == items_.end())
+      return static_cast<int>(fails(what == EPOLL_CTL_ADD ? EEXIST : ENOENT));
+    if (what == EPOLL_CTL_DEL) {
+      items_.erase(found);
+      return 0;
+    }
+    items_[descriptor] = {*event, true};
+    changed();
+    return 0;
+  }
+  /// The files that are ready, at most `size`.
+  int collect(epoll_event* events, int size) {
+    int count = 0;
+    for (auto it = items_.begin(); it != items_.end() && count < size; ++it) {
+      auto& [descriptor, item] = *it;
+      const std::uint32_t now = now_ready(descriptor, item);
+      if (now == 0) continue;
+      events[count].events = now;
+      events[count].data = item.event.data;
+      ++count;
+      item.changed = false;
+      if ((item.event.events & EPOLLONESHOT) != 0) item.event.events = 0;
+    }
+    return count;
+  }
+  void forget(int descriptor) { items_.erase(descriptor); }
+  /// Something has happened to one of its files, perhaps.
+  void note(int descriptor) {
+    const auto found = items_.find(descriptor);
+    if (found == items_.end()) return;
+    found->second.changed = true;
+    changed();
+  }
+
+  [[nodiscard]] std::uint32_t ready() const override {
+    return std::any_of(items_.begin(), items_.end(),
+                       [this](const auto& item) { return now_ready(item.first, item.second) != 0; })
+               ? std::uint32_t{EPOLLIN}
+               : 0u;
+  }
+
+ private:
+  struct Item {
+    epoll_event event{};
+    bool changed = true;  ///< Since it was collected: what an edge-triggered one waits for.
+  };
+
+  std::uint32_t now_ready(int descriptor, const Item& item) const {
+    if (item.event.events == 0) return 0;
+    const bool edges = (item.event.events & EPOLLET) != 0;
+    if (edges && !item.changed) return 0;
+    const File* file = table_.find(descriptor);
+    return file == nullptr ? 0 : file->ready() & (item.event.events | EPOLLERR | EPOLLHUP);
+  }
+
+  std::map<int, Item> items_;
+};
+
+namespace {
+
+class EventCounter : public File {
+ public:
+  EventCounter(Descriptors& table, ClientProcess* owner, std::uint64_t count, bool semaphore)
+      : File(table, owner), count_(count), semaphore_(semaphore) {}
+
+  [[nodiscard]] std::uint32_t ready() const override { return EPOLLOUT | (count_ != 0 ? std::uint32_t{EPOLLIN} : 0u); }
+  ssize_t read(void* to, std::size_t size) override {
+    if (size < sizeof count_) return fails(EINVAL);
+    if (count_ == 0) return fails(EAGAIN);
+    const std::uint64_t taken = semaphore_ ? 1 : count_;
+    count_ -= taken;
+    std::memcpy(to, &taken, sizeof taken);
+    return sizeof taken;
+  }
+  ssize_t write(const void* from, std::size_t size) override {
+    std::uint64_t more = 0;
+    if (size < sizeof more) return fails(EINVAL);
+    std::memcpy(&more, from, sizeof more);
+    count_ += more;
+    changed();
+    return sizeof more;
+  }
+
+ private:
+  std::uint64_t count_;
+  const bool semaphore_;
+};
+
+class TimerFile : public File {
+ public:
+  TimerFile(Descriptors& table, ClientProcess* owner, int clock) : File(table, owner), clock_(clock) {}
+  ~TimerFile() override { disarm(); }
+
+  [[nodiscard]] std::uint32_t ready() const override { return expired_ != 0 ? std::uint32_t{EPOLLIN} : 0u; }
+  ssize_t read(void* to, std::size_t size) override {
+    if (size < sizeof expired_) return fails(EINVAL);
+    if (expired_ == 0) return fails(EAGAIN);
+    std::memcpy(to, &expired_, sizeof expired_);
+    expired_ = 0;
+    return sizeof expired_;
+  }
+  void set(bool absolute, Nanos first, Nanos interval) {
+    disarm();
+    expired_ = 0;
+    interval_ = interval;
+    if (first == Nanos{}) return;
+    Kernel& kernel = table_.kernel();
+    const Host host = owner()->host;
+    const Nanos shown = clock_ == CLOCK_BOOTTIME   ? kernel.boottime(host)
+                        : clock_ == CLOCK_REALTIME ? kernel.realtime(host)
+                                                   : kernel.monotonic(host);
+    arm(kernel.world_time_of(host, absolute ? first - shown : first));
+  }
+
+ private:
+  void arm(Nanos at) {
+    timer_ = table_.kernel().events().at(at, [this, at] {
+      timer_.reset();
+      ++expired_;
+      if (interval_ != Nanos{}) arm(at + interval_);
+      changed();
+    });
+  }
+  void disarm() {
+    if (timer_) table_.kernel().events().cancel(*timer_);
+    timer_.reset();
+  }
+
+  const int clock_;
+  std::uint64_t expired_ = 0;
+  Nanos interval_{};
+  std::optional<EventQueue::Key> timer_;
+};
+
+}  // namespace
+
+// --- File ----------------------------------------------------------------------------------------
+
+ssize_t File::read(void* /*to*/, std::size_t /*size*/) { return fails(EINVAL); }
+ssize_t File::write(const void* /*from*/, std::size_t /*size*/) { return fails(EINVAL); }
+
+void File::changed() {
+  Kernel& kernel = table_.kernel();
+  kernel.wake(this);
+  kernel.wake(&table_);  // Those in poll(), who wait for several.
+  for (const auto& [own, same] : table_.files_) {
+    if (same.get() != this) continue;
+    for (const auto& [descriptor, file] : table_.files_) {
+      if (file.get() == this || file->owner() != owner()) continue;
+      if (auto* epoll = dynamic_cast<Epoll*>(file.get())) epoll->note(own);
+    }
+  }
+}
+
+// --- Socket --------------------------------------------------------------------------------------
+
+/// Lives while one of the ends, or a message, needs it.
+struct Socket::Connection {
+  Connection(Network& network, Host from, Host to) : up(network, from, to), down(network, to, from) {}
+
+  Pipe up;
+  Pipe down;
+  RemoteEnd server;
+  Socket* socket = nullptr;
+  bool over = false;
+};
+
+Socket::~Socket() {
+  if (!connection_) return;
+  connection_->socket = nullptr;
+  if (state_ == State::connecting || state_ == State::connected) tell_closed();
+}
+
+void Socket::tell_closed() {
+  connection_->up.send([connection = connection_] {
+    if (std::exchange(connection->over, true)) return;
+    if (connection->server.closed) connection->server.closed();
+  });
+}
+
+void Socket::shutdown() {
+  if (!connection_ || (state_ != State::connecting && state_ != State::connected)) return;
+  tell_closed();
+  state_ = State::broken;
+  changed();
+}
+
+void Socket::fail(int error) {
+  state_ = State::broken;
+  error_ = error;
+  changed();
+}
+
+int Socket::connect(const sockaddr_in& to) {
+  if (state_ != State::fresh) return static_cast<int>(fails(EISCONN));
+  peer_ = to;
+  state_ = State::connecting;
+  Kernel& kernel = table_.kernel();
+  const Listener* listener = table_.listener(to.sin_addr.s_addr, to.sin_port);
+  if (listener == nullptr) {
+    error_ = ECONNREFUSED;
+    state_ = State::broken;
+    return static_cast<int>(fails(ECONNREFUSED));
+  }
+  connection_ = std::make_shared<Connection>(kernel.network(), owner()->host, listener->host);
+  connection_->socket = this;
+  connection_->up.send([connection = connection_, listener] {
+    if (connection->over) return;
+    const std::weak_ptr<Connection> weak = connection;
+    AnswerTo answer;
+    answer.bytes = [weak](std::string bytes) {
+      const auto self = weak.lock();
+      if (!self || self->over) return;
+      self->down.send([self, bytes = std::move(bytes)] {
+        if (self->socket == nullptr || self->over) return;
+        self->socket->table_.kernel().trace(std::hash<std::string>()(bytes));
+        self->socket->received_ += bytes;
+        self->socket->changed();
+      });
+    };
+    answer.close = [weak] {
+      const auto self = weak.lock();
+      if (!self || self->over) return;
+      self->down.send([self] {
+        if (std::exchange(self->over, true) || self->socket == nullptr) return;
+        self->socket->ended_ = true;
+        self->socket->changed();
+      });
+    };
+    connection->server = listener->accept(std::move(answer));
+    const bool refused = !connection->server.receive;
+    connection->down.send([connection, refused] {
+      if (connection->socket == nullptr || connection->over) return;
+      if (refused) {
+        connection->over = true;
+        connection->socket->fail(ECONNREFUSED);
+        return;
+      }
+      connection->socket->state_ = State::connected;
+      connection->socket->changed();
+    });
+  });
+  return static_cast<int>(fails(EINPROGRESS));
+}
+
+std::uint32_t Socket::ready() const {
+  switch (state_) {
+    case State::fresh: return EPOLLOUT | EPOLLHUP;
+    case State::connecting: return 0;
+    case State::broken: return EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP;
+    case State::connected:
+      return EPOLLOUT | (!received_.empty() || ended_ ? std::uint32_t{EPOLLIN} : 0u) |
+             (ended_ ? std::uint32_t{EPOLLRDHUP} : 0u);
+  }
+  return 0;
+}
+
+ssize_t Socket::read(void* to, std::size_t size) {
+  if (!received_.empty()) {
+    const std::size_t taken = std::min(size, received_.size());
+    std::memcpy(to, received_.data(), taken);
+    received_.erase(0, taken);
+    return static_cast<ssize_t>(taken);
+  }
+  if (state_ == State::broken) return error_ != 0 ? fails(take_error()) : 0;
+  if (ended_) return 0;
+  return fails(state_ == State::connected || state_ == State::connecting ? EAGAIN : ENOTCONN);
+}
+
+ssize_t Socket::peek(void* to, std::size_t size) const {
+  if (received_.empty()) return state_ == State::broken || ended_ ? 0 : fails(EAGAIN);
+  const std::size_t seen = std::min(size, received_.size());
+  std::memcpy(to, received_.data(), seen);
+  return static_cast<ssize_t>(seen);
+}
+
+ssize_t Socket::write(const void* from, std::size_t size) {
+  if (state_ == State::broken) return fails(error_ != 0 ? take_error() : EPIPE);
+  if (state_ != State::connected) return fails(state_ == State::connecting ? EAGAIN : ENOTCONN);
+  if (ended_) return fails(EPIPE);
+  table_.kernel().trace(std::hash<std::string_view>()({static_cast<const char*>(from), size}));
+  connection_->up.send([connection = connection_, bytes = std::string(static_cast<const char*>(from), size)] {
+    if (!connection->over && connection->server.receive) connection->server.receive(bytes);
+  });
+  return static_cast<ssize_t>(size);
+}
+
+bool Socket::leads_to(Host from, Host to) const {
+  return connection_ && connection_->up.from() == from && connection_->up.to() == to;
+}
+
+void Socket::reset() {
+  if (!connection_ || (state_ != State::connecting && state_ != State::connected)) return;
+  const auto connection = std::exchange(connection_, nullptr);
+  connection->socket = nullptr;
+  const bool was_open = !std::exchange(connection->over, true);
+  received_.clear();
+  fail(ECONNRESET);
+  if (was_open && connection->server.closed) connection->server.closed();
+}
+
+// --- Descriptors ---------------------------------------------------------------------------------
+
+Descriptors::~Descriptors() = default;
+
+int Descriptors::duplicate(int descriptor) {
+  const auto found = files_.find(descriptor);
+  return found == files_.end() ? static_cast<int>(fails(EBADF)) : add(found->second);
+}
+
+int Descriptors::add(std::shared_ptr<File> file) {
+  files_.emplace(next_, std::move(file));
+  return next_++;
+}
+
+File* Descriptors::find(int descriptor) {
+  const auto found = files_.find(descriptor);
+  return found == files_.end() ? nullptr : found->second.get();
+}
+
+Socket* Descriptors::find_socket(int descriptor) { return dynamic_cast<Socket*>(find(descriptor)); }
+
+const Listener* Descriptors::listener(std::uint32_t address, std::uint16_t port) const {
+  const auto found = listeners_.find({address, port});
+  return found == listeners_.end() ? nullptr : &found->second;
+}
+
+int Descriptors::socket(bool nonblocking) {
+  auto made = std::make_unique<Socket>(*this, Kernel::current()->process);
+  made->nonblocking = nonblocking;
+  return add(std::move(made));
+}
+
+int Descriptors::connect(int descriptor, const sockaddr_in& to) {
+  Socket* socket = find_socket(descriptor);
+  if (socket == nullptr) return static_cast<int>(fails(EBADF));
+  const int result = socket->connect(to);
+  if (result == 0 || errno != EINPROGRESS || socket->nonblocking) return result;
+  while ((socket = find_socket(descriptor)) != nullptr && socket->is_connecting())
+    kernel_.block(socket, std::nullopt);
+  if (socket == nullptr) return static_cast<int>(fails(EBADF));
+  const int error = socket->take_error();
+  return error == 0 ? 0 : static_cast<int>(fails(error));
+}
+
+int Descriptors::epoll_create() { return add(std::make_unique<Epoll>(*this, Kernel::current()->process)); }
+
+int Descriptors::epoll_ctl(int epoll, int what, int descriptor, epoll_event* event) {
+  auto* const file = dynamic_cast<Epoll*>(find(epoll));
+  if (file == nullptr) return static_cast<int>(fails(EBADF));
+  if (find(descriptor) == nullptr) {
+    std::fprintf(stderr, "simulation: epoll_ctl with descriptor %d, which is none of the simulated world\n",
+                 descriptor);
+    return static_cast<int>(fails(EBADF));
+  }
+  return file->control(what, descriptor, event);
+}
+
+int Descriptors::epoll_wait(int epoll, epoll_event* events, int size, std::optional<Nanos> limit) {
+  kernel_.step();
+  const std::optional<Nanos> deadline =
+      limit ? std::optional(kernel_.world_time_of(Kernel::current()->process->host, *limit)) : std::nullopt;
+  for (bool in_time = true;;) {
+    auto* const file = dynamic_cast<Epoll*>(find(epoll));
+    if (file == nullptr) return static_cast<int>(fails(EBADF));
+    const int count = file->collect(events, size);
+    if (count > 0 || !in_time || (limit && *limit == Nanos{})) return count;
+    in_time = kernel_.block(file, deadline);
+  }
+}
+
+int Descriptors::eventfd(std::uint64_t count, bool semaphore, bool nonblocking) {
+  auto made = std::make_unique<EventCounter>(*this, Kernel::current()->process, count, semaphore);
+  made->nonblocking = nonblocking;
+  return add(std::move(made));
+}
+
+int Descriptors::timerfd_create(int clock, bool nonblocking) {
+  auto made = std::make_unique<TimerFile>(*this, Kernel::current()->process, clock);
+  made->nonblocking = nonblocking;
+  return add(std::move(made));
+}
+
+int Descriptors::timerfd_settime(int descriptor, bool absolute, Nanos first_time, Nanos interval) {
+  auto* const file = dynamic_cast<TimerFile*>(find(descriptor));
+  if (file == nullptr) return static_cast<int>(fails(EINVAL));
+  file->set(absolute, first_time, interval);
+  return 0;
+}
+
+template <typename Try>
+ssize_t Descriptors::until_done(int descriptor, Try attempt) {
+  for (;;) {
+    File* const file = find(descriptor);
+    if (file == nullptr) return fails(EBADF);
+    const ssize_t result = attempt(*file);
+    if (result >= 0 || errno != EAGAIN || file->nonblocking) return result;
+    kernel_.block(file, std::nullopt);
+  }
+}
+
+ssize_t Descriptors::read(int descriptor, void* to, std::size_t size) {
+  return until_done(descriptor, [&](File& file) { return file.read(to, size); });
+}
+
+ssize_t Descriptors::peek(int descriptor, void* to, std::size_t size) {
+  const Socket* const socket = find_socket(descriptor);
+  return socket == nullptr ? fails(ENOTSOCK) : socket->peek(to, size);
+}
+
+ssize_t Descriptors::write(int descriptor, const void* from, std::size_t size) {
+  const ssize_t result = until_done(descriptor, [&](File& file) { return file.write(from, size); });
+  const int error = errno;
+  kernel_.step();
+  errno = error;
+  return result;
+}
+
+int Descriptors::close(int descriptor) {
+  const auto found = files_.find(descriptor);
+  if (found == files_.end()) return static_cast<int>(fails(EBADF));
+  for (const auto& [number, file] : files_) {
+    if (auto* epoll = dynamic_cast<Epoll*>(file.get())) epoll->forget(descriptor);
+  }
+  files_.erase(found);
+  return 0;
+}
+
+void Descriptors::close_all(const ClientProcess& process) {
+  std::erase_if(files_, [&](const auto& entry) { return entry.second->owner() == &process; });
+}
+
+void Descriptors::reset(Host from, Host to) {
+  std::vector<Socket*> sockets;
+  for (const auto& [descriptor, file] : files_) {
+    auto* socket = dynamic_cast<Socket*>(file.get());
+    if (socket != nullptr && socket->leads_to(from, to)) sockets.push_back(socket);
+  }
+  for (Socket* socket : sockets)
+    socket->reset();
+}
+
+}  // namespace zktesting::simulated

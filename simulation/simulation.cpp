@@ -1,0 +1,240 @@
+#include <zktesting/simulation.hpp>
+
+#include <arpa/inet.h>
+
+#include <utility>
+
+#include <zktesting/error.hpp>
+
+#include "simulation/kernel/descriptors.hpp"
+#include "simulation/kernel/kernel.hpp"
+#include "simulation/seam/anchors.hpp"
+#include "simulation/servers/ensemble.hpp"
+
+namespace zktesting {
+
+namespace sim = simulated;
+
+namespace {
+
+constexpr std::uint16_t client_port = 2181;
+constexpr sim::Host first_client = 100;  // Servers are hosts 1, 2, ...
+
+std::string address_of(int server) { return "10.0.0." + std::to_string(server + 1); }
+
+sim::ScheduleOptions schedule_of(const SimulationOptions& options, sim::Random& random) {
+  sim::ScheduleOptions schedule;
+  schedule.preempt_one_in = 1 + random.below(16);
+  if (options.schedule == Schedule::priorities) schedule.change_points = static_cast<int>(1 + random.below(6));
+  schedule.stall_one_in = options.stall_one_in;
+  schedule.longest_stall = options.longest_stall;
+  return schedule;
+}
+
+sim::EnsembleOptions ensemble_of(const SimulationOptions& options) {
+  sim::EnsembleOptions ensemble;
+  ensemble.servers = options.servers;
+  ensemble.tick = options.tick.count();
+  ensemble.min_session_timeout = options.least_session_timeout.count();
+  return ensemble;
+}
+
+}  // namespace
+
+// --- SimulatedProcess ----------------------------------------------------------------------------
+
+struct SimulatedProcess::Impl {
+  sim::Kernel& kernel;
+  std::string name;
+  std::string servers;
+  std::function<void(SimulatedProcess&)> main;
+  sim::Host host = 0;
+  sim::ClientProcess* process = nullptr;
+  std::stop_source stop;
+};
+
+SimulatedProcess::SimulatedProcess(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SimulatedProcess::~SimulatedProcess() = default;
+
+const std::string& SimulatedProcess::name() const { return impl_->name; }
+const std::string& SimulatedProcess::servers() const { return impl_->servers; }
+std::stop_token SimulatedProcess::stop_token() const { return impl_->stop.get_token(); }
+bool SimulatedProcess::running() const { return impl_->kernel.runs(*impl_->process); }
+
+// --- Simulation ----------------------------------------------------------------------------------
+
+struct Simulation::Impl {
+  explicit Impl(const SimulationOptions& chosen)
+      : options(chosen),
+        seeds(chosen.seed),
+        kernel(seeds.next(), schedule_of(chosen, seeds)),
+        ensemble(kernel.events(), kernel.network(), ensemble_of(chosen)) {
+    kernel.network().set_usual_latency({chosen.least_latency, chosen.most_latency});
+    for (int server = 0; server < options.servers; ++server)
+      kernel.descriptors().listen(::inet_addr(address_of(server).c_str()), htons(client_port), listener(server));
+  }
+  ~Impl() {
+    kernel.end();  // Its events know the ensemble.
+    for (SimulatedProcess* process : processes)
+      delete process;
+  }
+
+  sim::Listener listener(int server) {
+    return {.host = server + 1, .accept = [this, server](sim::AnswerTo answer) -> sim::RemoteEnd {
+              const auto side = ensemble.accept(server + 1, {std::move(answer.bytes), std::move(answer.close)});
+              if (!side) return {};
+              return {.receive = [side](std::string_view bytes) { side->receive(bytes); },
+                      .closed = [side] { side->closed(); }};
+            }};
+  }
+  void start(SimulatedProcess& process) {
+    process.impl_->stop = std::stop_source();
+    process.impl_->process = &kernel.add_process(process.impl_->name, process.impl_->host);
+    kernel.start_thread(*process.impl_->process, [&process]() -> void* {
+      process.impl_->main(process);
+      return nullptr;
+    });
+  }
+  template <typename Act>
+  void for_each_server(Act act) {
+    for (int server = 0; server < options.servers; ++server)
+      act(server + 1);
+  }
+
+  const SimulationOptions options;
+  sim::Random seeds;
+  sim::Kernel kernel;
+  sim::Ensemble ensemble;
+  std::vector<SimulatedProcess*> processes;
+};
+
+namespace {
+
+SimulationOptions checked(SimulationOptions options) {
+  if (sim::Kernel::instance() != nullptr) throw Error("simulation: there is a Simulation already in this process");
+  if (options.servers != 1 && options.servers != 3 && options.servers != 5)
+    throw Error("simulation: servers must be 1, 3 or 5");
+  if (options.tick.count() <= 0 || options.longest_stall.count() <= 0 || options.least_latency.count() < 0)
+    throw Error("simulation: tick and longest_stall must be positive, latencies not negative");
+  sim::use_seam();
+  sim::expect_seam_to_be_seen();
+  return options;
+}
+
+}  // namespace
+
+Simulation::Simulation(SimulationOptions options) : impl_(std::make_unique<Impl>(checked(options))) {}
+Simulation::~Simulation() = default;
+
+SimulatedProcess& Simulation::process(std::string name, std::function<void(SimulatedProcess&)> main) {
+  std::string servers;
+  impl_->for_each_server([&](sim::Host host) {
+    servers += (servers.empty() ? "" : ",") + address_of(host - 1) + ":" + std::to_string(client_port);
+  });
+  auto made = std::make_unique<SimulatedProcess::Impl>(
+      SimulatedProcess::Impl{.kernel = impl_->kernel,
+                             .name = std::move(name),
+                             .servers = std::move(servers),
+                             .main = std::move(main),
+                             .host = first_client + static_cast<sim::Host>(impl_->processes.size()),
+                             .process = nullptr,
+                             .stop = std::stop_source()});
+  impl_->processes.push_back(new SimulatedProcess(std::move(made)));
+  SimulatedProcess& process = *impl_->processes.back();
+  impl_->start(process);
+  return process;
+}
+
+std::chrono::nanoseconds Simulation::now() const { return impl_->kernel.events().now(); }
+
+void Simulation::run_for(std::chrono::nanoseconds time) { impl_->kernel.block(nullptr, now() + time); }
+
+bool Simulation::run_until(const std::function<bool()>& condition, std::chrono::nanoseconds limit,
+                           std::chrono::nanoseconds look) {
+  const auto end = now() + limit;
+  while (!condition()) {
+    if (now() >= end) return false;
+    run_for(look);
+  }
+  return true;
+}
+
+void Simulation::kill(SimulatedProcess& process) { impl_->kernel.kill(*process.impl_->process); }
+void Simulation::pause(SimulatedProcess& process) { sim::Kernel::pause(*process.impl_->process); }
+void Simulation::resume(SimulatedProcess& process) { sim::Kernel::resume(*process.impl_->process); }
+void Simulation::restart(SimulatedProcess& process) {
+  kill(process);
+  impl_->start(process);
+}
+void Simulation::stop(SimulatedProcess& process) { process.impl_->stop.request_stop(); }
+void Simulation::sleep_machine(SimulatedProcess& process, std::chrono::nanoseconds time) {
+  sim::ClientProcess& sleeper = *process.impl_->process;
+  const bool was_paused = std::exchange(sleeper.paused, true);
+  impl_->kernel.delay_timers(sleeper, time);
+  run_for(time);
+  impl_->kernel.clock_of(process.impl_->host).asleep += time;
+  sleeper.paused = was_paused;
+}
+void Simulation::drift(SimulatedProcess& process, double share) { impl_->kernel.set_drift(process.impl_->host, share); }
+
+void Simulation::break_connections(SimulatedProcess& process) {
+  const sim::InsideKernel inside;
+  impl_->for_each_server([&](sim::Host server) { impl_->kernel.descriptors().reset(process.impl_->host, server); });
+}
+void Simulation::cut_off(SimulatedProcess& process) {
+  cut_requests(process);
+  cut_replies(process);
+}
+void Simulation::cut_requests(SimulatedProcess& process) {
+  impl_->for_each_server([&](sim::Host server) { impl_->kernel.network().cut(process.impl_->host, server); });
+}
+void Simulation::cut_replies(SimulatedProcess& process) {
+  impl_->for_each_server([&](sim::Host server) { impl_->kernel.network().cut(server, process.impl_->host); });
+}
+void Simulation::heal(SimulatedProcess& process) {
+  const sim::InsideKernel inside;
+  impl_->for_each_server([&](sim::Host server) {
+    impl_->kernel.network().mend(process.impl_->host, server);
+    impl_->kernel.network().mend(server, process.impl_->host);
+  });
+}
+
+void Simulation::kill_server(int server) {
+  const sim::InsideKernel inside;
+  impl_->ensemble.kill(server + 1);
+}
+void Simulation::start_server(int server) {
+  const sim::InsideKernel inside;
+  impl_->ensemble.start(server + 1);
+}
+void Simulation::pause_server(int server) {
+  const sim::InsideKernel inside;
+  impl_->ensemble.pause(server + 1);
+}
+void Simulation::resume_server(int server) {
+  const sim::InsideKernel inside;
+  impl_->ensemble.resume(server + 1);
+}
+void Simulation::isolate_server(int server) {
+  const sim::Host own = server + 1;
+  impl_->for_each_server([&](sim::Host other) {
+    if (other == own) return;
+    impl_->kernel.network().cut(own, other);
+    impl_->kernel.network().cut(other, own);
+  });
+}
+void Simulation::heal_server(int server) {
+  const sim::InsideKernel inside;
+  const sim::Host own = server + 1;
+  impl_->for_each_server([&](sim::Host other) {
+    impl_->kernel.network().mend(own, other);
+    impl_->kernel.network().mend(other, own);
+  });
+}
+int Simulation::leader() const { return impl_->ensemble.leader().value_or(0) - 1; }
+
+std::uint64_t Simulation::random_below(std::uint64_t end) { return impl_->kernel.random().below(end); }
+std::uint64_t Simulation::trace() const { return impl_->kernel.trace_hash(); }
+std::uint64_t Simulation::turns() const { return impl_->kernel.turns(); }
+
+}  // namespace zktesting

@@ -1,0 +1,234 @@
+// The world's threads, clocks and waits, without ZooKeeper.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <ctime>
+#include <future>
+#include <latch>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+
+#include <zktesting/simulation.hpp>
+
+namespace zktesting {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+/// Runs `body` as a process until it has ended, and gives back the trace.
+std::uint64_t run(std::uint64_t seed, const std::function<void()>& body, Schedule schedule = Schedule::random) {
+  Simulation world({.seed = seed, .schedule = schedule});
+  SimulatedProcess& process = world.process("p", [&](SimulatedProcess&) { body(); });
+  EXPECT_TRUE(world.run_until([&] { return !process.running(); }, 1h, 1s));
+  return world.trace();
+}
+
+/// Threads that meet at a mutex, a condition and pauses; returns the order in which they did.
+std::string order_of(std::uint64_t seed, Schedule schedule) {
+  std::string order;
+  run(
+      seed,
+      [&] {
+        std::mutex mutex;
+        std::condition_variable condition;
+        std::vector<std::jthread> threads;
+        for (char name = 'a'; name < 'e'; ++name) {
+          threads.emplace_back([&, name] {
+            for (int i = 0; i < 5; ++i) {
+              std::unique_lock lock(mutex);
+              order += name;
+              condition.notify_one();
+              condition.wait_for(lock, 3ms);
+            }
+          });
+        }
+      },
+      schedule);
+  return order;
+}
+
+TEST(SimulatedKernel, ASeedGivesTheSameOrderAndAnotherSeedAnother) {
+  for (const Schedule schedule : {Schedule::random, Schedule::priorities}) {
+    std::set<std::string> orders;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      const std::string order = order_of(seed, schedule);
+      EXPECT_EQ(order, order_of(seed, schedule)) << seed;
+      orders.insert(order);
+    }
+    EXPECT_GT(orders.size(), 10u);
+  }
+}
+
+TEST(SimulatedKernel, AMinuteIsShort) {
+  Simulation world;
+  const auto before = steady_clock::now();
+  const auto wall = std::chrono::system_clock::now();
+  world.run_for(60s);
+  EXPECT_GE(steady_clock::now() - before, 60s);
+  EXPECT_LT(steady_clock::now() - before, 61s);
+  EXPECT_GE(std::chrono::system_clock::now() - wall, 60s);
+}
+
+TEST(SimulatedKernel, PausesEndInTheirOrder) {
+  std::string order;
+  run(1, [&] {
+    std::jthread slow([&] {
+      std::this_thread::sleep_for(2s);
+      order += 's';
+    });
+    std::jthread quick([&] {
+      std::this_thread::sleep_for(1s);
+      order += 'q';
+    });
+  });
+  EXPECT_EQ(order, "qs");
+}
+
+TEST(SimulatedKernel, FuturesLatchesAtomicsAndSharedMutexesWait) {
+  int sum = 0;
+  run(1, [&] {
+    std::latch latch(3);
+    std::atomic<int> level{0};
+    std::shared_mutex mutex;
+    auto first = std::async(std::launch::async, [&] {
+      const std::shared_lock lock(mutex);
+      std::this_thread::sleep_for(10ms);
+      latch.count_down();
+      return 1;
+    });
+    auto second = std::async(std::launch::async, [&] {
+      std::this_thread::sleep_for(1ms);
+      const std::unique_lock lock(mutex);
+      latch.count_down();
+      level = 5;
+      level.notify_all();
+      return 2;
+    });
+    level.wait(0);
+    latch.arrive_and_wait();
+    sum = first.get() + second.get() + level;
+  });
+  EXPECT_EQ(sum, 8);
+}
+
+TEST(SimulatedKernel, AStaticIsMadeOnceAlthoughItsMakerBlocks) {
+  std::atomic<int> made{0};
+  run(7, [&] {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        static const int once = [&] {
+          std::this_thread::sleep_for(5ms);
+          return ++made;
+        }();
+        EXPECT_EQ(once, 1);
+      });
+    }
+  });
+}
+
+TEST(SimulatedKernel, AKilledProcessRunsNoDestructor) {
+  bool destroyed = false;
+  struct Witness {
+    bool& told;
+    ~Witness() { told = true; }
+  };
+  {
+    Simulation world;
+    SimulatedProcess& process = world.process("p", [&](SimulatedProcess&) {
+      const Witness witness{destroyed};
+      std::this_thread::sleep_for(1h);
+    });
+    world.run_for(1s);
+    EXPECT_TRUE(process.running());
+    world.kill(process);
+    EXPECT_FALSE(process.running());
+    world.run_for(2h);
+  }
+  EXPECT_FALSE(destroyed);
+}
+
+TEST(SimulatedKernel, APausedProcessStandsStillAndItsClockGoesOn) {
+  Simulation world;
+  int steps = 0;
+  steady_clock::duration longest{};
+  SimulatedProcess& process = world.process("p", [&](SimulatedProcess& me) {
+    for (auto last = steady_clock::now(); !me.stop_token().stop_requested(); ++steps) {
+      std::this_thread::sleep_for(100ms);
+      longest = std::max(longest, steady_clock::now() - std::exchange(last, steady_clock::now()));
+    }
+  });
+  world.run_for(1s);
+  world.pause(process);
+  const int before = steps;
+  world.run_for(10s);
+  EXPECT_EQ(steps, before);
+  world.resume(process);
+  world.run_for(1s);
+  EXPECT_GT(steps, before);
+  EXPECT_GE(longest, 10s);
+  world.stop(process);
+  EXPECT_TRUE(world.run_until([&] { return !process.running(); }, 1s));
+}
+
+TEST(SimulatedKernel, AMachineThatSleepsCountsItOnTheBootClockOnly) {
+  Simulation world;
+  const auto shown = [](clockid_t clock) {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  };
+  std::chrono::nanoseconds monotonic{};
+  std::chrono::nanoseconds boot{};
+  SimulatedProcess& process = world.process("p", [&](SimulatedProcess&) {
+    const auto monotonic_before = shown(CLOCK_MONOTONIC);
+    const auto boot_before = shown(CLOCK_BOOTTIME);
+    std::this_thread::sleep_for(2s);
+    monotonic = shown(CLOCK_MONOTONIC) - monotonic_before;
+    boot = shown(CLOCK_BOOTTIME) - boot_before;
+  });
+  world.run_for(1s);
+  world.sleep_machine(process, 30s);
+  world.run_for(2s);
+  EXPECT_FALSE(process.running());
+  EXPECT_GE(monotonic, 2s);
+  EXPECT_LT(monotonic, 3s);
+  EXPECT_GE(boot, 32s);
+}
+
+TEST(SimulatedKernel, ClocksDrift) {
+  Simulation world;
+  steady_clock::duration took{};
+  bool slept = false;
+  SimulatedProcess& process = world.process("p", [&](SimulatedProcess&) {
+    const auto before = steady_clock::now();
+    while (!slept)
+      std::this_thread::sleep_for(1s);
+    took = steady_clock::now() - before;
+  });
+  world.drift(process, 0.001);
+  world.run_for(1000s);
+  slept = true;
+  world.run_for(5s);
+  EXPECT_GE(took, 1001s - 1ms);
+  EXPECT_LE(took, 1003s);
+}
+
+using SimulatedKernelDeathTest = ::testing::Test;
+
+TEST(SimulatedKernelDeathTest, ABusyWaitEndsWithASentence) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(run(1,
+                   [] {
+                     for (;;)
+                       std::this_thread::yield();
+                   }),
+               "\"p\" is busy waiting");
+}
+
+}  // namespace
+}  // namespace zktesting
