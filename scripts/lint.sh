@@ -32,7 +32,7 @@ started=$SECONDS
 
 # Every C++ file of ours.
 folders=()
-for folder in include zkclient recipes zktesting tests examples bench tools; do
+for folder in include zkclient recipes zktesting simulation storm tests examples bench tools; do
   [[ ! -d $folder ]] || folders+=("$folder")
 done
 mapfile -t files < <(find "${folders[@]}" -name '*.[ch]pp' | sort)

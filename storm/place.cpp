@@ -1,0 +1,11 @@
+#include "storm/place.hpp"
+
+#include <thread>
+
+namespace storm {
+
+void Place::pause(std::uint64_t most) {
+  std::this_thread::sleep_for(std::chrono::microseconds(1 + below(most * 1000)));
+}
+
+}  // namespace storm

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "storm/workloads/workloads.hpp"
+
+namespace storm {
+
+/// What may go wrong in a scenario. A seed draws which of them do.
+enum class Trouble {
+  kill_process,
+  pause_process,
+  cut_off_process,
+  lose_requests,
+  lose_replies,
+  break_connections,
+  sleep_machine,
+  kill_server,
+  pause_server,
+  isolate_server,
+  drift,
+};
+constexpr int troubles = 11;
+const char* to_string(Trouble trouble);
+
+struct ScenarioOptions {
+  std::uint64_t seed = 1;
+  /// Virtual seconds in which troubles come.
+  int seconds = 40;
+  /// For shrinking: these never happen.
+  std::vector<Trouble> without;
+};
+
+struct Outcome {
+  Faults faults;                   ///< Empty: all is well.
+  std::string world;               ///< What the seed has drawn, in a line.
+  std::vector<std::string> story;  ///< What has happened, line by line.
+  std::uint64_t trace = 0;
+  std::uint64_t turns = 0;
+  int happened[troubles] = {};
+};
+
+/// Lets the workload run in a world that follows from the seed, and judges it.
+Outcome run_scenario(const Workload& workload, const ScenarioOptions& options);
+
+}  // namespace storm

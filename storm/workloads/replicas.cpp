@@ -1,0 +1,202 @@
+#include "storm/workloads/replicas.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <zkrecipes/replica_group.hpp>
+
+#include "storm/checkers/agreements.hpp"
+#include "storm/workloads/sessions.hpp"
+
+namespace storm {
+namespace {
+
+using namespace std::chrono_literals;
+
+using Writes = std::vector<std::int64_t>;
+
+/// The disks of the replicas of one history. They outlive processes, and anybody may write to them, as a primary does
+/// over the network; but a disk refuses what has a lower epoch than it has seen.
+class Disks {
+ public:
+  static Disks& of(Place& place) {
+    static std::mutex mutex;
+    static std::map<const History*, Disks> all;
+    const std::lock_guard lock(mutex);
+    return all[&place.history()];
+  }
+  bool append(const std::string& id, std::int64_t epoch, std::int64_t write) {
+    const std::lock_guard lock(mutex_);
+    if (!takes(id, epoch)) return false;
+    disks_[id].writes.push_back(write);
+    return true;
+  }
+  /// The whole log, in the place of what is there.
+  bool replace(const std::string& id, std::int64_t epoch, Writes writes) {
+    const std::lock_guard lock(mutex_);
+    if (!takes(id, epoch)) return false;
+    disks_[id].writes = std::move(writes);
+    return true;
+  }
+  void see(const std::string& id, std::int64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    static_cast<void>(takes(id, epoch));
+  }
+  Writes read(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    return disks_[id].writes;
+  }
+  /// Numbers of writes, each of them once.
+  std::int64_t next_number() {
+    const std::lock_guard lock(mutex_);
+    return ++last_number_;
+  }
+
+ private:
+  struct Disk {
+    std::int64_t epoch = 0;
+    Writes writes;
+  };
+  bool takes(const std::string& id, std::int64_t epoch) {
+    Disk& disk = disks_[id];
+    if (epoch < disk.epoch) return false;
+    disk.epoch = epoch;
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Disk> disks_;
+  std::int64_t last_number_ = 0;
+};
+
+std::string numbers_of(const Writes& writes) {
+  std::string text;
+  for (const std::int64_t write : writes)
+    text += (text.empty() ? "" : ",") + std::to_string(write);
+  return text;
+}
+
+/// One process: its disk, and what it does while it is the primary.
+class Server {
+ public:
+  Server(Place& place, zkclient::Client& client)
+      : place_(place),
+        disks_(Disks::of(place)),
+        group_(client, "/replicas", {.id = place.name(), .storage = "disk-of-" + place.name()}, handlers(),
+               {.settle = 300ms}) {}
+
+  void step() {
+    const std::int64_t epoch = epoch_;
+    const Nanos before = place_.now();
+    if (!group_.may_write() || epoch != epoch_) return;
+    tell_of_term(before, epoch);
+    if (place_.below(4) == 0) {
+      take_somebody_in(epoch);
+    } else {
+      write(epoch);
+    }
+  }
+  void leave() { group_.leave(within(10s)); }
+
+ private:
+  zkrecipes::ReplicaHandlers handlers() {
+    zkrecipes::ReplicaHandlers handlers;
+    handlers.become_primary = [this](const zkrecipes::PrimaryTerm& term) { take_over(term); };
+    handlers.become_secondary = [this](const zkrecipes::SecondaryTerm& term) { disks_.see(place_.name(), term.epoch); };
+    return handlers;
+  }
+  void take_over(const zkrecipes::PrimaryTerm& term) {
+    disks_.see(place_.name(), term.epoch);
+    const Writes log = disks_.read(place_.name());
+    for (const zkrecipes::InSyncReplica& other : term.in_sync) {
+      place_.pause(20);
+      if (other.id != place_.name()) disks_.replace(other.id, term.epoch, log);
+    }
+    const std::lock_guard lock(mutex_);
+    log_ = log;
+    epoch_ = term.epoch;
+  }
+  /// Whoever was stopped while it took over may find that it is over: it was never the primary.
+  void tell_of_term(Nanos when, std::int64_t epoch) {
+    if (told_ != epoch) {
+      std::unique_lock lock(mutex_);
+      const Writes log = log_;
+      lock.unlock();
+      place_.note_at(when, "took over", epoch, 0, numbers_of(log));
+      place_.note_at(when, "acquired", epoch, 0, "primary");
+      told_ = epoch;
+    }
+    place_.note_at(when, "valid", epoch, 0, "primary");
+  }
+  /// Sends it to all that are in sync. One that cannot be reached is taken out, or the write is not acknowledged.
+  void write(std::int64_t epoch) {
+    const std::int64_t number = disks_.next_number();
+    if (!disks_.append(place_.name(), epoch, number)) return;
+    std::vector<std::string> confirmed{place_.name()};
+    for (const zkrecipes::InSyncReplica& other : group_.in_sync()) {
+      if (other.id == place_.name()) continue;
+      place_.pause(20);
+      if (place_.below(20) == 0) {  // Not reached.
+        if (place_.below(3) != 0) group_.shrink({other.id}, within(10s));
+      } else if (disks_.append(other.id, epoch, number)) {
+        confirmed.push_back(other.id);
+      }
+    }
+    place_.pause(20);
+    const std::vector<zkrecipes::InSyncReplica> in_sync = group_.in_sync();
+    const bool all = std::all_of(in_sync.begin(), in_sync.end(), [&](const zkrecipes::InSyncReplica& one) {
+      return std::find(confirmed.begin(), confirmed.end(), one.id) != confirmed.end();
+    });
+    const Nanos before = place_.now();
+    if (all && group_.may_write() && epoch == epoch_) place_.note_at(before, "acknowledged", number, epoch);
+  }
+  void take_somebody_in(std::int64_t epoch) {
+    const std::vector<zkrecipes::InSyncReplica> in_sync = group_.in_sync();
+    for (const zkrecipes::ReplicaMember& member : group_.members()) {
+      const bool known = std::any_of(in_sync.begin(), in_sync.end(),
+                                     [&](const zkrecipes::InSyncReplica& one) { return one.id == member.id; });
+      if (known || member.id == place_.name()) continue;
+      if (!disks_.replace(member.id, epoch, disks_.read(place_.name()))) continue;
+      place_.note("expanding", epoch, 0, member.id);
+      group_.expand(epoch, member.id, member.storage, within(10s));
+    }
+  }
+
+  Place& place_;
+  Disks& disks_;
+  std::mutex mutex_;
+  Writes log_;  // As it was when it took over.
+  std::atomic<std::int64_t> epoch_ = 0;
+  std::int64_t told_ = 0;
+  zkrecipes::ReplicaGroup group_;  // The last one: its handlers use the others.
+};
+
+}  // namespace
+
+void run_replicas(Place& place) {
+  with_sessions(place, [&](zkclient::Client& client) {
+    Server server(place, client);
+    for (int i = 0; i < 100 && !place.stopped(); ++i) {
+      try {
+        server.step();
+      } catch (const zkclient::Error& error) {
+        place.note("error", 0, 0, error.what());
+      }
+      place.pause(300);
+    }
+    if (place.below(3) == 0) server.leave();
+  });
+}
+
+void look_at_replicas(Place& place) { place.note("looked"); }
+
+Faults check_replicas_workload(const History& history) {
+  return all_of({check_replicas(history), check_named_leases(history, 1), check_progress(history, "acknowledged")});
+}
+
+}  // namespace storm
