@@ -22,6 +22,7 @@ class ZKRECIPES_API SimulatedProcess {
   SimulatedProcess(const SimulatedProcess&) = delete;
   SimulatedProcess& operator=(const SimulatedProcess&) = delete;
 
+  /// As it was given to Simulation::process().
   [[nodiscard]] const std::string& name() const;
   /// For zkclient::Client: all servers of the world, "10.0.0.1:2181,...".
   [[nodiscard]] const std::string& servers() const;
@@ -57,6 +58,7 @@ struct SimulationOptions {
   /// How long a message is on its way, in each direction, in microseconds drawn evenly from these bounds.
   std::chrono::microseconds least_latency{100};
   std::chrono::microseconds most_latency{500};
+  /// How threads take turns.
   Schedule schedule = Schedule::random;
   /// Threads that lose their turn for up to `longest_stall`, as on a busy machine: one of so many steps; 0: none.
   std::uint64_t stall_one_in = 0;
@@ -79,13 +81,16 @@ struct SimulationOptions {
 /// the thread that made it uses it, and while that waits the processes may: one thread of a world runs at a time.
 class ZKRECIPES_API Simulation {
  public:
+  /// Begins a world, at virtual time 0, whose servers start at once and serve after less than a second. Does not block.
+  /// Throws `Error`: see above.
   explicit Simulation(SimulationOptions options = {});
   /// Kills what still runs.
   ~Simulation();
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  /// Starts a process, on a machine of its own. `main` may be called again, by restart().
+  /// Starts a process, on a machine of its own: `main` runs, in a thread of the world, as soon as the test lets time pass.
+  /// It may be called again, by restart(). What it captures must outlive the world.
   SimulatedProcess& process(std::string name, std::function<void(SimulatedProcess&)> main);
 
   // --- Time ---
@@ -102,6 +107,7 @@ class ZKRECIPES_API Simulation {
   void kill(SimulatedProcess& process);
   /// As SIGSTOP and SIGCONT: it does nothing, its clocks go on, its connections stay.
   void pause(SimulatedProcess& process);
+  /// The opposite of pause(); of no effect on a process that is not paused.
   void resume(SimulatedProcess& process);
   /// Kills it if it runs, and starts its function anew.
   void restart(SimulatedProcess& process);
@@ -114,20 +120,27 @@ class ZKRECIPES_API Simulation {
   void drift(SimulatedProcess& process, double share);
   /// What it has asked, and is answered, is lost: its connections break at both ends.
   void break_connections(SimulatedProcess& process);
-  /// No byte comes through, in one direction or in both, until heal(). Connections stay as they are.
+  /// No byte comes through between its machine and the servers until heal(). Connections stay as they are.
   void cut_off(SimulatedProcess& process);
+  /// The same in one direction: servers do not hear it. What it says arrives after heal().
   void cut_requests(SimulatedProcess& process);
+  /// The same in the other direction: it does not hear the servers. What they say arrives after heal().
   void cut_replies(SimulatedProcess& process);
+  /// Undoes these three.
   void heal(SimulatedProcess& process);
 
   // --- What servers suffer; they count from 0 ---
   /// As SIGKILL. What it had on its disk stays.
   void kill_server(int server);
+  /// Starts it again, with what is on its disk; of no effect on one that runs.
   void start_server(int server);
+  /// As SIGSTOP: it does nothing, and its connections stay.
   void pause_server(int server);
+  /// As SIGCONT: all that has come meanwhile has its turn.
   void resume_server(int server);
   /// It and the other servers do not hear of each other, until heal_server(). Clients reach it.
   void isolate_server(int server);
+  /// Undoes isolate_server().
   void heal_server(int server);
   /// The server that leads; -1: none does.
   [[nodiscard]] int leader() const;

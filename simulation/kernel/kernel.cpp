@@ -88,7 +88,7 @@ void Kernel::end() {
 
 // A turn that does not end is a call that blocks outside the world, or a loop: without a word a test would hang.
 void Kernel::watch_turns() {
-  constexpr timespec look_every{.tv_sec = 10, .tv_nsec = 0};
+  constexpr timespec look_every{.tv_sec = 30, .tv_nsec = 0};
   using Call = long (*)(long, ...);
   std::uint64_t seen = 0;
   bool told = false;
@@ -101,8 +101,8 @@ void Kernel::watch_turns() {
     if (now == seen && holder != driver_) {
       std::fprintf(
           stderr,
-          "simulation: a thread of \"%s\" has had its turn for 10 s: it loops, or is in a call that the simulated "
-          "world does not know; it has 10 s more\n",
+          "simulation: a thread of \"%s\" has had its turn for 30 s: it loops, or is in a call that the simulated "
+          "world does not know; it has 30 s more\n",
           holder->process->name.c_str());
       told = true;
     }
