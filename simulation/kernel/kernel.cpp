@@ -12,6 +12,8 @@
 #include "simulation/kernel/descriptors.hpp"
 #include "simulation/seam/real.hpp"
 
+extern "C" void __asan_init() __attribute__((weak));  // Is it linked?
+
 namespace zktesting::simulated {
 namespace {
 
@@ -76,8 +78,15 @@ void Kernel::end() {
     if (thread.get() == driver_ || thread->state == Thread::State::finished) continue;
     set_turn(*thread, Thread::Turn::never_again);
   }
-  for (const auto& thread : threads_) {
-    if (thread.get() != driver_ && !thread->joined) ZKR_REAL(pthread_join)(thread->real, nullptr);
+  // What is joined gives its stack to the next thread, and AddressSanitizer believes that the killed one is still on it.
+  static std::vector<std::unique_ptr<Thread>> never_joined;
+  for (auto& thread : threads_) {
+    if (thread.get() == driver_ || thread->joined) continue;
+    if (thread->state != Thread::State::finished && &__asan_init != nullptr) {
+      never_joined.push_back(std::move(thread));
+    } else {
+      ZKR_REAL(pthread_join)(thread->real, nullptr);
+    }
   }
   std::atomic_ref(watch_ends_).store(1);
   real_syscall(SYS_futex, &watch_ends_, FUTEX_WAKE_PRIVATE, 1);
