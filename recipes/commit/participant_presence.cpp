@@ -65,22 +65,21 @@ Awaitable<Reply> ParticipantPresence::claim(Reply found, Call call) {
 namespace {
 
 /// Removes the node if it is ours in this session. Ends with a reply that never came if it cannot tell.
-Awaitable<Reply> remove_own(ParticipantStatePtr state, Call call) {
-  const std::string node = state->tree->presence(state->name);
-  Request look = zk::make_request(OpType::get, node);
-  Reply found = co_await state->tree->client->perform(std::move(look), call);
-  const bool ours = found.ok() && found.data == state->identity && found.stat.ephemeral_owner == call.bound->id();
+Awaitable<Reply> remove_own(TreePtr tree, std::string name, std::string identity, Call call) {
+  Request look = zk::make_request(OpType::get, tree->presence(name));
+  Reply found = co_await tree->client->perform(std::move(look), call);
+  const bool ours = found.ok() && found.data == identity && found.stat.ephemeral_owner == call.bound->id();
   if (!ours) co_return found;
-  Request remove = zk::make_request(OpType::remove, node);
+  Request remove = zk::make_request(OpType::remove, tree->presence(name));
   remove.version = found.stat.version;
-  Reply removed = co_await state->tree->client->perform(std::move(remove), call);
+  Reply removed = co_await tree->client->perform(std::move(remove), call);
   co_return removed;
 }
 
-/// For as long as the session lives.
-Awaitable<void> remove_own_later(ParticipantStatePtr state, Call call) {
+/// For as long as the session lives. It keeps nothing of the user's: serve() has returned.
+Awaitable<void> remove_own_later(TreePtr tree, std::string name, std::string identity, Call call) {
   for (;;) {
-    const Reply reply = co_await remove_own(state, call);
+    const Reply reply = co_await remove_own(tree, name, identity, call);
     if (!reply.unanswered() && !reply.failed(Errc::connection_loss)) co_return;
   }
 }
@@ -100,10 +99,10 @@ Awaitable<void> ParticipantPresence::remove() {
   if (state_->session != nullptr)
     reply = co_await state_->tree->client->perform(std::move(remove), last);
   else
-    reply = co_await remove_own(state_, last);
+    reply = co_await remove_own(state_->tree, state_->name, state_->identity, last);
   if (!reply.given_up && !reply.unanswered()) co_return;
   last.deadline.reset();
-  zk::spawn(remove_own_later(state_, last));
+  zk::spawn(remove_own_later(state_->tree, state_->name, state_->identity, last));
 }
 
 }  // namespace zkrecipes::detail
