@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   for (std::uint64_t seed = arguments.first; seed <= arguments.last && !enough(); ++seed) {
     for (const Workload& workload : storm::workloads()) {
       if (!arguments.workload.empty() && workload.name != arguments.workload) continue;
-      const ScenarioOptions options{.seed = seed, .seconds = arguments.seconds, .without = {}};
+      const ScenarioOptions options{.seed = seed, .seconds = arguments.seconds, .without = {}, .left_out = {}};
       const std::string text = run_apart(workload, options, arguments.replay);
       if (arguments.replay) std::cout << text;
       bool wrong = text.find("FAULT ") != std::string::npos;

@@ -49,7 +49,7 @@ struct Draw {
   std::chrono::milliseconds mean_calm{};  ///< Between two troubles.
 };
 
-Draw draw(const ScenarioOptions& options, Random& random) {
+Draw draw(Random& random) {
   Draw drawn;
   constexpr int sizes[] = {1, 3, 3, 5};
   constexpr int ticks[] = {500, 1000, 2000, 3000};
@@ -63,25 +63,68 @@ Draw draw(const ScenarioOptions& options, Random& random) {
   drawn.world.schedule = random.one_in(2) ? zktesting::Schedule::priorities : zktesting::Schedule::random;
   if (random.one_in(3)) drawn.world.stall_one_in = 200 + random.below(5000);
   for (int i = 0; i < troubles; ++i) {
-    const auto trouble = static_cast<Trouble>(i);
-    const bool chosen = random.one_in(2);
-    const bool allowed = std::find(options.without.begin(), options.without.end(), trouble) == options.without.end();
-    if (chosen && allowed) drawn.troubles.push_back(trouble);
+    if (random.one_in(2)) drawn.troubles.push_back(static_cast<Trouble>(i));
   }
   if (random.one_in(20)) drawn.troubles.clear();
   drawn.mean_calm = std::chrono::milliseconds(500 + random.below(5000));
   return drawn;
 }
 
+/// One trouble, before it comes.
+struct Plan {
+  int number = 0;  ///< From 1.
+  Trouble kind = Trouble::kill_process;
+  std::chrono::nanoseconds at{};
+  std::size_t process = 0;  ///< Whom it hits, if it hits processes.
+  int server = 0;           ///< The same of servers.
+  std::chrono::milliseconds length{};
+  bool breaks = false;              ///< Connections break at its end, or what is on its way is lost.
+  std::chrono::microseconds lag{};  ///< Between the loss of replies and the end of the connections.
+  double drift = 0;
+};
+
+/// Each trouble has a generator of its own, so that leaving one out does not change the others.
+Random generator_of(std::uint64_t seed, int number) {
+  return Random((seed ^ 0x74726F75626C6573u) * 0xD1342543DE82EF95u + static_cast<std::uint64_t>(number));
+}
+
+std::vector<Plan> plan(const Draw& drawn, std::uint64_t seed, int processes, std::chrono::nanoseconds end) {
+  std::vector<Plan> all;
+  if (drawn.troubles.empty()) return all;
+  for (std::chrono::nanoseconds at{};;) {
+    Plan next{.number = static_cast<int>(all.size()) + 1};
+    Random random = generator_of(seed, next.number);
+    at += std::chrono::milliseconds(1 + random.below(2 * static_cast<std::uint64_t>(drawn.mean_calm.count())));
+    if (at >= end) return all;
+    next.at = at;
+    next.kind = drawn.troubles[random.below(drawn.troubles.size())];
+    next.process = random.below(static_cast<std::uint64_t>(processes));
+    next.server = static_cast<int>(random.below(static_cast<std::uint64_t>(drawn.world.servers)));
+    next.length = std::chrono::milliseconds(random.one_in(2) ? random.below(2000) : random.below(15'000));
+    next.breaks = random.one_in(2);
+    next.lag = std::chrono::microseconds(random.below(5000));
+    next.drift = (static_cast<double>(random.below(2001)) - 1000) / 1e6;
+    if (next.kind == Trouble::sleep_machine) at += next.length;  // The test waits so long.
+    all.push_back(next);
+  }
+}
+
+bool hits_process(Trouble kind) {
+  return kind != Trouble::kill_server && kind != Trouble::pause_server && kind != Trouble::isolate_server;
+}
+
 /// Makes trouble, and makes it good again.
 class Director {
  public:
-  Director(Simulation& world, const Draw& drawn, const ScenarioOptions& options, Random& random, Outcome& outcome)
-      : world_(world), drawn_(drawn), options_(options), random_(random), outcome_(outcome) {}
+  Director(Simulation& world, const Draw& drawn, const ScenarioOptions& options, Outcome& outcome)
+      : world_(world), drawn_(drawn), options_(options), outcome_(outcome) {}
 
   void start(const Workload& workload, History& history) {
     history_ = &history;
-    for (int i = 0; i < workload.processes; ++i) {
+    const int processes =
+        options_.processes > 0 ? std::min(options_.processes, workload.processes) : workload.processes;
+    planned_ = plan(drawn_, options_.seed, workload.processes, std::chrono::seconds(options_.seconds));
+    for (int i = 0; i < processes; ++i) {
       processes_.push_back(&world_.process(fmt::format("p{}", i), [this, &workload, i](SimulatedProcess& process) {
         SimulatedPlace place(world_, process, *history_, i, drawn_.world.tick);
         workload.run(place);
@@ -89,11 +132,11 @@ class Director {
     }
   }
   void make_trouble() {
-    const auto end = world_.now() + std::chrono::seconds(options_.seconds);
-    while (world_.now() < end) {
-      run_for(std::chrono::milliseconds(1 + random_.below(2 * static_cast<std::uint64_t>(drawn_.mean_calm.count()))));
-      if (!drawn_.troubles.empty()) make(drawn_.troubles[random_.below(drawn_.troubles.size())]);
+    for (const Plan& one : planned_) {
+      run_until(one.at);
+      if (happens(one)) make(one);
     }
+    run_until(std::chrono::seconds(options_.seconds));
     run_for(20s);  // All that is to be made good has its time.
   }
   void calm() {
@@ -107,7 +150,7 @@ class Director {
       world_.resume_server(server);
       world_.start_server(server);
     }
-    tell("calm", "");
+    history_->add({world_.now(), "--", "calm", 0, 0, ""});
   }
   /// False: they do not come to an end.
   bool stop() {
@@ -120,103 +163,119 @@ class Director {
         },
         120s, 100ms);
   }
-  void tell(const std::string& what, const std::string& whom) {
-    history_->add({world_.now(), whom.empty() ? "--" : whom, what, 0, 0, ""});
+  void tell(const std::string& what, const std::string& whom, int number) {
+    history_->add({world_.now(), whom, what, 0, 0, fmt::format("#{}", number)});
   }
 
  private:
-  void make(Trouble trouble) {
-    ++outcome_.happened[static_cast<int>(trouble)];
-    SimulatedProcess& process = *processes_[random_.below(processes_.size())];
-    const int server = static_cast<int>(random_.below(static_cast<std::uint64_t>(drawn_.world.servers)));
-    const std::string server_name = fmt::format("s{}", server);
-    const auto a_while = std::chrono::milliseconds(random_.one_in(2) ? random_.below(2000) : random_.below(15'000));
-    switch (trouble) {
+  bool happens(const Plan& one) const {
+    const auto has = [](const auto& all, const auto& wanted) {
+      return std::find(all.begin(), all.end(), wanted) != all.end();
+    };
+    if (hits_process(one.kind) && one.process >= processes_.size()) return false;  // There is none of that number.
+    return !has(options_.without, one.kind) && !has(options_.left_out, one.number);
+  }
+  void make(const Plan& one) {
+    outcome_.made.push_back({one.number, one.kind});
+    if (hits_process(one.kind)) {
+      hit(one, *processes_[one.process]);
+    } else {
+      hit_server(one, fmt::format("s{}", one.server));
+    }
+  }
+  void hit(const Plan& one, SimulatedProcess& process) {
+    switch (one.kind) {
       case Trouble::kill_process:
         world_.kill(process);
-        tell("killed", process.name());
-        later(a_while, [this, &process] {
+        tell("killed", process.name(), one.number);
+        later(one.length, [this, &process] {
           if (!process.running()) world_.restart(process);
         });
         break;
       case Trouble::pause_process:
         world_.pause(process);
-        tell("paused", process.name());
-        later(a_while, [this, &process] {
+        tell("paused", process.name(), one.number);
+        later(one.length, [this, &process, number = one.number] {
           world_.resume(process);
-          tell("resumed", process.name());
+          tell("resumed", process.name(), number);
         });
         break;
       case Trouble::cut_off_process:
         world_.cut_off(process);
-        heal_later(process, "cut off", a_while);
+        heal_later(one, process, "cut off");
         break;
       case Trouble::lose_requests:
         world_.cut_requests(process);
-        heal_later(process, "unheard", a_while);
+        heal_later(one, process, "unheard");
         break;
       case Trouble::lose_replies:
         world_.cut_replies(process);
-        heal_later(process, "deaf", a_while);
+        heal_later(one, process, "deaf");
         break;
       case Trouble::break_connections:
-        if (random_.one_in(2)) {  // What is on its way back is lost.
+        if (one.breaks) {  // What is on its way back is lost.
           world_.cut_replies(process);
-          world_.run_for(std::chrono::microseconds(random_.below(5000)));
+          world_.run_for(one.lag);
         }
         world_.break_connections(process);
         world_.heal(process);
-        tell("broken", process.name());
+        tell("broken", process.name(), one.number);
         break;
       case Trouble::sleep_machine:
-        tell("asleep", process.name());
-        world_.sleep_machine(process, a_while);
-        tell("awake", process.name());
+        tell("asleep", process.name(), one.number);
+        world_.sleep_machine(process, one.length);
+        tell("awake", process.name(), one.number);
         break;
       case Trouble::drift:
-        world_.drift(process, (static_cast<double>(random_.below(2001)) - 1000) / 1e6);
-        tell("drifts", process.name());
+        world_.drift(process, one.drift);
+        tell("drifts", process.name(), one.number);
         break;
+      default: break;
+    }
+  }
+  void hit_server(const Plan& one, const std::string& name) {
+    switch (one.kind) {
       case Trouble::kill_server:
-        world_.kill_server(server);
-        tell("killed", server_name);
-        later(a_while, [this, server, server_name] {
+        world_.kill_server(one.server);
+        tell("killed", name, one.number);
+        later(one.length, [this, server = one.server, name, number = one.number] {
           world_.start_server(server);
-          tell("started", server_name);
+          tell("started", name, number);
         });
         break;
       case Trouble::pause_server:
-        world_.pause_server(server);
-        tell("paused", server_name);
-        later(a_while, [this, server, server_name] {
+        world_.pause_server(one.server);
+        tell("paused", name, one.number);
+        later(one.length, [this, server = one.server, name, number = one.number] {
           world_.resume_server(server);
-          tell("resumed", server_name);
+          tell("resumed", name, number);
         });
         break;
       case Trouble::isolate_server:
-        world_.isolate_server(server);
-        tell("isolated", server_name);
-        later(a_while, [this, server, server_name] {
+        world_.isolate_server(one.server);
+        tell("isolated", name, one.number);
+        later(one.length, [this, server = one.server, name, number = one.number] {
           world_.heal_server(server);
-          tell("healed", server_name);
+          tell("healed", name, number);
         });
         break;
+      default: break;
     }
   }
-  void heal_later(SimulatedProcess& process, const char* what, std::chrono::milliseconds time) {
-    tell(what, process.name());
-    later(time, [this, &process] {
-      if (random_.one_in(2)) world_.break_connections(process);
+  void heal_later(const Plan& one, SimulatedProcess& process, const char* what) {
+    tell(what, process.name(), one.number);
+    later(one.length, [this, &process, one] {
+      if (one.breaks) world_.break_connections(process);
       world_.heal(process);
-      tell("healed", process.name());
+      tell("healed", process.name(), one.number);
     });
   }
   void later(std::chrono::milliseconds time, std::function<void()> act) {
     to_make_good_.emplace(world_.now() + time, std::move(act));
   }
+  void run_for(std::chrono::nanoseconds time) { run_until(world_.now() + time); }
   /// Makes good meanwhile what is due.
-  void run_for(std::chrono::nanoseconds time) {
-    const auto end = world_.now() + time;
+  void run_until(std::chrono::nanoseconds end) {
     while (!to_make_good_.empty() && to_make_good_.begin()->first <= end) {
       const auto due = to_make_good_.extract(to_make_good_.begin());
       if (due.key() > world_.now()) world_.run_for(due.key() - world_.now());
@@ -228,8 +287,8 @@ class Director {
   Simulation& world_;
   const Draw& drawn_;
   const ScenarioOptions& options_;
-  Random& random_;
   Outcome& outcome_;
+  std::vector<Plan> planned_;
   History* history_ = nullptr;
   std::vector<SimulatedProcess*> processes_;
   std::multimap<std::chrono::nanoseconds, std::function<void()>> to_make_good_;
@@ -268,13 +327,13 @@ const char* to_string(Trouble trouble) {
 
 Outcome run_scenario(const Workload& workload, const ScenarioOptions& options) {
   Random random(options.seed);
-  const Draw drawn = draw(options, random);
+  const Draw drawn = draw(random);
   Outcome outcome;
   outcome.world = describe(drawn);
   History history;  // Outlives the world's threads.
   {
     Simulation world(drawn.world);
-    Director director(world, drawn, options, random, outcome);
+    Director director(world, drawn, options, outcome);
     director.start(workload, history);
     director.make_trouble();
     director.calm();

@@ -29,8 +29,18 @@ struct ScenarioOptions {
   std::uint64_t seed = 1;
   /// Virtual seconds in which troubles come.
   int seconds = 40;
-  /// For shrinking: these never happen.
+  /// For shrinking: these never happen. What else happens is as it was, at the same times.
   std::vector<Trouble> without;
+  /// The same, by their running numbers in this seed's world.
+  std::vector<int> left_out;
+  /// How many of the workload's processes there are, the first ones; 0: all.
+  int processes = 0;
+};
+
+/// A trouble of a seed's world.
+struct MadeTrouble {
+  int number = 0;  ///< From 1.
+  Trouble kind = Trouble::kill_process;
 };
 
 struct Outcome {
@@ -39,7 +49,7 @@ struct Outcome {
   std::vector<std::string> story;  ///< What has happened, line by line.
   std::uint64_t trace = 0;
   std::uint64_t turns = 0;
-  int happened[troubles] = {};
+  std::vector<MadeTrouble> made;  ///< In the order in which they came.
 };
 
 /// Lets the workload run in a world that follows from the seed, and judges it.
