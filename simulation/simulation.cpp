@@ -231,6 +231,13 @@ void Simulation::heal_server(int server) {
     impl_->kernel.network().mend(other, own);
   });
 }
+void Simulation::name_servers(const std::string& name, const std::vector<int>& servers,
+                              std::chrono::nanoseconds takes) {
+  std::vector<std::uint32_t> addresses;
+  for (const int server : servers)
+    addresses.push_back(::inet_addr(address_of(server).c_str()));
+  impl_->kernel.descriptors().set_name(name, std::move(addresses), takes);
+}
 int Simulation::leader() const { return impl_->ensemble.leader().value_or(0) - 1; }
 
 std::uint64_t Simulation::random_below(std::uint64_t end) { return impl_->kernel.random().below(end); }

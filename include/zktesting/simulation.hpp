@@ -142,6 +142,9 @@ class ZKRECIPES_API Simulation {
   void isolate_server(int server);
   /// Undoes isolate_server().
   void heal_server(int server);
+  /// From now on getaddrinfo() knows `name` as the name of these servers, and takes so long to say so, during which it
+  /// blocks as the real one does. No servers: it knows no such name, which is so before the first call, too. Port 2181.
+  void name_servers(const std::string& name, const std::vector<int>& servers, std::chrono::nanoseconds takes = {});
   /// The server that leads; -1: none does.
   [[nodiscard]] int leader() const;
 

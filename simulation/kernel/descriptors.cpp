@@ -25,16 +25,21 @@ ssize_t fails(int error) {
 class Epoll : public File {
  public:
   using File::File;
+  ~Epoll() override {
+    while (!items_.empty())
+      forget(items_.begin()->first);
+  }
 
-  int control(int what, int descriptor, const epoll_event* event) {
+  int control(int what, int descriptor, File& file, const epoll_event* event) {
     const auto found = items_.find(descriptor);
     if (what == EPOLL_CTL_ADD ? found != items_.end() : found == items_.end())
       return static_cast<int>(fails(what == EPOLL_CTL_ADD ? EEXIST : ENOENT));
     if (what == EPOLL_CTL_DEL) {
-      items_.erase(found);
+      forget(descriptor);
       return 0;
     }
-    items_[descriptor] = {*event, true};
+    if (what == EPOLL_CTL_ADD) file.watchers_.emplace_back(this, descriptor);
+    items_[descriptor] = {*event, &file, true};
     changed();
     return 0;
   }
@@ -42,8 +47,8 @@ class Epoll : public File {
   int collect(epoll_event* events, int size) {
     int count = 0;
     for (auto it = items_.begin(); it != items_.end() && count < size; ++it) {
-      auto& [descriptor, item] = *it;
-      const std::uint32_t now = now_ready(descriptor, item);
+      Item& item = it->second;
+      const std::uint32_t now = now_ready(item);
       if (now == 0) continue;
       events[count].events = now;
       events[count].data = item.event.data;
@@ -53,7 +58,12 @@ class Epoll : public File {
     }
     return count;
   }
-  void forget(int descriptor) { items_.erase(descriptor); }
+  void forget(int descriptor) {
+    const auto found = items_.find(descriptor);
+    if (found == items_.end()) return;
+    std::erase(found->second.file->watchers_, std::pair{this, descriptor});
+    items_.erase(found);
+  }
   /// Something has happened to one of its files, perhaps.
   void note(int descriptor) {
     const auto found = items_.find(descriptor);
@@ -63,8 +73,7 @@ class Epoll : public File {
   }
 
   [[nodiscard]] std::uint32_t ready() const override {
-    return std::any_of(items_.begin(), items_.end(),
-                       [this](const auto& item) { return now_ready(item.first, item.second) != 0; })
+    return std::any_of(items_.begin(), items_.end(), [](const auto& item) { return now_ready(item.second) != 0; })
                ? std::uint32_t{EPOLLIN}
                : 0u;
   }
@@ -72,15 +81,15 @@ class Epoll : public File {
  private:
   struct Item {
     epoll_event event{};
+    File* file = nullptr;
     bool changed = true;  ///< Since it was collected: what an edge-triggered one waits for.
   };
 
-  std::uint32_t now_ready(int descriptor, const Item& item) const {
+  static std::uint32_t now_ready(const Item& item) {
     if (item.event.events == 0) return 0;
     const bool edges = (item.event.events & EPOLLET) != 0;
     if (edges && !item.changed) return 0;
-    const File* file = table_.find(descriptor);
-    return file == nullptr ? 0 : file->ready() & (item.event.events | EPOLLERR | EPOLLHUP);
+    return item.file->ready() & (item.event.events | EPOLLERR | EPOLLHUP);
   }
 
   std::map<int, Item> items_;
@@ -129,6 +138,12 @@ class TimerFile : public File {
     expired_ = 0;
     return sizeof expired_;
   }
+  void delay(Nanos time) override {
+    if (clock_ != CLOCK_MONOTONIC || !timer_) return;
+    const Nanos due = timer_->at + time;
+    disarm();
+    arm(due);
+  }
   void set(bool absolute, Nanos first, Nanos interval) {
     disarm();
     expired_ = 0;
@@ -162,9 +177,80 @@ class TimerFile : public File {
   std::optional<EventQueue::Key> timer_;
 };
 
+/// What one end of a pipe has written and the other one has not read yet.
+struct Stream {
+  static constexpr std::size_t room = 65536;
+
+  std::string bytes;
+  bool writer_closed = false;
+  bool reader_closed = false;
+};
+
+/// An end of a pipe, or of a pair of sockets, within one process.
+class StreamEnd : public File {
+ public:
+  StreamEnd(Descriptors& table, ClientProcess* owner, std::shared_ptr<Stream> in, std::shared_ptr<Stream> out)
+      : File(table, owner), in_(std::move(in)), out_(std::move(out)) {}
+  ~StreamEnd() override {
+    if (in_) in_->reader_closed = true;
+    if (out_) out_->writer_closed = true;
+    if (peer_ == nullptr) return;
+    peer_->peer_ = nullptr;
+    peer_->changed();
+  }
+  static void join(StreamEnd& one, StreamEnd& other) {
+    one.peer_ = &other;
+    other.peer_ = &one;
+  }
+
+  [[nodiscard]] std::uint32_t ready() const override {
+    std::uint32_t now = 0;
+    if (in_ && !in_->bytes.empty()) now |= EPOLLIN;
+    if (in_ && in_->writer_closed) now |= out_ ? EPOLLIN | EPOLLRDHUP | EPOLLHUP : std::uint32_t{EPOLLHUP};
+    if (out_ && out_->reader_closed) now |= EPOLLOUT | EPOLLERR;
+    if (out_ && out_->bytes.size() < Stream::room) now |= EPOLLOUT;
+    return now;
+  }
+  ssize_t read(void* to, std::size_t size) override {
+    if (!in_) return fails(EBADF);
+    if (in_->bytes.empty()) return in_->writer_closed ? 0 : fails(EAGAIN);
+    const std::size_t taken = std::min(size, in_->bytes.size());
+    std::memcpy(to, in_->bytes.data(), taken);
+    in_->bytes.erase(0, taken);
+    if (peer_ != nullptr) peer_->changed();
+    return static_cast<ssize_t>(taken);
+  }
+  ssize_t write(const void* from, std::size_t size) override {
+    if (!out_) return fails(EBADF);
+    if (out_->reader_closed) return fails(EPIPE);  // Without SIGPIPE.
+    const std::size_t taken = std::min(size, Stream::room - out_->bytes.size());
+    if (taken == 0 && size > 0) return fails(EAGAIN);
+    out_->bytes.append(static_cast<const char*>(from), taken);
+    if (peer_ != nullptr) peer_->changed();
+    return static_cast<ssize_t>(taken);
+  }
+
+ private:
+  const std::shared_ptr<Stream> in_;
+  const std::shared_ptr<Stream> out_;
+  StreamEnd* peer_ = nullptr;
+};
+
 }  // namespace
 
 // --- File ----------------------------------------------------------------------------------------
+
+File::~File() {
+  while (!watchers_.empty())
+    watchers_.back().first->forget(watchers_.back().second);
+}
+
+void File::leave_epolls(int descriptor) {
+  const auto watchers = watchers_;
+  for (const auto& [epoll, as] : watchers) {
+    if (as == descriptor) epoll->forget(descriptor);
+  }
+}
 
 ssize_t File::read(void* /*to*/, std::size_t /*size*/) { return fails(EINVAL); }
 ssize_t File::write(const void* /*from*/, std::size_t /*size*/) { return fails(EINVAL); }
@@ -173,13 +259,8 @@ void File::changed() {
   Kernel& kernel = table_.kernel();
   kernel.wake(this);
   kernel.wake(&table_);  // Those in poll(), who wait for several.
-  for (const auto& [own, same] : table_.files_) {
-    if (same.get() != this) continue;
-    for (const auto& [descriptor, file] : table_.files_) {
-      if (file.get() == this || file->owner() != owner()) continue;
-      if (auto* epoll = dynamic_cast<Epoll*>(file.get())) epoll->note(own);
-    }
-  }
+  for (const auto& [epoll, descriptor] : watchers_)
+    epoll->note(descriptor);
 }
 
 // --- Socket --------------------------------------------------------------------------------------
@@ -355,6 +436,13 @@ const Listener* Descriptors::listener(std::uint32_t address, std::uint16_t port)
   return found == listeners_.end() ? nullptr : &found->second;
 }
 
+std::vector<std::uint32_t> Descriptors::resolve(const std::string& name) {
+  const auto known = names_.find(name);
+  if (known == names_.end()) return {};
+  if (known->second.second != Nanos{}) kernel_.block(nullptr, kernel_.events().now() + known->second.second);
+  return names_[name].first;
+}
+
 int Descriptors::socket(bool nonblocking) {
   auto made = std::make_unique<Socket>(*this, Kernel::current()->process);
   made->nonblocking = nonblocking;
@@ -378,18 +466,20 @@ int Descriptors::epoll_create() { return add(std::make_unique<Epoll>(*this, Kern
 int Descriptors::epoll_ctl(int epoll, int what, int descriptor, epoll_event* event) {
   auto* const file = dynamic_cast<Epoll*>(find(epoll));
   if (file == nullptr) return static_cast<int>(fails(EBADF));
-  if (find(descriptor) == nullptr) {
+  File* const watched = find(descriptor);
+  if (watched == nullptr) {
     std::fprintf(stderr, "simulation: epoll_ctl with descriptor %d, which is none of the simulated world\n",
                  descriptor);
     return static_cast<int>(fails(EBADF));
   }
-  return file->control(what, descriptor, event);
+  if (watched == file) return static_cast<int>(fails(EINVAL));
+  return file->control(what, descriptor, *watched, event);
 }
 
 int Descriptors::epoll_wait(int epoll, epoll_event* events, int size, std::optional<Nanos> limit) {
   kernel_.step();
-  const std::optional<Nanos> deadline =
-      limit ? std::optional(kernel_.world_time_of(Kernel::current()->process->host, *limit)) : std::nullopt;
+  std::optional<Deadline> deadline;
+  if (limit) deadline = kernel_.world_time_of(Kernel::current()->process->host, *limit);
   for (bool in_time = true;;) {
     auto* const file = dynamic_cast<Epoll*>(find(epoll));
     if (file == nullptr) return static_cast<int>(fails(EBADF));
@@ -409,6 +499,29 @@ int Descriptors::timerfd_create(int clock, bool nonblocking) {
   auto made = std::make_unique<TimerFile>(*this, Kernel::current()->process, clock);
   made->nonblocking = nonblocking;
   return add(std::move(made));
+}
+
+void Descriptors::pipe(int ends[2], bool nonblocking) {
+  ClientProcess* const owner = Kernel::current()->process;
+  const auto stream = std::make_shared<Stream>();
+  auto reader = std::make_unique<StreamEnd>(*this, owner, stream, nullptr);
+  auto writer = std::make_unique<StreamEnd>(*this, owner, nullptr, stream);
+  StreamEnd::join(*reader, *writer);
+  reader->nonblocking = writer->nonblocking = nonblocking;
+  ends[0] = add(std::move(reader));
+  ends[1] = add(std::move(writer));
+}
+
+void Descriptors::socketpair(int ends[2], bool nonblocking) {
+  ClientProcess* const owner = Kernel::current()->process;
+  const auto there = std::make_shared<Stream>();
+  const auto back = std::make_shared<Stream>();
+  auto one = std::make_unique<StreamEnd>(*this, owner, back, there);
+  auto other = std::make_unique<StreamEnd>(*this, owner, there, back);
+  StreamEnd::join(*one, *other);
+  one->nonblocking = other->nonblocking = nonblocking;
+  ends[0] = add(std::move(one));
+  ends[1] = add(std::move(other));
 }
 
 int Descriptors::timerfd_settime(int descriptor, bool absolute, Nanos first_time, Nanos interval) {
@@ -449,15 +562,20 @@ ssize_t Descriptors::write(int descriptor, const void* from, std::size_t size) {
 int Descriptors::close(int descriptor) {
   const auto found = files_.find(descriptor);
   if (found == files_.end()) return static_cast<int>(fails(EBADF));
-  for (const auto& [number, file] : files_) {
-    if (auto* epoll = dynamic_cast<Epoll*>(file.get())) epoll->forget(descriptor);
-  }
+  const std::shared_ptr<File> file = found->second;
   files_.erase(found);
+  file->leave_epolls(descriptor);
   return 0;
 }
 
 void Descriptors::close_all(const ClientProcess& process) {
   std::erase_if(files_, [&](const auto& entry) { return entry.second->owner() == &process; });
+}
+
+void Descriptors::delay_timers(const ClientProcess& process, Nanos time) {
+  for (const auto& [descriptor, file] : files_) {
+    if (file->owner() == &process) file->delay(time);
+  }
 }
 
 void Descriptors::reset(Host from, Host to) {

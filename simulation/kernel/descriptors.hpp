@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "simulation/base/event_queue.hpp"
 #include "simulation/network/network.hpp"
@@ -38,11 +39,13 @@ struct Listener {
   std::function<RemoteEnd(AnswerTo)> accept;
 };
 
+class Epoll;
+
 /// What a descriptor stands for. The operations return -1 with errno, EAGAIN where a blocking one would wait.
 class File {
  public:
   explicit File(Descriptors& table, ClientProcess* owner) : table_(table), owner_(owner) {}
-  virtual ~File() = default;
+  virtual ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
@@ -50,6 +53,10 @@ class File {
   [[nodiscard]] virtual std::uint32_t ready() const = 0;
   virtual ssize_t read(void* to, std::size_t size);
   virtual ssize_t write(const void* from, std::size_t size);
+  /// The machine sleeps for so long: what counts by the monotonic clock comes later.
+  virtual void delay(Nanos /*time*/) {}
+  /// That descriptor of its was closed.
+  void leave_epolls(int descriptor);
 
   [[nodiscard]] ClientProcess* owner() const { return owner_; }
   bool nonblocking = false;
@@ -60,7 +67,10 @@ class File {
   Descriptors& table_;
 
  private:
+  friend class Epoll;
+
   ClientProcess* const owner_;
+  std::vector<std::pair<Epoll*, int>> watchers_;  // As which descriptor.
 };
 
 class Socket;
@@ -83,6 +93,8 @@ class Descriptors {
   int eventfd(std::uint64_t count, bool semaphore, bool nonblocking);
   int timerfd_create(int clock, bool nonblocking);
   int timerfd_settime(int descriptor, bool absolute, Nanos first_time, Nanos interval);
+  void pipe(int ends[2], bool nonblocking);
+  void socketpair(int ends[2], bool nonblocking);
   ssize_t read(int descriptor, void* to, std::size_t size);
   /// recv() with MSG_PEEK: never waits.
   ssize_t peek(int descriptor, void* to, std::size_t size);
@@ -95,12 +107,20 @@ class Descriptors {
 
   /// A process dies: its kernel closes what it had open.
   void close_all(const ClientProcess& process);
+  /// Its machine sleeps for so long.
+  void delay_timers(const ClientProcess& process, Nanos time);
   /// Breaks the connections from one host to another, at both ends.
   void reset(Host from, Host to);
   void listen(std::uint32_t address, std::uint16_t port, Listener listener) {
     listeners_[{address, port}] = std::move(listener);
   }
   const Listener* listener(std::uint32_t address, std::uint16_t port) const;
+  /// What the world's name service knows. No addresses: nothing.
+  void set_name(const std::string& name, std::vector<std::uint32_t> addresses, Nanos takes) {
+    names_[name] = {std::move(addresses), takes};
+  }
+  /// Asks it for a name: the calling thread waits for the answer.
+  std::vector<std::uint32_t> resolve(const std::string& name);
 
   Kernel& kernel() { return kernel_; }
 
@@ -116,6 +136,7 @@ class Descriptors {
   static inline int next_ = first;              // A number of a former world is none of this one.
   std::map<int, std::shared_ptr<File>> files_;  // A duplicate stands for the same file.
   std::map<std::pair<std::uint32_t, std::uint16_t>, Listener> listeners_;
+  std::map<std::string, std::pair<std::vector<std::uint32_t>, Nanos>> names_;  // And how long an answer takes.
 };
 
 /// The client's end of a TCP connection.

@@ -309,7 +309,7 @@ void Kernel::yield() {
   give_turn(&self);
 }
 
-bool Kernel::block(const void* object, std::optional<Nanos> deadline) {
+bool Kernel::block(const void* object, std::optional<Deadline> deadline) {
   Thread& self = *current_;
   self.state = Thread::State::blocked;
   self.waits_for = object;
@@ -331,8 +331,9 @@ void Kernel::expect_end_of_wait() {
   });
 }
 
-void Kernel::arm(Thread& thread, Nanos deadline) {
-  thread.timer = events_.at(deadline, [this, &thread] {
+void Kernel::arm(Thread& thread, Deadline deadline) {
+  thread.timer_counts_sleep = deadline.counts_sleep;
+  thread.timer = events_.at(deadline.at, [this, &thread] {
     thread.timer.reset();
     thread.timed_out = true;
     if (thread.waits_for != nullptr) stop_waiting(thread);
@@ -348,12 +349,14 @@ void Kernel::stop_waiting(Thread& thread) {
 }
 
 void Kernel::delay_timers(const ClientProcess& process, Nanos time) {
+  if (process.dead) return;
   for (const auto& thread : threads_) {
-    if (process.dead || thread->process != &process || !thread->timer) continue;
+    if (thread->process != &process || !thread->timer || thread->timer_counts_sleep) continue;
     const Nanos due = thread->timer->at;
     events_.cancel(*thread->timer);
     arm(*thread, due + time);
   }
+  descriptors_->delay_timers(process, time);
 }
 
 int Kernel::wake(const void* object, int most) {

@@ -36,6 +36,7 @@ struct Thread {
   // While it is blocked.
   const void* waits_for = nullptr;
   std::optional<EventQueue::Key> timer;
+  bool timer_counts_sleep = false;
   bool timed_out = false;
 
   bool detached = false;
@@ -52,6 +53,14 @@ struct ClientProcess {
   Host host = 0;
   bool paused = false;
   bool dead = false;
+};
+
+/// When a wait ends, by the world's time. One that counts by the monotonic clock ends later if the machine sleeps meanwhile.
+struct Deadline {
+  Deadline(Nanos time, bool while_asleep = false) : at(time), counts_sleep(while_asleep) {}
+
+  Nanos at;
+  bool counts_sleep;
 };
 
 /// What a host's clocks say. The world's time is the true one.
@@ -102,7 +111,7 @@ class Kernel {
   void kill(ClientProcess& process);
   static void pause(ClientProcess& process) { process.paused = true; }
   static void resume(ClientProcess& process) { process.paused = false; }
-  /// The machine of its sleeps for so long: its threads' pauses, which count by the monotonic clock, end later.
+  /// The machine of its sleeps for so long: what counts by the monotonic clock ends later.
   void delay_timers(const ClientProcess& process, Nanos time);
   HostClock& clock_of(Host host) { return clocks_[host]; }
   /// From now on its clocks gain so much in a second.
@@ -117,7 +126,7 @@ class Kernel {
   /// The thread asks for that itself: what it waits for is up to others, whatever their priorities.
   void yield_to_all();
   /// Blocks until wake() for `object`, or until `deadline` of the world's time. False: the time is up.
-  bool block(const void* object, std::optional<Nanos> deadline);
+  bool block(const void* object, std::optional<Deadline> deadline);
   /// Wakes the threads that are blocked on `object`, at most so many. Returns how many.
   int wake(const void* object, int most = -1);
   void finish_thread(Thread& thread);
@@ -130,7 +139,7 @@ class Kernel {
   [[nodiscard]] Nanos monotonic(Host host) const;
   [[nodiscard]] Nanos boottime(Host host) const;
   [[nodiscard]] Nanos realtime(Host host) const;
-  /// When the world's clock shows what the host's monotonic clock shows at `time`.
+  /// When the world's clock shows what the host's clocks show after so much time.
   [[nodiscard]] Nanos world_time_of(Host host, Nanos time_until) const;
 
   /// Folds `word` into the hash of all that has happened.
@@ -140,7 +149,7 @@ class Kernel {
   Random& random() { return events_.random(); }
 
  private:
-  void arm(Thread& thread, Nanos deadline);
+  void arm(Thread& thread, Deadline deadline);
   void stop_waiting(Thread& thread);
   void give_turn(Thread* leaving);
   Thread* choose();

@@ -14,6 +14,7 @@
 #include "simulation/seam/anchors.hpp"
 #include "simulation/seam/real.hpp"
 
+using zktesting::simulated::Deadline;
 using zktesting::simulated::Kernel;
 using zktesting::simulated::Nanos;
 
@@ -35,9 +36,9 @@ timespec to_timespec(Nanos time) {
 }
 Nanos nanos(const timespec& time) { return std::chrono::seconds(time.tv_sec) + Nanos(time.tv_nsec); }
 
-int pause(Nanos time) {
+int pause(Nanos time, bool counts_sleep = false) {
   Kernel& kernel = *Kernel::instance();
-  kernel.block(nullptr, kernel.world_time_of(Kernel::current()->process->host, time));
+  kernel.block(nullptr, Deadline(kernel.world_time_of(Kernel::current()->process->host, time), counts_sleep));
   return 0;
 }
 
@@ -72,7 +73,7 @@ int nanosleep(const timespec* time, timespec* rest) {
 }
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest) {
   if (Kernel::current() == nullptr) return ZKR_REAL(clock_nanosleep)(clock, flags, time, rest);
-  return pause((flags & TIMER_ABSTIME) != 0 ? nanos(*time) - shown(clock) : nanos(*time));
+  return pause((flags & TIMER_ABSTIME) != 0 ? nanos(*time) - shown(clock) : nanos(*time), clock != CLOCK_MONOTONIC);
 }
 int usleep(useconds_t time) {
   if (Kernel::current() == nullptr) return ZKR_REAL(usleep)(time);

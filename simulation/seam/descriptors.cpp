@@ -19,12 +19,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "simulation/kernel/descriptors.hpp"
 #include "simulation/kernel/kernel.hpp"
 #include "simulation/seam/anchors.hpp"
 #include "simulation/seam/real.hpp"
 
+using zktesting::simulated::Deadline;
 using zktesting::simulated::Descriptors;
 using zktesting::simulated::File;
 using zktesting::simulated::Kernel;
@@ -55,8 +58,8 @@ std::uint32_t ready(int descriptor) {
 int poll_ours(pollfd* descriptors, nfds_t count, std::optional<Nanos> limit) {
   Kernel& kernel = *Kernel::instance();
   kernel.step();
-  const auto deadline =
-      limit ? std::optional(kernel.world_time_of(Kernel::current()->process->host, *limit)) : std::nullopt;
+  std::optional<Deadline> deadline;
+  if (limit) deadline = kernel.world_time_of(Kernel::current()->process->host, *limit);
   for (bool in_time = true;;) {
     int found = 0;
     for (nfds_t i = 0; i < count; ++i) {
@@ -149,6 +152,19 @@ int shutdown(int descriptor, int how) noexcept {
 int close(int descriptor) {
   if (!Descriptors::is_ours(descriptor)) return ZKR_REAL(close)(descriptor);
   return table() == nullptr ? 0 : table()->close(descriptor);
+}
+
+int pipe2(int ends[2], int flags) noexcept {
+  if (Kernel::current() == nullptr) return ZKR_REAL(pipe2)(ends, flags);
+  table()->pipe(ends, (flags & O_NONBLOCK) != 0);
+  return 0;
+}
+int pipe(int ends[2]) noexcept { return Kernel::current() == nullptr ? ZKR_REAL(pipe)(ends) : pipe2(ends, 0); }
+int socketpair(int domain, int type, int protocol, int ends[2]) noexcept {
+  if (Kernel::current() == nullptr) return ZKR_REAL(socketpair)(domain, type, protocol, ends);
+  if (domain != AF_UNIX || (type & 0xF) != SOCK_STREAM) return fails(EAFNOSUPPORT);
+  table()->socketpair(ends, (type & SOCK_NONBLOCK) != 0);
+  return 0;
 }
 
 int dup(int descriptor) noexcept {
@@ -286,27 +302,35 @@ ssize_t __recv_chk(int descriptor, void* to, size_t size, size_t /*room*/, int f
   return recv(descriptor, to, size, flags);
 }
 
-// Only numeric addresses: the world has no name service yet.
 int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** result) {
   if (Kernel::current() == nullptr) return ZKR_REAL(getaddrinfo)(host, service, hints, result);
-  in_addr address{};
-  if (host == nullptr || ::inet_pton(AF_INET, host, &address) != 1) return EAI_NONAME;
-  auto* const made = static_cast<addrinfo*>(std::calloc(1, sizeof(addrinfo) + sizeof(sockaddr_in)));
-  auto* const to = reinterpret_cast<sockaddr_in*>(made + 1);
-  to->sin_family = AF_INET;
-  to->sin_addr = address;
-  to->sin_port = htons(static_cast<std::uint16_t>(service == nullptr ? 0 : std::atoi(service)));
-  made->ai_family = AF_INET;
-  made->ai_socktype = SOCK_STREAM;
-  made->ai_protocol = IPPROTO_TCP;
-  made->ai_addrlen = sizeof(sockaddr_in);
-  made->ai_addr = reinterpret_cast<sockaddr*>(to);
-  *result = made;
-  return 0;
+  in_addr numeric{};
+  if (host == nullptr) return EAI_NONAME;
+  const bool is_name = ::inet_pton(AF_INET, host, &numeric) != 1;
+  if (is_name && hints != nullptr && (hints->ai_flags & AI_NUMERICHOST) != 0) return EAI_NONAME;
+  const auto port = htons(static_cast<std::uint16_t>(service == nullptr ? 0 : std::atoi(service)));
+  const std::vector<std::uint32_t> addresses = is_name ? table()->resolve(host) : std::vector{numeric.s_addr};
+  addrinfo** next = result;
+  for (const std::uint32_t address : addresses) {
+    auto* const made = static_cast<addrinfo*>(std::calloc(1, sizeof(addrinfo) + sizeof(sockaddr_in)));
+    auto* const to = reinterpret_cast<sockaddr_in*>(made + 1);
+    to->sin_family = AF_INET;
+    to->sin_addr.s_addr = address;
+    to->sin_port = port;
+    made->ai_family = AF_INET;
+    made->ai_socktype = SOCK_STREAM;
+    made->ai_protocol = IPPROTO_TCP;
+    made->ai_addrlen = sizeof(sockaddr_in);
+    made->ai_addr = reinterpret_cast<sockaddr*>(to);
+    *next = made;
+    next = &made->ai_next;
+  }
+  return addresses.empty() ? EAI_NONAME : 0;
 }
 void freeaddrinfo(addrinfo* list) noexcept {
   if (Kernel::current() == nullptr) return ZKR_REAL(freeaddrinfo)(list);
-  std::free(list);
+  while (list != nullptr)
+    std::free(std::exchange(list, list->ai_next));
 }
 
 }  // extern "C"

@@ -25,6 +25,7 @@
 #include "simulation/seam/real.hpp"
 
 using zktesting::simulated::ClientProcess;
+using zktesting::simulated::Deadline;
 using zktesting::simulated::Kernel;
 using zktesting::simulated::Nanos;
 using zktesting::simulated::Thread;
@@ -34,16 +35,16 @@ namespace {
 Nanos nanos(const timespec& time) { return std::chrono::seconds(time.tv_sec) + Nanos(time.tv_nsec); }
 
 /// When the world's clock shows what `clock` of the calling thread's host will show as `time`.
-Nanos world_time(clockid_t clock, const timespec& time) {
+Deadline world_time(clockid_t clock, const timespec& time) {
   Kernel& kernel = *Kernel::instance();
   const auto host = Kernel::current()->process->host;
   const Nanos now = clock == CLOCK_REALTIME ? kernel.realtime(host) : kernel.monotonic(host);
-  return kernel.world_time_of(host, nanos(time) - now);
+  return {kernel.world_time_of(host, nanos(time) - now), clock == CLOCK_REALTIME};
 }
 
 // An unlocked object stays unlocked for at least this attempt, because no other thread runs.
 template <typename Attempt>
-int take(const void* object, std::optional<Nanos> deadline, Attempt attempt) {
+int take(const void* object, std::optional<Deadline> deadline, Attempt attempt) {
   Kernel& kernel = *Kernel::instance();
   kernel.step();
   for (;;) {
@@ -53,7 +54,7 @@ int take(const void* object, std::optional<Nanos> deadline, Attempt attempt) {
   }
 }
 
-int take_mutex(pthread_mutex_t* mutex, std::optional<Nanos> deadline = std::nullopt) {
+int take_mutex(pthread_mutex_t* mutex, std::optional<Deadline> deadline = std::nullopt) {
   return take(mutex, deadline, [mutex] { return ZKR_REAL(pthread_mutex_trylock)(mutex); });
 }
 int give_back(pthread_mutex_t* mutex) {
@@ -67,7 +68,7 @@ clockid_t clock_of(const pthread_cond_t* condition) {
   return (condition->__data.__wrefs & 2U) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-int wait_on(pthread_cond_t* condition, pthread_mutex_t* mutex, std::optional<Nanos> deadline) {
+int wait_on(pthread_cond_t* condition, pthread_mutex_t* mutex, std::optional<Deadline> deadline) {
   Kernel& kernel = *Kernel::instance();
   give_back(mutex);
   const bool signalled = kernel.block(condition, deadline);
@@ -279,11 +280,11 @@ long syscall(long number, ...) noexcept {
         errno = EAGAIN;
         return -1;
       }
-      std::optional<Nanos> deadline;
+      std::optional<Deadline> deadline;
       if (limit != nullptr) {
         const bool relative = (static_cast<int>(b) & FUTEX_CMD_MASK) == FUTEX_WAIT;
         const bool wall = (static_cast<int>(b) & FUTEX_CLOCK_REALTIME) != 0;
-        deadline = relative ? kernel.world_time_of(Kernel::current()->process->host, nanos(*limit))
+        deadline = relative ? Deadline(kernel.world_time_of(Kernel::current()->process->host, nanos(*limit)))
                             : world_time(wall ? CLOCK_REALTIME : CLOCK_MONOTONIC, *limit);
       }
       if (kernel.block(word, deadline)) return 0;

@@ -2,7 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <ctime>
 #include <future>
@@ -198,6 +204,110 @@ TEST(SimulatedKernel, AMachineThatSleepsCountsItOnTheBootClockOnly) {
   EXPECT_GE(monotonic, 2s);
   EXPECT_LT(monotonic, 3s);
   EXPECT_GE(boot, 32s);
+}
+
+TEST(SimulatedKernel, WhatCountsByAnotherClockEndsWhileTheMachineSleeps) {
+  Simulation world;
+  using std::chrono::system_clock;
+  std::chrono::nanoseconds monotonic_timer{};
+  std::chrono::nanoseconds boot_timer{};
+  std::chrono::nanoseconds steady_wait{};
+  std::chrono::nanoseconds wall_wait{};
+  const auto wait_by_timer = [&](clockid_t clock) {
+    const int timer = ::timerfd_create(clock, TFD_CLOEXEC);
+    itimerspec in_ten_seconds{};
+    in_ten_seconds.it_value.tv_sec = 10;
+    ::timerfd_settime(timer, 0, &in_ten_seconds, nullptr);
+    std::uint64_t expired = 0;
+    EXPECT_EQ(::read(timer, &expired, sizeof expired), static_cast<ssize_t>(sizeof expired));
+    ::close(timer);
+    return world.now();
+  };
+  const auto wait_by = [&](auto until) {
+    std::mutex mutex;
+    std::condition_variable condition;
+    std::unique_lock lock(mutex);
+    EXPECT_EQ(condition.wait_until(lock, until), std::cv_status::timeout);
+    return world.now();
+  };
+  SimulatedProcess& process = world.process("p", [&](SimulatedProcess&) {
+    std::jthread one([&] { monotonic_timer = wait_by_timer(CLOCK_MONOTONIC); });
+    std::jthread two([&] { boot_timer = wait_by_timer(CLOCK_BOOTTIME); });
+    std::jthread three([&] { steady_wait = wait_by(steady_clock::now() + 10s); });
+    std::jthread four([&] { wall_wait = wait_by(system_clock::now() + 10s); });
+  });
+  world.run_for(1s);
+  world.sleep_machine(process, 30s);
+  world.run_for(20s);
+  EXPECT_FALSE(process.running());
+  // From 1 s to 31 s it slept: what was due then comes when it is awake.
+  EXPECT_LT(boot_timer, 32s);
+  EXPECT_LT(wall_wait, 32s);
+  EXPECT_GE(monotonic_timer, 40s);
+  EXPECT_GE(steady_wait, 40s);
+}
+
+TEST(SimulatedKernel, PipesAndPairsOfSocketsWait) {
+  run(1, [] {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    std::string read;
+    std::jthread reader([&] {
+      char buffer[16];
+      for (ssize_t size = 0; (size = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+        read.append(buffer, static_cast<std::size_t>(size));
+    });
+    for (const std::string word : {"one ", "two ", "three"}) {
+      std::this_thread::sleep_for(1s);
+      ASSERT_EQ(::write(ends[1], word.data(), word.size()), static_cast<ssize_t>(word.size()));
+    }
+    ::close(ends[1]);
+    reader.join();
+    EXPECT_EQ(read, "one two three");
+    ::close(ends[0]);
+
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    char byte = 'x';
+    EXPECT_EQ(::read(ends[0], &byte, 1), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    ASSERT_EQ(::write(ends[1], "y", 1), 1);
+    const int epoll = ::epoll_create1(0);
+    epoll_event event{.events = EPOLLIN, .data = {.fd = ends[0]}};
+    ASSERT_EQ(::epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event), 0);
+    ASSERT_EQ(::epoll_wait(epoll, &event, 1, -1), 1);
+    EXPECT_EQ(event.events, static_cast<std::uint32_t>(EPOLLIN));
+    ASSERT_EQ(::read(ends[0], &byte, 1), 1);
+    EXPECT_EQ(byte, 'y');
+    EXPECT_EQ(::epoll_wait(epoll, &event, 1, 0), 0);
+    ::close(ends[1]);
+    ASSERT_EQ(::epoll_wait(epoll, &event, 1, -1), 1);
+    EXPECT_EQ(::read(ends[0], &byte, 1), 0);
+    ::close(ends[0]);  // It leaves the set.
+    EXPECT_EQ(::epoll_wait(epoll, &event, 1, 0), 0);
+    ::close(epoll);
+  });
+}
+
+TEST(SimulatedKernel, ADuplicateKeepsAFileOpenAndItsClosedNumberLeavesTheSet) {
+  run(1, [] {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const int again = ::dup(ends[0]);
+    const int epoll = ::epoll_create1(0);
+    for (const int end : {ends[0], again}) {
+      epoll_event event{.events = EPOLLIN, .data = {.fd = end}};
+      ASSERT_EQ(::epoll_ctl(epoll, EPOLL_CTL_ADD, end, &event), 0);
+    }
+    epoll_event events[4];
+    ASSERT_EQ(::write(ends[1], "x", 1), 1);
+    EXPECT_EQ(::epoll_wait(epoll, events, 4, 0), 2);
+    ::close(ends[0]);
+    ASSERT_EQ(::epoll_wait(epoll, events, 4, 0), 1);
+    EXPECT_EQ(events[0].data.fd, again);
+    ::close(epoll);
+    ::close(again);
+    ::close(ends[1]);
+  });
 }
 
 TEST(SimulatedKernel, ClocksDrift) {

@@ -135,4 +135,23 @@ TEST(SimulatedService, EachItemIsWorkedOnThoughServersDie) {
   EXPECT_EQ(std::set<std::string>(done.begin(), done.end()).size(), 50u);
 }
 
+// --- Names -----------------------------------------------------------------------------------------
+
+TEST(SimulatedService, ANameThatIsNotKnownAtFirstIsAskedForAgain) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Simulation world({.seed = seed, .servers = 3});
+    world.name_servers("zk.example", {}, 2s);
+    bool connected = false;
+    world.process("p", [&](SimulatedProcess& me) {
+      zkclient::Client client("zk.example:2181", {.session_timeout = 10s});
+      client.connect({.deadline = std::chrono::steady_clock::now() + 2min, .stop = me.stop_token()});
+      connected = true;
+    });
+    world.run_for(20s);
+    EXPECT_FALSE(connected);
+    world.name_servers("zk.example", {0, 1, 2}, 500ms);
+    EXPECT_TRUE(world.run_until([&] { return connected; }, 60s)) << seed;
+  }
+}
+
 }  // namespace
