@@ -10,7 +10,8 @@ from conan.tools.files import copy, load, rmdir
 from conan.tools.system.package_manager import Apt
 
 SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md", "cmake/*", "docs/*", "examples/*", "include/*",
-           "monitoring/*", "recipes/*", "tools/*", "zkclient/*", "zktesting/*")
+           "monitoring/*", "recipes/*", "simulation/*", "tools/*", "zkclient/*",
+           "zktesting/*")
 
 
 class ZkrecipesConan(ConanFile):
