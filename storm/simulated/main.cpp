@@ -1,143 +1,150 @@
-// Runs workloads in simulated worlds, one process for each, and prints the seeds that fail.
-//   simulated_storm [--workload NAME] [--seeds FIRST-LAST] [--seconds N] [--replay SEED] [--twice] [--first]
-// --replay tells the story of one seed; --twice runs each seed again, and compares; --first stops at the first failure.
+// Plays workloads in simulated worlds: see usage() in arguments.cpp.
 
-#include <sched.h>
-#include <sys/wait.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
+#include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include <memory>
 
 #include <fmt/format.h>
 
-#include "storm/simulated/scenario.hpp"
+#include "storm/simulated/arguments.hpp"
+#include "storm/simulated/campaign.hpp"
+#include "storm/simulated/report.hpp"
+#include "storm/simulated/shrink.hpp"
 
 namespace {
 
-using storm::Outcome;
+using storm::Arguments;
 using storm::ScenarioOptions;
 using storm::Workload;
+using storm::WorldResult;
 
-struct Arguments {
-  std::string workload;
-  std::uint64_t first = 1;
-  std::uint64_t last = 10;
-  int seconds = 40;
-  bool replay = false;
-  bool twice = false;
-  bool first_only = false;
-};
+constexpr int interrupted = 130;
 
-Arguments parse(int argc, char** argv) {
-  Arguments arguments;
-  const std::vector<std::string> words(argv + 1, argv + argc);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string value = i + 1 < words.size() ? words[i + 1] : "";
-    if (words[i] == "--twice") {
-      arguments.twice = true;
-      continue;
-    }
-    if (words[i] == "--first") {
-      arguments.first_only = true;
-      continue;
-    }
-    ++i;
-    if (words[i - 1] == "--workload") {
-      arguments.workload = value;
-    } else if (words[i - 1] == "--seconds") {
-      arguments.seconds = std::stoi(value);
-    } else if (words[i - 1] == "--replay") {
-      arguments.first = arguments.last = std::stoull(value);
-      arguments.replay = true;
-    } else if (words[i - 1] == "--seeds") {
-      arguments.first = std::stoull(value);
-      arguments.last = std::stoull(value.substr(value.find('-') + 1));
-    } else {
-      throw std::invalid_argument("unknown: " + words[i - 1]);
-    }
-  }
-  return arguments;
+/// Seeds that nobody has chosen: told first, so that whatever comes can be repeated.
+void add_fresh_seeds(Arguments& arguments) {
+  if (arguments.fresh == 0) return;
+  constexpr std::uint64_t end = 1'000'000'000'000;  // Short enough to be typed.
+  std::uint64_t first = 0;
+  if (::getrandom(&first, sizeof first, 0) != sizeof first) throw std::runtime_error("getrandom: no random numbers");
+  first = 1'000'000 + first % end;
+  std::cout << fmt::format("seeds from {}\n", first) << std::flush;
+  arguments.seeds.add(first, first + arguments.fresh - 1);
 }
 
-/// The turns go from thread to thread twice as fast when no other processor has to be woken.
-void stay_on_one_processor() {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(::sched_getcpu(), &one);
-  ::sched_setaffinity(0, sizeof one, &one);
+/// The first one asks the worlds to come to their ends; a second one ends the program.
+void end_at_signal(int signal) {
+  storm::Campaign::ask_to_end();
+  std::signal(signal, SIG_DFL);
 }
 
-/// In a process of its own: what a killed process of the world leaves behind goes with it.
-std::string run_apart(const Workload& workload, const ScenarioOptions& options, bool story) {
-  int ends[2];
-  if (::pipe(ends) != 0) throw std::runtime_error("pipe");
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::close(ends[0]);
-    stay_on_one_processor();
-    const Outcome outcome = run_scenario(workload, options);
-    std::string text;
-    if (story) {
-      text += outcome.world + "\n";
-      for (const std::string& line : outcome.story)
-        text += line + "\n";
-    }
-    for (const std::string& fault : outcome.faults)
-      text += "FAULT " + fault + "\n";
-    text += fmt::format("trace {:016x} turns {}\n", outcome.trace, outcome.turns);
-    for (std::size_t done = 0; done < text.size();) {
-      const ssize_t written = ::write(ends[1], text.data() + done, text.size() - done);
-      if (written <= 0) break;
-      done += static_cast<std::size_t>(written);
-    }
-    ::_exit(0);
+void note_failure(const std::string& file, const std::string& program, const std::string& replay,
+                  const WorldResult& result) {
+  std::ofstream to(file, std::ios::app);
+  to << fmt::format("program {}, {}: {}\n", program, to_string(result.verdict), replay) << faults_of(result) << "\n"
+     << std::flush;
+  if (!to) throw storm::StateError(fmt::format("{} cannot be written", file));
+}
+
+void tell(const Arguments& arguments, const Workload& workload, const ScenarioOptions& options,
+          const WorldResult& result) {
+  const std::string replay = replay_arguments(workload.name, options);
+  if (arguments.trace)
+    std::cout << fmt::format("{} {} {:016x} {}\n", workload.name, options.seed, result.outcome.trace,
+                             result.outcome.turns);
+  if (arguments.replay) std::cout << story_of(result);
+  if (result.failed()) std::cout << replay << ":\n" << (arguments.replay ? "" : faults_of(result));
+  std::cout << std::flush;
+}
+
+int shrink_one(const Arguments& arguments) {
+  const Workload& workload = *arguments.workloads.front();
+  const storm::Trial trial = [&](const ScenarioOptions& options) {
+    const WorldResult result =
+        play_apart(storm::run_scenario, workload, options, {.processor_time = arguments.processor_time});
+    std::cerr << fmt::format("{} troubles, {} processes, {} s: {}\n", result.outcome.made.size(), options.processes,
+                             options.seconds, result.failed() ? result.outcome.faults.front() : "well");
+    return result;
+  };
+  const storm::Smallest smallest = shrink(arguments.worlds, workload.processes, trial, {.courses = arguments.courses});
+  if (!smallest.first.failed()) {
+    std::cout << "this world does not fail\n";
+    return EXIT_SUCCESS;
   }
-  ::close(ends[1]);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t size = 0; (size = ::read(ends[0], buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<std::size_t>(size));
-  ::close(ends[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (status != 0) text += fmt::format("FAULT the process ended with status {:#x}\n", status);
-  return text;
+  std::cout << story_of(smallest.result)
+            << fmt::format("after {} worlds: {} troubles of {} are left\nsimulated_storm {}\n", smallest.trials,
+                           smallest.result.outcome.made.size(), smallest.first.outcome.made.size(),
+                           replay_arguments(workload.name, smallest.options));
+  return EXIT_FAILURE;
+}
+
+int run_many(const Arguments& arguments) {
+  const bool keeps = !arguments.state.empty() || !arguments.failures.empty();
+  const std::string program = keeps ? storm::identity_of_this_program() : "";
+  std::unique_ptr<storm::StateFile> file;
+  storm::State state;
+  if (!arguments.state.empty()) {
+    file = std::make_unique<storm::StateFile>(arguments.state);
+    state = file->load_for(program, arguments.worlds.seconds);
+  }
+  storm::Campaign campaign(
+      {.workloads = arguments.workloads,
+       .seeds = arguments.seeds,
+       .worlds = arguments.worlds,
+       .bounds = {.processor_time = arguments.processor_time},
+       .jobs = arguments.jobs,
+       .twice = arguments.twice,
+       .first_only = arguments.first_only,
+       .time = arguments.time,
+       .progress = ::isatty(STDERR_FILENO) != 0 && !arguments.replay},
+      storm::run_scenario, state,
+      [&](const Workload& workload, const ScenarioOptions& options, const WorldResult& result) {
+        tell(arguments, workload, options, result);
+        if (result.failed() && !arguments.failures.empty())
+          note_failure(arguments.failures, program, replay_arguments(workload.name, options), result);
+      },
+      [&](const storm::State& now) {
+        if (file) file->save(now);
+      });
+  std::signal(SIGINT, end_at_signal);
+  std::signal(SIGTERM, end_at_signal);
+  const storm::CampaignResult result = campaign.run();
+  if (arguments.report) std::cout << table_of(state) << "\n";
+  std::cout << fmt::format("{} scenarios, {} failed, {:.3f} s each\n", result.worlds, result.failed,
+                           result.worlds == 0 ? 0 : result.processor_seconds / static_cast<double>(result.worlds));
+  if (result.interrupted) {
+    std::cout << "interrupted\n";
+    return interrupted;
+  }
+  return result.failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int report_only(const Arguments& arguments) {
+  const auto state = storm::StateFile(arguments.state).load();
+  if (!state) throw storm::StateError(fmt::format("there is no file {}", arguments.state));
+  std::cout << table_of(*state);
+  return EXIT_SUCCESS;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Arguments arguments = parse(argc, argv);
-  int failed = 0;
-  std::uint64_t runs = 0;
-  const auto began = std::chrono::steady_clock::now();
-  const auto enough = [&] { return arguments.first_only && failed > 0; };
-  for (std::uint64_t seed = arguments.first; seed <= arguments.last && !enough(); ++seed) {
-    for (const Workload& workload : storm::workloads()) {
-      if (!arguments.workload.empty() && workload.name != arguments.workload) continue;
-      const ScenarioOptions options{.seed = seed, .seconds = arguments.seconds, .without = {}, .left_out = {}};
-      const std::string text = run_apart(workload, options, arguments.replay);
-      if (arguments.replay) std::cout << text;
-      bool wrong = text.find("FAULT ") != std::string::npos;
-      if (arguments.twice && run_apart(workload, options, arguments.replay) != text) {
-        std::cout << "FAULT the same seed gave another world\n";
-        wrong = true;
-      }
-      ++runs;
-      if (!wrong) continue;
-      ++failed;
-      std::cout << fmt::format("--workload {} --replay {}:\n", workload.name, seed) << (arguments.replay ? "" : text)
-                << std::flush;
+  try {
+    Arguments arguments = storm::parse_arguments({argv + 1, argv + argc});
+    if (arguments.help) {
+      std::cout << storm::usage();
+      return EXIT_SUCCESS;
     }
+    if (arguments.only_report) return report_only(arguments);
+    if (arguments.shrink) return shrink_one(arguments);
+    add_fresh_seeds(arguments);
+    return run_many(arguments);
+  } catch (const std::exception& error) {
+    std::cerr << "simulated_storm: " << error.what() << "\n";
+    return 2;
   }
-  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  std::cout << fmt::format("{} scenarios, {} failed, {:.3f} s each\n", runs, failed, took / static_cast<double>(runs));
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -49,11 +49,11 @@ struct Draw {
   std::chrono::milliseconds mean_calm{};  ///< Between two troubles.
 };
 
-Draw draw(Random& random) {
+Draw draw(Random& random, std::uint64_t course) {
   Draw drawn;
   constexpr int sizes[] = {1, 3, 3, 5};
   constexpr int ticks[] = {500, 1000, 2000, 3000};
-  drawn.world.seed = random.next();
+  drawn.world.seed = random.next() + course;
   drawn.world.servers = sizes[random.below(4)];
   drawn.world.tick = std::chrono::milliseconds(ticks[random.below(4)]);
   if (random.one_in(3)) drawn.world.least_session_timeout = drawn.world.tick;  // An operator has lowered it.
@@ -327,7 +327,7 @@ const char* to_string(Trouble trouble) {
 
 Outcome run_scenario(const Workload& workload, const ScenarioOptions& options) {
   Random random(options.seed);
-  const Draw drawn = draw(random);
+  const Draw drawn = draw(random, options.course);
   Outcome outcome;
   outcome.world = describe(drawn);
   History history;  // Outlives the world's threads.

@@ -35,6 +35,9 @@ struct ScenarioOptions {
   std::vector<int> left_out;
   /// How many of the workload's processes there are, the first ones; 0: all.
   int processes = 0;
+  /// Another course of the same troubles: what is left to chance besides them (latencies, turns, what the workload draws)
+  /// is drawn anew for each number.
+  std::uint64_t course = 0;
 };
 
 /// A trouble of a seed's world.
