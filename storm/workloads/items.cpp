@@ -6,6 +6,8 @@
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/shared_value.hpp>
 
+#include "storm/checkers/agreements.hpp"
+#include "storm/checkers/operations.hpp"
 #include "storm/workloads/sessions.hpp"
 
 namespace storm {
@@ -152,6 +154,10 @@ void run_counter(Place& place) {
   with_sessions(place, [&](zkclient::Client& client) {
     zkrecipes::Counter counter(client, items_path);
     for (int i = 0; i < 20 && !place.stopped(); ++i) {
+      if (place.below(4) == 0) {  // What the leader knows.
+        place.note("counting");
+        place.note("counted", counter.add(0, within(15s)).after);
+      }
       place.note("adding", 1);
       try {
         const zkrecipes::CounterChange change = counter.add(1, within(15s));
@@ -200,10 +206,7 @@ void read_shared_value(Place& place) {
 }
 
 Faults check_counter_workload(const History& history) {
-  Faults faults = check_counter(history);
-  for (const std::string& fault : check_progress(history, "added"))
-    faults.push_back(fault);
-  return faults;
+  return all_of({check_counter(history), check_additions(history), check_progress(history, "added")});
 }
 
 }  // namespace storm

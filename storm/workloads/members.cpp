@@ -13,6 +13,7 @@
 #include <zkrecipes/naming.hpp>
 
 #include "storm/checkers/agreements.hpp"
+#include "storm/checkers/operations.hpp"
 #include "storm/workloads/sessions.hpp"
 
 namespace storm {
@@ -163,7 +164,7 @@ void look_at_names(Place& place) {
 
 Faults check_naming(const History& history) {
   return all_of({check_named_leases(history, 1), check_members(history), check_counter(history),
-                 check_progress(history, "acquired"), check_progress(history, "added")});
+                 check_additions(history), check_progress(history, "acquired"), check_progress(history, "added")});
 }
 
 // --- Discovery -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include <zkrecipes/unfair_mutex.hpp>
 
 #include "storm/checkers/agreements.hpp"
+#include "storm/checkers/operations.hpp"
 #include "storm/workloads/sessions.hpp"
 
 namespace storm {
@@ -164,8 +165,8 @@ Faults check_soup(const History& history) {
     popping = entry.what == "popping" || (popping && !over);
   }
   return all_of({check_named_leases(history, soup_permits), check_queue(judged, false), check_counter(history),
-                 check_ids(history), check_named_progress(history, "acquired"), check_progress(history, "popped"),
-                 check_progress(history, "added"), check_progress(history, "id")});
+                 check_additions(history), check_ids(history), check_named_progress(history, "acquired"),
+                 check_progress(history, "popped"), check_progress(history, "added"), check_progress(history, "id")});
 }
 
 }  // namespace storm

@@ -9,6 +9,7 @@
 #include "storm/workloads/members.hpp"
 #include "storm/workloads/nested_locks.hpp"
 #include "storm/workloads/priorities.hpp"
+#include "storm/workloads/registers.hpp"
 #include "storm/workloads/replicas.hpp"
 #include "storm/workloads/soup.hpp"
 #include "storm/workloads/transfers.hpp"
@@ -46,6 +47,9 @@ const std::vector<Workload>& workloads() {
       {"configuration", 3, run_configuration, look_at_members, check_configuration},
       {"barrier", 4, run_barrier, look_at_members, check_barrier},
       {"replicas", 3, run_replicas, look_at_replicas, check_replicas_workload},
+      {"registers", 4, run_registers, look_at_registers, check_registers},
+      {"coherent-items", 3, run_coherent_items, look_at_coherent_items, check_registers},
+      {"shared-registers", 3, run_shared_registers, look_at_shared_registers, check_registers},
       {"soup", 4, run_soup, look_at_soup, check_soup},
   };
   return all;

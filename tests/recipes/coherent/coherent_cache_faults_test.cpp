@@ -19,7 +19,7 @@
 #include <zkrecipes/coherent_cache.hpp>
 #include <zktesting/ensemble.hpp>
 
-#include "tests/recipes/coherent/linearizability.hpp"
+#include "storm/checkers/linearizable.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 
@@ -27,8 +27,7 @@ namespace zkrecipes {
 namespace {
 
 using namespace testkit::words;
-using testing::LinearizabilityChecker;
-using testing::RecordedOperation;
+using storm::Operation;
 
 /// Null if that does not work.
 CoherentItemPtr get_or_null(CoherentCache& cache, std::string_view name, const CallOptions& call) {
@@ -679,23 +678,23 @@ class History {
  public:
   static std::int64_t now() { return SteadyClock::now().time_since_epoch() / 1ns; }
 
-  void add(int item, RecordedOperation operation) {
+  void add(int item, Operation operation) {
     const std::lock_guard lock(mutex_);
     of_item_[item].push_back(operation);
   }
   void read(CoherentCache& cache, int item) {
-    RecordedOperation operation;
-    operation.kind = RecordedOperation::read;
+    Operation operation;
+    operation.kind = Operation::read;
     operation.begin = now();
     const CoherentItemPtr found = get_or_null(cache, name(item), {.deadline = SteadyClock::now() + 300ms});
     operation.end = now();
     if (found == nullptr) return;
-    operation.value = found->exists ? std::stoll(found->data) : RecordedOperation::absent;
+    operation.value = found->exists ? std::stoll(found->data) : Operation::absent;
     add(item, operation);
   }
   void write(CoherentCache& cache, int item) {
-    RecordedOperation operation;
-    operation.kind = RecordedOperation::write;
+    Operation operation;
+    operation.kind = Operation::write;
     operation.value = ++last_value_;
     operation.begin = now();
     try {
@@ -703,7 +702,7 @@ class History {
       operation.end = now();
     } catch (const zkclient::Error& error) {
       if (error.errc() != Errc::in_doubt) return;
-      operation.end = RecordedOperation::never;
+      operation.end = Operation::never;
     }
     add(item, operation);
   }
@@ -716,35 +715,35 @@ class History {
   }
   void expect_linearizable() {
     for (const auto& [item, history] : of_item_) {
-      LinearizabilityChecker checker(history, RecordedOperation::absent);
-      if (checker.linearizable()) continue;
-      ADD_FAILURE() << "item " << item << ": no order of " << history.size() << " operations fits; at "
-                    << checker.culprit().begin << ": value " << checker.culprit().value
-                    << around(history, checker.culprit());
+      const storm::LinearizabilityVerdict verdict = storm::judge_operations(history);
+      EXPECT_NE(verdict.answer, storm::LinearizabilityVerdict::undecided);
+      if (verdict.answer != storm::LinearizabilityVerdict::refused) continue;
+      ADD_FAILURE() << "item " << item << ": no order of " << history.size() << " operations explains the "
+                    << to_string(verdict.culprit) << around(history, verdict.culprit);
     }
     EXPECT_GT(size(), 100U);
   }
   static std::string name(int item) { return "item-" + std::to_string(item); }
   /// Those of about the same time, in microseconds after its begin.
-  static std::string around(std::vector<RecordedOperation> history, const RecordedOperation& one) {
+  static std::string around(std::vector<Operation> history, const Operation& one) {
     std::sort(history.begin(), history.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
     std::string text;
-    std::int64_t last = RecordedOperation::absent;
-    for (const RecordedOperation& other : history) {
-      const bool write = other.kind == RecordedOperation::write;
+    std::int64_t last = Operation::absent;
+    for (const Operation& other : history) {
+      const bool write = other.kind == Operation::write;
       const std::int64_t begin = (other.begin - one.begin) / 1000;
       if (begin < -3'000'000 || begin > 1'000'000 || (!write && other.value == last && begin != 0)) continue;
       if (!write) last = other.value;
       text += "\n  " + std::string(write ? "write " : "read ") + std::to_string(other.value) + " from " +
               std::to_string(begin) + " to " +
-              (other.end == RecordedOperation::never ? "?" : std::to_string((other.end - one.begin) / 1000));
+              (other.end == Operation::never ? "?" : std::to_string((other.end - one.begin) / 1000));
     }
     return text;
   }
 
  private:
   std::mutex mutex_;
-  std::map<int, std::vector<RecordedOperation>> of_item_;
+  std::map<int, std::vector<Operation>> of_item_;
   std::atomic<std::int64_t> last_value_{0};
 };
 

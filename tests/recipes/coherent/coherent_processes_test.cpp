@@ -21,7 +21,7 @@
 #include <zkclient/error.hpp>
 #include <zkrecipes/coherent_cache.hpp>
 
-#include "tests/recipes/coherent/linearizability.hpp"
+#include "storm/checkers/linearizable.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/self_process.hpp"
 #include "tests/support/words.hpp"
@@ -30,8 +30,7 @@ namespace zkrecipes {
 namespace {
 
 using namespace testkit::words;
-using testing::LinearizabilityChecker;
-using testing::RecordedOperation;
+using storm::Operation;
 using testkit::SelfProcess;
 
 constexpr auto worker_term = 800ms;
@@ -43,7 +42,7 @@ std::int64_t nanoseconds_now() { return SteadyClock::now().time_since_epoch() / 
 std::optional<std::int64_t> value_of(CoherentCache& cache, const CallOptions& call) {
   try {
     const CoherentItemPtr item = cache.get("a", call);
-    return item->exists ? std::stoll(item->data) : RecordedOperation::absent;
+    return item->exists ? std::stoll(item->data) : Operation::absent;
   } catch (const zkclient::Error&) {
     return std::nullopt;
   }
@@ -92,12 +91,12 @@ class CoherentProcesses : public testkit::RecipeFaultTest {
     const std::lock_guard lock(mutex_);
     if (words.size() == 2 && words[0] == "pid") pid_ = std::stoi(words[1]);
     if (words.size() == 4 && words[0] == "read") {
-      add(RecordedOperation::read, std::stoll(words[1]), std::stoll(words[2]), std::stoll(words[3]));
+      add(Operation::read, std::stoll(words[1]), std::stoll(words[2]), std::stoll(words[3]));
     }
     if (words.size() == 3 && words[0] == "begin") begun_[std::stoll(words[2])] = std::stoll(words[1]);
     if (words.size() == 3 && words[0] == "end") {
       const std::int64_t value = std::stoll(words[2]);
-      add(RecordedOperation::write, begun_.at(value), std::stoll(words[1]), value);
+      add(Operation::write, begun_.at(value), std::stoll(words[1]), value);
       begun_.erase(value);
     }
   }
@@ -107,43 +106,43 @@ class CoherentProcesses : public testkit::RecipeFaultTest {
     EXPECT_TRUE(eventually([&] { return pid_ != 0; }));
     return process;
   }
-  void record(RecordedOperation::Kind kind, std::int64_t begin, std::int64_t end, std::int64_t value) {
+  void record(Operation::Kind kind, std::int64_t begin, std::int64_t end, std::int64_t value) {
     const std::lock_guard lock(mutex_);
     add(kind, begin, end, value);
   }
   void write(CoherentCache& cache, std::int64_t value) {
     const std::int64_t begin = nanoseconds_now();
     cache.put("a", std::to_string(value), {.deadline = soon()});
-    record(RecordedOperation::write, begin, nanoseconds_now(), value);
+    record(Operation::write, begin, nanoseconds_now(), value);
   }
   std::size_t reads_of(std::int64_t value) {
     const std::lock_guard lock(mutex_);
     std::size_t count = 0;
-    for (const RecordedOperation& one : history_)
-      count += one.kind == RecordedOperation::read && one.value == value ? 1 : 0;
+    for (const Operation& one : history_)
+      count += one.kind == Operation::read && one.value == value ? 1 : 0;
     return count;
   }
   std::size_t writes() {
     const std::lock_guard lock(mutex_);
     std::size_t count = 0;
-    for (const RecordedOperation& one : history_)
-      count += one.kind == RecordedOperation::write ? 1 : 0;
+    for (const Operation& one : history_)
+      count += one.kind == Operation::write ? 1 : 0;
     return count;
   }
   /// Those whose end was not heard of may have been applied.
   void expect_linearizable() {
     const std::lock_guard lock(mutex_);
     for (const auto& [value, begin] : begun_)
-      add(RecordedOperation::write, begin, RecordedOperation::never, value);
-    LinearizabilityChecker checker(history_, RecordedOperation::absent);
-    EXPECT_TRUE(checker.linearizable()) << "of " << history_.size() << " operations, that which begins at "
-                                        << checker.culprit().begin << " fits nowhere";
+      add(Operation::write, begin, Operation::never, value);
+    const storm::LinearizabilityVerdict verdict = storm::judge_operations(history_);
+    EXPECT_EQ(verdict.answer, storm::LinearizabilityVerdict::linearizable)
+        << "no order of " << history_.size() << " operations explains the " << to_string(verdict.culprit);
   }
   std::atomic<pid_t> pid_{0};
 
  private:
-  void add(RecordedOperation::Kind kind, std::int64_t begin, std::int64_t end, std::int64_t value) {
-    RecordedOperation operation;
+  void add(Operation::Kind kind, std::int64_t begin, std::int64_t end, std::int64_t value) {
+    Operation operation;
     operation.kind = kind;
     operation.begin = begin;
     operation.end = end;
@@ -152,7 +151,7 @@ class CoherentProcesses : public testkit::RecipeFaultTest {
   }
 
   std::mutex mutex_;
-  std::vector<RecordedOperation> history_;
+  std::vector<Operation> history_;
   std::map<std::int64_t, std::int64_t> begun_;  // Writes that have not ended: when, by value.
 };
 
@@ -192,7 +191,7 @@ TEST_F(CoherentProcesses, V75WritersThatAreKilledWhateverTheyAreAt) {
       while (!ended) {
         const std::int64_t begin = nanoseconds_now();
         const auto found = value_of(*cache, {.deadline = SteadyClock::now() + 500ms});
-        if (found) record(RecordedOperation::read, begin, nanoseconds_now(), *found);
+        if (found) record(Operation::read, begin, nanoseconds_now(), *found);
         std::this_thread::sleep_for(500us);  // The pace of the reader: a part of the experiment.
       }
     }));
