@@ -36,6 +36,9 @@ sim::EnsembleOptions ensemble_of(const SimulationOptions& options) {
   ensemble.servers = options.servers;
   ensemble.tick = options.tick.count();
   ensemble.min_session_timeout = options.least_session_timeout.count();
+  if (options.tell) {
+    ensemble.tell = [tell = options.tell](sim::Host host, const std::string& what) { tell(host - 1, what); };
+  }
   return ensemble;
 }
 
@@ -81,7 +84,10 @@ struct Simulation::Impl {
 
   sim::Listener listener(int server) {
     return {.host = server + 1, .accept = [this, server](sim::AnswerTo answer) -> sim::RemoteEnd {
-              const auto side = ensemble.accept(server + 1, {std::move(answer.bytes), std::move(answer.close)});
+              sim::Output output{std::move(answer.bytes), std::move(answer.close)};
+              const auto number = static_cast<std::size_t>(answer.from - first_client);
+              if (number < processes.size()) output.client = processes[number]->name();
+              const auto side = ensemble.accept(server + 1, std::move(output));
               if (!side) return {};
               return {.receive = [side](std::string_view bytes) { side->receive(bytes); },
                       .closed = [side] { side->closed(); }};

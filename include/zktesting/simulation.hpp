@@ -63,6 +63,10 @@ struct SimulationOptions {
   /// Threads that lose their turn for up to `longest_stall`, as on a busy machine: one of so many steps; 0: none.
   std::uint64_t stall_one_in = 0;
   std::chrono::milliseconds longest_stall{300};
+  /// Is told what a server does, in words for whoever looks for the reason of a failure: that it leads or looks for a
+  /// leader, whom it serves, which sessions are over, what was written. Servers count from 0. It may ask for now(), and
+  /// may not wait, nor change the world.
+  std::function<void(int server, const std::string& what)> tell{};
 };
 
 /// A world in which programs that use ZooKeeper run in virtual time: threads, clocks, sockets and servers are made, and

@@ -319,6 +319,7 @@ int Socket::connect(const sockaddr_in& to) {
     if (connection->over) return;
     const std::weak_ptr<Connection> weak = connection;
     AnswerTo answer;
+    answer.from = connection->up.from();
     answer.bytes = [weak](std::string bytes) {
       const auto self = weak.lock();
       if (!self || self->over) return;

@@ -30,6 +30,7 @@ struct RemoteEnd {
 };
 /// How the other end answers; the network's latency is added to both.
 struct AnswerTo {
+  Host from = 0;  ///< The one that has connected.
   std::function<void(std::string)> bytes;
   std::function<void()> close;
 };

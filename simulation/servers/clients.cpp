@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "simulation/servers/access.hpp"
+#include "simulation/servers/sentences.hpp"
 
 namespace zktesting::simulated {
 
@@ -54,6 +55,9 @@ void Clients::drop_all() {
 }
 
 void Clients::gone(Connection& connection) {
+  if (connection.established) {
+    options_.say(host_, [&] { return "loses " + connection.output().client + ": " + told(connection.session); });
+  }
   memory_.watches.drop(connection.id());
   const auto found = by_session_.find(connection.session);
   if (found != by_session_.end() && found->second == connection.id()) by_session_.erase(found);
@@ -112,6 +116,11 @@ void Clients::finish_session(Connection& connection, bool valid) {
     response.session = connection.session;
     response.password = password_of(connection.session);
   }
+  options_.say(host_, [&] {
+    const std::string session = told(connection.session);
+    if (!valid) return "tells " + connection.output().client + " that " + session + " is over";
+    return "serves " + connection.output().client + ": " + session + ", " + std::to_string(connection.timeout) + " ms";
+  });
   ++sent_;
   connection.send(encode_connect(response));
   if (!valid) return connection.close();
@@ -180,7 +189,15 @@ void Clients::commit(const Entry& entry) {
     if (coordinator_ != nullptr) coordinator_->session_closed(session);
     if (!connection) close_session(session);
   }
-  if (connection) answer_write(*connection, *job, applied.reply);
+  if (connection) {
+    const bool of_a_client = job->request.op != Op::create_session;
+    if (of_a_client) {
+      options_.say(host_, [&] {
+        return connection->output().client + ": " + told(job->request, *entry.txn, applied.reply.error);
+      });
+    }
+    answer_write(*connection, *job, applied.reply);
+  }
   if (job) answer_reads_of(session);
 }
 

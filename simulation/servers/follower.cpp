@@ -1,5 +1,6 @@
 #include "simulation/servers/follower.hpp"
 
+#include <string>
 #include <utility>
 
 #include "simulation/servers/leader.hpp"
@@ -90,6 +91,7 @@ void Follower::up_to_date() {
   silence_.expect(machine_.options.ticks(machine_.options.sync_limit), [this] { hooks_.leave(); });
   hooks_.epoch_begun(epoch_);
   machine_.clients.serve(*this);
+  machine_.options.say(machine_.host, [this] { return "follows s" + std::to_string(leader_ - 1); });
 }
 
 // Transactions.

@@ -1,7 +1,9 @@
 #include "simulation/servers/leader.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include "simulation/servers/sentences.hpp"
 #include "simulation/servers/server.hpp"
 
 namespace zktesting::simulated {
@@ -152,6 +154,7 @@ void Leader::serve() {
   tracker_.begin();
   hooks_.epoch_begun(epoch_);
   machine_.clients.serve(*this);
+  machine_.options.say(machine_.host, [this] { return "leads, epoch " + std::to_string(epoch_); });
   for (const auto& [link, learner] : learners_) {
     if (learner->follows) tell(*learner, [](Follower& follower) { follower.up_to_date(); });
   }
@@ -275,6 +278,7 @@ void Leader::commit(const EntryPtr& entry) {
 // Time.
 
 void Leader::expire(SessionId session) {
+  machine_.options.say(machine_.host, [session] { return told(session) + " is over"; });
   Job job;
   job.caller.session = session;
   job.request.op = Op::close_session;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "simulation/base/event_queue.hpp"
 #include "simulation/network/network.hpp"
@@ -27,7 +29,14 @@ struct EnsembleOptions {
   Nanos runs_after = std::chrono::milliseconds(250);
   /// The date on which the world begins.
   Millis epoch = 1'700'000'000'000;
+  /// Is told what the server on that host does, in a sentence, if anybody is to read it. An event of the queue calls it.
+  std::function<void(Host, const std::string&)> tell{};
 
+  /// `sentence` makes it, if it is wanted.
+  template <typename Sentence>
+  void say(Host host, Sentence sentence) const {
+    if (tell) tell(host, sentence());
+  }
   [[nodiscard]] Nanos ticks(double count) const {
     return Nanos(static_cast<std::int64_t>(static_cast<double>(tick) * count * 1e6));
   }

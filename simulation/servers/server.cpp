@@ -131,6 +131,7 @@ void Server::tell_others(const Peers::Message& message) {
 
 void Server::look() {
   state_ = ServerState::looking;
+  options_.say(host_, [] { return std::string("looks for a leader"); });
   log_.then([this] {
     take_over_log();
     election_->look({host_, disk_.current_epoch, disk_.last_zxid()});

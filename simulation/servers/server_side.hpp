@@ -14,6 +14,7 @@ struct Output {
   /// The client's, as the server sees it: for ACLs of the scheme "ip", and for the four-letter words.
   std::string ip = "127.0.0.1";
   int port = 40000;
+  std::string client{};  ///< For whoever reads what the server tells.
 };
 
 /// The server's end of a client's connection.

@@ -75,7 +75,9 @@ int shrink_one(const Arguments& arguments) {
     std::cout << "this world does not fail\n";
     return EXIT_SUCCESS;
   }
-  std::cout << story_of(smallest.result)
+  ScenarioOptions with_servers = smallest.options;
+  with_servers.with_servers = true;
+  std::cout << story_of(trial(with_servers))
             << fmt::format("after {} worlds: {} troubles of {} are left\nsimulated_storm {}\n", smallest.trials,
                            smallest.result.outcome.made.size(), smallest.first.outcome.made.size(),
                            replay_arguments(workload.name, smallest.options));
@@ -91,10 +93,12 @@ int run_many(const Arguments& arguments) {
     file = std::make_unique<storm::StateFile>(arguments.state);
     state = file->load_for(program, arguments.worlds.seconds);
   }
+  ScenarioOptions worlds = arguments.worlds;
+  worlds.with_servers = arguments.replay;
   storm::Campaign campaign(
       {.workloads = arguments.workloads,
        .seeds = arguments.seeds,
-       .worlds = arguments.worlds,
+       .worlds = worlds,
        .bounds = {.processor_time = arguments.processor_time},
        .jobs = arguments.jobs,
        .twice = arguments.twice,

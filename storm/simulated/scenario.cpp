@@ -327,12 +327,20 @@ const char* to_string(Trouble trouble) {
 
 Outcome run_scenario(const Workload& workload, const ScenarioOptions& options) {
   Random random(options.seed);
-  const Draw drawn = draw(random, options.course);
+  Draw drawn = draw(random, options.course);
   Outcome outcome;
   outcome.world = describe(drawn);
   History history;  // Outlives the world's threads.
+  std::vector<Entry> story;
+  const Simulation* existing = nullptr;
+  if (options.with_servers) {
+    drawn.world.tell = [&](int server, const std::string& what) {
+      if (existing != nullptr) story.push_back({existing->now(), fmt::format("s{}", server), what, 0, 0, ""});
+    };
+  }
   {
     Simulation world(drawn.world);
+    existing = &world;
     Director director(world, drawn, options, outcome);
     director.start(workload, history);
     director.make_trouble();
@@ -349,13 +357,17 @@ Outcome run_scenario(const Workload& workload, const ScenarioOptions& options) {
       outcome.faults.push_back("nobody could look at what is left");
     outcome.trace = world.trace();
     outcome.turns = world.turns();
+    existing = nullptr;
   }
   for (const std::string& fault : workload.check(history))
     outcome.faults.push_back(fault);
   for (const Entry& entry : history.entries()) {
-    outcome.story.push_back(to_string(entry));
+    story.push_back(entry);
     if (entry.what == "left behind") outcome.faults.push_back("left behind at the end: " + entry.text);
   }
+  std::stable_sort(story.begin(), story.end(), [](const Entry& one, const Entry& other) { return one.at < other.at; });
+  for (const Entry& entry : story)
+    outcome.story.push_back(to_string(entry));
   return outcome;
 }
 

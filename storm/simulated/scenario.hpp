@@ -38,6 +38,8 @@ struct ScenarioOptions {
   /// Another course of the same troubles: what is left to chance besides them (latencies, turns, what the workload draws)
   /// is drawn anew for each number.
   std::uint64_t course = 0;
+  /// The story tells what the servers do, too. The world is the same.
+  bool with_servers = false;
 };
 
 /// A trouble of a seed's world.

@@ -486,6 +486,29 @@ TEST(ShrinkingOfAWorld, LeavesOneTrouble) {
     EXPECT_EQ(std::count(before.begin(), before.end(), line), 1) << line;
 }
 
+TEST(StoryOfAWorld, TellsOfServersWithoutAChange) {
+  ScenarioOptions options{.seed = 3, .seconds = 5, .without = {}, .left_out = {}};
+  const auto play = [&] {  // Apart: the libraries' globals live on from world to world.
+    return play_apart(storm::run_scenario, *storm::find_workload("mutex"), options, {}).outcome;
+  };
+  const Outcome quiet = play();
+  options.with_servers = true;
+  const Outcome told = play();
+  EXPECT_EQ(told.trace, quiet.trace);
+  EXPECT_EQ(told.turns, quiet.turns);
+  const auto tells = [](const Outcome& outcome, const std::string& what) {
+    return std::any_of(outcome.story.begin(), outcome.story.end(),
+                       [&](const std::string& line) { return line.find(what) != std::string::npos; });
+  };
+  EXPECT_TRUE(tells(told, "leads, epoch"));
+  EXPECT_TRUE(tells(told, "serves p0: session 0x"));
+  EXPECT_TRUE(tells(told, ": create /lock/"));
+  EXPECT_FALSE(tells(quiet, "leads, epoch"));
+  EXPECT_TRUE(std::is_sorted(
+      told.story.begin(), told.story.end(),
+      [](const std::string& one, const std::string& other) { return std::stod(one) < std::stod(other); }));
+}
+
 TEST(TroublesOfAWorld, DoNotChangeWhenOthersAreLeftOut) {
   const std::uint64_t seed = seed_that_isolates();
   const Outcome whole = run_scenario(made_workload, {.seed = seed, .without = {}, .left_out = {}});
