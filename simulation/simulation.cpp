@@ -2,8 +2,11 @@
 
 #include <arpa/inet.h>
 
+#include <map>
+#include <set>
 #include <utility>
 
+#include <zktesting/ensemble.hpp>
 #include <zktesting/error.hpp>
 
 #include "simulation/kernel/descriptors.hpp"
@@ -18,6 +21,7 @@ namespace sim = simulated;
 namespace {
 
 constexpr std::uint16_t client_port = 2181;
+constexpr sim::Host the_test = 0;
 constexpr sim::Host first_client = 100;  // Servers are hosts 1, 2, ...
 
 std::string address_of(int server) { return "10.0.0." + std::to_string(server + 1); }
@@ -39,6 +43,10 @@ sim::EnsembleOptions ensemble_of(const SimulationOptions& options) {
   if (options.tell) {
     ensemble.tell = [tell = options.tell](sim::Host host, const std::string& what) { tell(host - 1, what); };
   }
+  ensemble.max_session_timeout = options.most_session_timeout.count();
+  ensemble.container_check = options.container_check_interval.count();
+  ensemble.init_limit = options.init_limit;
+  ensemble.sync_limit = options.sync_limit;
   return ensemble;
 }
 
@@ -102,6 +110,12 @@ struct Simulation::Impl {
     });
   }
   template <typename Act>
+  void for_each_client(Act act) {
+    act(the_test);
+    for (std::size_t i = 0; i < processes.size(); ++i)
+      act(first_client + static_cast<sim::Host>(i));
+  }
+  template <typename Act>
   void for_each_server(Act act) {
     for (int server = 0; server < options.servers; ++server)
       act(server + 1);
@@ -112,6 +126,7 @@ struct Simulation::Impl {
   sim::Kernel kernel;
   sim::Ensemble ensemble;
   std::vector<SimulatedProcess*> processes;
+  std::map<sim::Host, std::set<sim::Host>> silent_for;  // Servers, and the clients that silence_server() cut off.
 };
 
 namespace {
@@ -122,6 +137,8 @@ SimulationOptions checked(SimulationOptions options) {
     throw Error("simulation: servers must be 1, 3 or 5");
   if (options.tick.count() <= 0 || options.longest_stall.count() <= 0 || options.least_latency.count() < 0)
     throw Error("simulation: tick and longest_stall must be positive, latencies not negative");
+  if (options.container_check_interval.count() <= 0 || options.init_limit <= 0 || options.sync_limit <= 0)
+    throw Error("simulation: container_check_interval, init_limit and sync_limit must be positive");
   sim::use_seam();
   sim::expect_seam_to_be_seen();
   return options;
@@ -221,12 +238,16 @@ void Simulation::resume_server(int server) {
   const sim::InsideKernel inside;
   impl_->ensemble.resume(server + 1);
 }
-void Simulation::isolate_server(int server) {
+void Simulation::isolate_server(int server) { isolate_server(server, Isolation::freeze); }
+void Simulation::isolate_server(int server, Isolation how) {
+  heal_server(server);
+  const sim::InsideKernel inside;
   const sim::Host own = server + 1;
   impl_->for_each_server([&](sim::Host other) {
     if (other == own) return;
-    impl_->kernel.network().cut(own, other);
-    impl_->kernel.network().cut(other, own);
+    if (how != Isolation::deaf) impl_->kernel.network().cut(own, other);
+    if (how != Isolation::mute) impl_->kernel.network().cut(other, own);
+    if (how == Isolation::sever) impl_->ensemble.break_connections(own, other);
   });
 }
 void Simulation::heal_server(int server) {
@@ -236,6 +257,10 @@ void Simulation::heal_server(int server) {
     impl_->kernel.network().mend(own, other);
     impl_->kernel.network().mend(other, own);
   });
+  for (const sim::Host client : std::exchange(impl_->silent_for[own], {})) {
+    impl_->kernel.network().mend(own, client);
+    impl_->kernel.network().mend(client, own);
+  }
 }
 void Simulation::name_servers(const std::string& name, const std::vector<int>& servers,
                               std::chrono::nanoseconds takes) {
@@ -244,6 +269,20 @@ void Simulation::name_servers(const std::string& name, const std::vector<int>& s
     addresses.push_back(::inet_addr(address_of(server).c_str()));
   impl_->kernel.descriptors().set_name(name, std::move(addresses), takes);
 }
+void Simulation::silence_server(int server) {
+  isolate_server(server);
+  const sim::Host own = server + 1;
+  impl_->for_each_client([&](sim::Host client) {
+    impl_->silent_for[own].insert(client);
+    impl_->kernel.network().cut(own, client);
+    impl_->kernel.network().cut(client, own);
+  });
+}
+void Simulation::wipe_server(int server) {
+  const sim::InsideKernel inside;
+  impl_->ensemble.wipe(server + 1);
+}
+bool Simulation::serves(int server) const { return impl_->ensemble.serving(server + 1); }
 int Simulation::leader() const { return impl_->ensemble.leader().value_or(0) - 1; }
 
 std::uint64_t Simulation::random_below(std::uint64_t end) { return impl_->kernel.random().below(end); }

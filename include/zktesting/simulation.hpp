@@ -13,6 +13,7 @@
 namespace zktesting {
 
 class Simulation;
+enum class Isolation;  // <zktesting/ensemble.hpp>
 
 /// A process of the simulated world: a function with threads, clients and connections of its own, on a machine of its
 /// own. It belongs to its Simulation and lives as long. It is used by the test, and by the threads of the process
@@ -55,6 +56,13 @@ struct SimulationOptions {
   std::chrono::milliseconds tick{2000};
   /// The servers' minSessionTimeout; 0: 2 ticks.
   std::chrono::milliseconds least_session_timeout{0};
+  /// The servers' maxSessionTimeout; 0: 20 ticks.
+  std::chrono::milliseconds most_session_timeout{0};
+  /// How often the servers look for empty containers and TTL nodes that are due.
+  std::chrono::milliseconds container_check_interval{60'000};
+  /// The servers' initLimit and syncLimit, in ticks.
+  int init_limit = 10;
+  int sync_limit = 5;
   /// How long a message is on its way, in each direction, in microseconds drawn evenly from these bounds.
   std::chrono::microseconds least_latency{100};
   std::chrono::microseconds most_latency{500};
@@ -78,8 +86,8 @@ struct SimulationOptions {
 /// thread that made the Simulation, the test, belongs to the world: its clocks show the world's time, and a mutex
 /// that a process holds may make it wait, in the world.
 ///
-/// What cannot be simulated ends, or fails, with a sentence on stderr: a thread that waits busily, bind(), fork(),
-/// descriptors that come from outside. Files, pipes and signals are the real ones; docs/simulation.md lists the rest.
+/// What cannot be simulated ends, or fails, with a sentence on stderr: a thread that waits busily, fork(), descriptors
+/// that come from outside. Files, pipes and signals are the real ones; docs/simulation.md lists the rest.
 ///
 /// At most one exists in a process at a time: another one is an `Error`, as are options out of range. Not thread-safe:
 /// the thread that made it uses it, and while that waits the processes may: one thread of a world runs at a time.
@@ -144,11 +152,19 @@ class ZKRECIPES_API Simulation {
   void resume_server(int server);
   /// It and the other servers do not hear of each other, until heal_server(). Clients reach it.
   void isolate_server(int server);
-  /// Undoes isolate_server().
+  /// The same, in one of the ways of zktesting::Ensemble. What was held back arrives after heal_server().
+  void isolate_server(int server, Isolation how);
+  /// No byte comes through between it and the other servers, and the processes that there are, until heal_server().
+  void silence_server(int server);
+  /// Undoes these.
   void heal_server(int server);
   /// From now on getaddrinfo() knows `name` as the name of these servers, and takes so long to say so, during which it
   /// blocks as the real one does. No servers: it knows no such name, which is so before the first call, too. Port 2181.
   void name_servers(const std::string& name, const std::vector<int>& servers, std::chrono::nanoseconds takes = {});
+  /// Kills it if it runs, and loses what is on its disk: it starts again without a node.
+  void wipe_server(int server);
+  /// Whether clients can open sessions there.
+  [[nodiscard]] bool serves(int server) const;
   /// The server that leads; -1: none does.
   [[nodiscard]] int leader() const;
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <vector>
 
 #include "simulation/kernel/kernel.hpp"
@@ -283,14 +284,22 @@ Socket::~Socket() {
 }
 
 void Socket::tell_closed() {
-  connection_->up.send([connection = connection_] {
+  connection_->up.send([connection = connection_, reset = resets_when_closed] {
     if (std::exchange(connection->over, true)) return;
-    if (connection->server.closed) connection->server.closed();
+    const RemoteEnd& server = connection->server;
+    const auto& told = reset && server.broken ? server.broken : server.closed;
+    if (told) told();
+  });
+}
+
+void Socket::transmit(std::string bytes) {
+  connection_->up.send([connection = connection_, bytes = std::move(bytes)] {
+    if (!connection->over && connection->server.receive) connection->server.receive(bytes);
   });
 }
 
 void Socket::shutdown() {
-  if (!connection_ || (state_ != State::connecting && state_ != State::connected)) return;
+  if (state_ != State::connecting && state_ != State::connected) return;
   tell_closed();
   state_ = State::broken;
   changed();
@@ -315,8 +324,9 @@ int Socket::connect(const sockaddr_in& to) {
   }
   connection_ = std::make_shared<Connection>(kernel.network(), owner()->host, listener->host);
   connection_->socket = this;
-  connection_->up.send([connection = connection_, listener] {
+  connection_->up.send([connection = connection_, &table = table_, to] {
     if (connection->over) return;
+    const Listener* const still_there = table.listener(to.sin_addr.s_addr, to.sin_port);
     const std::weak_ptr<Connection> weak = connection;
     AnswerTo answer;
     answer.from = connection->up.from();
@@ -330,16 +340,19 @@ int Socket::connect(const sockaddr_in& to) {
         self->socket->changed();
       });
     };
-    answer.close = [weak] {
+    const auto end = [weak](bool reset) {
       const auto self = weak.lock();
       if (!self || self->over) return;
-      self->down.send([self] {
+      self->down.send([self, reset] {
         if (std::exchange(self->over, true) || self->socket == nullptr) return;
+        if (reset) return self->socket->fail(ECONNRESET);
         self->socket->ended_ = true;
         self->socket->changed();
       });
     };
-    connection->server = listener->accept(std::move(answer));
+    answer.close = [end] { end(false); };
+    answer.reset = [end] { end(true); };
+    if (still_there != nullptr) connection->server = still_there->accept(std::move(answer));
     const bool refused = !connection->server.receive;
     connection->down.send([connection, refused] {
       if (connection->socket == nullptr || connection->over) return;
@@ -391,9 +404,7 @@ ssize_t Socket::write(const void* from, std::size_t size) {
   if (state_ != State::connected) return fails(state_ == State::connecting ? EAGAIN : ENOTCONN);
   if (ended_) return fails(EPIPE);
   table_.kernel().trace(std::hash<std::string_view>()({static_cast<const char*>(from), size}));
-  connection_->up.send([connection = connection_, bytes = std::string(static_cast<const char*>(from), size)] {
-    if (!connection->over && connection->server.receive) connection->server.receive(bytes);
-  });
+  transmit(std::string(static_cast<const char*>(from), size));
   return static_cast<ssize_t>(size);
 }
 
@@ -411,9 +422,133 @@ void Socket::reset() {
   if (was_open && connection->server.closed) connection->server.closed();
 }
 
+// --- What processes listen to --------------------------------------------------------------------
+
+namespace {
+
+/// The accepting end of a connection between two processes.
+class AcceptedSocket : public Socket {
+ public:
+  AcceptedSocket(Descriptors& table, ClientProcess* owner, AnswerTo answer)
+      : Socket(table, owner), answer_(std::move(answer)) {
+    state_ = State::connected;
+  }
+  ~AcceptedSocket() override {
+    if (state_ == State::connected) AcceptedSocket::tell_closed();
+    state_ = State::broken;
+  }
+
+  void receive(std::string_view bytes) {
+    if (state_ != State::connected) return;
+    received_ += bytes;
+    changed();
+  }
+  void hear_end() {
+    ended_ = true;
+    changed();
+  }
+  void hear_reset() { fail(ECONNRESET); }
+
+ private:
+  void transmit(std::string bytes) override { answer_.bytes(std::move(bytes)); }
+  void tell_closed() override { resets_when_closed ? answer_.reset() : answer_.close(); }
+
+  const AnswerTo answer_;
+};
+
+/// Takes its socket's place when that begins to listen.
+class ListeningSocket : public Socket {
+ public:
+  using Socket::Socket;
+  ~ListeningSocket() override { table_.stop_listening(own.sin_addr.s_addr, own.sin_port); }
+
+  [[nodiscard]] std::uint32_t ready() const override { return waiting_.empty() ? 0u : std::uint32_t{EPOLLIN}; }
+  std::shared_ptr<Socket> take() {
+    if (waiting_.empty()) return nullptr;
+    std::shared_ptr<Socket> first = std::move(waiting_.front());
+    waiting_.pop_front();
+    return first;
+  }
+  RemoteEnd accept(AnswerTo answer) {
+    const auto accepted = std::make_shared<AcceptedSocket>(table_, owner(), std::move(answer));
+    accepted->own = own;
+    waiting_.push_back(accepted);
+    changed();
+    const std::weak_ptr<AcceptedSocket> weak = accepted;
+    const auto tell = [weak](auto what) {
+      if (const auto socket = weak.lock()) what(*socket);
+    };
+    return {.receive = [tell](std::string_view bytes) { tell([&](auto& socket) { socket.receive(bytes); }); },
+            .closed = [tell] { tell([](auto& socket) { socket.hear_end(); }); },
+            .broken = [tell] { tell([](auto& socket) { socket.hear_reset(); }); }};
+  }
+
+ private:
+  std::deque<std::shared_ptr<Socket>> waiting_;
+};
+
+}  // namespace
+
+template <typename Try>
+ssize_t Descriptors::until_done(int descriptor, Try attempt) {
+  for (;;) {
+    File* const file = find(descriptor);
+    if (file == nullptr) return fails(EBADF);
+    const ssize_t result = attempt(*file);
+    if (result >= 0 || errno != EAGAIN || file->nonblocking) return result;
+    kernel_.block(file, std::nullopt);
+  }
+}
+
+int Descriptors::bind(int descriptor, sockaddr_in address) {
+  Socket* const socket = find_socket(descriptor);
+  if (socket == nullptr) return static_cast<int>(fails(ENOTSOCK));
+  if (address.sin_port == 0) {
+    while (listener(address.sin_addr.s_addr, htons(next_port_)) != nullptr)
+      ++next_port_;
+    address.sin_port = htons(next_port_++);
+  }
+  if (listener(address.sin_addr.s_addr, address.sin_port) != nullptr) return static_cast<int>(fails(EADDRINUSE));
+  socket->own = address;
+  return 0;
+}
+
+int Descriptors::listen(int descriptor) {
+  Socket* const socket = find_socket(descriptor);
+  if (socket == nullptr) return static_cast<int>(fails(ENOTSOCK));
+  const sockaddr_in own = socket->own;
+  if (own.sin_port == 0) return static_cast<int>(fails(EINVAL));
+  if (listener(own.sin_addr.s_addr, own.sin_port) != nullptr) return static_cast<int>(fails(EADDRINUSE));
+  const auto listening = std::make_shared<ListeningSocket>(*this, socket->owner());
+  listening->own = own;
+  listening->nonblocking = socket->nonblocking;
+  const std::weak_ptr<ListeningSocket> weak = listening;
+  const auto accept = [weak](AnswerTo answer) {
+    const auto self = weak.lock();
+    return self == nullptr ? RemoteEnd{} : self->accept(std::move(answer));
+  };
+  listen(own.sin_addr.s_addr, own.sin_port, {.host = socket->owner()->host, .accept = accept});
+  files_[descriptor] = listening;
+  return 0;
+}
+
+int Descriptors::accept(int descriptor, sockaddr_in* from, bool nonblocking) {
+  std::shared_ptr<Socket> accepted;
+  const ssize_t result = until_done(descriptor, [&](File& file) -> ssize_t {
+    auto* const listening = dynamic_cast<ListeningSocket*>(&file);
+    if (listening == nullptr) return fails(EINVAL);
+    accepted = listening->take();
+    return accepted == nullptr ? fails(EAGAIN) : 0;
+  });
+  if (result < 0) return -1;
+  accepted->nonblocking = nonblocking;
+  if (from != nullptr) *from = accepted->peer();
+  return add(accepted);
+}
+
 // --- Descriptors ---------------------------------------------------------------------------------
 
-Descriptors::~Descriptors() = default;
+Descriptors::~Descriptors() { files_.clear(); }  // What listens says so to the table.
 
 int Descriptors::duplicate(int descriptor) {
   const auto found = files_.find(descriptor);
@@ -530,17 +665,6 @@ int Descriptors::timerfd_settime(int descriptor, bool absolute, Nanos first_time
   if (file == nullptr) return static_cast<int>(fails(EINVAL));
   file->set(absolute, first_time, interval);
   return 0;
-}
-
-template <typename Try>
-ssize_t Descriptors::until_done(int descriptor, Try attempt) {
-  for (;;) {
-    File* const file = find(descriptor);
-    if (file == nullptr) return fails(EBADF);
-    const ssize_t result = attempt(*file);
-    if (result >= 0 || errno != EAGAIN || file->nonblocking) return result;
-    kernel_.block(file, std::nullopt);
-  }
 }
 
 ssize_t Descriptors::read(int descriptor, void* to, std::size_t size) {

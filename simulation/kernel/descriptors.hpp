@@ -27,12 +27,14 @@ struct ClientProcess;
 struct RemoteEnd {
   std::function<void(std::string_view)> receive;
   std::function<void()> closed;
+  std::function<void()> broken = nullptr;  ///< By a reset; without it, `closed`.
 };
 /// How the other end answers; the network's latency is added to both.
 struct AnswerTo {
   Host from = 0;  ///< The one that has connected.
   std::function<void(std::string)> bytes;
   std::function<void()> close;
+  std::function<void()> reset;
 };
 /// What listens at an address. `accept` returns no `receive` while nobody does: the connection is refused.
 struct Listener {
@@ -88,6 +90,10 @@ class Descriptors {
   // As the system calls of these names; of the calling thread's process.
   int socket(bool nonblocking);
   int connect(int descriptor, const sockaddr_in& to);
+  /// All machines of the world see the address. Port 0: one that is free.
+  int bind(int descriptor, sockaddr_in address);
+  int listen(int descriptor);
+  int accept(int descriptor, sockaddr_in* from, bool nonblocking);
   int epoll_create();
   int epoll_ctl(int epoll, int what, int descriptor, epoll_event* event);
   int epoll_wait(int epoll, epoll_event* events, int size, std::optional<Nanos> limit);
@@ -122,6 +128,7 @@ class Descriptors {
   }
   /// Asks it for a name: the calling thread waits for the answer.
   std::vector<std::uint32_t> resolve(const std::string& name);
+  void stop_listening(std::uint32_t address, std::uint16_t port) { listeners_.erase({address, port}); }
 
   Kernel& kernel() { return kernel_; }
 
@@ -138,6 +145,7 @@ class Descriptors {
   std::map<int, std::shared_ptr<File>> files_;  // A duplicate stands for the same file.
   std::map<std::pair<std::uint32_t, std::uint16_t>, Listener> listeners_;
   std::map<std::string, std::pair<std::vector<std::uint32_t>, Nanos>> names_;  // And how long an answer takes.
+  std::uint16_t next_port_ = 20'000;
 };
 
 /// The client's end of a TCP connection.
@@ -145,6 +153,11 @@ class Socket : public File {
  public:
   Socket(Descriptors& table, ClientProcess* owner) : File(table, owner) {}
   ~Socket() override;
+
+  /// What bind() gave it.
+  sockaddr_in own{};
+  /// SO_LINGER with no time: the other end sees a reset when it is closed.
+  bool resets_when_closed = false;
 
   int connect(const sockaddr_in& to);
   [[nodiscard]] std::uint32_t ready() const override;
@@ -163,17 +176,23 @@ class Socket : public File {
   /// Both ends see it broken, at once.
   void reset();
 
- private:
+ protected:
   enum class State : std::uint8_t { fresh, connecting, connected, broken };
-  struct Connection;
 
+  /// Sends to the other end.
+  virtual void transmit(std::string bytes);
+  /// Tells the other end that this one is closed.
+  virtual void tell_closed();
   void fail(int error);
-  void tell_closed();
 
   State state_ = State::fresh;
   int error_ = 0;
   bool ended_ = false;  ///< The other end has closed.
   std::string received_;
+
+ private:
+  struct Connection;
+
   sockaddr_in peer_{};
   std::shared_ptr<Connection> connection_;
 };

@@ -93,6 +93,7 @@ void Kernel::end() {
   ZKR_REAL(pthread_join)(watch_, nullptr);
   instance_ = nullptr;
   events_.clear();
+  network_.lose_all();
 }
 
 // A turn that does not end is a call that blocks outside the world, or a loop: without a word a test would hang.

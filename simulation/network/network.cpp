@@ -1,6 +1,8 @@
 #include "simulation/network/network.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace zktesting::simulated {
 
@@ -21,6 +23,12 @@ void Network::mend(Host from, Host to) {
   for (const auto& [number, pipe] : pipes_) {
     if (pipe->from_ == from && pipe->to_ == to) pipe->schedule();
   }
+}
+
+void Network::lose_all() {
+  std::vector<std::deque<Pipe::Flow::Message>> lost;  // Whose ends may be the ends of pipes.
+  for (const auto& [number, pipe] : pipes_)
+    lost.push_back(std::exchange(pipe->flow_->messages, {}));
 }
 
 Nanos Network::draw_latency(Host from, Host to) {

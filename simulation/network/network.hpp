@@ -36,6 +36,8 @@ class Network {
   /// For what is sent from now on. Without it, `usual()`.
   void set_latency(Host from, Host to, Latency latency) { latencies_[{from, to}] = latency; }
   void set_usual_latency(Latency latency) { usual_ = latency; }
+  /// The world ends: what is on its way never arrives. It may hold its own connection, and with it the pipe.
+  void lose_all();
   /// A latency for one message.
   Nanos draw_latency(Host from, Host to);
 

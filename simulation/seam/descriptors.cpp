@@ -96,9 +96,24 @@ int connect(int descriptor, const sockaddr* to, socklen_t size) {
 }
 int bind(int descriptor, const sockaddr* to, socklen_t size) noexcept {
   if (!ours(descriptor)) return ZKR_REAL(bind)(descriptor, to, size);
-  std::fputs("simulation: processes of the simulated world do not listen: bind() is refused\n", stderr);
-  return fails(EACCES);
+  sockaddr_in address{};
+  std::memcpy(&address, to, std::min(size, static_cast<socklen_t>(sizeof address)));
+  return table()->bind(descriptor, address);
 }
+int listen(int descriptor, int waiting) noexcept {
+  if (!ours(descriptor)) return ZKR_REAL(listen)(descriptor, waiting);
+  return table()->listen(descriptor);
+}
+int accept4(int descriptor, sockaddr* from, socklen_t* size, int flags) {
+  if (!ours(descriptor)) return ZKR_REAL(accept4)(descriptor, from, size, flags);
+  sockaddr_in address{};
+  const int accepted = table()->accept(descriptor, &address, (flags & SOCK_NONBLOCK) != 0);
+  if (accepted < 0 || from == nullptr) return accepted;
+  std::memcpy(from, &address, std::min(*size, static_cast<socklen_t>(sizeof address)));
+  *size = sizeof address;
+  return accepted;
+}
+int accept(int descriptor, sockaddr* from, socklen_t* size) { return accept4(descriptor, from, size, 0); }
 ssize_t send(int descriptor, const void* from, size_t size, int flags) {
   if (!ours(descriptor)) return ZKR_REAL(send)(descriptor, from, size, flags);
   return table()->write(descriptor, from, size);
@@ -185,6 +200,11 @@ int getsockopt(int descriptor, int level, int name, void* value, socklen_t* size
 }
 int setsockopt(int descriptor, int level, int name, const void* value, socklen_t size) noexcept {
   if (!ours(descriptor)) return ZKR_REAL(setsockopt)(descriptor, level, name, value, size);
+  Socket* const socket = table()->find_socket(descriptor);
+  if (socket == nullptr || level != SOL_SOCKET || name != SO_LINGER || size < sizeof(linger)) return 0;
+  linger chosen{};
+  std::memcpy(&chosen, value, sizeof chosen);
+  socket->resets_when_closed = chosen.l_onoff != 0 && chosen.l_linger == 0;
   return 0;
 }
 int getpeername(int descriptor, sockaddr* to, socklen_t* size) noexcept {
@@ -201,6 +221,8 @@ int getsockname(int descriptor, sockaddr* to, socklen_t* size) noexcept {
   own.sin_family = AF_INET;
   own.sin_port = htons(static_cast<std::uint16_t>(descriptor));
   own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const Socket* const socket = table()->find_socket(descriptor);
+  if (socket != nullptr && socket->own.sin_port != 0) own = socket->own;
   std::memcpy(to, &own, std::min(*size, static_cast<socklen_t>(sizeof own)));
   *size = sizeof own;
   return 0;
