@@ -5,6 +5,7 @@
 #     --format                  only formatting
 #     --fix                     only formatting, and correct it
 #     --library                 clang-tidy only for the libraries, one folder at a time, so a missing include is not seen
+#     --simulation              the same for the simulated world and its storm; with --library, for both
 #     --changed [BASE]          only files that differ from BASE (default HEAD)
 #     --no-setup                do not look for missing packages
 set -euo pipefail
@@ -12,12 +13,13 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-tidy=1 fix=0 library=0 changed='' setup=1
+tidy=1 fix=0 rooms='' changed='' setup=1
 while (($#)); do
   case $1 in
     --format) tidy=0; shift ;;
     --fix) tidy=0 fix=1; shift ;;
-    --library) library=1; shift ;;
+    --library) rooms+="${rooms:+|}zkclient|recipes|zktesting|tools"; shift ;;
+    --simulation) rooms+="${rooms:+|}simulation|storm"; shift ;;
     --changed)
       changed=HEAD; shift
       if (($#)) && [[ $1 != --* ]]; then changed=$1; shift; fi
@@ -64,10 +66,10 @@ if ((tidy)); then
   # clang-tidy reads here how each file is compiled. Without precompiled headers, so that a file has to include what it
   # uses. And without the flags that only g++ knows.
   joined=OFF extra=()
-  if ((library)) && [[ -z $changed ]]; then
+  if [[ -n $rooms && -z $changed ]]; then
     # Reading the standard library and walking through it takes longer than our sources: ten of them share that.
     joined=ON
-    extra=(--header-filter='/(include|zkclient|recipes|zktesting|tools)/.*\.[ch]pp$' --checks=-bugprone-suspicious-include)
+    extra=(--header-filter="/(include|$rooms)/.*\.[ch]pp\$" --checks=-bugprone-suspicious-include)
   fi
   rm -rf build/lint  # It may be of the other kind, or of another compiler, and CMake leaves the database out then.
   cmake --preset dev -B build/lint -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON -D CMAKE_CXX_FLAGS= \
@@ -76,11 +78,11 @@ if ((tidy)); then
   database=build/lint/compile_commands.json
   if [[ $joined == ON ]]; then
     mapfile -t sources < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$database" |
-      grep -E "^$root/(build/lint/)?(zkclient|recipes|zktesting|tools)/" | sort -u)
+      grep -E "^$root/(build/lint/)?($rooms)/" | sort -u)
   else
     sources=()
     for file in "${files[@]}"; do
-      ((!library)) || [[ $file =~ ^(zkclient|recipes|zktesting|tools)/ ]] || continue
+      [[ -z $rooms || $file =~ ^($rooms)/ ]] || continue
       if [[ $file == *.cpp ]] && grep -qF "\"file\": \"$root/$file\"" "$database"; then
         sources+=("$file")
       fi

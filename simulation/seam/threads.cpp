@@ -265,8 +265,10 @@ long syscall(long number, ...) noexcept {
   va_end(list);
   if (Kernel::current() == nullptr || number != SYS_futex) return ZKR_REAL(syscall)(number, a, b, c, d, e, f);
   Kernel& kernel = *Kernel::instance();
+  // NOLINTBEGIN(performance-no-int-to-ptr): a system call gets its pointers as numbers.
   auto* const word = reinterpret_cast<int*>(a);
   const auto* const limit = reinterpret_cast<const timespec*>(d);
+  // NOLINTEND(performance-no-int-to-ptr)
   switch (static_cast<int>(b) & FUTEX_CMD_MASK) {
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET: {

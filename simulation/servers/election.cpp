@@ -14,8 +14,7 @@ constexpr Nanos most_patience = 60s;
 }  // namespace
 
 Election::Election(Process& process, Host self, int servers, Hooks hooks)
-    : process_(process),
-      self_(self),
+    : self_(self),
       servers_(servers),
       hooks_(std::move(hooks)),
       finalize_(process, lane::election),

@@ -57,7 +57,6 @@ class Election {
   [[nodiscard]] bool leads(const Notification& heard, const std::map<Host, Notification>& votes) const;
   void settle(const Vote& vote);
 
-  Process& process_;
   const Host self_;
   const int servers_;
   Hooks hooks_;

@@ -12,7 +12,10 @@ constexpr std::size_t small_table = 64;
 
 std::uint32_t continued(std::string_view text, std::size_t& at) {
   const auto byte = static_cast<unsigned char>(text[at]);
-  if (byte < 0x80) return text[at++];
+  if (byte < 0x80) {
+    ++at;
+    return byte;
+  }
   const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
   std::uint32_t point = byte & (0xffu >> (length + 1));
   for (std::size_t end = std::min(at + length, text.size()); ++at < end;)

@@ -19,7 +19,11 @@ std::string ensemble_config(int servers) {
   std::string text;
   for (int host = 1; host <= servers; ++host) {
     const std::string number = std::to_string(host);
-    text += "server." + number + "=10.0.0." + number + ":2888:3888:participant\n";
+    text += "server.";
+    text += number;
+    text += "=10.0.0.";
+    text += number;
+    text += ":2888:3888:participant\n";
   }
   return text + "version=0";
 }

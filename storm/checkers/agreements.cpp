@@ -37,7 +37,7 @@ Faults check_named_leases(const History& history, int shared_most) {
   Faults faults;
   for (const auto& [name, one] : by_name) {
     for (const std::string& fault : check_leases(one, name.starts_with("shared") ? shared_most : 1))
-      faults.push_back(name + ": " + fault);
+      faults.push_back(fmt::format("{}: {}", name, fault));
   }
   return faults;
 }

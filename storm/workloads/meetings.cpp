@@ -118,7 +118,7 @@ void write_somewhere(Place& place, zkclient::Client& client, bool only_set) {
 std::string shown(const std::map<std::string, std::string>& nodes) {
   std::string text;
   for (const auto& [name, data] : nodes)
-    text += name + "=" + data + ";";
+    text += fmt::format("{}={};", name, data);
   return text;
 }
 
@@ -267,7 +267,7 @@ Faults check_partitions(const History& history) {
   Faults faults;
   for (auto& [name, one] : by_partition) {
     for (const std::string& fault : check_leases(one, 1))
-      faults.push_back("partition " + name + ": " + fault);
+      faults.push_back(fmt::format("partition {}: {}", name, fault));
   }
   return with_progress(std::move(faults), history, "acquired");
 }
