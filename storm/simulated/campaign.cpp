@@ -141,7 +141,7 @@ void Campaign::end(World& world) {
 void Campaign::finish(World& world, WorldResult result) {
   ++result_.worlds;
   if (result.failed()) ++result_.failed;
-  if (options_.progress) std::fputs("\r\033[K", stderr);
+  if (options_.progress && result.failed()) std::fputs("\r\033[K", stderr);
   told_(*world.workload, world.options, result);
   state_.workloads[world.workload->name].add(world.options.seed, result);
   if (!result.failed()) return;

@@ -104,7 +104,7 @@ int run_many(const Arguments& arguments) {
        .twice = arguments.twice,
        .first_only = arguments.first_only,
        .time = arguments.time,
-       .progress = ::isatty(STDERR_FILENO) != 0 && !arguments.replay},
+       .progress = ::isatty(STDERR_FILENO) != 0 && !arguments.replay && !arguments.trace},
       storm::run_scenario, state,
       [&](const Workload& workload, const ScenarioOptions& options, const WorldResult& result) {
         tell(arguments, workload, options, result);
@@ -128,7 +128,7 @@ int run_many(const Arguments& arguments) {
 }
 
 int report_only(const Arguments& arguments) {
-  const auto state = storm::StateFile(arguments.state).load();
+  const auto state = storm::load_state(arguments.state);
   if (!state) throw storm::StateError(fmt::format("there is no file {}", arguments.state));
   std::cout << table_of(*state);
   return EXIT_SUCCESS;

@@ -151,6 +151,16 @@ State parse_state(const std::string& text) {
   }
 }
 
+std::optional<State> load_state(const std::string& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const std::string text = read_file(path);
+  try {
+    return parse_state(text);
+  } catch (const StateError& error) {
+    throw StateError(fmt::format("{} {}", path, error.what()));
+  }
+}
+
 std::string identity_of_this_program() { return fmt::format("{:016x}", hash_of(read_file("/proc/self/exe"))); }
 
 StateFile::StateFile(std::string path) : path_(std::move(path)) {
@@ -164,18 +174,8 @@ StateFile::StateFile(std::string path) : path_(std::move(path)) {
 
 StateFile::~StateFile() { ::close(lock_); }
 
-std::optional<State> StateFile::load() const {
-  if (!std::filesystem::exists(path_)) return std::nullopt;
-  const std::string text = read_file(path_);
-  try {
-    return parse_state(text);
-  } catch (const StateError& error) {
-    throw StateError(fmt::format("{} {}", path_, error.what()));
-  }
-}
-
 State StateFile::load_for(const std::string& program, int seconds) const {
-  const auto found = load();
+  const auto found = load_state(path_);
   if (!found) return {.program = program, .seconds = seconds, .workloads = {}};
   if (found->program != program)
     throw StateError(

@@ -48,6 +48,10 @@ std::string to_text(const State& state);
 /// Throws StateError: it is not a whole state.
 State parse_state(const std::string& text);
 
+/// What the file says, while a run may be writing it. Nothing: there is no such file. Throws StateError: it cannot be read,
+/// or is not a whole state.
+std::optional<State> load_state(const std::string& path);
+
 /// The hash of this program's own executable.
 std::string identity_of_this_program();
 
@@ -60,9 +64,7 @@ class StateFile {
   StateFile(const StateFile&) = delete;
   StateFile& operator=(const StateFile&) = delete;
 
-  /// Nothing: there is no such file yet. Throws StateError: it cannot be read, or is not a whole state.
-  [[nodiscard]] std::optional<State> load() const;
-  /// The same; throws StateError, too, if it is of another program or of other seconds.
+  /// As load_state(); a new one if there is none. Throws StateError, too, if it is of another program or of other seconds.
   [[nodiscard]] State load_for(const std::string& program, int seconds) const;
   /// The file is the old or the new one, whatever happens meanwhile. Throws StateError.
   void save(const State& state) const;
