@@ -7,17 +7,22 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/build/deps/usr/share/java/zookeeper.jar")
 endif()
 
 # zkr_add_test(<name> LABEL <unit|integration|faults|interop> SOURCES <file>...
-#              [LIBS <lib>...] [TIMEOUT <seconds>] [NO_MAIN])
+#              [LIBS <lib>...] [TIMEOUT <seconds>] [NO_MAIN] [SIMULATED])
 #
 # One executable, and one CTest test for it: each executable may start a server, so its cases share
-# one. It links zkclient, zkrecipes and zktesting. NO_MAIN: the sources define main() themselves.
+# one. It links zkclient, zkrecipes and zktesting. NO_MAIN: the sources define main() themselves. SIMULATED: its tests
+# of faults play in simulated worlds, where there are any (tests/support/fault_server.hpp).
 function(zkr_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN;SIMULATED" "LABEL;TIMEOUT" "SOURCES;LIBS")
   if(NOT arg_LABEL MATCHES "^(unit|integration|faults|interop)$")
     message(FATAL_ERROR "zkr_add_test(${name}): LABEL unit, integration, faults or interop")
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 1200)  # Ends what hangs; nothing that is slow.
+  endif()
+  if(arg_SIMULATED AND ZKR_HAS_SIMULATION)
+    list(APPEND arg_SOURCES support/simulated_faults.cpp)
+    list(APPEND arg_LIBS zkrecipes::zksimulation)
   endif()
   add_executable(${name}_test ${arg_SOURCES})
   zkr_configure_target(${name}_test)

@@ -100,8 +100,9 @@ struct WatchAtServer {
   std::int64_t session_id = 0;
 };
 
-/// All watches that `server` knows of.
-inline std::vector<WatchAtServer> watches_at(const zktesting::Server& server) {
+/// All watches that `server` knows of: a zktesting::Server, or a FaultServer.
+template <typename AnyServer>
+std::vector<WatchAtServer> watches_at(const AnyServer& server) {
   std::istringstream lines(server.four_letter_word("wchp"));
   std::vector<WatchAtServer> watches;
   std::string path;
@@ -116,8 +117,8 @@ inline std::vector<WatchAtServer> watches_at(const zktesting::Server& server) {
 }
 
 /// Waits until a session has a watch on a node.
-[[nodiscard]] inline bool watch_appears(const zktesting::Server& server, std::int64_t session_id,
-                                        const zkclient::Path& path) {
+template <typename AnyServer>
+[[nodiscard]] bool watch_appears(const AnyServer& server, std::int64_t session_id, const zkclient::Path& path) {
   return eventually([&] {
     const auto watches = watches_at(server);
     return std::any_of(watches.begin(), watches.end(), [&](const WatchAtServer& watch) {

@@ -5,15 +5,14 @@
 #include <optional>
 #include <stdexcept>
 
-#include <zktesting/ensemble.hpp>
-
 #include "tests/support/eventually.hpp"
 
 namespace testkit {
 
 /// Now and then, though rarely, a real server ends its own process when its leader falls silent. Like in production,
 /// the test has to start it again. `killed` is to stay so.
-inline void restart_who_has_died(zktesting::Ensemble& ensemble, std::optional<std::size_t> killed = {}) {
+template <typename AnyEnsemble>
+void restart_who_has_died(AnyEnsemble& ensemble, std::optional<std::size_t> killed = {}) {
   for (std::size_t i = 0; i < ensemble.size(); ++i) {
     if (i != killed && !ensemble.server(i).running()) ensemble.restart(i);
   }
@@ -27,7 +26,8 @@ struct Roles {
 };
 
 /// Who is what, once each of the three says so: an election may be under way, though all of them serve.
-inline Roles roles_of(zktesting::Ensemble& ensemble) {
+template <typename AnyEnsemble>
+Roles roles_of(AnyEnsemble& ensemble) {
   std::optional<Roles> roles;
   const auto known = [&] {
     ensemble.wait_for_all();

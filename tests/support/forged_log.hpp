@@ -9,7 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <zkclient/path.hpp>
-#include <zktesting/server.hpp>
+
+#include "tests/support/fault_server.hpp"
 
 namespace testkit {
 
@@ -44,7 +45,7 @@ inline std::uint32_t adler32(std::string_view bytes) {
 
 /// Gives a node data and a version that would take it billions of writes: stops the server, appends a write to its
 /// transaction log, and starts it again. A client's session survives that.
-inline void forge_version(zktesting::Server& server, const zkclient::Path& path, std::string_view data,
+inline void forge_version(FaultServer& server, const zkclient::Path& path, std::string_view data,
                           std::int32_t version) {
   constexpr std::uint64_t set_data = 5;
   const std::string stats = server.four_letter_word("srvr");
@@ -61,7 +62,7 @@ inline void forge_version(zktesting::Server& server, const zkclient::Path& path,
   log.number(adler32(write.str()), 8).text(write.str()).number('B', 1);
   char digits[17] = {};
   std::snprintf(digits, sizeof digits, "%llx", static_cast<unsigned long long>(zxid));
-  const auto file = server.directory() / "data" / "version-2" / (std::string("log.") + digits);
+  const auto file = server.real().directory() / "data" / "version-2" / (std::string("log.") + digits);
   std::ofstream(file, std::ios::binary) << log.str();
   server.start();
 }

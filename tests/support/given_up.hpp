@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include <zktesting/proxy.hpp>
-#include <zktesting/server.hpp>
 
 #include "tests/support/testkit.hpp"
 
@@ -14,7 +13,7 @@ namespace testkit {
 /// new one comes about. So the client gives up a session that the server keeps, as one does that was restarted, however slow
 /// the machine is.
 inline void cut_off_and_keep_session(const zkclient::Client& client, zktesting::Proxy& proxy,
-                                     const zktesting::Server& server) {
+                                     const FaultServer& server) {
   const zkclient::Session session = client.connect({.deadline = soon()});
   proxy.refuse(true);
   zktesting::Proxy side(server.connect_string());

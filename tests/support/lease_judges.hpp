@@ -117,6 +117,8 @@ class Observer {
           gone_[i] = answered;
         }
       }
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(1));  // The resolution. Without it a processor does nothing else.
     }
   }
 

@@ -17,6 +17,7 @@
 #include <zktesting/server.hpp>
 
 #include "tests/support/eventually.hpp"
+#include "tests/support/fault_server.hpp"
 
 /// What the tests of zkclient and of the recipes share.
 namespace testkit {
@@ -106,9 +107,12 @@ class ServerTest : public ::testing::Test {
   zkclient::Path prefix_;
 };
 
-/// With a server, and a proxy in front of it, to break as the test likes. The server is handed on to the next test if
-/// it runs and nothing of this test is left at it; otherwise the next one gets a new one.
+/// With a server, and a proxy in front of it, to break as the test likes: in a simulated world of its own, or with a
+/// real server (fault_server.hpp). That is handed on to the next test if it runs and nothing of this test is left at
+/// it; otherwise the next one gets a new one.
 class FaultTest : public ::testing::Test {
+  const std::unique_ptr<FaultEnsemble> world_ = simulated_server();  // Begins first, ends last.
+
  protected:
   static constexpr auto session_timeout = std::chrono::milliseconds(2000);
 
@@ -119,11 +123,11 @@ class FaultTest : public ::testing::Test {
   /// Goes straight to the server.
   zkclient::Client direct() { return zkclient::Client(server.connect_string(), options()); }
 
-  zktesting::Server& server = clean_server();
+  FaultServer& server = world_ ? world_->server(0) : clean_server();
   zktesting::Proxy proxy{server.connect_string()};
 
  private:
-  static zktesting::Server& clean_server();
+  static FaultServer& clean_server();
 };
 
 }  // namespace testkit

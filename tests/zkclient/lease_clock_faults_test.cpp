@@ -14,10 +14,10 @@
 #include <vector>
 
 #include <zkrecipes/mutex.hpp>
-#include <zktesting/ensemble.hpp>
 
 #include "tests/support/contention.hpp"
 #include "tests/support/ensembles.hpp"
+#include "tests/support/fault_server.hpp"
 #include "tests/support/lease_judges.hpp"
 #include "tests/support/stall_watch.hpp"
 #include "tests/support/testkit.hpp"
@@ -26,6 +26,7 @@
 namespace {
 
 using namespace testkit::words;
+using testkit::FaultEnsemble;
 using testkit::hold;
 using testkit::Holder;
 using testkit::Metronome;
@@ -37,12 +38,17 @@ using zkclient::Runtime;
 using zkrecipes::Lease;
 using zkrecipes::LeaseState;
 using zkrecipes::Mutex;
-using zktesting::Ensemble;
 using zktesting::EnsembleOptions;
 using zktesting::Isolation;
 
 constexpr auto session_timeout = 2000ms;
 constexpr auto lasting_timeout = 10'000ms;  // Of leases that have to outlive the stalls of a busy machine.
+
+// One for each kind of fault; the others are simulated.
+const testkit::OnRealServers lease_clocks_on_real_servers{
+    "LeaseClockFaultsTest.LostFiresBeforeAPausedServerCanDeleteTheNode",
+    "LeaseClockFaultsTest.AShortOutageCostsNoLease", "LeaseClockFaultsTest.ADeletedNodeIsALossAndTheSessionLivesOn",
+    "Each/EnsembleLeaseTest.LostFiresBeforeTheNodeIsGone/FollowerIsNotHeard"};
 
 // ---- One server -----------------------------------------------------------------------------------------------------
 
@@ -340,11 +346,11 @@ TEST_F(LeaseClockFaultsTest, VeryManyLeasesAreAllLookedAfter) {
 struct EnsembleFault {
   const char* name;
   std::chrono::milliseconds tick;
-  std::function<void(Ensemble&, std::size_t leader, std::size_t follower)> strike;
-  std::function<void(Ensemble&, std::size_t leader, std::size_t follower)> heal;
+  std::function<void(FaultEnsemble&, std::size_t leader, std::size_t follower)> strike;
+  std::function<void(FaultEnsemble&, std::size_t leader, std::size_t follower)> heal;
 };
 
-void isolate(Ensemble& ensemble, std::size_t follower, Isolation how) { ensemble.isolate(follower, how); }
+void isolate(FaultEnsemble& ensemble, std::size_t follower, Isolation how) { ensemble.isolate(follower, how); }
 
 class EnsembleLeaseTest : public ::testing::TestWithParam<EnsembleFault> {};
 
@@ -361,7 +367,8 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
   EnsembleOptions options;
   options.server.tick = fault.tick;
   options.sync_limit = 10;
-  Ensemble ensemble(options);
+  const auto made = testkit::make_ensemble(options);
+  FaultEnsemble& ensemble = *made;
   const auto [leader, follower, other] = testkit::roles_of(ensemble);
   {
     const Client setup(ensemble.connect_string(leader));
@@ -433,18 +440,19 @@ TEST_P(EnsembleLeaseTest, LostFiresBeforeTheNodeIsGone) {
 }
 
 const EnsembleFault faults[] = {
-    {"FrozenBothWays", 1000ms, [](Ensemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::freeze); },
-     [](Ensemble& e, std::size_t, std::size_t f) { e.heal(f); }},
-    {"FollowerHearsNothing", 500ms, [](Ensemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::deaf); },
-     [](Ensemble& e, std::size_t, std::size_t f) { e.heal(f); }},
-    {"FollowerIsNotHeard", 1000ms, [](Ensemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::mute); },
-     [](Ensemble& e, std::size_t, std::size_t f) { e.heal(f); }},
-    {"Severed", 500ms, [](Ensemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::sever); },
-     [](Ensemble& e, std::size_t, std::size_t f) { e.heal(f); }},
-    {"LeaderPaused", 500ms, [](Ensemble& e, std::size_t l, std::size_t) { e.pause(l); },
-     [](Ensemble& e, std::size_t l, std::size_t) { e.resume(l); }},
-    {"FollowerPaused", 1000ms, [](Ensemble& e, std::size_t, std::size_t f) { e.pause(f); },
-     [](Ensemble& e, std::size_t, std::size_t f) { e.resume(f); }},
+    {"FrozenBothWays", 1000ms, [](FaultEnsemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::freeze); },
+     [](FaultEnsemble& e, std::size_t, std::size_t f) { e.heal(f); }},
+    {"FollowerHearsNothing", 500ms,
+     [](FaultEnsemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::deaf); },
+     [](FaultEnsemble& e, std::size_t, std::size_t f) { e.heal(f); }},
+    {"FollowerIsNotHeard", 1000ms, [](FaultEnsemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::mute); },
+     [](FaultEnsemble& e, std::size_t, std::size_t f) { e.heal(f); }},
+    {"Severed", 500ms, [](FaultEnsemble& e, std::size_t, std::size_t f) { isolate(e, f, Isolation::sever); },
+     [](FaultEnsemble& e, std::size_t, std::size_t f) { e.heal(f); }},
+    {"LeaderPaused", 500ms, [](FaultEnsemble& e, std::size_t l, std::size_t) { e.pause(l); },
+     [](FaultEnsemble& e, std::size_t l, std::size_t) { e.resume(l); }},
+    {"FollowerPaused", 1000ms, [](FaultEnsemble& e, std::size_t, std::size_t f) { e.pause(f); },
+     [](FaultEnsemble& e, std::size_t, std::size_t f) { e.resume(f); }},
 };
 
 INSTANTIATE_TEST_SUITE_P(Each, EnsembleLeaseTest, ::testing::ValuesIn(faults),
@@ -454,7 +462,8 @@ INSTANTIATE_TEST_SUITE_P(Each, EnsembleLeaseTest, ::testing::ValuesIn(faults),
 TEST(EnsembleLease, LeaderKilledNobodyHoldsWhatIsGone) {
   constexpr std::size_t servers = 3;
   constexpr std::size_t holders = 2 * servers;  // Two on each server, so also on the one that dies.
-  Ensemble ensemble;
+  const auto made = testkit::make_ensemble();
+  FaultEnsemble& ensemble = *made;
   const testkit::Roles roles = testkit::roles_of(ensemble);
   const std::size_t leader = roles.leader;
   Runtime runtime;
@@ -500,7 +509,8 @@ TEST(EnsembleLease, TheNextHolderComesAfterThePreviousOneWasTold) {
   EnsembleOptions options;
   options.server.tick = 500ms;
   options.sync_limit = 10;
-  Ensemble ensemble(options);
+  const auto made = testkit::make_ensemble(options);
+  FaultEnsemble& ensemble = *made;
   const auto [leader, follower, other] = testkit::roles_of(ensemble);
   const Client first(ensemble.connect_string(follower), {.session_timeout = testkit::contended_session});
   const Client second(ensemble.connect_string(leader), {.session_timeout = testkit::contended_session});
@@ -525,8 +535,6 @@ TEST(EnsembleLease, TheNextHolderComesAfterThePreviousOneWasTold) {
 // clocks that are not final. One round by default; ZKRECIPES_SOAK=seconds goes on for that long.
 TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
   constexpr std::size_t holders = 8;
-  const char* soak = std::getenv("ZKRECIPES_SOAK");
-  const auto end = testkit::SteadyClock::now() + std::chrono::seconds(soak != nullptr ? std::stol(soak) : 0);
   const unsigned used = seed();
   std::cout << "ZKRECIPES_SEED=" << used << "\n";
   std::mt19937 random(used);
@@ -536,8 +544,11 @@ TEST(EnsembleLease, FaultsInARowNobodyHoldsWhatIsGone) {
   EnsembleOptions options;
   options.server.tick = 500ms;
   options.sync_limit = 10;
-  Ensemble ensemble(options);
+  const auto made = testkit::make_ensemble(options);
+  FaultEnsemble& ensemble = *made;
   { Client(ensemble.connect_string()).create("/locks"); }
+  const char* soak = std::getenv("ZKRECIPES_SOAK");
+  const auto end = testkit::SteadyClock::now() + std::chrono::seconds(soak != nullptr ? std::stol(soak) : 0);
   const Metronome metronome;
   const testkit::Stalls stalls;
   int judged = 0;

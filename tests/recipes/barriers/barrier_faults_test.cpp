@@ -35,6 +35,11 @@ namespace {
 using namespace testkit::words;
 using testkit::SelfProcess;
 
+// They have processes of their own.
+const testkit::OnRealServers barriers_on_real_servers{"DoubleBarrierFaults.MemberCrashesWhileEntering",
+                                                      "DoubleBarrierFaults.MemberCrashesInside",
+                                                      "DoubleBarrierFaults.RoundsOfProcessesThatAreKilled"};
+
 // --- Barrier ------------------------------------------------------------------------------------------------------
 
 class BarrierFaults : public testkit::RecipeFaultTest {
@@ -607,7 +612,7 @@ std::size_t rounds_wanted() {
   return std::getenv("ZKRECIPES_SOAK") != nullptr ? 1000 : 40;
 }
 
-std::vector<std::string> worker_arguments(const zktesting::Server& server, int count,
+std::vector<std::string> worker_arguments(const testkit::FaultServer& server, int count,
                                           std::chrono::milliseconds session_timeout, unsigned seed,
                                           std::chrono::microseconds stay) {
   return {

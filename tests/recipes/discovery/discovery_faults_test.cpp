@@ -24,6 +24,10 @@ ServiceInstance instance(const std::string& id, ServiceType type = ServiceType::
   return {.name = "web", .id = id, .address = "10.0.0.1", .port = 80, .payload = payload, .type = type};
 }
 
+// One for each kind of fault; the others are simulated.
+const testkit::OnRealServers discovery_on_real_servers{"DiscoveryFaults.RegisterReplyLost",
+                                                       "DiscoveryFaults.SessionLostWhileRegistered"};
+
 class DiscoveryFaults : public testkit::RecipeFaultTest {
  protected:
   DiscoveryFaults() : RecipeFaultTest("/services") {

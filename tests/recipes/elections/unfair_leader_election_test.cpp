@@ -151,7 +151,7 @@ TEST_F(UnfairLeaderElectionTest, ForeignChildNamedLeaderIsWaitedFor) {
 template <typename AnyElection>
 class Field {
  public:
-  Field(zktesting::Server& server, std::size_t size) : server_(server) {
+  Field(testkit::FaultServer& server, std::size_t size) : server_(server) {
     settle(0);  // What a former field left.
     for (std::size_t i = 0; i < size; ++i)
       clients_.emplace_back(runtime_, server.connect_string(), zkclient::ClientOptions{.session_timeout = 60s});
@@ -204,7 +204,7 @@ class Field {
   }
 
   mutable std::size_t questions_ = 0;
-  zktesting::Server& server_;
+  testkit::FaultServer& server_;
   zkclient::Runtime runtime_;
   std::vector<Client> clients_;
   std::vector<AnyElection> elections_;
@@ -232,7 +232,7 @@ TEST_F(UnfairLeaderElectionTest, WhomATakeoverWakes) {
 
 /// From the leader's resign() to the next one's handler.
 template <typename AnyElection>
-SteadyClock::duration takeover_time(zktesting::Server& server, const Client& first, const Client& second) {
+SteadyClock::duration takeover_time(testkit::FaultServer& server, const Client& first, const Client& second) {
   AnyElection leader(first, "/election");
   AnyElection next(second, "/election");
   const Leadership leadership = leader.campaign({.deadline = soon()});

@@ -20,6 +20,9 @@ namespace {
 using namespace testkit::words;
 using Strings = std::vector<std::string>;
 
+// One for each kind of fault; the others are simulated.
+const testkit::OnRealServers groups_on_real_servers{"GroupFaults.JoinReplyLost", "GroupFaults.SessionLost"};
+
 class GroupFaults : public testkit::RecipeFaultTest {
  protected:
   GroupFaults() : RecipeFaultTest("/group") { the_operator().create("/group-presence", ""); }

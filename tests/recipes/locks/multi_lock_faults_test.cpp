@@ -19,6 +19,9 @@ namespace {
 
 using namespace testkit::words;
 
+// One for each kind of fault; the others are simulated.
+const testkit::OnRealServers multi_locks_on_real_servers{"MultiLockFaults.CreateLostWhileOthersAreHeld"};
+
 /// Three locks of one client, each of which has one node while it is held.
 struct Set {
   explicit Set(Client user) : client(std::move(user)), a(client, "/a"), b(client, "/b"), c(client, "/c") {

@@ -22,6 +22,11 @@ namespace {
 
 using namespace testkit::words;
 
+// One for each kind of fault; the others are simulated.
+const testkit::OnRealServers mutexes_on_real_servers{
+    "MutexFaults.CreateReplyLostSeveralTimes", "MutexFaults.SessionLostWhileReleasing",
+    "MutexFaults.OneWayPartitionsWhileHolding", "MutexFaults.ServerRestartWhileHoldingAndWaiting"};
+
 class MutexFaults : public testkit::RecipeFaultTest {
  protected:
   MutexFaults() : RecipeFaultTest("/lock") {}

@@ -27,6 +27,9 @@ namespace {
 
 using namespace testkit::words;
 
+// One for each kind of fault; the others are simulated.
+const testkit::OnRealServers semaphores_on_real_servers{"SemaphoreFaults.CreateLost", "RevokeFaults.RequestLost"};
+
 class SemaphoreFaults : public testkit::RecipeFaultTest {
  protected:
   SemaphoreFaults() : RecipeFaultTest("/semaphore") {}

@@ -37,6 +37,10 @@ namespace {
 using namespace testkit::words;
 using zkclient::Acl;
 
+// They need a process of their own, or a file of the server.
+const testkit::OnRealServers queues_on_real_servers{"QueueFaults.ClaimersProcessDies",
+                                                    "QueueFaults.EveryItemOnceWhateverGetsLost"};
+
 class QueueFaults : public testkit::RecipeFaultTest {
  protected:
   QueueFaults() : RecipeFaultTest("/queue") {}
@@ -89,7 +93,7 @@ class QueueFaults : public testkit::RecipeFaultTest {
   /// The item that a node held when it was made. The node is gone, but the server's log of transactions has its path
   /// and then its data, behind four bytes of length.
   std::string item_created_at(const std::string& node) const {
-    for (const auto& file : std::filesystem::directory_iterator(server.directory() / "data" / "version-2")) {
+    for (const auto& file : std::filesystem::directory_iterator(server.real().directory() / "data" / "version-2")) {
       if (!file.path().filename().string().starts_with("log.")) continue;
       std::ifstream stream(file.path(), std::ios::binary);
       const std::string log((std::istreambuf_iterator<char>(stream)), {});

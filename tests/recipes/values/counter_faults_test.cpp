@@ -26,6 +26,11 @@ namespace {
 using namespace testkit::words;
 using testkit::forge_version;
 
+// One for each kind of fault, and those that forge a file of the server.
+const testkit::OnRealServers counters_on_real_servers{
+    "CounterFaults.AddLost",      "CounterFaults.SessionLostWhileWriting",  "CounterFaults.DeadlineOrStopWhileWriting",
+    "CounterFaults.ClientClosed", "CounterFaults.VersionAboutToBeMinusOne", "CounterFaults.VersionIsMinusOne"};
+
 constexpr auto decimal = CounterEncoding::kazoo;
 
 class CounterFaults : public ValueFaults {

@@ -21,6 +21,10 @@ namespace {
 using namespace testkit::words;
 using testkit::forge_version;
 
+// One for each kind of fault, and those that forge a file of the server.
+const testkit::OnRealServers optimistic_on_real_servers{
+    "OptimisticFaults.WritingLost", "OptimisticFaults.VersionAboutToBeMinusOne", "OptimisticFaults.VersionIsMinusOne"};
+
 class OptimisticFaults : public testkit::RecipeFaultTest {
  protected:
   OptimisticFaults() : RecipeFaultTest("/bank") {

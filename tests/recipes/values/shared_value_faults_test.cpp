@@ -24,6 +24,11 @@ namespace {
 using namespace testkit::words;
 using testkit::forge_version;
 
+// One for each kind of fault, and those that forge a file of the server.
+const testkit::OnRealServers shared_values_on_real_servers{
+    "SharedValueFaults.VersionAboutToBeMinusOne", "SharedValueFaults.VersionIsMinusOne", "SharedValueFaults.SetLost",
+    "SharedValueFaults.ListenersAfterAConnectionOrASessionIsLost"};
+
 std::optional<std::string> add_plus(const VersionedValue& seen) { return seen.data + "+"; }
 
 class SharedValueFaults : public ValueFaults {

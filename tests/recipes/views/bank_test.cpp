@@ -211,7 +211,8 @@ class Bank : public testing::Test {
     });
   }
 
-  zktesting::Ensemble ensemble;
+  const std::unique_ptr<testkit::FaultEnsemble> made = testkit::make_ensemble();
+  testkit::FaultEnsemble& ensemble = *made;
   std::vector<std::unique_ptr<zktesting::Proxy>> proxies;
 };
 

@@ -34,6 +34,11 @@ using testkit::States;
 using testkit::Told;
 using Strings = std::vector<std::string>;
 
+// One for each kind of fault, and what is about the limits of a server; the others are simulated.
+const testkit::OnRealServers caches_on_real_servers{
+    "CacheFaults.ConnectionBreaks", "CacheFaults.SessionLost", "CacheFaults.EnsembleLostItsData",
+    "CacheFaults.SeventyThousandChildren", "CacheFaults.MoreWatchedPathsThanASessionMayHave"};
+
 class CacheFaults : public testkit::RecipeFaultTest {
  protected:
   CacheFaults() : RecipeFaultTest("/cache") {}

@@ -34,7 +34,7 @@ constexpr auto long_session = 60s;
 /// An ensemble of which every server has a proxy in front, which counts what clients ask.
 class CountedEnsemble {
  public:
-  explicit CountedEnsemble(const zktesting::EnsembleOptions& options) : ensemble(options) {
+  explicit CountedEnsemble(const zktesting::EnsembleOptions& options) : made_(testkit::make_ensemble(options)) {
     for (std::size_t i = 0; i < ensemble.size(); ++i)
       proxies_.push_back(std::make_unique<zktesting::Proxy>(ensemble.connect_string(i)));
   }
@@ -57,7 +57,11 @@ class CountedEnsemble {
            requests(RequestType::get_children2);
   }
 
-  zktesting::Ensemble ensemble;
+ private:
+  const std::unique_ptr<testkit::FaultEnsemble> made_;
+
+ public:
+  testkit::FaultEnsemble& ensemble = *made_;
 
  private:
   std::vector<std::unique_ptr<zktesting::Proxy>> proxies_;
@@ -110,7 +114,7 @@ TEST(ManyCaches, NothingUnchangedIsReadAfterALeaderElection) {
   zktesting::EnsembleOptions options;
   if (soak) options.server.jvm_flags = {"-Xmx4g"};
   CountedEnsemble counted(options);
-  zktesting::Ensemble& ensemble = counted.ensemble;
+  testkit::FaultEnsemble& ensemble = counted.ensemble;
   const Client writer(ensemble.connect_string(), {.session_timeout = long_session});
   writer.create("/tree", "", {}, {.deadline = testkit::soon()});
   for (int i = 0; i < nodes;) {

@@ -19,6 +19,10 @@ namespace {
 
 using namespace testkit::words;
 
+// One for each kind of fault, and one that stalls a link in the middle of a call; the others are simulated.
+const testkit::OnRealServers names_on_real_servers{"NamingFaults.BindLost", "NamingFaults.SessionLostWhileBound",
+                                                   "NamingFaults.RobbedHolderTakesThePermanentBindingAlong"};
+
 class NamingFaults : public testkit::RecipeFaultTest {
  protected:
   NamingFaults() : RecipeFaultTest("/names") {}
