@@ -22,6 +22,11 @@ using namespace testkit::words;
 
 using Seen = std::optional<Leader>;
 
+// One for each kind of fault; the others are simulated.
+const testkit::OnRealServers elections_on_real_servers{
+    "All/ElectionFaults.CreateReplyLost/Fair", "All/ElectionFaults.SessionLostWhileLeading/Fair",
+    "All/ElectionFaults.ServerRestartWhileLeadingCampaigningAndObserving/Fair"};
+
 class ElectionFaults : public testkit::AnyElectionTest {};
 INSTANTIATE_FOR_ALL_ELECTIONS(ElectionFaults);
 
@@ -507,12 +512,11 @@ TEST_P(ElectionFaults, ForeignChildIgnored) {
 // --- The server itself --------------------------------------------------------------------------------------------
 
 TEST_P(FairElectionFaults, CampaignBeforeTheServerIsUp) {
-  zktesting::Server later;
-  later.stop();
-  const Client client(later.connect_string(), {.session_timeout = calm});
+  server.stop();
+  const Client client(server.connect_string(), {.session_timeout = calm});
   Election& election = candidate(client, "a");
   auto waiting = in_thread([&] { return election.campaign({.deadline = soon()}); });
-  later.start();
+  server.start();
   EXPECT_TRUE(result_of(waiting).valid());
 }
 
