@@ -333,6 +333,7 @@ Faults check_replicas(const History& history) {
   std::int64_t epoch = 0;
   for (const Entry& entry : entries) {
     if (entry.what == "acknowledged") acknowledged.insert(entry.a);
+    if (entry.what == "given up") acknowledged.clear();
     if (entry.what != "took over") continue;
     if (entry.a <= epoch)
       faults.push_back(fmt::format("{} took over with epoch {} after {}", entry.who, entry.a, epoch));

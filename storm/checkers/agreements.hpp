@@ -60,7 +60,8 @@ Faults check_revisions(const History& history);
 Faults check_gate(const History& history);
 
 /// Writes of a replicated log: an acknowledged write ("acknowledged": a is its number) is in the log of each later
-/// primary ("took over": a is the epoch, text: numbers with commas). Epochs grow.
+/// primary ("took over": a is the epoch, text: numbers with commas), unless an operator has "given up" all of them since.
+/// Epochs grow.
 Faults check_replicas(const History& history);
 
 }  // namespace storm

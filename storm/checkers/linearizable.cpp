@@ -110,8 +110,8 @@ struct HashOfPosition {
 
 /// What keeps it short:
 /// - What changes nothing and fits now is taken now.
-/// - Those in doubt have no end. So one is taken only to let a certain one fit that does not fit yet; in any other order,
-///   it can as well be taken later, or never.
+/// - Those in doubt have no end. So one is taken only to let a certain one fit that does not fit yet; in any other
+///   order, it can as well be taken later, or never.
 /// - Of those in doubt that nobody can tell apart, the earliest is taken first.
 /// - A value that only one has written does not come back. So it is not overwritten before all have read it.
 /// - A number that only grows does not come back, either.

@@ -32,7 +32,7 @@ struct Operation {
   std::int64_t end = 0;  ///< `never`: in doubt. It was applied at any time since `begin`, or not at all.
   std::int64_t value = absent;
   std::int64_t expected = absent;
-  /// `any_version` suits a read that has not seen it, a removal, and a set that is in doubt. (One that is not knows it.)
+  /// `any_version` suits a read that has not seen it, a removal, and a set in doubt. (Any other set knows it.)
   std::int64_t version = any_version;
 
   friend bool operator==(const Operation&, const Operation&) = default;
@@ -40,8 +40,8 @@ struct Operation {
 
 std::string to_string(const Operation& operation);
 
-/// Whether operations can be put into an order that respects which ended before which began, and in which each one finds
-/// what the one before it has left.
+/// Whether operations can be put into an order that respects which ended before which began, and in which each one
+/// finds what the one before it has left.
 struct LinearizabilityVerdict {
   enum Answer : std::uint8_t {
     linearizable,

@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <zkrecipes/participant_log.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/two_phase_commit.hpp>
 
 #include "storm/checkers/agreements.hpp"
+#include "storm/checkers/interventions.hpp"
 #include "storm/workloads/sessions.hpp"
 
 namespace storm {
@@ -32,7 +34,10 @@ struct Record {
 };
 
 /// What is left of a process that was killed.
-using Disk = std::vector<Record>;
+struct Disk {
+  int made = 0;  ///< So many times: one that was lost is another one.
+  std::vector<Record> records;
+};
 
 /// One for each participant of a history. It is read and written by the process that lives.
 Disk& disk_of(Place& place) {
@@ -47,10 +52,10 @@ class DiskLog final : public zkrecipes::ParticipantLog {
  public:
   explicit DiskLog(Place& place) : place_(place), disk_(disk_of(place)) {}
 
-  std::string identity() const override { return "the-disk-of-" + place_.name(); }
+  std::string identity() const override { return fmt::format("disk-{}-of-{}", disk_.made, place_.name()); }
   std::vector<zkrecipes::LoggedTransaction> open() const override {
     std::vector<zkrecipes::LoggedTransaction> all;
-    for (const Disk* part : {&std::as_const(disk_), &waiting_}) {
+    for (const std::vector<Record>* part : {&std::as_const(disk_.records), &waiting_}) {
       for (const Record& record : *part)
         apply(all, record);
     }
@@ -78,13 +83,13 @@ class DiskLog final : public zkrecipes::ParticipantLog {
     if (*next == zkrecipes::LogState::none) all.erase(found);
   }
   void write() {
-    disk_.insert(disk_.end(), waiting_.begin(), waiting_.end());
+    disk_.records.insert(disk_.records.end(), waiting_.begin(), waiting_.end());
     waiting_.clear();
   }
 
   Place& place_;
   Disk& disk_;
-  Disk waiting_;  // In memory only.
+  std::vector<Record> waiting_;  // In memory only.
 };
 
 // --- The participants ----------------------------------------------------------------------------
@@ -136,6 +141,20 @@ class Serving {
     thread_.join();
   }
   [[nodiscard]] const zkrecipes::CommitParticipant& participant() const { return participant_; }
+  /// As an operator does who asks ZooKeeper what became of what the log has lost.
+  void resolve(const zkrecipes::CommitCoordinator& coordinator) {
+    for (const zkrecipes::InDoubtTransaction& one : participant_.in_doubt()) {
+      if (one.problem.empty()) continue;
+      try {
+        const auto outcome = coordinator.status(one.id, within(10s)).outcome;
+        if (!outcome) continue;
+        participant_.resolve(one.id, outcome->committed);
+        place_.note("resolved", outcome->committed ? 1 : 0, 0, one.payload.substr(0, one.payload.find(' ')));
+      } catch (const zkclient::Error& error) {
+        place_.note("error", 0, 0, error.what());  // It is none that waits for it, or it is over.
+      }
+    }
+  }
 
  private:
   void serve(const std::stop_token& stop) {
@@ -181,12 +200,25 @@ void coordinate(Place& place, zkrecipes::CommitCoordinator& coordinator, const s
 
 }  // namespace
 
-void run_commits(Place& place) {
-  const auto log = std::make_shared<DiskLog>(place);
+namespace {
+
+/// In some lives the log is lost, with all that it knew.
+std::shared_ptr<DiskLog> log_of(Place& place, bool is_lost) {
+  Disk& disk = disk_of(place);
+  if (is_lost) {
+    disk = {.made = disk.made + 1, .records = {}};
+    place.note("log lost", disk.made);
+  }
+  return std::make_shared<DiskLog>(place);
+}
+
+void take_part(Place& place, bool loses_logs) {
   const std::string life = place.name() + "-" + std::to_string(place.now().count() / 1'000'000);
   int begun = 0;
+  auto log = log_of(place, false);
   with_sessions(place, [&](zkclient::Client& client) {
-    const Serving serving(place, client, log);
+    if (loses_logs && place.below(2) == 0) log = log_of(place, true);
+    Serving serving(place, client, log);
     zkrecipes::CommitCoordinator coordinator(client, commits_path);
     for (int i = 0; i < 20 && !place.stopped(); ++i) {
       try {
@@ -199,6 +231,7 @@ void run_commits(Place& place) {
         place.note("error", 0, 0, error.what());
         place.pause(500);
       }
+      if (loses_logs) serving.resolve(coordinator);
       place.pause(800);
     }
   });
@@ -206,16 +239,29 @@ void run_commits(Place& place) {
   zkclient::Client client(place.servers(), {.session_timeout = 5s, .server_tick = place.tick()});
   client.connect(within(30s));
   Serving serving(place, client, log);
-  std::this_thread::sleep_for(50s);
+  const zkrecipes::CommitCoordinator coordinator(client, commits_path);
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(5s);
+    if (loses_logs) serving.resolve(coordinator);
+  }
   serving.end();
   for (const zkrecipes::InDoubtTransaction& one : serving.participant().in_doubt())
     place.note("in doubt", 0, 0, one.payload.substr(0, one.payload.find(' ')) + " " + one.problem);
 }
 
+}  // namespace
+
+void run_commits(Place& place) { take_part(place, false); }
+void run_resolved_commits(Place& place) { take_part(place, true); }
+
 void look_at_agreements(Place& place) { place.note("looked"); }
 
 Faults check_commits_workload(const History& history) {
   return all_of({check_commits(history), check_progress(history, "committed")});
+}
+
+Faults check_resolved_commits(const History& history) {
+  return all_of({check_commits_workload(history), check_nothing_in_doubt(history)});
 }
 
 // --- Primaries -----------------------------------------------------------------------------------

@@ -9,6 +9,10 @@ namespace storm {
 void run_commits(Place& place);
 Faults check_commits_workload(const History& history);
 
+/// Logs are lost, and an operator says what became of what they knew.
+void run_resolved_commits(Place& place);
+Faults check_resolved_commits(const History& history);
+
 void run_primaries(Place& place);
 Faults check_primaries(const History& history);
 

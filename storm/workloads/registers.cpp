@@ -22,7 +22,7 @@ constexpr std::uint64_t registers = 3;
 /// Some worlds are quick, some are slow.
 class RegisterPace {
  public:
-  explicit RegisterPace(Place& place) : most_(place.below(3) == 0 ? 40 : 400) {}
+  explicit RegisterPace(Place& place) : most_(place.below(3) == 0 ? 300 : 1500) {}
   void pause(Place& place) const { place.pause(most_); }
 
  private:

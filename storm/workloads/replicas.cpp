@@ -11,6 +11,7 @@
 #include <zkrecipes/replica_group.hpp>
 
 #include "storm/checkers/agreements.hpp"
+#include "storm/checkers/interventions.hpp"
 #include "storm/workloads/sessions.hpp"
 
 namespace storm {
@@ -19,9 +20,11 @@ namespace {
 using namespace std::chrono_literals;
 
 using Writes = std::vector<std::int64_t>;
+using InSync = zkrecipes::InSyncReplica;
 
 /// The disks of the replicas of one history. They outlive processes, and anybody may write to them, as a primary does
-/// over the network; but a disk refuses what has a lower epoch than it has seen.
+/// over the network; but a disk refuses what has a lower epoch than it has seen, and what is meant for the one that it
+/// was before it was emptied.
 class Disks {
  public:
   static Disks& of(Place& place) {
@@ -30,22 +33,31 @@ class Disks {
     const std::lock_guard lock(mutex);
     return all[&place.history()];
   }
-  bool append(const std::string& id, std::int64_t epoch, std::int64_t write) {
+  bool append(const InSync& to, std::int64_t epoch, std::int64_t write) {
     const std::lock_guard lock(mutex_);
-    if (!takes(id, epoch)) return false;
-    disks_[id].writes.push_back(write);
+    if (to.storage != storage_of(to.id) || !takes(to.id, epoch)) return false;
+    disks_[to.id].writes.push_back(write);
     return true;
   }
   /// The whole log, in the place of what is there.
-  bool replace(const std::string& id, std::int64_t epoch, Writes writes) {
+  bool replace(const InSync& at, std::int64_t epoch, Writes writes) {
     const std::lock_guard lock(mutex_);
-    if (!takes(id, epoch)) return false;
-    disks_[id].writes = std::move(writes);
+    if (at.storage != storage_of(at.id) || !takes(at.id, epoch)) return false;
+    disks_[at.id].writes = std::move(writes);
     return true;
   }
   void see(const std::string& id, std::int64_t epoch) {
     const std::lock_guard lock(mutex_);
     static_cast<void>(takes(id, epoch));
+  }
+  /// With nothing left, it is another storage, of the same id.
+  void empty(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    disks_[id] = {.storage = disks_[id].storage + 1, .epoch = 0, .writes = {}};
+  }
+  std::string storage(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    return storage_of(id);
   }
   Writes read(const std::string& id) {
     const std::lock_guard lock(mutex_);
@@ -59,9 +71,11 @@ class Disks {
 
  private:
   struct Disk {
+    int storage = 0;
     std::int64_t epoch = 0;
     Writes writes;
   };
+  std::string storage_of(const std::string& id) { return "disk-" + std::to_string(disks_[id].storage) + "-of-" + id; }
   bool takes(const std::string& id, std::int64_t epoch) {
     Disk& disk = disks_[id];
     if (epoch < disk.epoch) return false;
@@ -87,7 +101,7 @@ class Server {
   Server(Place& place, zkclient::Client& client)
       : place_(place),
         disks_(Disks::of(place)),
-        group_(client, "/replicas", {.id = place.name(), .storage = "disk-of-" + place.name()}, handlers(),
+        group_(client, "/replicas", {.id = place.name(), .storage = disks_.storage(place.name())}, handlers(),
                {.settle = 300ms}) {}
 
   void step() {
@@ -100,6 +114,22 @@ class Server {
     } else {
       write(epoch);
     }
+  }
+  /// What a member in sync has is what was acknowledged, at least.
+  void serve_a_read() {
+    const Nanos before = place_.now();
+    if (group_.may_serve_reads()) place_.note_at(before, "served", 0, 0, numbers_of(disks_.read(place_.name())));
+  }
+  /// When nobody is left that has all writes, for a while.
+  void give_writes_up(zkclient::Client& client) {
+    const auto problem = group_.problem();
+    const bool stuck =
+        group_.role() == zkrecipes::ReplicaRole::out && problem && problem->code() == zkclient::Errc::not_available;
+    stuck_ = stuck ? stuck_ + 1 : 0;
+    if (stuck_ < 60) return;
+    place_.note("given up");
+    zkrecipes::force_primary(client, group_.path(), place_.name(), within(10s));
+    place_.note("given up");
   }
   void leave() { group_.leave(within(10s)); }
 
@@ -115,7 +145,7 @@ class Server {
     const Writes log = disks_.read(place_.name());
     for (const zkrecipes::InSyncReplica& other : term.in_sync) {
       place_.pause(20);
-      if (other.id != place_.name()) disks_.replace(other.id, term.epoch, log);
+      if (other.id != place_.name()) disks_.replace(other, term.epoch, log);
     }
     const std::lock_guard lock(mutex_);
     log_ = log;
@@ -136,14 +166,14 @@ class Server {
   /// Sends it to all that are in sync. One that cannot be reached is taken out, or the write is not acknowledged.
   void write(std::int64_t epoch) {
     const std::int64_t number = disks_.next_number();
-    if (!disks_.append(place_.name(), epoch, number)) return;
+    if (!disks_.append({place_.name(), disks_.storage(place_.name())}, epoch, number)) return;
     std::vector<std::string> confirmed{place_.name()};
     for (const zkrecipes::InSyncReplica& other : group_.in_sync()) {
       if (other.id == place_.name()) continue;
       place_.pause(20);
-      if (place_.below(20) == 0) {  // Not reached.
+      if (place_.below(20) == 0 || other.storage != disks_.storage(other.id)) {  // Not reached.
         if (place_.below(3) != 0) group_.shrink({other.id}, within(10s));
-      } else if (disks_.append(other.id, epoch, number)) {
+      } else if (disks_.append(other, epoch, number)) {
         confirmed.push_back(other.id);
       }
     }
@@ -161,7 +191,7 @@ class Server {
       const bool known = std::any_of(in_sync.begin(), in_sync.end(),
                                      [&](const zkrecipes::InSyncReplica& one) { return one.id == member.id; });
       if (known || member.id == place_.name()) continue;
-      if (!disks_.replace(member.id, epoch, disks_.read(place_.name()))) continue;
+      if (!disks_.replace({member.id, member.storage}, epoch, disks_.read(place_.name()))) continue;
       place_.note("expanding", epoch, 0, member.id);
       group_.expand(epoch, member.id, member.storage, within(10s));
     }
@@ -173,23 +203,44 @@ class Server {
   Writes log_;  // As it was when it took over.
   std::atomic<std::int64_t> epoch_ = 0;
   std::int64_t told_ = 0;
+  int stuck_ = 0;                  // For so many steps.
   zkrecipes::ReplicaGroup group_;  // The last one: its handlers use the others.
 };
+
+/// `step`, again and again, with a server that is made anew now and then.
+template <typename Step>
+void be_replica(Place& place, zkclient::Client& client, Step step) {
+  Server server(place, client);
+  for (int i = 0; i < 100 && !place.stopped(); ++i) {
+    try {
+      step(server);
+    } catch (const zkclient::Error& error) {
+      place.note("error", 0, 0, error.what());
+    }
+    place.pause(300);
+  }
+  if (place.below(3) == 0) server.leave();
+}
 
 }  // namespace
 
 void run_replicas(Place& place) {
+  with_sessions(place,
+                [&](zkclient::Client& client) { be_replica(place, client, [](Server& server) { server.step(); }); });
+}
+
+// All but one are robbed of their disks now and then.
+void run_emptied_replicas(Place& place) {
   with_sessions(place, [&](zkclient::Client& client) {
-    Server server(place, client);
-    for (int i = 0; i < 100 && !place.stopped(); ++i) {
-      try {
-        server.step();
-      } catch (const zkclient::Error& error) {
-        place.note("error", 0, 0, error.what());
-      }
-      place.pause(300);
+    if (place.number() != 0 && place.below(3) == 0) {
+      Disks::of(place).empty(place.name());
+      place.note("emptied");
     }
-    if (place.below(3) == 0) server.leave();
+    be_replica(place, client, [&](Server& server) {
+      if (place.below(4) == 0) server.serve_a_read();
+      server.step();
+      server.give_writes_up(client);
+    });
   });
 }
 
@@ -197,6 +248,10 @@ void look_at_replicas(Place& place) { place.note("looked"); }
 
 Faults check_replicas_workload(const History& history) {
   return all_of({check_replicas(history), check_named_leases(history, 1), check_progress(history, "acknowledged")});
+}
+
+Faults check_emptied_replicas(const History& history) {
+  return all_of({check_replicas_workload(history), check_served(history), check_progress(history, "served")});
 }
 
 }  // namespace storm

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "storm/workloads/calls.hpp"
 #include "storm/workloads/commits.hpp"
+#include "storm/workloads/interventions.hpp"
 #include "storm/workloads/items.hpp"
 #include "storm/workloads/locks.hpp"
 #include "storm/workloads/meetings.hpp"
@@ -50,6 +52,13 @@ const std::vector<Workload>& workloads() {
       {"registers", 4, run_registers, look_at_registers, check_registers},
       {"coherent-items", 3, run_coherent_items, look_at_coherent_items, check_registers},
       {"shared-registers", 3, run_shared_registers, look_at_shared_registers, check_registers},
+      {"handlers", 3, run_handlers, look_at_calls, check_calls},
+      {"coroutines", 3, run_coroutines, look_at_calls, check_calls},
+      {"broken-locks", 4, run_broken_locks, look_at_broken_locks, check_broken_locks},
+      {"mortal-gate", 3, run_mortal_gate, look_at_mortal_gate, check_mortal_gate_workload},
+      {"replacements", 3, run_replacements, look_at_replacements, check_replacements},
+      {"emptied-replicas", 3, run_emptied_replicas, look_at_replicas, check_emptied_replicas},
+      {"resolved-commits", 3, run_resolved_commits, look_at_agreements, check_resolved_commits},
       {"soup", 4, run_soup, look_at_soup, check_soup},
   };
   return all;

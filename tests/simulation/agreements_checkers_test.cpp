@@ -286,6 +286,12 @@ TEST(AgreementCheckers, ALaterPrimaryHasWhatWasAcknowledged) {
                     check_replicas),
             "");
   EXPECT_NE(verdict({{0, "p0", "took over", 2}, {2, "p1", "took over", 2}}, check_replicas), "");
+  EXPECT_EQ(verdict({{0, "p0", "took over", 1},
+                     {1, "p0", "acknowledged", 5},
+                     {2, "end", "given up"},
+                     {3, "p1", "took over", 2, 0, "4"}},
+                    check_replicas),
+            "");
 }
 
 }  // namespace
