@@ -1,0 +1,100 @@
+#pragma once
+
+#include <optional>
+
+#include "tools/zkr/run/holder.hpp"
+#include "tools/zkr/run/instant.hpp"
+
+namespace zkr {
+
+enum class OnDoubt { term, freeze };
+enum class Descendants { kill, wait, leave };
+
+struct RunOptions {
+  std::optional<Duration> grace{};        // From TERM to KILL. Without: T/4; 1 s with OnDoubt::freeze.
+  std::optional<Duration> kill_margin{};  // From KILL to the end of the lease. Without: 250 ms or T/40.
+  std::optional<Duration> max_hold{};
+  OnDoubt on_doubt = OnDoubt::term;
+  Descendants descendants = Descendants::kill;
+  int on_revoke = 15;  // SIGTERM: the whole tree. Another signal: the command alone. 0: nothing is done.
+  int lost_exit_code = 79;
+};
+
+// ---- When ------------------------------------------------------------------------------------------------------------
+
+/// What the lease may lie beyond its last proof, the margin of the lease clock included.
+Instant valid_until(Instant proven_at, Duration timeout, bool first_third_after_grant);
+/// k: the time that KILL is given to take effect.
+Duration kill_margin(Duration timeout, const RunOptions& options);
+/// g: the time that TERM is given to take effect.
+Duration grace(Duration timeout, const RunOptions& options);
+
+struct Deadlines {
+  Instant term_at;  // The lease is in doubt from here on.
+  Instant kill_at;
+};
+/// Of a lease that is held.
+Deadlines deadlines(const Lease& lease, const RunOptions& options);
+/// When the front kills, should the keeper not have done so.
+Instant front_kills_at(Instant valid_until, Duration timeout, const RunOptions& options);
+
+// ---- What ------------------------------------------------------------------------------------------------------------
+
+enum class Child { none, running, ended };
+
+/// How a process ended: with a code, or of a signal.
+struct Ending {
+  int code = 0;
+  int signal = 0;
+  friend bool operator==(const Ending&, const Ending&) = default;
+};
+
+/// Why all comes to an end.
+enum class Cause { none, command_ended, lost, revoked, held_too_long, stopped, front_gone, not_acquired };
+
+struct Facts {
+  Instant now;
+  Lease lease;
+  Child child = Child::none;
+  Ending child_ending;      // Of Child::ended.
+  bool tree_empty = true;   // Nothing that the command started is left, nor the command.
+  bool front_gone = false;  // Nobody waits for the exit code any more.
+  int stop_signal = 0;      // That the command could not be told: it has not started yet, or has ended.
+};
+
+/// What was done so far.
+struct Past {
+  bool started = false;
+  Cause cause = Cause::none;
+  std::optional<Instant> term_sent{};
+  int kills = 0;
+  bool frozen = false;
+  std::optional<Instant> released{};
+  std::optional<Instant> front_told{};
+};
+
+enum class Act {
+  wait,
+  run,      // Start the command.
+  term,     // Send `signal`: TERM to the whole tree, another one to the command alone.
+  kill,     // Kill the whole tree.
+  freeze,   // Stop the whole tree,
+  thaw,     // and let it go on.
+  release,  // Give the lease back.
+  exit,     // Let the front exit as `ending` says.
+  quit,     // End the keeper.
+};
+
+struct Decision {
+  Act act = Act::wait;
+  Cause cause = Cause::none;
+  std::optional<Instant> look_at{};  // Look again then, if nothing happens before.
+  int signal = 0;
+  Ending ending{};
+};
+
+/// What the keeper does now. After an act without `look_at` it asks again at once, with what after() says of the past.
+Decision decide(const Facts& facts, const Past& past, const RunOptions& options);
+Past after(const Past& past, const Facts& facts, const Decision& decision);
+
+}  // namespace zkr

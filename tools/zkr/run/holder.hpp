@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/zkr/run/instant.hpp"
+
+namespace zkr {
+
+enum class LeaseState {
+  waiting,  // In the queue.
+  held,     // Granted and proven.
+  lost,     // Another client may hold it.
+  failed,   // It was not acquired, and will not be.
+  gone,     // Nothing of ours is left in the queue: after release().
+};
+
+/// What is known of the lease at one moment.
+struct Lease {
+  LeaseState state = LeaseState::waiting;
+  Duration timeout{};     // T, of the session, as the server granted it.
+  Instant granted_at{};   // From when --max-hold counts.
+  Instant proven_at{};    // S_w: when the newest acknowledged proof was sent.
+  Instant valid_until{};  // X: another client holds it no earlier. It may move forward, never back.
+  std::uint64_t token = 0;
+  bool revoke_asked = false;
+  int failure = 0;  // Of `failed`: the exit code that says why.
+};
+
+/// The seam between the process tree and ZooKeeper. The keeper makes one after it was forked, and calls it on its main
+/// thread alone, so an implementation may have threads of its own.
+class Holder {
+ public:
+  Holder() = default;
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  virtual ~Holder() = default;
+
+  /// A descriptor that is readable when look() would say something new. It stays the same.
+  virtual int news() const = 0;
+  /// The lease as it is now. What news() announced is taken thereby. Does not block.
+  virtual Lease look() = 0;
+  /// What the command's environment gets, when the lease is held: "NAME=value" replaces, "NAME" removes.
+  virtual std::vector<std::string> environment() const = 0;
+  /// Begins to give the lease back, or to leave the queue; `gone` says that it is done. Called once. Does not block.
+  virtual void release() = 0;
+};
+
+}  // namespace zkr
