@@ -30,7 +30,7 @@ Lease held_lease(Duration timeout, Instant proven_at, bool first_third = false) 
   return lease;
 }
 
-// ---- The table -------------------------------------------------------------------------------------------------------
+// ---- The table ---------------------------------------------------------------------------------------------------
 
 struct Row {
   Duration timeout;
@@ -100,7 +100,7 @@ TEST(LeaseDeadlines, KeepTheirOrderForAnyTimeoutAndOption) {
   }
 }
 
-// ---- Every situation -------------------------------------------------------------------------------------------------
+// ---- Every situation ---------------------------------------------------------------------------------------------
 
 struct Case {
   Facts facts;
@@ -330,7 +330,7 @@ TEST(Decider, KeepsItsRulesInEverySituationAtEveryInstant) {
   EXPECT_GT(count, 1'000'000);
 }
 
-// ---- Histories -------------------------------------------------------------------------------------------------------
+// ---- Histories ---------------------------------------------------------------------------------------------------
 
 /// A world in which the keeper looks when it wants to and when something happens, and never else.
 class History {
@@ -496,7 +496,7 @@ TEST(Decider, KeepsItsRulesInRandomHistories) {
   EXPECT_GT(with_command, 5'000);
 }
 
-// ---- Some by name ----------------------------------------------------------------------------------------------------
+// ---- Some by name ------------------------------------------------------------------------------------------------
 
 struct Running {
   Running() {

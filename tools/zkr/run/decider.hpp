@@ -20,7 +20,7 @@ struct RunOptions {
   int lost_exit_code = 79;
 };
 
-// ---- When ------------------------------------------------------------------------------------------------------------
+// ---- When --------------------------------------------------------------------------------------------------------
 
 /// What the lease may lie beyond its last proof, the margin of the lease clock included.
 Instant valid_until(Instant proven_at, Duration timeout, bool first_third_after_grant);
@@ -38,7 +38,7 @@ Deadlines deadlines(const Lease& lease, const RunOptions& options);
 /// When the front kills, should the keeper not have done so.
 Instant front_kills_at(Instant valid_until, Duration timeout, const RunOptions& options);
 
-// ---- What ------------------------------------------------------------------------------------------------------------
+// ---- What --------------------------------------------------------------------------------------------------------
 
 enum class Child { none, running, ended };
 

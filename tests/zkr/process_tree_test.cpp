@@ -1,0 +1,579 @@
+// What becomes of the command and of all that it starts: signals, exit status, the end of its tree. No server: the test
+// holds the lease. Each test runs with the walk of /proc alone, and, where we may make one, with a control group.
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "tests/zkr/harness.hpp"
+#include "tools/zkr/run/cgroup.hpp"
+#include "tools/zkr/run/process_tree.hpp"
+
+namespace zkr {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool cgroup_possible() {
+  const auto tried = Cgroup::make("zkr-test-" + std::to_string(::getpid()));
+  if (tried) tried->remove();
+  return tried.has_value();
+}
+
+class ProcessTreeTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == std::string("yes") && !cgroup_possible()) GTEST_SKIP() << "no writable cgroup of version 2 here";
+  }
+  RigSetup setup(Words options = {}, bool grant = true) const {
+    options.insert(options.end(), {"--cgroup", GetParam()});
+    return {.options = options, .grant = grant};
+  }
+  /// The command's tree is gone, the lease is given back, and the front ends like that.
+  static void expect_end(Rig& rig, const std::string& how) {
+    rig.expect_release_of_empty_tree();
+    EXPECT_EQ(told(rig.await_end()), how);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Walk, ProcessTreeTest, testing::Values("no"));
+INSTANTIATE_TEST_SUITE_P(Cgroup, ProcessTreeTest, testing::Values("yes"));
+
+// ---- Exit status -------------------------------------------------------------------------------------------------
+
+TEST_P(ProcessTreeTest, Z5ExitCodeIsPassedOnExactly) {
+  for (const int code : {0, 1, 2, 79, 127, 255}) {
+    Rig rig(puppet("exit " + std::to_string(code)), setup());
+    expect_end(rig, exited(code));
+  }
+}
+
+TEST_P(ProcessTreeTest, Z5SignalOfTheCommandIsPassedOnExactly) {
+  for (const int signal : {SIGKILL, SIGSEGV, SIGTERM, SIGINT, SIGPIPE, SIGUSR2}) {
+    Rig rig(puppet("die " + std::to_string(signal)), setup());
+    expect_end(rig, killed_by(signal));
+  }
+}
+
+TEST_P(ProcessTreeTest, CommandThatIsNotThereGives127) {
+  Rig rig({"/nowhere/at-all"}, setup());
+  expect_end(rig, exited(127));
+}
+
+TEST_P(ProcessTreeTest, CommandThatMayNotBeRunGives126) {
+  Folder folder;
+  std::ofstream(folder / "plain") << "no program\n";
+  Rig rig({folder / "plain"}, setup());
+  expect_end(rig, exited(126));
+}
+
+TEST_P(ProcessTreeTest, CommandIsSearchedForInThePath) {
+  Rig rig({"sh", "-c", "exit 5"}, setup());
+  expect_end(rig, exited(5));
+}
+
+TEST_P(ProcessTreeTest, ScriptWithoutAFirstLineIsRunByTheShell) {
+  Folder folder;
+  std::ofstream(folder / "script") << "exit $#\n";
+  ::chmod((folder / "script").c_str(), 0755);
+  Rig rig({folder / "script", "a", "b"}, setup());
+  expect_end(rig, exited(2));
+}
+
+TEST_P(ProcessTreeTest, Z55ReapedOrphansStealNoStatus) {
+  Rig rig(puppet("orphans 300 exit 42"), setup());
+  expect_end(rig, exited(42));
+}
+
+/// As in a container: what is executed next is the first process of its namespace. Whose exit code is passed on.
+void enter_namespace() {
+  if (::unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) ::_exit(250);
+  const pid_t first = ::fork();
+  if (first == 0) {
+    ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+    if (::mount("proc", "/proc", "proc", 0, nullptr) != 0) ::_exit(251);
+    return;
+  }
+  ::close(STDOUT_FILENO);
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  int status = 0;
+  ::waitpid(first, &status, 0);
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 252);
+}
+
+TEST_P(ProcessTreeTest, FirstProcessOfANamespaceSaysTheSignalInItsCode) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may make the namespace";
+  RigSetup container = setup();
+  container.before_exec = enter_namespace;
+  Rig rig(puppet("daemon [ pause ] say up pause"), container);
+  ASSERT_TRUE(rig.lines().await("up"));
+  Lease wanted = long_lease();
+  wanted.revoke_asked = true;
+  rig.hand().set(wanted);
+  expect_end(rig, exited(80));
+
+  Rig second(puppet("daemon [ pause ] die 15"), container);
+  expect_end(second, exited(128 + SIGTERM));
+}
+
+// ---- Signals -----------------------------------------------------------------------------------------------------
+
+TEST_P(ProcessTreeTest, Z1TermReachesTheCommandThenAllIsGoneAndReleased) {
+  Rig rig(puppet("say up pause"), setup());
+  ASSERT_TRUE(rig.lines().await("up"));
+  rig.signal(SIGTERM);
+  expect_end(rig, killed_by(SIGTERM));
+}
+
+TEST_P(ProcessTreeTest, Z2QuitIsForwardedAndTheFrontWaits) {
+  Rig rig(puppet("signals say up read exit 3"), setup());
+  ASSERT_TRUE(rig.lines().await("up"));
+  rig.signal(SIGQUIT);
+  ASSERT_TRUE(rig.lines().await("signal 03"));
+  EXPECT_FALSE(rig.hand().released_now());
+  rig.type("go\n");
+  expect_end(rig, exited(3));
+}
+
+/// SIGCHLD is the front's own, SIGCONT acts on all states, and the stopping ones stop the front.
+std::set<int> forwarded_signals() {
+  std::set<int> all;
+  for (int signal = 1; signal < NSIG; ++signal)
+    all.insert(signal);
+  for (const int signal : {SIGKILL, SIGSTOP, SIGCHLD, SIGCONT, 32, 33})
+    all.erase(signal);
+  return all;
+}
+
+TEST_P(ProcessTreeTest, Z3EachSignalArrivesOnce) {
+  Rig rig(puppet("signals say up read exit 0"), setup());
+  ASSERT_TRUE(rig.lines().await("up"));
+  for (const int signal : forwarded_signals()) {
+    rig.signal(signal);
+    const std::string line = std::string("signal ") + (signal < 10 ? "0" : "") + std::to_string(signal);
+    ASSERT_TRUE(rig.lines().await(line)) << signal;
+  }
+  rig.type("go\n");
+  EXPECT_EQ(rig.lines().rest(), Words{"line go"});
+  expect_end(rig, exited(0));
+}
+
+TEST_P(ProcessTreeTest, Z47NoSignalArrivesUnasked) {
+  for (int i = 0; i < 10; ++i) {
+    Rig rig(puppet("signals say up read"), setup());
+    rig.type("go\n");
+    EXPECT_EQ(rig.lines().rest(), (Words{"up", "line go"}));
+    expect_end(rig, exited(0));
+  }
+}
+
+TEST_P(ProcessTreeTest, Z50SignalToAllOfUsLetsTheCommandEndUnderTheLease) {
+  RigSetup own_group = setup();
+  own_group.before_exec = [] { ::setpgid(0, 0); };
+  Rig rig(puppet("signals say up read read exit 0"), own_group);
+  ASSERT_TRUE(rig.lines().await("up"));
+  ::kill(rig.keeper(), SIGTERM);
+  ::kill(rig.front(), SIGTERM);
+  ASSERT_TRUE(rig.lines().await("signal 15"));
+  rig.type("still here\n");
+  ASSERT_TRUE(rig.lines().await("line still here"));
+  EXPECT_FALSE(rig.hand().released_now());
+  rig.type("go\n");
+  expect_end(rig, exited(0));
+}
+
+bool signal_pending(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("ShdPnd:")) return line.find_first_not_of("0", 8) != std::string::npos;
+  }
+  return false;
+}
+
+TEST_P(ProcessTreeTest, Z12SignalWhileWaitingWithdrawsAndKills) {
+  Rig rig(puppet("say up"), setup({}, false));
+  rig.signal(SIGINT);
+  expect_end(rig, killed_by(SIGINT));
+  EXPECT_EQ(rig.lines().rest(), Words{});
+}
+
+TEST_P(ProcessTreeTest, Z13TermBetweenGrantAndForkStartsNothing) {
+  Rig rig(puppet("say up"), setup({}, false));
+  ::kill(rig.keeper(), SIGSTOP);
+  await([&] { return state_of(rig.keeper()) == 'T'; });
+  rig.signal(SIGTERM);
+  await([&] { return !signal_pending(rig.front()) && state_of(rig.front()) == 'S'; });
+  rig.hand().set(long_lease());
+  ::kill(rig.keeper(), SIGCONT);
+  expect_end(rig, killed_by(SIGTERM));
+  EXPECT_EQ(rig.lines().rest(), Words{});
+}
+
+TEST_P(ProcessTreeTest, Z16SignalsInTheLastMomentHarmNothing) {
+  for (int i = 0; i < 20; ++i) {
+    Rig rig(puppet("ignore 10 say up exit 6"), setup());
+    ASSERT_TRUE(rig.lines().await("up"));
+    rig.signal(SIGUSR1);
+    expect_end(rig, exited(6));
+  }
+}
+
+// ---- What the command gets ---------------------------------------------------------------------------------------
+
+TEST_P(ProcessTreeTest, Z8WordsArriveAsTheyAre) {
+  Rig rig({"sh", "-c", "for word; do echo \"<$word>\"; done", "sh", "--help", "--", "", "a b", "\xff"}, setup());
+  EXPECT_EQ(rig.lines().rest(), (Words{"<--help>", "<-->", "<>", "<a b>", "<\xff>"}));
+  expect_end(rig, exited(0));
+}
+
+TEST_P(ProcessTreeTest, Z10StandardInputIsInherited) {
+  Rig rig(puppet("read read"), setup());
+  rig.type("one\n");
+  rig.close_input();
+  EXPECT_EQ(rig.lines().rest(), (Words{"line one", "end of input"}));
+  expect_end(rig, exited(0));
+}
+
+TEST_P(ProcessTreeTest, DescriptorsAndSignalsAreThoseOfTheCaller) {
+  RigSetup caller = setup();
+  caller.before_exec = [] {
+    ::close(STDIN_FILENO);
+    ::dup2(STDERR_FILENO, 7);
+    ::close_range(8, ~0U, 0);
+    for (int number = 3; number < 7; ++number)
+      ::close(number);
+    ::signal(SIGHUP, SIG_IGN);
+    ::signal(SIGPIPE, SIG_IGN);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR1);
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  };
+  Rig rig(puppet("descriptors signal-state"), caller);
+  EXPECT_EQ(rig.lines().rest(), (Words{"descriptors 1 2 7", "SigBlk 0000000000000200", "SigIgn 0000000000001001"}));
+  expect_end(rig, exited(0));
+}
+
+TEST_P(ProcessTreeTest, Z60NumbersInTheEnvironmentAreTheCommands) {
+  RigSetup caller = setup();
+  caller.before_exec = [] {
+    ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
+    ::setenv("WATCHDOG_PID", "1", 1);
+    ::setenv("ZKR_TOKEN", "inherited", 1);
+  };
+  Rig rig(puppet("pid env LISTEN_PID env WATCHDOG_PID env ZKR_TOKEN"), caller);
+  const Words lines = rig.lines().rest();
+  ASSERT_EQ(lines.size(), 4U);
+  const std::string own = std::to_string(number_in(lines[0]));
+  EXPECT_EQ(lines[1], "LISTEN_PID=" + own);
+  EXPECT_EQ(lines[2], "WATCHDOG_PID=1");  // Another's watchdog is none of the command's.
+  EXPECT_EQ(lines[3], "ZKR_TOKEN=17");
+  expect_end(rig, exited(0));
+}
+
+TEST_P(ProcessTreeTest, CommandWithoutATerminalHasAGroupOfItsOwn) {
+  RigSetup caller = setup();
+  caller.before_exec = [] { ::setsid(); };
+  Rig rig(puppet("pid group"), caller);
+  const Words lines = rig.lines().rest();
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(number_in(lines[0]), number_in(lines[1]));
+  expect_end(rig, exited(0));
+}
+
+// ---- The tree ----------------------------------------------------------------------------------------------------
+
+constexpr const char* stubborn_tree =
+    "ignore 15 fork [ setsid ignore 1 fork [ say third pause ] say second pause ] "
+    "daemon [ without-environment [ ignore 15 say fourth pause ] ] say first tick";
+
+void await_tree(Rig& rig) {
+  std::set<std::string> missing{"first", "second", "third", "fourth"};
+  while (!missing.empty()) {
+    const auto line = rig.lines().await("");
+    ASSERT_TRUE(line);
+    missing.erase(*line);
+  }
+}
+
+TEST_P(ProcessTreeTest, Z4LossOfTheLeaseEndsTheWholeTree) {
+  Rig rig(puppet(stubborn_tree), setup());
+  await_tree(rig);
+  Lease lost = long_lease();
+  lost.state = LeaseState::lost;
+  rig.hand().set(lost);
+  expect_end(rig, exited(79));
+}
+
+TEST_P(ProcessTreeTest, Z43LeftoversAreEndedAtTheEnd) {
+  Rig rig({"sh", "-c", "sleep 1000 & exit 4"}, setup());
+  expect_end(rig, exited(4));
+}
+
+TEST_P(ProcessTreeTest, Z44NothingEscapes) {
+  Rig rig(puppet("fork [ setsid fork [ setsid pause ] exit 0 ] daemon [ without-environment [ pause ] ] exit 0"),
+          setup());
+  expect_end(rig, exited(0));
+}
+
+TEST_P(ProcessTreeTest, Z39LeftDaemonIsKilledAfterItsGrace) {
+  Rig rig(puppet("daemon [ ignore 15 say up pause ] read exit 0"), setup());
+  ASSERT_TRUE(rig.lines().await("up"));
+  rig.type("go\n");
+  expect_end(rig, exited(0));
+}
+
+TEST_P(ProcessTreeTest, Z39DaemonIsWaitedFor) {
+  Rig rig(puppet("daemon [ say up read say done ] exit 9"), setup({"--descendants", "wait"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  await([&] { return PinnedProcess(rig.keeper()).children().size() == 1; });  // The command is reaped.
+  EXPECT_FALSE(rig.hand().released_now());
+  rig.type("go\n");
+  EXPECT_TRUE(rig.lines().await("done"));
+  expect_end(rig, exited(9));
+}
+
+TEST_P(ProcessTreeTest, DaemonThatIsWaitedForCanBeEnded) {
+  Rig rig(puppet("daemon [ say up pause ] exit 9"), setup({"--descendants", "wait"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  await([&] { return PinnedProcess(rig.keeper()).children().size() == 1; });
+  rig.signal(SIGTERM);
+  expect_end(rig, exited(9));
+}
+
+TEST_P(ProcessTreeTest, Z39DaemonIsLeft) {
+  Rig rig(puppet("daemon [ say up read say done ] read exit 9"), setup({"--descendants", "leave"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  rig.type("x\ny\n");  // Either of them may read the first.
+  ASSERT_TRUE(rig.hand().await_release());
+  rig.hand().confirm_release();
+  EXPECT_EQ(told(rig.await_end()), exited(9));
+}
+
+TEST_P(ProcessTreeTest, Z52ForkStormIsEnded) {
+  Rig rig(puppet("ignore 15 storm"), setup());
+  ASSERT_TRUE(rig.lines().await("storm"));
+  Lease lost = long_lease();
+  lost.state = LeaseState::lost;
+  rig.hand().set(lost);
+  expect_end(rig, exited(79));
+}
+
+TEST_P(ProcessTreeTest, StoppedTreeObeysTerm) {
+  Rig rig(puppet("pid die 19 exit 1"), setup());
+  const auto line = rig.lines().await("pid");
+  ASSERT_TRUE(line);
+  await([&] { return state_of(number_in(*line)) == 'T'; });
+  await([&] { return state_of(rig.front()) == 'T'; });  // The front stops as its command does.
+  Lease wanted = long_lease();
+  wanted.revoke_asked = true;
+  rig.hand().set(wanted);
+  EXPECT_TRUE(rig.hand().await_release());
+  EXPECT_TRUE(rig.lines().ended_now());
+  rig.hand().confirm_release();
+  rig.signal(SIGCONT);
+  EXPECT_EQ(told(rig.await_end()), exited(80));
+}
+
+// ---- Death of our own --------------------------------------------------------------------------------------------
+
+TEST_P(ProcessTreeTest, Z40DeadFrontEndsTheTreeAndReleases) {
+  Rig rig(puppet(stubborn_tree), setup());
+  await_tree(rig);
+  rig.signal(SIGKILL);
+  rig.expect_release_of_empty_tree();
+  EXPECT_EQ(told(rig.await_end()), killed_by(SIGKILL));
+}
+
+TEST_P(ProcessTreeTest, Z51DeadKeeperEndsTheTree) {
+  Rig rig(puppet(stubborn_tree), setup());
+  await_tree(rig);
+  ::kill(rig.keeper(), SIGKILL);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+  EXPECT_TRUE(rig.lines().ended_now());
+}
+
+TEST_P(ProcessTreeTest, DeadKeeperEndsAForkStorm) {
+  Rig rig(puppet("ignore 15 storm"), setup());
+  ASSERT_TRUE(rig.lines().await("storm"));
+  ::kill(rig.keeper(), SIGKILL);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+  EXPECT_TRUE(rig.lines().ended_now());
+}
+
+TEST_P(ProcessTreeTest, DeadKeeperOfAWaiterIsNoLossOfALease) {
+  Rig rig(puppet("say up"), setup({}, false));
+  ::kill(rig.keeper(), SIGKILL);
+  EXPECT_EQ(told(rig.await_end()), exited(71));
+}
+
+TEST_P(ProcessTreeTest, Z41KeeperThatDiesRightAfterTheForkLeavesNothing) {
+  Folder folder;
+  const std::string fifo = folder / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  Rig rig(puppet("say up"), setup({"--after-fork", fifo}));
+  await([&] { return PinnedProcess(rig.keeper()).children().size() == 1; });
+  // The front is stopped, so only the command's own look at its parent can end it.
+  rig.signal(SIGSTOP);
+  await([&] { return state_of(rig.front()) == 'T'; });
+  Descriptor end(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC));  // The command is there, before its prctl().
+  ::kill(rig.keeper(), SIGKILL);
+  await([&] { return state_of(rig.keeper()) == 'Z'; });
+  end.close();
+  EXPECT_EQ(rig.lines().rest(), Words{});
+  rig.signal(SIGCONT);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+}
+
+TEST_P(ProcessTreeTest, Z42ThreadsOfTheKeeperComeAndGo) {
+  Rig rig(puppet("say up read exit 8"), setup({"--threads", "yes"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  for (int i = 0; i < 100; ++i)
+    rig.hand().set(long_lease());
+  rig.type("go\n");
+  expect_end(rig, exited(8));
+}
+
+TEST_P(ProcessTreeTest, Z53FrontEndsWhileTheKeeperStillGivesBack) {
+  Rig rig(puppet("exit 3"), setup());
+  EXPECT_TRUE(rig.hand().await_release());  // And no server answers.
+  EXPECT_EQ(told(rig.await_end()), exited(3));
+  EXPECT_NE(state_of(rig.keeper()), 'X');
+  EXPECT_TRUE(rig.lines().ended_now());
+  rig.hand().confirm_release();
+  await([&] { return state_of(rig.keeper()) == 'X' || state_of(rig.keeper()) == 'Z'; });
+}
+
+// ---- Deadlines ---------------------------------------------------------------------------------------------------
+
+constexpr Duration margin = 4s;  // Of the lease beyond the kill: as long as a busy machine may need.
+const Words with_margin{"--kill-margin", "4000"};
+
+/// The lease is to end soon. Returns when the page says so.
+void end_soon(Rig& rig, Duration doubt = Duration::zero()) {
+  const Lease lease = lease_to_kill_at(BootClock::now() + 1s, margin, doubt);
+  rig.hand().set(lease);
+  await([&] { return valid_until_on_page(rig.front()) == lease.valid_until; });
+}
+
+/// Its instants are the puppet's own, and those of the page.
+void expect_stopped_in_time(Rig& rig, Instant valid_until) {
+  rig.lines().rest();
+  EXPECT_GT(rig.lines().last_tick(), Instant{});
+  EXPECT_LT(rig.lines().last_tick(), valid_until);
+}
+
+TEST_P(ProcessTreeTest, NothingRunsWhenTheLeaseEnds) {
+  Rig rig(puppet(stubborn_tree), setup(with_margin));
+  await_tree(rig);
+  end_soon(rig, 500ms);
+  const Instant end = valid_until_on_page(rig.front());
+  expect_end(rig, exited(79));
+  expect_stopped_in_time(rig, end);
+}
+
+TEST_P(ProcessTreeTest, StoppedKeeperDoesNotHinderTheDeadline) {
+  Rig rig(puppet(stubborn_tree), setup(with_margin));
+  await_tree(rig);
+  end_soon(rig);
+  ::kill(rig.keeper(), SIGSTOP);
+  const Instant end = valid_until_on_page(rig.front());
+  expect_stopped_in_time(rig, end);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+}
+
+TEST_P(ProcessTreeTest, StoppedFrontDoesNotHinderTheDeadline) {
+  Rig rig(puppet(stubborn_tree), setup(with_margin));
+  await_tree(rig);
+  rig.signal(SIGSTOP);
+  await([&] { return state_of(rig.front()) == 'T'; });
+  end_soon(rig);
+  const Instant end = valid_until_on_page(rig.front());
+  rig.expect_release_of_empty_tree();
+  expect_stopped_in_time(rig, end);
+  rig.signal(SIGCONT);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+}
+
+TEST_P(ProcessTreeTest, ProofInTimeCostsNothing) {
+  Rig rig(puppet("signals say up read exit 0"), setup());
+  ASSERT_TRUE(rig.lines().await("up"));
+  for (int i = 0; i < 50; ++i)
+    rig.hand().set(long_lease());
+  rig.type("go\n");
+  EXPECT_EQ(rig.lines().rest(), Words{"line go"});
+  expect_end(rig, exited(0));
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool is_frozen(pid_t process, const std::string& cgroup, pid_t front) {
+  if (cgroup == "no") return state_of(process) == 'T';
+  const auto own = own_cgroup(text_of_file("/proc/self/mountinfo"), text_of_file("/proc/self/cgroup"));
+  const std::string events = text_of_file(own.value_or("") + "/zkr-" + std::to_string(front) + "/cgroup.events");
+  return events.find("frozen 1") != std::string::npos;
+}
+
+TEST_P(ProcessTreeTest, DoubtFreezesAndAProofThaws) {
+  Rig rig(puppet("signals pid read exit 5"), setup({"--on-doubt", "freeze", "--grace", "30000"}));
+  const auto line = rig.lines().await("pid");
+  ASSERT_TRUE(line);
+  rig.hand().set(lease_to_kill_at(BootClock::now() + 30s, 1s, 30s));
+  await([&] { return is_frozen(number_in(*line), GetParam(), rig.front()); });
+  rig.hand().set(long_lease());
+  await([&] { return !is_frozen(number_in(*line), GetParam(), rig.front()); });
+  rig.type("go\n");
+  expect_end(rig, exited(5));
+}
+
+TEST_P(ProcessTreeTest, FrozenTreeIsKilledInTheEnd) {
+  Rig rig(puppet(stubborn_tree), setup({"--on-doubt", "freeze", "--kill-margin", "4000"}));
+  await_tree(rig);
+  end_soon(rig, 800ms);
+  const Instant end = valid_until_on_page(rig.front());
+  expect_end(rig, exited(79));
+  expect_stopped_in_time(rig, end);
+}
+
+TEST_P(ProcessTreeTest, HeldTooLongIsEnded) {
+  Rig rig(puppet("say up pause"), setup({"--max-hold", "100"}));
+  expect_end(rig, exited(81));
+}
+
+TEST_P(ProcessTreeTest, RevokedCommandMayCleanUp) {
+  Rig rig(puppet("signals say up read say clean exit 0"), setup({"--grace", "9000"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  Lease wanted = long_lease();
+  wanted.revoke_asked = true;
+  rig.hand().set(wanted);
+  ASSERT_TRUE(rig.lines().await("signal 15"));
+  rig.type("go\n");
+  EXPECT_TRUE(rig.lines().await("clean"));
+  expect_end(rig, exited(80));
+}
+
+TEST_P(ProcessTreeTest, LeaseThatIsNotAcquiredStartsNothing) {
+  Rig rig(puppet("say up"), setup({}, false));
+  Lease failed;
+  failed.state = LeaseState::failed;
+  failed.failure = 75;
+  rig.hand().set(failed);
+  EXPECT_EQ(told(rig.await_end()), exited(75));
+  EXPECT_EQ(rig.lines().rest(), Words{});
+}
+
+}  // namespace
+}  // namespace zkr

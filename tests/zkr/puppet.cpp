@@ -1,0 +1,223 @@
+// A command that misbehaves as it is told: puppet WORD...
+// What it does it says on its standard output, one line at a time. A script in brackets is for a child.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+extern char** environ;
+
+namespace {
+
+using Script = std::vector<std::string>;
+
+/// In one write, so that lines of several processes do not mix.
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  if (::write(STDOUT_FILENO, text.data(), text.size()) < 0) ::_exit(1);
+}
+
+void say_signal(int signal) {
+  char line[] = "signal 00\n";
+  line[7] = static_cast<char>('0' + signal / 10);
+  line[8] = static_cast<char>('0' + signal % 10);
+  if (::write(STDOUT_FILENO, line, sizeof line - 1) < 0) ::_exit(1);
+}
+
+void handle_all_signals() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    action.sa_handler = say_signal;
+    action.sa_flags = SA_RESTART;
+    sigfillset(&action.sa_mask);
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+[[noreturn]] void pause_for_ever() {
+  while (true)
+    ::pause();
+}
+
+void rest(long nanoseconds) {
+  const timespec time{.tv_sec = 0, .tv_nsec = nanoseconds};
+  ::nanosleep(&time, nullptr);
+}
+
+/// The instrument that deadlines are measured with.
+[[noreturn]] void tick() {
+  while (true) {
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    say("t " + std::to_string(now.tv_sec * 1'000'000'000 + now.tv_nsec));
+    rest(1'000'000);
+  }
+}
+
+/// Each lives until it has forked the next one, so whoever was seen is gone soon.
+[[noreturn]] void flee() {
+  while (true) {
+    if (::fork() > 0) ::_exit(0);
+    rest(1'000'000);
+  }
+}
+
+/// A thousand forks a second, in some chains.
+[[noreturn]] void storm() {
+  for (int i = 0; i < 4; ++i) {
+    if (::fork() == 0) flee();
+  }
+  say("storm");
+  while (true) {
+    if (::fork() == 0) pause_for_ever();
+    rest(5'000'000);
+  }
+}
+
+void leave_orphans(int number) {
+  for (int i = 0; i < number; ++i) {
+    const pid_t parent = ::fork();
+    if (parent == 0) {
+      if (::fork() == 0) ::_exit(3);
+      ::_exit(4);
+    }
+    ::waitpid(parent, nullptr, 0);
+  }
+}
+
+void make_terminal_raw() {
+  termios state{};
+  ::tcgetattr(STDIN_FILENO, &state);
+  ::cfmakeraw(&state);
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &state);
+}
+
+void echo_line() {
+  std::string line;
+  char byte = 0;
+  ssize_t size = 0;
+  while ((size = ::read(STDIN_FILENO, &byte, 1)) > 0 && byte != '\n')
+    line += byte;
+  say(size > 0 ? "line " + line : "end of input");
+}
+
+void say_descriptors() {
+  std::string line = "descriptors";
+  for (int number = 0; number < 256; ++number) {
+    if (::fcntl(number, F_GETFD) >= 0) line += " " + std::to_string(number);
+  }
+  say(line);
+}
+
+void say_signal_state() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigBlk") || line.starts_with("SigIgn")) say(line.substr(0, 6) + " " + line.substr(8));
+  }
+}
+
+[[noreturn]] void run(const Script& script);
+
+/// As a daemon does: the parent in between is gone, so a subreaper gets it.
+void start_daemon(const Script& script) {
+  const pid_t between = ::fork();
+  if (between == 0) {
+    ::setsid();
+    if (::fork() != 0) ::_exit(0);
+    run(script);
+  }
+  ::waitpid(between, nullptr, 0);
+}
+
+void start_child(const Script& script) {
+  if (::fork() == 0) run(script);
+}
+
+[[noreturn]] void forget_environment(const Script& script) {
+  std::vector<char*> words{const_cast<char*>("puppet")};
+  for (const std::string& word : script)
+    words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  char* nothing = nullptr;
+  ::execve("/proc/self/exe", words.data(), &nothing);
+  ::_exit(1);
+}
+
+/// The words between the bracket at `next` and its counterpart; `next` is behind that then.
+Script bracketed(const Script& script, std::size_t& next) {
+  Script inner;
+  int depth = 1;
+  for (++next; next < script.size(); ++next) {
+    depth += script[next] == "[" ? 1 : script[next] == "]" ? -1 : 0;
+    if (depth == 0) break;
+    inner.push_back(script[next]);
+  }
+  ++next;
+  return inner;
+}
+
+void obey_number(const std::string& verb, int number) {
+  if (verb == "exit") ::_exit(number);
+  if (verb == "ignore") ::signal(number, SIG_IGN);
+  if (verb == "orphans") leave_orphans(number);
+  if (verb == "close") ::close(number);
+  if (verb == "die") {
+    ::signal(number, SIG_DFL);
+    ::raise(number);
+  }
+}
+
+void obey(const std::string& verb) {
+  if (verb == "signals") handle_all_signals();
+  if (verb == "setsid") ::setsid();
+  if (verb == "tick") tick();
+  if (verb == "pause") pause_for_ever();
+  if (verb == "storm") storm();
+  if (verb == "raw") make_terminal_raw();
+  if (verb == "read") echo_line();
+  if (verb == "descriptors") say_descriptors();
+  if (verb == "signal-state") say_signal_state();
+  if (verb == "group") say("group " + std::to_string(::getpgrp()));
+  if (verb == "pid") say("pid " + std::to_string(::getpid()));
+}
+
+bool takes_number(const std::string& verb) {
+  return verb == "exit" || verb == "ignore" || verb == "orphans" || verb == "die" || verb == "close";
+}
+
+void run_from(const Script& script, std::size_t& next) {
+  const std::string verb = script[next++];
+  if (verb == "fork") return start_child(bracketed(script, next));
+  if (verb == "daemon") return start_daemon(bracketed(script, next));
+  if (verb == "without-environment") forget_environment(bracketed(script, next));
+  if (verb == "say") return say(script.at(next++));
+  if (verb == "env") {
+    const char* value = std::getenv(script.at(next).c_str());
+    return say(script.at(next++) + "=" + (value != nullptr ? value : "(none)"));
+  }
+  if (takes_number(verb)) return obey_number(verb, std::stoi(script.at(next++)));
+  obey(verb);
+}
+
+void run(const Script& script) {
+  for (std::size_t next = 0; next < script.size();)
+    run_from(script, next);
+  ::_exit(0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { run(Script(argv + 1, argv + argc)); }

@@ -1,0 +1,68 @@
+#include "tools/zkr/run/cgroup.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace zkr {
+namespace {
+
+std::string text_of(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// A line is "36 25 0:31 /root /mount/point options - cgroup2 ...". A mount of a part of the hierarchy is left out.
+std::optional<std::string> mount_point(const std::string& mounts) {
+  std::istringstream lines(mounts);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" - cgroup2 ") == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string skipped;
+    std::string root;
+    std::string point;
+    words >> skipped >> skipped >> skipped >> root >> point;
+    if (root == "/") return point;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> own_cgroup(const std::string& mounts, const std::string& groups) {
+  const auto point = mount_point(mounts);
+  if (!point) return std::nullopt;
+  std::istringstream lines(groups);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("0::/")) return *point + line.substr(3);
+  }
+  return std::nullopt;
+}
+
+std::optional<Cgroup> Cgroup::make(const std::string& name) {
+  const auto parent = own_cgroup(text_of("/proc/self/mountinfo"), text_of("/proc/self/cgroup"));
+  if (!parent) return std::nullopt;
+  const std::string path = *parent + "/" + name;
+  if (::mkdir(path.c_str(), 0755) != 0) return std::nullopt;
+  Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor door(::openat(directory.get(), "cgroup.procs", O_WRONLY | O_CLOEXEC));
+  const bool can_kill = ::faccessat(directory.get(), "cgroup.kill", W_OK, 0) == 0;
+  Cgroup made(std::move(directory), std::move(door), path);
+  if (made.door_ && can_kill) return made;
+  made.remove();
+  return std::nullopt;
+}
+
+void Cgroup::remove() const { ::rmdir(path_.c_str()); }
+
+bool Cgroup::write(const char* file, const char* text) {
+  const Descriptor opened(::openat(directory_.get(), file, O_WRONLY | O_CLOEXEC));
+  return opened && ::write(opened.get(), text, std::strlen(text)) > 0;
+}
+
+}  // namespace zkr

@@ -1,0 +1,55 @@
+#include "tools/zkr/run/descriptor.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace zkr {
+
+BootTimer::BootTimer() : timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {}
+
+void BootTimer::set(std::optional<Instant> instant) {
+  // A timer that has fired and is set to the same instant must fire again, so only "never" is remembered.
+  if (!instant && !set_to_) return;
+  set_to_ = instant;
+  itimerspec when{};
+  if (instant) {
+    const auto nanoseconds = std::max<std::int64_t>(1, instant->time_since_epoch().count());  // Zero would disarm it.
+    when.it_value = {.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
+  }
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void wait_for_any(std::initializer_list<int> descriptors) {
+  std::vector<pollfd> polled;
+  for (const int descriptor : descriptors)
+    polled.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});  // poll() skips negative ones.
+  ::poll(polled.data(), polled.size(), -1);
+}
+
+void drain(int descriptor) {
+  char buffer[512];
+  while (::read(descriptor, buffer, sizeof buffer) > 0) {
+  }
+}
+
+Descriptor signal_descriptor(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals)
+    sigaddset(&set, signal);
+  return Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+Descriptor all_signals_descriptor() {
+  sigset_t set;
+  sigfillset(&set);
+  return Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace zkr

@@ -1,0 +1,207 @@
+#include "tools/zkr/run/front.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+namespace zkr {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int exit_lost_keeper = 71;
+
+void print(const std::string& text) {
+  const std::string line = "zkr: " + text + "\n";
+  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    // Nobody reads it.
+  }
+}
+
+bool stops(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
+bool ignored_by_default(int signal) { return signal == SIGCHLD || signal == SIGURG || signal == SIGWINCH; }
+
+/// It acts on this process as it would have on the command.
+void suffer(int signal) {
+  ::signal(signal, SIG_DFL);
+  sigset_t it;
+  sigemptyset(&it);
+  sigaddset(&it, signal);
+  ::raise(signal);
+  ::sigprocmask(SIG_UNBLOCK, &it, nullptr);
+  ::sigprocmask(SIG_BLOCK, &it, nullptr);
+}
+
+}  // namespace
+
+Front::Front(const RunOptions& options, Surroundings around)
+    : options_(options), around_(std::move(around)), signals_(all_signals_descriptor()) {}
+
+Ending Front::run() {
+  while (!ending_ && !keeper_gone_) {
+    timer_.set(deadline());
+    wait_for_any({around_.link.peer_gone() ? -1 : around_.link.get(), signals_.get(), timer_.get()});
+    look();
+    kill_what_is_late();
+  }
+  if (ending_) await_keeper();
+  const Ending ending = ending_ ? *ending_ : end_without_keeper();
+  if (command_killed_) around_.caller.restore_terminal();
+  if (around_.cgroup) around_.cgroup->remove();
+  return ending;
+}
+
+// ---- What has happened -------------------------------------------------------------------------------------------
+
+void Front::look() {
+  drain(timer_.get());
+  hear_signals();
+  reap_children();  // What a keeper that is gone had said is read after that it is gone was seen.
+  hear_keeper();
+}
+
+void Front::hear_keeper() {
+  Descriptor process;
+  while (const auto message = around_.link.receive(process))
+    hear(*message, process);
+}
+
+void Front::hear(const Message& message, Descriptor& process) {
+  switch (message.word) {
+    case Word::guard: starting_ = true; break;
+    case Word::started: return command_started(std::move(process), message.number != 0);
+    case Word::stopped: return stop_as(message.number);
+    case Word::say: return print(message.text);
+    case Word::ended:
+      ending_ = message.ending;
+      command_killed_ = message.command_killed;
+      keeper_stays_ = message.number != 0;
+      break;
+    default: break;  // `resumed`: SIGCONT has come, too.
+  }
+}
+
+void Front::hear_signals() {
+  signalfd_siginfo signal{};
+  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal)
+    hear_signal(signal);
+}
+
+void Front::hear_signal(const signalfd_siginfo& signal) {
+  const int number = static_cast<int>(signal.ssi_signo);
+  if (number == SIGCHLD) return;
+  if (number == SIGCONT) return around_.link.send({.word = Word::continued});
+  pass_on(number, signal.ssi_code == SI_KERNEL);
+}
+
+/// A command that was there when the signal came was announced before. So no signal of the terminal reaches it twice.
+void Front::pass_on(int signal, bool from_terminal) {
+  hear_keeper();
+  if (command_) return tell_command(signal, from_terminal);
+  if (!starting_) return before_start(signal);
+  held_back_.emplace_back(signal, from_terminal);
+}
+
+void Front::command_started(Descriptor process, bool in_our_group) {
+  command_ = std::move(process);
+  command_in_our_group_ = in_our_group;
+  for (const auto& [signal, from_terminal] : std::exchange(held_back_, {}))
+    tell_command(signal, from_terminal);
+}
+
+/// The command alone, and not of what the terminal has sent to the whole group.
+void Front::tell_command(int signal, bool from_terminal) {
+  if (from_terminal && command_in_our_group_) return;
+  const bool gone = ::syscall(SYS_pidfd_send_signal, command_.get(), signal, nullptr, 0) != 0 && errno == ESRCH;
+  if (gone && !ignored_by_default(signal)) around_.link.send({.word = Word::signal, .number = signal});
+}
+
+void Front::before_start(int signal) {
+  if (around_.caller.ignores(signal) || ignored_by_default(signal)) return;
+  if (stops(signal)) return stop_as(signal);
+  around_.link.send({.word = Word::signal, .number = signal});
+}
+
+void Front::reap_children() {
+  reap([this](const ChildNews& news) {
+    if (news.number != around_.keeper || news.code == CLD_STOPPED || news.code == CLD_CONTINUED) return;
+    keeper_gone_ = true;
+    was_guarded_ = around_.page.state() == LeasePage::State::running;
+  });
+}
+
+/// Returns when this process goes on. `SIGCONT` is in signals_ then.
+void Front::stop_as(int signal) {
+  if (signal == SIGSTOP) {
+    ::raise(signal);
+  } else {
+    suffer(signal);
+  }
+}
+
+// ---- What is done ------------------------------------------------------------------------------------------------
+
+std::optional<Instant> Front::deadline() const {
+  if (around_.page.state() != LeasePage::State::running) return std::nullopt;
+  return front_kills_at(around_.page.valid_until(), around_.page.timeout(), options_);
+}
+
+/// The keeper is late, so it is killed as well: whatever hinders it, it could not release the lease in order.
+void Front::kill_what_is_late() {
+  const auto due = deadline();
+  if (!due || BootClock::now() < *due) return;
+  if (around_.cgroup) around_.cgroup->kill();
+  tree_.kill();
+}
+
+/// It has nothing left to do, and nothing of ours should be left when we are gone.
+void Front::await_keeper() {
+  const Instant patience = BootClock::now() + 1s;
+  while (!keeper_stays_ && !keeper_gone_ && BootClock::now() < patience) {
+    timer_.set(patience);
+    wait_for_any({signals_.get(), timer_.get()});
+    drain(timer_.get());
+    hear_signals();
+    reap_children();
+  }
+}
+
+/// All below us: the orphans of a keeper are our children.
+void Front::sweep() {
+  Duration pause = 5ms;
+  while (reap([](const ChildNews&) {})) {
+    if (around_.cgroup) around_.cgroup->kill();
+    tree_.kill();
+    timer_.set(BootClock::now() + pause);
+    wait_for_any({signals_.get(), timer_.get()});
+    drain(timer_.get());
+    drain(signals_.get());
+    pause = std::min<Duration>(pause * 2, 320ms);
+  }
+}
+
+Ending Front::end_without_keeper() {
+  sweep();
+  command_killed_ = true;
+  print(was_guarded_ ? "the lease is lost with the keeper" : "the keeper was killed");
+  return {.code = was_guarded_ ? options_.lost_exit_code : exit_lost_keeper, .signal = 0};
+}
+
+void end_as(const Ending& ending) {
+  if (ending.signal == 0) ::_exit(ending.code);
+  if (::getpid() == 1) ::_exit(128 + ending.signal);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ::prctl(PR_SET_DUMPABLE, 0);  // A core that goes to a program is not bound by the limit.
+  if (ending.signal == SIGKILL) ::raise(SIGKILL);
+  suffer(ending.signal);
+  ::_exit(128 + ending.signal);
+}
+
+}  // namespace zkr

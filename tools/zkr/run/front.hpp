@@ -1,0 +1,79 @@
+#pragma once
+
+#include <sys/signalfd.h>
+#include <sys/types.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tools/zkr/run/caller.hpp"
+#include "tools/zkr/run/cgroup.hpp"
+#include "tools/zkr/run/decider.hpp"
+#include "tools/zkr/run/descriptor.hpp"
+#include "tools/zkr/run/lease_page.hpp"
+#include "tools/zkr/run/link.hpp"
+#include "tools/zkr/run/process_tree.hpp"
+
+namespace zkr {
+
+/// The process that our caller knows. It passes signals on, stops and ends as the command does, and kills everything
+/// below it when the keeper is gone, or has missed the end of the lease.
+class Front {
+ public:
+  struct Surroundings {
+    Caller& caller;
+    LeasePage& page;
+    std::optional<Cgroup>& cgroup;
+    Link link;
+    pid_t keeper;
+  };
+
+  Front(const RunOptions& options, Surroundings around);
+  Front(const Front&) = delete;
+  Front& operator=(const Front&) = delete;
+
+  /// How this process has to end.
+  Ending run();
+
+ private:
+  void look();
+  void hear_keeper();
+  void hear(const Message& message, Descriptor& process);
+  void hear_signals();
+  void hear_signal(const signalfd_siginfo& signal);
+  void pass_on(int signal, bool from_terminal);
+  void before_start(int signal);
+  void tell_command(int signal, bool from_terminal);
+  void command_started(Descriptor process, bool in_our_group);
+  void reap_children();
+  void stop_as(int signal);
+
+  std::optional<Instant> deadline() const;
+  void kill_what_is_late();
+  void await_keeper();
+  void sweep();
+  Ending end_without_keeper();
+
+  const RunOptions& options_;
+  Surroundings around_;
+  Descriptor signals_;
+  BootTimer timer_;
+  ProcessTree tree_;
+
+  Descriptor command_;  // Its process, pinned.
+  bool command_in_our_group_ = true;
+  bool starting_ = false;                        // The keeper has begun to start the command.
+  std::vector<std::pair<int, bool>> held_back_;  // Signals that came meanwhile, and whether from the terminal.
+  bool keeper_gone_ = false;
+  bool keeper_stays_ = false;
+  bool was_guarded_ = false;  // The lease was needed when the keeper went.
+  bool command_killed_ = false;
+  std::optional<Ending> ending_;
+};
+
+/// Ends this process like that: of the same signal, without a core. As the first of its namespace, which no signal of
+/// its own kills, with 128 and the signal.
+[[noreturn]] void end_as(const Ending& ending);
+
+}  // namespace zkr

@@ -1,0 +1,201 @@
+#include "tools/zkr/run/keeper.hpp"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace zkr {
+namespace {
+
+int signal_pinned(const Descriptor& process, int signal) {
+  return static_cast<int>(::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0));
+}
+
+Ending ending_in(const ChildNews& news) {
+  if (news.code == CLD_EXITED) return {.code = news.status, .signal = 0};
+  return {.code = 0, .signal = news.status};
+}
+
+}  // namespace
+
+Keeper::Keeper(const RunRequest& request, Surroundings around)
+    : request_(request),
+      around_(std::move(around)),
+      children_(signal_descriptor({SIGCHLD})),
+      holder_(request.make_holder()) {}
+
+void Keeper::run() {
+  while (true) {
+    look();
+    const Decision decision = act_until_wait();
+    if (decision.act == Act::quit) return;
+    timer_.set(decision.look_at);
+    wait_for_any({around_.link.peer_gone() ? -1 : around_.link.get(), children_.get(), timer_.get(), holder_->news(),
+                  started_.trouble.get()});
+  }
+}
+
+// ---- What has happened -------------------------------------------------------------------------------------------
+
+void Keeper::look() {
+  drain(timer_.get());
+  hear_trouble();
+  hear_children();
+  lease_ = holder_->look();
+  if (lease_.state == LeaseState::held) around_.page.write(lease_.valid_until, lease_.timeout, lease_.token);
+  hear_front();
+}
+
+void Keeper::hear_front() {
+  Descriptor none;
+  while (const auto message = around_.link.receive(none)) {
+    if (message->word == Word::signal) pass_on(message->number);
+    if (message->word == Word::continued) front_continued();
+  }
+}
+
+/// To the command; where there is none, the signal is for us.
+void Keeper::pass_on(int signal) {
+  if (child_ == Child::running) {
+    signal_pinned(started_.process, signal);
+  } else if (stop_signal_ == 0) {
+    stop_signal_ = signal;
+  }
+}
+
+void Keeper::hear_children() {
+  drain(children_.get());
+  tree_empty_ = !reap([this](const ChildNews& news) { hear_child(news); });
+  if (tree_empty_) around_.page.write(LeasePage::State::idle);
+}
+
+void Keeper::hear_child(const ChildNews& news) {
+  if (news.number != started_.number || child_ != Child::running) return;
+  if (news.code == CLD_STOPPED) return command_stopped(news.status);
+  if (news.code == CLD_CONTINUED) return command_resumed();
+  child_ = Child::ended;
+  child_ending_ = ending_in(news);
+}
+
+/// The shell knows the front alone: it stops as the command does, and goes on with it.
+void Keeper::command_stopped(int signal) {
+  if (past_.frozen) return;
+  front_stopped_ = true;
+  around_.link.send({.word = Word::stopped, .number = signal});
+}
+
+void Keeper::command_resumed() {
+  if (!front_stopped_) return;
+  front_stopped_ = false;
+  around_.link.send({.word = Word::resumed});
+  signal_pinned(around_.front, SIGCONT);
+}
+
+void Keeper::front_continued() {
+  front_stopped_ = false;
+  if (child_ != Child::running || past_.frozen) return;
+  const auto status = PinnedProcess(started_.number).status();
+  if (status && status->state == 'T') signal_pinned(started_.process, SIGCONT);
+}
+
+void Keeper::hear_trouble() {
+  if (!started_.trouble) return;
+  int error = 0;
+  const ssize_t size = ::read(started_.trouble.get(), &error, sizeof error);
+  if (size < 0) return;
+  if (size == sizeof error) around_.link.say(request_.command.words[0] + ": " + std::strerror(error));
+  started_.trouble.close();
+}
+
+// ---- What is done ------------------------------------------------------------------------------------------------
+
+Facts Keeper::facts() const {
+  return {.now = BootClock::now(),
+          .lease = lease_,
+          .child = child_,
+          .child_ending = child_ending_,
+          .tree_empty = tree_empty_,
+          .front_gone = around_.link.peer_gone(),
+          .stop_signal = stop_signal_};
+}
+
+Decision Keeper::act_until_wait() {
+  while (true) {
+    const Facts now = facts();
+    const Decision decision = decide(now, past_, request_.options);
+    past_ = after(past_, now, decision);
+    perform(decision);
+    if (decision.act == Act::wait || decision.act == Act::quit || decision.look_at) return decision;
+  }
+}
+
+void Keeper::perform(const Decision& decision) {
+  switch (decision.act) {
+    case Act::run: return start_command();
+    case Act::term: return send_soft_signal(decision.signal);
+    case Act::kill: return kill_tree();
+    case Act::freeze: return freeze();
+    case Act::thaw: return thaw();
+    case Act::release: return release();
+    case Act::exit: return let_front_exit(decision.ending);
+    case Act::wait:
+    case Act::quit: return;
+  }
+}
+
+void Keeper::start_command() {
+  Environment environment(::environ, holder_->environment(), around_.front_number);
+  around_.page.write(LeasePage::State::running);
+  around_.link.send({.word = Word::guard});
+  started_ = start(request_.command, around_.caller, environment, around_.cgroup ? around_.cgroup->door() : -1);
+  if (started_.number < 0) {
+    child_ = Child::ended;
+    child_ending_ = {.code = 71, .signal = 0};
+    return;
+  }
+  child_ = Child::running;
+  tree_empty_ = false;
+  around_.link.send({.word = Word::started, .number = started_.in_our_group ? 1 : 0}, started_.process.get());
+  around_.caller.let_go_descriptors(false);
+}
+
+void Keeper::send_soft_signal(int signal) {
+  if (signal == SIGTERM) return tree_.signal(signal);
+  if (child_ == Child::running) signal_pinned(started_.process, signal);
+}
+
+void Keeper::kill_tree() {
+  if (around_.cgroup) around_.cgroup->kill();
+  std::string refused;
+  for (const pid_t number : tree_.kill())
+    refused += " " + std::to_string(number);
+  if (!refused.empty() && refused != refused_) around_.link.say("may not be killed by us:" + refused);
+  refused_ = refused;
+}
+
+void Keeper::freeze() {
+  if (!around_.cgroup || !around_.cgroup->freeze()) tree_.freeze();
+}
+
+void Keeper::thaw() {
+  if (around_.cgroup) around_.cgroup->thaw();
+  tree_.thaw();
+}
+
+void Keeper::release() {
+  if (!tree_empty_) around_.link.say("the command has ended, and what it left behind runs on without the lease");
+  around_.page.write(LeasePage::State::idle);
+  around_.caller.let_go_descriptors(false);  // Nobody is to wait for us.
+  holder_->release();
+}
+
+void Keeper::let_front_exit(const Ending& ending) {
+  const bool done = lease_.state == LeaseState::gone || lease_.state == LeaseState::failed;
+  around_.link.send(
+      {.word = Word::ended, .number = done ? 0 : 1, .ending = ending, .command_killed = child_ending_.signal != 0});
+}
+
+}  // namespace zkr

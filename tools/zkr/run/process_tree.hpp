@@ -1,0 +1,70 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace zkr {
+
+/// A process as /proc shows it, pinned: it cannot be taken for a later one with the same number.
+class PinnedProcess {
+ public:
+  struct Status {
+    char state = 'X';
+    pid_t parent = 0;
+    std::uint64_t started = 0;
+  };
+
+  explicit PinnedProcess(pid_t number);
+  PinnedProcess(const PinnedProcess&) = delete;
+  PinnedProcess& operator=(const PinnedProcess&) = delete;
+  ~PinnedProcess();
+
+  pid_t number() const { return number_; }
+  /// Nothing: it is gone.
+  std::optional<Status> status() const;
+  /// It has not ended.
+  bool lives() const;
+  std::vector<pid_t> children() const;
+  /// The result of the system call: 0, or the error's number.
+  int signal(int signal) const;
+
+ private:
+  std::string read(const char* name) const;
+
+  pid_t number_;
+  int directory_;  // Of /proc/<number>.
+};
+
+/// All that descends from this process, which must be a subreaper: orphans become its children. So the tree is empty
+/// when this process has no child. Nothing is signalled by a number that may belong to a stranger by now.
+class ProcessTree {
+ public:
+  /// TERM, say, once to each. Those that are stopped are let go on, so that they can obey.
+  void signal(int signal);
+  /// KILL to each, and to those that are forked meanwhile, as far as they can be seen. Returns who refuses it.
+  std::vector<pid_t> kill();
+  /// Stops each that is not stopped.
+  void freeze();
+  /// Lets those go on that freeze() has stopped.
+  void thaw();
+
+ private:
+  std::map<pid_t, std::uint64_t> frozen_;  // By number and start.
+};
+
+/// News of this process's children, as waitid() tells them.
+struct ChildNews {
+  pid_t number = 0;
+  int code = 0;  // CLD_EXITED, CLD_STOPPED, ...
+  int status = 0;
+};
+/// Reaps all that can be reaped. Returns false when there is no child any more.
+bool reap(const std::function<void(const ChildNews&)>& tell);
+
+}  // namespace zkr

@@ -1,0 +1,82 @@
+#include "tools/zkr/run/run.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tools/zkr/run/caller.hpp"
+#include "tools/zkr/run/cgroup.hpp"
+#include "tools/zkr/run/front.hpp"
+#include "tools/zkr/run/keeper.hpp"
+#include "tools/zkr/run/lease_page.hpp"
+#include "tools/zkr/run/link.hpp"
+
+namespace zkr {
+namespace {
+
+constexpr int exit_bug = 70;
+constexpr int exit_system = 71;
+
+/// A service manager signals all processes at once, a terminal a whole group. The keeper ends when its work is done.
+void ignore_group_signals() {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP})
+    ::signal(signal, SIG_IGN);
+}
+
+void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+[[noreturn]] void be_keeper(const RunRequest& request, Keeper::Surroundings around) {
+  ignore_group_signals();
+  adopt_orphans();
+  ::prctl(PR_SET_NAME, "zkr-keeper");
+  const std::optional<Cgroup>& cgroup = around.cgroup;
+  try {
+    Keeper(request, std::move(around)).run();
+    if (cgroup) cgroup->remove();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "zkr: %s\n", error.what());
+    ::_exit(exit_bug);  // The front ends what runs.
+  }
+  ::_exit(0);
+}
+
+[[noreturn]] void be_front(const RunRequest& request) {
+  Caller caller;
+  adopt_orphans();
+  LeasePage page;
+  auto [front_end, keeper_end] = Link::pair();
+  const pid_t front = ::getpid();
+  std::optional<Cgroup> cgroup;
+  if (request.use_cgroup) cgroup = Cgroup::make("zkr-" + std::to_string(front));
+  Descriptor front_process(static_cast<int>(::syscall(SYS_pidfd_open, front, 0)));
+
+  const pid_t keeper = ::fork();
+  if (keeper < 0) end_as({.code = exit_system, .signal = 0});
+  if (keeper == 0) {
+    front_end.close();
+    be_keeper(request, {caller, page, cgroup, std::move(keeper_end), std::move(front_process), front});
+  }
+  keeper_end.close();
+  caller.let_go_descriptors(true);
+  end_as(Front(request.options, {caller, page, cgroup, std::move(front_end), keeper}).run());
+}
+
+}  // namespace
+
+void run_under_lease(const RunRequest& request) {
+  try {
+    be_front(request);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "zkr: %s\n", error.what());
+    end_as({.code = exit_system, .signal = 0});
+  }
+}
+
+}  // namespace zkr
