@@ -284,6 +284,12 @@ void Simulation::wipe_server(int server) {
 }
 bool Simulation::serves(int server) const { return impl_->ensemble.serving(server + 1); }
 int Simulation::leader() const { return impl_->ensemble.leader().value_or(0) - 1; }
+int Simulation::server_of(const SimulatedProcess& process) const {
+  for (int server = 0; server < impl_->options.servers; ++server) {
+    if (impl_->kernel.descriptors().is_connected(process.impl_->host, server + 1)) return server;
+  }
+  return -1;
+}
 
 std::uint64_t Simulation::random_below(std::uint64_t end) { return impl_->kernel.random().below(end); }
 std::uint64_t Simulation::trace() const { return impl_->kernel.trace_hash(); }

@@ -167,6 +167,8 @@ class ZKRECIPES_API Simulation {
   [[nodiscard]] bool serves(int server) const;
   /// The server that leads; -1: none does.
   [[nodiscard]] int leader() const;
+  /// The server that a process has a connection to, the first one if there are several; -1: none.
+  [[nodiscard]] int server_of(const SimulatedProcess& process) const;
 
   /// A number from the world's own generator, below `end`.
   std::uint64_t random_below(std::uint64_t end);

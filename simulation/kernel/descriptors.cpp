@@ -713,4 +713,11 @@ void Descriptors::reset(Host from, Host to) {
     socket->reset();
 }
 
+bool Descriptors::is_connected(Host from, Host to) const {
+  return std::any_of(files_.begin(), files_.end(), [&](const auto& one) {
+    const auto* socket = dynamic_cast<const Socket*>(one.second.get());
+    return socket != nullptr && socket->is_connected() && socket->leads_to(from, to);
+  });
+}
+
 }  // namespace zktesting::simulated

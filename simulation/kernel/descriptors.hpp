@@ -118,6 +118,8 @@ class Descriptors {
   void delay_timers(const ClientProcess& process, Nanos time);
   /// Breaks the connections from one host to another, at both ends.
   void reset(Host from, Host to);
+  /// There is a connection from one host to another.
+  [[nodiscard]] bool is_connected(Host from, Host to) const;
   void listen(std::uint32_t address, std::uint16_t port, Listener listener) {
     listeners_[{address, port}] = std::move(listener);
   }
