@@ -5,7 +5,7 @@
 namespace storm {
 
 void Place::pause(std::uint64_t most) {
-  std::this_thread::sleep_for(std::chrono::microseconds(1 + below(most * 1000)));
+  std::this_thread::sleep_for(std::chrono::microseconds(1 + below(most * 250 * habits().pause_quarters)));
 }
 
 }  // namespace storm

@@ -116,7 +116,7 @@ Which worlds:
   --workload NAME,...   these workloads instead of all
   --seeds 1-100,200     these seeds; 1-10 if nothing else is said
   --fresh N             N seeds more, which differ in each run; printed first
-  --seconds N           trouble comes for so many virtual seconds (40)
+  --seconds N           trouble comes for so many virtual seconds (5 to 40, by the seed)
   --without WHAT,...    kinds of troubles, or numbers of single ones, that do not happen
   --processes N         only the first N processes of the workload
   --course N            the same troubles, and other chance: turns, latencies, what the workload draws

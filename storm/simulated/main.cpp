@@ -63,6 +63,8 @@ void tell(const Arguments& arguments, const Workload& workload, const ScenarioOp
 
 int shrink_one(const Arguments& arguments) {
   const Workload& workload = *arguments.workloads.front();
+  ScenarioOptions worlds = arguments.worlds;
+  if (worlds.seconds == 0) worlds.seconds = storm::drawn_seconds(worlds.seed);
   const storm::Trial trial = [&](const ScenarioOptions& options) {
     const WorldResult result =
         play_apart(storm::run_scenario, workload, options, {.processor_time = arguments.processor_time});
@@ -70,7 +72,7 @@ int shrink_one(const Arguments& arguments) {
                              options.seconds, result.failed() ? result.outcome.faults.front() : "well");
     return result;
   };
-  const storm::Smallest smallest = shrink(arguments.worlds, workload.processes, trial, {.courses = arguments.courses});
+  const storm::Smallest smallest = shrink(worlds, workload.processes, trial, {.courses = arguments.courses});
   if (!smallest.first.failed()) {
     std::cout << "this world does not fail\n";
     return EXIT_SUCCESS;

@@ -27,8 +27,8 @@ const char* to_string(Trouble trouble);
 
 struct ScenarioOptions {
   std::uint64_t seed = 1;
-  /// Virtual seconds in which troubles come.
-  int seconds = 40;
+  /// Virtual seconds in which troubles come; 0: as the seed has drawn.
+  int seconds = 0;
   /// For shrinking: these never happen. What else happens is as it was, at the same times.
   std::vector<Trouble> without;
   /// The same, by their running numbers in this seed's world.
@@ -56,6 +56,9 @@ struct Outcome {
   std::uint64_t turns = 0;
   std::vector<MadeTrouble> made;  ///< In the order in which they came.
 };
+
+/// How long troubles come in a seed's world, if nobody says otherwise.
+int drawn_seconds(std::uint64_t seed);
 
 /// Lets the workload run in a world that follows from the seed, and judges it.
 Outcome run_scenario(const Workload& workload, const ScenarioOptions& options);

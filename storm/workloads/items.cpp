@@ -107,7 +107,7 @@ void run_claims(Place& place) {
         }
         place.note("committed", item);
       }
-      place.pause(50);
+      place.pause(200);
     }
   });
 }

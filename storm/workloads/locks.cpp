@@ -25,8 +25,7 @@ void hold(Place& place, zkrecipes::Lease lease, bool shared = false) {
   const Nanos granted = place.now();
   if (!lease.valid()) return place.note("lost", token);
   place.note_at(granted, "acquired", token, shared ? 1 : 0);
-  // Some for longer than a session lasts without its server.
-  for (std::uint64_t looks = 1 + place.below(place.below(4) == 0 ? 100 : 10); looks > 0 && !place.stopped(); --looks) {
+  for (std::uint64_t looks = some_looks(place, 300); looks > 0 && !place.stopped(); --looks) {
     const Nanos before = place.now();
     if (!lease.valid()) {
       place.note("lost", token);

@@ -54,6 +54,7 @@ void run_double_barrier(Place& place) {
       place.note("leaving", round->number);
       barrier.leave(within(30s));
       place.note("left", round->number);
+      place.pause(200);
     }
   });
 }
@@ -129,9 +130,14 @@ void run_view(Place& place) {
     client.ensure("/view", zkclient::CreateMode::persistent, within(30s));
     zkrecipes::ChildrenCache cache(client, "/view");
     // Nodes that come and go hide that a cache has overlooked one. Later ones stay, and are only changed.
+    const int come_and_go = static_cast<int>(place.below(60));
     for (int writes = 0; !place.stopped(); ++writes) {
-      write_somewhere(place, client, writes > 100);
-      place.note("wrote");
+      try {
+        write_somewhere(place, client, writes > come_and_go);
+        place.note("wrote");
+      } catch (const zkclient::Error& error) {  // A cache that outlives it is what is looked at.
+        place.note("error", 0, 0, error.what());
+      }
       place.pause(200);
     }
     std::this_thread::sleep_for(10s);  // The others have stopped, and what they wrote last has come.
@@ -188,7 +194,7 @@ void run_coherent(Place& place) {
         const auto item = cache.get("number", within(15s));
         place.note("reached", item->exists ? std::stoll(item->data) : 0);
       }
-      place.pause(50);
+      place.pause(200);
     }
   });
 }

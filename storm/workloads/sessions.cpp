@@ -1,8 +1,28 @@
 #include "storm/workloads/sessions.hpp"
 
+#include <algorithm>
 #include <thread>
 
 namespace storm {
+
+std::uint64_t some_looks(Place& place, std::uint64_t pause) {
+  const Habits& habits = place.habits();
+  if (place.below(habits.long_hold_one_in) != 0) return 1 + place.below(10);
+  const std::uint64_t mean_pause = std::max<std::uint64_t>(1, pause * habits.pause_quarters / 8);
+  const auto longest = static_cast<std::uint64_t>(habits.most_session.count()) * 3 / 2 / mean_pause;
+  return 1 + place.below(2 * std::clamp<std::uint64_t>(longest, 10, 300));
+}
+
+zkclient::ClientOptions some_client_options(Place& place) {
+  const Habits& habits = place.habits();
+  const auto spread = static_cast<std::uint64_t>((habits.most_session - habits.least_session).count());
+  zkclient::ClientOptions options;
+  options.session_timeout = habits.least_session + std::chrono::milliseconds(place.below(spread + 1));
+  options.server_tick = place.tick();  // Sessions may be shorter than two of them.
+  options.operation_timeout = std::chrono::seconds(10);
+  options.retry.max_attempts = habits.read_attempts;
+  return options;
+}
 
 void expect_nothing_below(Place& place, const std::string& path) {
   zkclient::Client client(place.servers(), {.session_timeout = std::chrono::seconds(10)});

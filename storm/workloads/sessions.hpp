@@ -14,18 +14,25 @@ inline zkclient::CallOptions within(std::chrono::milliseconds time) {
   return {.deadline = std::chrono::steady_clock::now() + time};
 }
 
+/// How often a holder looks at its lease, before it gives it back. Some hold for longer than a session lasts without its
+/// server. `pause`: between two looks, as for Place::pause().
+std::uint64_t some_looks(Place& place, std::uint64_t pause);
+
+/// As the habits of the world are.
+zkclient::ClientOptions some_client_options(Place& place);
+
 /// Connects, and calls `use` with the client; again, with a new session, when that fails, until the process is to stop.
 template <typename Use>
 void with_sessions(Place& place, Use use) {
   while (!place.stopped()) {
     try {
-      zkclient::Client client(place.servers(),
-                              {.session_timeout = std::chrono::milliseconds(2000 + place.below(8000)),
-                               .server_tick = place.tick(),  // Sessions may be shorter than two of them.
-                               .operation_timeout = std::chrono::seconds(10)});
+      zkclient::Client client(place.servers(), some_client_options(place));
       client.connect(within(std::chrono::seconds(20)));
-      while (!place.stopped())
+      const std::uint64_t last = place.habits().last_use_one_in;
+      while (!place.stopped()) {
         use(client);
+        if (last != 0 && place.below(last) == 0) break;
+      }
     } catch (const zkclient::Error& error) {
       place.note("error", 0, 0, error.what());
       place.pause(500);

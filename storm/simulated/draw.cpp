@@ -1,0 +1,186 @@
+#include "storm/simulated/draw.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "simulation/base/random.hpp"
+
+namespace storm {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using Random = zktesting::simulated::Random;
+
+constexpr std::size_t most_troubles = 80;
+constexpr milliseconds longest_trouble(15'000);
+
+template <typename Value, std::size_t size>
+Value one_of(const Value (&values)[size], Random& random) {
+  return values[random.below(size)];
+}
+
+milliseconds some_time_below(milliseconds end, Random& random) {
+  return milliseconds(random.below(static_cast<std::uint64_t>(end.count()) + 1));
+}
+
+zktesting::SimulationOptions draw_world(Random& random) {
+  zktesting::SimulationOptions world;
+  world.seed = random.next();
+  world.servers = one_of({1, 3, 3, 3, 5}, random);
+  world.tick = one_of({500ms, 1000ms, 2000ms, 3000ms}, random);
+  if (random.one_in(2)) world.least_session_timeout = world.tick;  // An operator has lowered it.
+  world.least_latency = std::chrono::microseconds(50 + random.below(200));
+  world.most_latency = world.least_latency + std::chrono::microseconds(random.below(random.one_in(5) ? 50'000 : 2000));
+  world.schedule = random.one_in(2) ? zktesting::Schedule::priorities : zktesting::Schedule::random;
+  if (random.one_in(3)) world.stall_one_in = 200 + random.below(5000);
+  return world;
+}
+
+/// Leases live on sessions of at least so long: a write and its answer cross six cables, and leases want an answer within
+/// a tenth of the session.
+milliseconds least_session_of(const zktesting::SimulationOptions& world) {
+  const milliseconds granted = world.least_session_timeout == 0ms ? 2 * world.tick : world.least_session_timeout;
+  const auto quick = std::chrono::duration_cast<milliseconds>(40 * world.most_latency);
+  const milliseconds without_stalls = world.stall_one_in == 0 ? 1000ms : 2000ms;
+  return std::max({granted, quick, without_stalls});
+}
+
+Habits draw_habits(const zktesting::SimulationOptions& world, Random& random) {
+  Habits habits;
+  habits.pause_quarters = one_of<std::uint64_t>({1, 2, 4, 8, 16}, random);
+  const milliseconds least = least_session_of(world);
+  const milliseconds spreads[] = {0ms, world.tick, 8000ms};
+  habits.least_session = least;
+  habits.most_session = least + one_of(spreads, random);
+  habits.long_hold_one_in = one_of<std::uint64_t>({1, 2, 4, 20}, random);
+  habits.read_attempts = one_of({1, 2, 10, 10}, random);
+  habits.last_use_one_in = one_of<std::uint64_t>({0, 0, 2, 20}, random);
+  return habits;
+}
+
+std::vector<Trouble> draw_troubles(Random& random) {
+  std::vector<Trouble> chosen;
+  if (random.one_in(20)) return chosen;
+  if (random.one_in(2)) {  // A few kinds, each of which comes often.
+    for (std::uint64_t few = 1 + random.below(3); few > 0; --few)
+      chosen.push_back(static_cast<Trouble>(random.below(troubles)));
+  } else {
+    for (int i = 0; i < troubles; ++i) {
+      if (random.one_in(2)) chosen.push_back(static_cast<Trouble>(i));
+    }
+  }
+  return chosen;
+}
+
+/// What ends when a session does, or when somebody has lost patience.
+milliseconds around_timeouts(const WorldDraw& drawn, Random& random) {
+  const Habits& habits = drawn.habits;
+  const milliseconds session =
+      habits.least_session + some_time_below(habits.most_session - habits.least_session, random);
+  const milliseconds tick = drawn.world.tick;
+  const milliseconds known[] = {session / 6,     session / 3, session / 2,    session * 2 / 3, session,
+                                session * 4 / 3, session * 2, session + tick, tick / 2,        tick,
+                                tick * 5};
+  return one_of(known, random) * (80 + static_cast<int>(random.below(60))) / 100;
+}
+
+milliseconds draw_length(const WorldDraw& drawn, Random& random) {
+  milliseconds length{};
+  switch (drawn.lengths) {
+    case WorldDraw::Lengths::brief: length = some_time_below(1000ms, random); break;
+    case WorldDraw::Lengths::around_timeouts: length = around_timeouts(drawn, random); break;
+    case WorldDraw::Lengths::any:
+      length = random.one_in(2) ? around_timeouts(drawn, random)
+                                : some_time_below(random.one_in(2) ? 2000ms : longest_trouble, random);
+      break;
+  }
+  return std::min(length, longest_trouble);
+}
+
+Random generator_of(std::uint64_t seed, int number) {
+  return Random((seed ^ 0x74726F75626C6573u) * 0xD1342543DE82EF95u + static_cast<std::uint64_t>(number));
+}
+
+milliseconds draw_gap(const WorldDraw& drawn, bool burst, Random& random) {
+  if (!burst) return 1ms + some_time_below(2 * drawn.mean_calm, random);
+  return some_time_below(random.one_in(2) ? 100ms : drawn.habits.most_session, random);
+}
+
+Plan draw_plan(const WorldDraw& drawn, bool burst, int processes, Random& random) {
+  Plan next;
+  next.kind = drawn.troubles[random.below(drawn.troubles.size())];
+  next.process = random.below(static_cast<std::uint64_t>(processes));
+  next.server = static_cast<int>(random.below(static_cast<std::uint64_t>(drawn.world.servers)));
+  const bool aimed = random.one_in(drawn.aimed_one_in);
+  if (aimed) next.aim = one_of({Aim::same, Aim::holder, Aim::holder, Aim::leader}, random);
+  if (aimed && burst && random.one_in(2)) next.aim = Aim::same;
+  next.length = draw_length(drawn, random);
+  next.at_a_step = random.one_in(3);
+  next.breaks = random.one_in(2);
+  next.lag = std::chrono::microseconds(random.below(5000));
+  next.drift = (static_cast<double>(random.below(2001)) - 1000) / 1e6;
+  return next;
+}
+
+}  // namespace
+
+WorldDraw draw(std::uint64_t seed) {
+  Random random(seed);
+  WorldDraw drawn;
+  drawn.world = draw_world(random);
+  drawn.habits = draw_habits(drawn.world, random);
+  drawn.troubles = draw_troubles(random);
+  drawn.mean_calm = milliseconds((100ull << random.below(6)) + random.below(200));
+  drawn.burst_one_in = one_of<std::uint64_t>({2, 3, 10}, random);
+  drawn.aimed_one_in = one_of<std::uint64_t>({1, 2, 10}, random);
+  drawn.lengths = one_of({WorldDraw::Lengths::any, WorldDraw::Lengths::any, WorldDraw::Lengths::brief,
+                          WorldDraw::Lengths::around_timeouts, WorldDraw::Lengths::around_timeouts},
+                         random);
+  // A world of haste costs more.
+  const std::uint64_t longest = drawn.habits.pause_quarters < 4 ? 16 : 36;
+  drawn.troubled = std::chrono::seconds(5 + std::min(random.below(longest), random.below(longest)));
+  return drawn;
+}
+
+std::string describe(const WorldDraw& drawn) {
+  std::string text = fmt::format(
+      "{} server(s), tick {} ms, least timeout {} ms, latency {} to {} us, {}, stalls 1/{}; sessions {} to {} ms, "
+      "pauses "
+      "{}/4, {} attempts, last uses 1/{}; {} s with mean calm {} ms, bursts 1/{}, aimed 1/{}:",
+      drawn.world.servers, drawn.world.tick.count(), drawn.world.least_session_timeout.count(),
+      drawn.world.least_latency.count(), drawn.world.most_latency.count(),
+      drawn.world.schedule == zktesting::Schedule::priorities ? "priorities" : "random turns", drawn.world.stall_one_in,
+      drawn.habits.least_session.count(), drawn.habits.most_session.count(), drawn.habits.pause_quarters,
+      drawn.habits.read_attempts, drawn.habits.last_use_one_in, drawn.troubled.count(), drawn.mean_calm.count(),
+      drawn.burst_one_in, drawn.aimed_one_in);
+  for (const Trouble trouble : drawn.troubles)
+    text += fmt::format(" {}", to_string(trouble));
+  return text;
+}
+
+std::vector<Plan> plan(const WorldDraw& drawn, std::uint64_t seed, int processes, std::chrono::nanoseconds end) {
+  std::vector<Plan> all;
+  if (drawn.troubles.empty()) return all;
+  std::chrono::nanoseconds at{};
+  while (all.size() < most_troubles) {
+    const int number = static_cast<int>(all.size()) + 1;
+    Random random = generator_of(seed, number);
+    const bool burst = !all.empty() && random.one_in(drawn.burst_one_in);
+    at += draw_gap(drawn, burst, random);
+    if (at >= end) break;
+    Plan next = draw_plan(drawn, burst, processes, random);
+    next.number = number;
+    next.at = at;
+    if (next.kind == Trouble::sleep_machine) at += next.length;  // The test waits so long.
+    all.push_back(next);
+  }
+  return all;
+}
+
+bool hits_process(Trouble kind) {
+  return kind != Trouble::kill_server && kind != Trouble::pause_server && kind != Trouble::isolate_server;
+}
+
+}  // namespace storm
