@@ -25,14 +25,14 @@ void hold(Place& place, zkrecipes::Lease lease, bool shared = false) {
   const Nanos granted = place.now();
   if (!lease.valid()) return place.note("lost", token);
   place.note_at(granted, "acquired", token, shared ? 1 : 0);
-  for (std::uint64_t looks = some_looks(place, 300); looks > 0 && !place.stopped(); --looks) {
+  for (std::uint64_t looks = some_looks(place, 100); looks > 0 && !place.stopped(); --looks) {
     const Nanos before = place.now();
     if (!lease.valid()) {
       place.note("lost", token);
       return;
     }
     place.note_at(before, "valid", token);
-    place.pause(300);
+    place.pause(100);
   }
   if (place.below(3) == 0) return;  // The destructor gives it back.
   place.note("releasing", token);

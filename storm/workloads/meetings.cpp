@@ -163,7 +163,7 @@ Faults check_view(const History& history) {
   const auto& entries = history.entries();
   const auto truth =
       std::find_if(entries.begin(), entries.end(), [](const Entry& entry) { return entry.what == "truth"; });
-  if (truth == entries.end()) return {"nobody could look at the nodes"};
+  if (truth == entries.end()) return with_progress({"nobody could look at the nodes"}, history, "wrote");
   Faults faults;
   const auto seen = [](const Entry& entry) { return entry.what == "seen"; };
   if (std::none_of(entries.begin(), entries.end(), seen)) faults.push_back("no cache was current at the end");

@@ -7,10 +7,10 @@ namespace storm {
 
 std::uint64_t some_looks(Place& place, std::uint64_t pause) {
   const Habits& habits = place.habits();
-  if (place.below(habits.long_hold_one_in) != 0) return 1 + place.below(10);
+  if (place.below(habits.long_hold_one_in) != 0) return 1 + place.below(2000 / pause);
   const std::uint64_t mean_pause = std::max<std::uint64_t>(1, pause * habits.pause_quarters / 8);
   const auto longest = static_cast<std::uint64_t>(habits.most_session.count()) * 3 / 2 / mean_pause;
-  return 1 + place.below(2 * std::clamp<std::uint64_t>(longest, 10, 300));
+  return 1 + place.below(2 * std::clamp<std::uint64_t>(longest, 10, 800));
 }
 
 zkclient::ClientOptions some_client_options(Place& place) {
