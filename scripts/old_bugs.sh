@@ -44,8 +44,8 @@ for name in "${names[@]}"; do
     objects+=("$object")
   done
   ${CXX:-g++} -o "$work/storm" "${objects[@]}" "$build"/storm/CMakeFiles/simulated_storm.dir/simulated/*.o \
-    "$build"/storm/libstorm_runner.a "$build"/storm/libstorm.a "$build"/simulation/libzksimulation.a "$build"/recipes/libzkrecipes.a \
-    "$build"/zkclient/libzkclient.a -lzookeeper_st -lfmt -pthread -Wl,-z,muldefs
+    "$build"/storm/libstorm_runner.a "$build"/storm/libstorm.a "$build"/simulation/libzksimulation.a \
+    "$build"/recipes/libzkrecipes.a "$build"/zkclient/libzkclient.a -lzookeeper_st -lfmt -pthread -Wl,-z,muldefs
   found=$("$work/storm" --workload "$workload" --seeds "1-$last" --first 2>/dev/null || :)
   count=$(sed -n 's/^\([0-9]*\) scenarios, .*/\1/p' <<<"$found")
   # Only what the bug does: a crash, or another judgement, would say nothing of it.

@@ -30,8 +30,8 @@ zktesting::SimulationOptions draw_world(Random& random) {
   world.seed = random.next();
   world.servers = one_of({1, 3, 3, 3, 5}, random);
   world.tick = one_of({500ms, 1000ms, 2000ms, 3000ms}, random);
-  // An operator has lowered it: two ticks are usual, and what one of less can bear is another question.
-  if (random.one_in(2)) world.least_session_timeout = world.tick * one_of({4, 5, 6, 7}, random) / 4;
+  // An operator has lowered it, perhaps to less than leases can live on: then such sessions hold none.
+  if (random.one_in(2)) world.least_session_timeout = world.tick * one_of({2, 3, 4, 5, 6, 7}, random) / 4;
   world.least_latency = std::chrono::microseconds(50 + random.below(200));
   world.most_latency = world.least_latency + std::chrono::microseconds(random.below(random.one_in(5) ? 50'000 : 2000));
   world.schedule = random.one_in(2) ? zktesting::Schedule::priorities : zktesting::Schedule::random;
@@ -39,8 +39,8 @@ zktesting::SimulationOptions draw_world(Random& random) {
   return world;
 }
 
-/// Leases live on sessions of at least so long: a write and its answer cross six cables, and leases want an answer within
-/// a tenth of the session.
+/// What clients may ask for: a write and its answer cross six cables, and leases want an answer within a tenth of the
+/// session.
 milliseconds least_session_of(const zktesting::SimulationOptions& world) {
   const milliseconds granted = world.least_session_timeout == 0ms ? 2 * world.tick : world.least_session_timeout;
   const auto quick = std::chrono::duration_cast<milliseconds>(40 * world.most_latency);
@@ -54,7 +54,8 @@ Habits draw_habits(const zktesting::SimulationOptions& world, Random& random) {
   const milliseconds least = least_session_of(world);
   const milliseconds spreads[] = {0ms, world.tick, 8000ms};
   habits.least_session = least;
-  habits.most_session = least + one_of(spreads, random);
+  habits.most_session = std::max(least + one_of(spreads, random), world.tick * 5 / 4);
+  if (least < world.tick) habits.most_session = std::max(habits.most_session, 2 * world.tick);
   habits.long_hold_one_in = one_of<std::uint64_t>({1, 2, 4, 20}, random);
   habits.read_attempts = one_of({1, 2, 10, 10}, random);
   habits.last_use_one_in = one_of<std::uint64_t>({0, 0, 2, 20}, random);
