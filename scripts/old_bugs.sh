@@ -43,7 +43,7 @@ for name in "${names[@]}"; do
     ${CXX:-g++} "${flags[@]}" -I"$work" -I. -Iinclude "${also[@]}" -c "$work/$source" -o "$object"
     objects+=("$object")
   done
-  ${CXX:-g++} -o "$work/storm" "${objects[@]}" "$build"/storm/CMakeFiles/simulated_storm.dir/simulated/*.o \
+  ${CXX:-g++} -o "$work/storm" "${objects[@]}" "$build"/storm/CMakeFiles/simulated_storm.dir/simulated/main.cpp.o \
     "$build"/storm/libstorm_runner.a "$build"/storm/libstorm.a "$build"/simulation/libzksimulation.a \
     "$build"/recipes/libzkrecipes.a "$build"/zkclient/libzkclient.a -lzookeeper_st -lfmt -pthread -Wl,-z,muldefs
   found=$("$work/storm" --workload "$workload" --seeds "1-$last" --first 2>/dev/null || :)
