@@ -23,6 +23,10 @@ using testkit::Gate;
 using testkit::TestParticipant;
 using Calls = std::vector<std::string>;
 
+// One for each kind of fault; the others are simulated.
+const testkit::OnRealServers commits_on_real_servers{"Variants/TwoPhaseCommitFaults.BeginLost/Mediated",
+                                                     "Variants/TwoPhaseCommitFaults.CoordinatorSessionLost/AllToAll"};
+
 class TwoPhaseCommitFaults : public testkit::FaultTest, public ::testing::WithParamInterface<CommitVariant> {
  protected:
   void TearDown() override {
