@@ -1,6 +1,7 @@
 #include "zkclient/detail/lease/lease_clock.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace zkclient::detail {
 
@@ -38,10 +39,13 @@ std::chrono::milliseconds LeaseClock::least_timeout(Duration round_trip, std::op
 }
 
 void LeaseClock::connected(TimePoint begun, TimePoint now) noexcept {
+  const bool was_silent = last_arrival_ != TimePoint{} && now - last_arrival_ > timeout_ / 2;
+  if (now >= valid_until_ && (was_silent || now - begun > interval())) distrust_until(now + margin());
   connect_begun_ = begun;
   contact_since_ = contact_begun_ = now;
   last_arrival_ = begun;
   quickest_answer_ = Duration::max();
+  slow_ = false;
   round_trips_seen_ = 0;  // Perhaps to another server.
 }
 
@@ -50,6 +54,12 @@ void LeaseClock::heard(TimePoint sent, TimePoint now) noexcept {
   quickest_answer_ = std::min<Duration>(quickest_answer_, now - sent);
   if (now - quickest_answer_ - last_arrival_ > contact_silence()) contact_since_ = now;
   last_arrival_ = std::max(last_arrival_, sent);
+}
+
+void LeaseClock::distrust_until(TimePoint time) noexcept {
+  trusted_from_ = time;
+  writes_size_ = 0;
+  last_sent_.reset();
 }
 
 LeaseClock::Duration LeaseClock::quickest() const noexcept {
@@ -116,6 +126,13 @@ bool LeaseClock::acknowledged(TimePoint sent, TimePoint now) noexcept {
   const Duration round_trip = now - sent;
   round_trips_[round_trips_seen_++ % round_trips_kept] = round_trip;
   if (sent < last_acknowledged_) return false;
+  const bool was_slow = std::exchange(slow_, round_trip - quickest_answer() > interval());
+  if (now >= valid_until_ && slow_ && !was_slow) distrust_until(now + margin());
+  if (sent < trusted_from_) {
+    last_acknowledged_ = now;
+    next_ = std::max(trusted_from_, now);
+    return false;
+  }
   // Without others to compare it with, a slow one is taken for late.
   const Duration delay = round_trips_seen_ < few_round_trips ? round_trip : round_trip - quickest();
   const bool late = delay > interval();

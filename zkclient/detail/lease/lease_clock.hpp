@@ -37,6 +37,10 @@ namespace zkclient::detail {
 ///
 ///   margin = max(50 ms, T/40)
 ///
+/// A leader that was stopped, and goes on, ends the sessions that it takes for silent one after the other, and meanwhile
+/// grants connections and commits writes of those whose turn has not come. So a connection or an answer that was waited for
+/// when the session may have been silent for too long proves nothing, and neither does what is sent within a margin of it.
+///
 /// The tick is the server's secret. With the tick that ClientOptions::server_tick says, or else with the largest one
 /// that a server is likely to have (assumed_tick), all of this is arithmetic: see round_trip_limit().
 class LeaseClock {
@@ -92,6 +96,7 @@ class LeaseClock {
     TimePoint acknowledged;
   };
 
+  void distrust_until(TimePoint time) noexcept;
   Duration reach(Duration spacing) const noexcept;
   Duration quickest() const noexcept;
   std::pair<Duration, Duration> last_round_trips() const noexcept;  // The quickest and the slowest of three.
@@ -123,6 +128,8 @@ class LeaseClock {
   std::optional<TimePoint> last_sent_;  // Of the newest write of the chain, kept or not.
   TimePoint last_acknowledged_{};
 
+  bool slow_ = false;         // The last write was answered much later than the quickest request.
+  TimePoint trusted_from_{};  // What is sent before proves nothing.
   TimePoint next_{};
   TimePoint valid_until_{};
 };
