@@ -109,6 +109,12 @@ struct Simulation::Impl {
       return nullptr;
     });
   }
+  /// As the ensemble counts.
+  [[nodiscard]] sim::Host host_of(int server) const {
+    if (server < 0 || server >= options.servers)
+      throw Error("simulation: there is no server " + std::to_string(server));
+    return server + 1;
+  }
   template <typename Act>
   void for_each_client(Act act) {
     act(the_test);
@@ -119,6 +125,25 @@ struct Simulation::Impl {
   void for_each_server(Act act) {
     for (int server = 0; server < options.servers; ++server)
       act(server + 1);
+  }
+
+  [[nodiscard]] std::pair<sim::Host, sim::Host> link_of(int from, int to) const {
+    if (from == to) throw Error("simulation: a server has no link with itself");
+    return {host_of(from), host_of(to)};
+  }
+  /// Both directions.
+  void mend(sim::Host one, sim::Host other) {
+    const sim::InsideKernel inside;
+    for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
+      kernel.network().mend(from, to);
+      kernel.network().forget_latency(from, to);
+    }
+  }
+  template <typename Act>
+  void for_each_other(sim::Host own, Act act) {
+    for_each_server([&](sim::Host other) {
+      if (other != own) act(other);
+    });
   }
 
   const SimulationOptions options;
@@ -142,6 +167,26 @@ SimulationOptions checked(SimulationOptions options) {
   sim::use_seam();
   sim::expect_seam_to_be_seen();
   return options;
+}
+
+void check_time(std::chrono::nanoseconds time) {
+  if (time.count() < 0) throw Error("simulation: a time must not be negative");
+}
+
+sim::Latency checked_latency(std::chrono::nanoseconds least, std::chrono::nanoseconds most) {
+  check_time(least);
+  if (most < least) throw Error("simulation: the greatest latency must not be below the least one");
+  return {least, most};
+}
+
+sim::Loss loss_of(Crash crash) {
+  switch (crash) {
+    case Crash::power: return sim::Loss::all;
+    case Crash::torn: return sim::Loss::last_one;
+    case Crash::process: return sim::Loss::none;
+    case Crash::any: break;
+  }
+  return sim::Loss::any;
 }
 
 }  // namespace
@@ -214,54 +259,73 @@ void Simulation::cut_requests(SimulatedProcess& process) {
 void Simulation::cut_replies(SimulatedProcess& process) {
   impl_->for_each_server([&](sim::Host server) { impl_->kernel.network().cut(server, process.impl_->host); });
 }
-void Simulation::heal(SimulatedProcess& process) {
-  const sim::InsideKernel inside;
+void Simulation::slow_link(SimulatedProcess& process, std::chrono::nanoseconds least, std::chrono::nanoseconds most) {
+  const sim::Latency latency = checked_latency(least, most);
   impl_->for_each_server([&](sim::Host server) {
-    impl_->kernel.network().mend(process.impl_->host, server);
-    impl_->kernel.network().mend(server, process.impl_->host);
+    impl_->kernel.network().set_latency(process.impl_->host, server, latency);
+    impl_->kernel.network().set_latency(server, process.impl_->host, latency);
   });
 }
+void Simulation::stall_connections(SimulatedProcess& process, std::chrono::nanoseconds time) {
+  check_time(time);
+  impl_->for_each_server([&](sim::Host server) {
+    impl_->kernel.network().stall(process.impl_->host, server, now() + time);
+    impl_->kernel.network().stall(server, process.impl_->host, now() + time);
+  });
+}
+void Simulation::heal(SimulatedProcess& process) {
+  impl_->for_each_server([&](sim::Host server) { impl_->mend(process.impl_->host, server); });
+}
 
-void Simulation::kill_server(int server) {
+void Simulation::kill_server(int server, Crash crash) {
+  const sim::Host host = impl_->host_of(server);
   const sim::InsideKernel inside;
-  impl_->ensemble.kill(server + 1);
+  impl_->ensemble.kill(host, loss_of(crash));
 }
 void Simulation::start_server(int server) {
+  const sim::Host host = impl_->host_of(server);
   const sim::InsideKernel inside;
-  impl_->ensemble.start(server + 1);
+  impl_->ensemble.start(host);
 }
 void Simulation::pause_server(int server) {
+  const sim::Host host = impl_->host_of(server);
   const sim::InsideKernel inside;
-  impl_->ensemble.pause(server + 1);
+  impl_->ensemble.pause(host);
 }
 void Simulation::resume_server(int server) {
+  const sim::Host host = impl_->host_of(server);
   const sim::InsideKernel inside;
-  impl_->ensemble.resume(server + 1);
+  impl_->ensemble.resume(host);
 }
 void Simulation::isolate_server(int server) { isolate_server(server, Isolation::freeze); }
 void Simulation::isolate_server(int server, Isolation how) {
+  const sim::Host own = impl_->host_of(server);
   heal_server(server);
   const sim::InsideKernel inside;
-  const sim::Host own = server + 1;
-  impl_->for_each_server([&](sim::Host other) {
-    if (other == own) return;
+  impl_->for_each_other(own, [&](sim::Host other) {
     if (how != Isolation::deaf) impl_->kernel.network().cut(own, other);
     if (how != Isolation::mute) impl_->kernel.network().cut(other, own);
     if (how == Isolation::sever) impl_->ensemble.break_connections(own, other);
   });
 }
+void Simulation::cut_link(int from, int to) {
+  const auto [speaker, hearer] = impl_->link_of(from, to);
+  impl_->kernel.network().cut(speaker, hearer);
+}
+void Simulation::slow_link(int from, int to, std::chrono::nanoseconds least, std::chrono::nanoseconds most) {
+  const auto [speaker, hearer] = impl_->link_of(from, to);
+  impl_->kernel.network().set_latency(speaker, hearer, checked_latency(least, most));
+}
 void Simulation::heal_server(int server) {
-  const sim::InsideKernel inside;
-  const sim::Host own = server + 1;
-  impl_->for_each_server([&](sim::Host other) {
-    impl_->kernel.network().mend(own, other);
-    impl_->kernel.network().mend(other, own);
-  });
+  const sim::Host own = impl_->host_of(server);
+  impl_->for_each_other(own, [&](sim::Host other) { impl_->mend(own, other); });
   for (const sim::Host client : std::exchange(impl_->silent_for[own], {})) {
+    const sim::InsideKernel inside;
     impl_->kernel.network().mend(own, client);
     impl_->kernel.network().mend(client, own);
   }
 }
+
 void Simulation::name_servers(const std::string& name, const std::vector<int>& servers,
                               std::chrono::nanoseconds takes) {
   std::vector<std::uint32_t> addresses;
@@ -270,19 +334,36 @@ void Simulation::name_servers(const std::string& name, const std::vector<int>& s
   impl_->kernel.descriptors().set_name(name, std::move(addresses), takes);
 }
 void Simulation::silence_server(int server) {
+  const sim::Host own = impl_->host_of(server);
   isolate_server(server);
-  const sim::Host own = server + 1;
   impl_->for_each_client([&](sim::Host client) {
     impl_->silent_for[own].insert(client);
     impl_->kernel.network().cut(own, client);
     impl_->kernel.network().cut(client, own);
   });
 }
-void Simulation::wipe_server(int server) {
-  const sim::InsideKernel inside;
-  impl_->ensemble.wipe(server + 1);
+bool Simulation::serves(int server) const { return impl_->ensemble.serving(impl_->host_of(server)); }
+
+void Simulation::slow_disk(int server, std::chrono::nanoseconds mean) {
+  check_time(mean);
+  impl_->ensemble.set_fsync_latency(impl_->host_of(server), {mean / 2, mean + mean / 2});
 }
-bool Simulation::serves(int server) const { return impl_->ensemble.serving(server + 1); }
+void Simulation::stall_disk(int server, std::chrono::nanoseconds time) {
+  check_time(time);
+  impl_->ensemble.stall_disk(impl_->host_of(server), now() + time);
+}
+void Simulation::refuse_fsync(int server) { impl_->ensemble.set_fsync_refused(impl_->host_of(server), true); }
+void Simulation::heal_disk(int server) {
+  const sim::Host host = impl_->host_of(server);
+  impl_->ensemble.set_fsync_latency(host, impl_->ensemble.options().fsync);
+  impl_->ensemble.set_fsync_refused(host, false);
+}
+void Simulation::wipe_server(int server) {
+  const sim::Host host = impl_->host_of(server);
+  const sim::InsideKernel inside;
+  impl_->ensemble.wipe(host);
+}
+bool Simulation::may_wipe(int server) const { return impl_->ensemble.expendable(impl_->host_of(server)); }
 int Simulation::leader() const { return impl_->ensemble.leader().value_or(0) - 1; }
 int Simulation::server_of(const SimulatedProcess& process) const {
   for (int server = 0; server < impl_->options.servers; ++server) {

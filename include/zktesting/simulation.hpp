@@ -46,6 +46,14 @@ enum class Schedule {
   priorities,  ///< The thread of the highest priority runs; a few times, at random, one loses its priority (PCT).
 };
 
+/// What a server that is killed finds of the writes that its disk had not confirmed, when it starts again.
+enum class Crash {
+  any,      ///< Some of them, as chance will have it.
+  power,    ///< None: the machine has lost its power.
+  torn,     ///< All but the last one, which is torn: the server reads up to it.
+  process,  ///< All: the process has died, and its machine went on.
+};
+
 struct SimulationOptions {
   /// Everything that happens follows from it: network, disks, threads, random numbers. The same seed gives the same
   /// world, step by step.
@@ -138,12 +146,18 @@ class ZKRECIPES_API Simulation {
   void cut_requests(SimulatedProcess& process);
   /// The same in the other direction: it does not hear the servers. What they say arrives after heal().
   void cut_replies(SimulatedProcess& process);
-  /// Undoes these three.
+  /// From now on each message between its machine and the servers is on its way for so long, drawn evenly from these
+  /// bounds, in both directions, until heal().
+  void slow_link(SimulatedProcess& process, std::chrono::nanoseconds least, std::chrono::nanoseconds most);
+  /// The connections that it has carry nothing for so long, in both directions; then all of it arrives. A connection that
+  /// it makes meanwhile is not concerned.
+  void stall_connections(SimulatedProcess& process, std::chrono::nanoseconds time);
+  /// Undoes the three cuts, and slow_link().
   void heal(SimulatedProcess& process);
 
-  // --- What servers suffer; they count from 0 ---
-  /// As SIGKILL. What it had on its disk stays.
-  void kill_server(int server);
+  // --- What servers suffer; they count from 0, and another number is an `Error`, as is a time below 0 ---
+  /// As SIGKILL. What its disk had confirmed stays; what becomes of the rest says `crash`.
+  void kill_server(int server, Crash crash = Crash::any);
   /// Starts it again, with what is on its disk; of no effect on one that runs.
   void start_server(int server);
   /// As SIGSTOP: it does nothing, and its connections stay.
@@ -156,19 +170,42 @@ class ZKRECIPES_API Simulation {
   void isolate_server(int server, Isolation how);
   /// No byte comes through between it and the other servers, and the processes that there are, until heal_server().
   void silence_server(int server);
-  /// Undoes these.
+  /// The server `to` does not hear the server `from`, until heal_server() of one of them. What is said arrives then.
+  void cut_link(int from, int to);
+  /// From now on each message from one server to the other is on its way for so long, drawn evenly from these bounds,
+  /// until heal_server() of one of them.
+  void slow_link(int from, int to, std::chrono::nanoseconds least, std::chrono::nanoseconds most);
+  /// Undoes isolate_server() and silence_server(), and cut_link() and slow_link() of all its links with other servers.
   void heal_server(int server);
   /// From now on getaddrinfo() knows `name` as the name of these servers, and takes so long to say so, during which it
   /// blocks as the real one does. No servers: it knows no such name, which is so before the first call, too. Port 2181.
   void name_servers(const std::string& name, const std::vector<int>& servers, std::chrono::nanoseconds takes = {});
-  /// Kills it if it runs, and loses what is on its disk: it starts again without a node.
-  void wipe_server(int server);
   /// Whether clients can open sessions there.
   [[nodiscard]] bool serves(int server) const;
   /// The server that leads; -1: none does.
   [[nodiscard]] int leader() const;
   /// The server that a process has a connection to, the first one if there are several; -1: none.
   [[nodiscard]] int server_of(const SimulatedProcess& process) const;
+
+  // --- What their disks do ---
+  /// From now on it takes half of `mean` to three halves of it until a write is confirmed, drawn evenly. Reads of clients do
+  /// not wait for the disk, except behind a write, or on a single server.
+  void slow_disk(int server, std::chrono::nanoseconds mean);
+  /// The disk confirms nothing for so long.
+  void stall_disk(int server, std::chrono::nanoseconds time);
+  /// The disk refuses to confirm, until heal_disk(). A single server ends at its next write, and so it does when it is
+  /// started again. One of several goes on without a role: it serves nobody, and tries to follow or to lead, in vain. If
+  /// it led, no other may be able to lead until the disk is well: it may have the newest write, and so the best vote.
+  void refuse_fsync(int server);
+  /// Undoes slow_disk() and refuse_fsync(): the disk is as fast as any, and has what it had refused to confirm.
+  void heal_disk(int server);
+  /// The data folder is empty. Kills the server if it runs; it stays down. Started again, it votes and follows like any
+  /// other one, as ZooKeeper's servers do by default: what was acknowledged by it and one other may be lost, unless
+  /// `may_wipe()` was true. A single server begins anew; clients that have seen its old data never find a session again.
+  void wipe_server(int server);
+  /// Nothing that was acknowledged hangs on its disk: all other servers serve, in one epoch, and have on their disks all
+  /// that it has. A test that demands that nothing is lost wipes a server only then.
+  [[nodiscard]] bool may_wipe(int server) const;
 
   /// A number from the world's own generator, below `end`.
   std::uint64_t random_below(std::uint64_t end);

@@ -31,6 +31,12 @@ void Network::lose_all() {
     lost.push_back(std::exchange(pipe->flow_->messages, {}));
 }
 
+void Network::stall(Host from, Host to, Nanos until) {
+  for (const auto& [number, pipe] : pipes_) {
+    if (pipe->from_ == from && pipe->to_ == to) pipe->stalled_until_ = std::max(pipe->stalled_until_, until);
+  }
+}
+
 Nanos Network::draw_latency(Host from, Host to) {
   const auto found = latencies_.find({from, to});
   const Latency& latency = found == latencies_.end() ? usual_ : found->second;
@@ -57,10 +63,11 @@ void Pipe::send(Arrive arrive) {
 void Pipe::schedule() {
   if (flow_->scheduled || flow_->messages.empty() || network_.is_cut(from_, to_)) return;
   flow_->scheduled = true;
-  network_.events().at(flow_->messages.front().due, [this, flow = flow_] {
+  network_.events().at(std::max(flow_->messages.front().due, stalled_until_), [this, flow = flow_] {
     flow->scheduled = false;
     if (flow->messages.empty()) return;  // Destroyed, perhaps.
     if (network_.is_cut(from_, to_)) return;
+    if (network_.events().now() < stalled_until_) return schedule();
     const Arrive arrive = std::move(flow->messages.front().arrive);
     flow->messages.pop_front();
     schedule();

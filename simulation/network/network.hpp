@@ -33,8 +33,11 @@ class Network {
   void cut(Host from, Host to);
   void mend(Host from, Host to);
   [[nodiscard]] bool is_cut(Host from, Host to) const { return cut_.contains({from, to}); }
+  /// What is in the pipes that exist now arrives after `until`, at the earliest. New pipes are not concerned.
+  void stall(Host from, Host to, Nanos until);
   /// For what is sent from now on. Without it, `usual()`.
   void set_latency(Host from, Host to, Latency latency) { latencies_[{from, to}] = latency; }
+  void forget_latency(Host from, Host to) { latencies_.erase({from, to}); }
   void set_usual_latency(Latency latency) { usual_ = latency; }
   /// The world ends: what is on its way never arrives. It may hold its own connection, and with it the pipe.
   void lose_all();
@@ -80,6 +83,7 @@ class Pipe {
   const Host from_;
   const Host to_;
   const std::uint64_t number_;
+  Nanos stalled_until_{};
   std::shared_ptr<Flow> flow_;
 };
 

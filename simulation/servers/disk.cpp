@@ -2,8 +2,22 @@
 
 namespace zktesting::simulated {
 
-void Disk::crash(Random& random) {
-  const std::size_t kept = durable_ + static_cast<std::size_t>(random.below(log_.size() - durable_ + 1));
+namespace {
+
+std::size_t left_of(std::size_t unconfirmed, Loss loss, Random& random) {
+  switch (loss) {
+    case Loss::last_one: return unconfirmed == 0 ? 0 : unconfirmed - 1;
+    case Loss::all: return 0;
+    case Loss::none: return unconfirmed;
+    case Loss::any: break;
+  }
+  return static_cast<std::size_t>(random.below(unconfirmed + 1));
+}
+
+}  // namespace
+
+void Disk::crash(Loss loss, Random& random) {
+  const std::size_t kept = durable_ + left_of(log_.size() - durable_, loss, random);
   log_.resize(kept);
   durable_ = kept;
 }

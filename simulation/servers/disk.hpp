@@ -11,6 +11,14 @@
 
 namespace zktesting::simulated {
 
+/// What becomes of the records that a server has written, and its disk has not confirmed, when the server ends.
+enum class Loss : std::int8_t {
+  any,       ///< Some are there, as chance will have it: the first of them.
+  last_one,  ///< All are there, but the last one is torn: a server that starts reads up to it.
+  all,       ///< None is there: as when the power fails.
+  none,      ///< All are there: the process has ended, and the operating system went on.
+};
+
 /// What a server finds again after a crash: a snapshot, a log of transactions behind it, and the two epochs.
 class Disk {
  public:
@@ -20,13 +28,14 @@ class Disk {
   void write(TxnPtr txn) { log_.push_back(std::move(txn)); }
   [[nodiscard]] std::size_t written() const { return log_.size(); }
   void flushed(std::size_t records) { durable_ = std::max(durable_, std::min(records, log_.size())); }
-  /// Of what was not flushed, some is there, and the record after it may be torn: it is not read.
-  void crash(Random& random);
+  void crash(Loss loss, Random& random);
   void wipe();
 
   /// The last transaction that can be read, or the snapshot's.
   [[nodiscard]] Zxid last_zxid() const { return log_.empty() ? snapshot_zxid_ : log_.back()->zxid; }
   [[nodiscard]] Zxid snapshot_zxid() const { return snapshot_zxid_; }
+  /// The last one that a crash does not take.
+  [[nodiscard]] Zxid durable_zxid() const { return durable_ == 0 ? snapshot_zxid_ : log_[durable_ - 1]->zxid; }
   /// The last one that is not beyond `zxid`.
   [[nodiscard]] Zxid last_up_to(Zxid zxid) const;
   [[nodiscard]] std::vector<TxnPtr> after(Zxid zxid) const;

@@ -44,6 +44,21 @@ bool Ensemble::complete() const {
   return true;
 }
 
+// What it has acknowledged may be on its way: so all that it has written counts, committed or not.
+bool Ensemble::expendable(int server) const {
+  const Disk& lost = at(server).disk();
+  std::optional<std::int64_t> epoch;
+  for (const auto& other : servers_) {
+    if (other->host() == server) continue;
+    const Disk& disk = other->disk();
+    if (!other->serving() || disk.durable_zxid() < lost.last_zxid()) return false;
+    if (disk.accepted_epoch < lost.accepted_epoch || disk.current_epoch != epoch.value_or(disk.current_epoch))
+      return false;
+    epoch = disk.current_epoch;
+  }
+  return epoch.has_value();
+}
+
 std::string Ensemble::four_letter_word(int server, const std::string& word) const {
   return answer_four_letter_word(at(server), word);
 }

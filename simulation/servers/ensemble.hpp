@@ -22,7 +22,7 @@ class Ensemble : private Peers {
   std::shared_ptr<ServerSide> accept(int server, Output output) { return at(server).accept(std::move(output)); }
 
   /// SIGKILL, and power loss: what the disk has not confirmed may be lost. The connections break at once.
-  void kill(int server) { at(server).kill(); }
+  void kill(int server, Loss loss = Loss::any) { at(server).kill(loss); }
   void start(int server) { at(server).start(); }
   /// The disk is lost. Kills the server if it runs.
   void wipe(int server) { at(server).wipe(); }
@@ -32,7 +32,10 @@ class Ensemble : private Peers {
   /// The connections between two servers are reset. Both notice at once, and may make new ones.
   void break_connections(int one, int other);
   void set_fsync_latency(int server, Latency latency) { at(server).log().set_latency(latency); }
-  /// The disk refuses to confirm: the server ends at its next write, as a real one does.
+  /// The disk confirms nothing until then.
+  void stall_disk(int server, Nanos until) { at(server).log().stall(until); }
+  /// The disk refuses to confirm. A standalone server ends at its next write; a member of an ensemble loses its role, and
+  /// cannot take one.
   void set_fsync_refused(int server, bool refused) { at(server).log().set_refusing(refused); }
 
   [[nodiscard]] int size() const { return options_.servers; }
@@ -43,10 +46,14 @@ class Ensemble : private Peers {
   /// All servers serve.
   [[nodiscard]] bool complete() const;
   [[nodiscard]] ServerState state(int server) const { return at(server).state(); }
+  /// What was acknowledged survives the loss of this server's disk, and that of any one disk that is lost after this is so
+  /// again: all others serve in one epoch, and have on their disks what this one has.
+  [[nodiscard]] bool expendable(int server) const;
   [[nodiscard]] bool alive(int server) const { return at(server).alive(); }
   [[nodiscard]] bool paused(int server) const { return at(server).paused(); }
   /// What the server has applied.
   [[nodiscard]] const Tree& tree(int server) const { return at(server).tree(); }
+  [[nodiscard]] const Disk& disk(int server) const { return at(server).disk(); }
   [[nodiscard]] std::string four_letter_word(int server, const std::string& word) const;
 
  private:

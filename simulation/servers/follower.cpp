@@ -65,6 +65,7 @@ void Follower::hear(const std::function<void(Follower&)>& message) {
 void Follower::new_epoch(std::int64_t epoch) {
   Disk& disk = machine_.disk;
   if (epoch < disk.accepted_epoch) return hooks_.leave();
+  if (epoch > disk.accepted_epoch && machine_.log.refusing()) return hooks_.leave();
   disk.accepted_epoch = epoch_ = epoch;
   const History history{disk.current_epoch, disk.last_zxid(), disk.snapshot_zxid()};
   tell([history](Leader& leader, Learner& learner) { leader.acknowledge_epoch(learner, history); });
@@ -82,6 +83,7 @@ void Follower::snapshot(const Tree& tree, Zxid zxid) {
 
 void Follower::new_leader(std::int64_t epoch) {
   machine_.log.then(life_.guarded([this, epoch] {
+    if (machine_.log.refusing()) return hooks_.leave();
     machine_.disk.current_epoch = epoch;
     tell([](Leader& leader, Learner& learner) { leader.acknowledge_leader(learner); });
   }));

@@ -64,6 +64,7 @@ void Leader::join(Host host, LinkId link, std::int64_t accepted_epoch) {
 }
 
 void Leader::begin_epoch() {
+  if (machine_.log.refusing()) return hooks_.leave();
   stage_ = Stage::epoch_known;
   machine_.disk.accepted_epoch = epoch_;
   for (const auto& [link, learner] : learners_)
@@ -83,6 +84,7 @@ void Leader::acknowledge_epoch(Learner& learner, const History& history) {
   const auto ready =
       std::count_if(learners_.begin(), learners_.end(), [](const auto& entry) { return entry.second->knows_epoch; });
   if (ready + 1 < machine_.majority()) return;
+  if (machine_.log.refusing()) return hooks_.leave();
   stage_ = Stage::synchronising;
   machine_.disk.current_epoch = epoch_;
   for (const auto& [link, other] : learners_) {

@@ -23,21 +23,39 @@ void LogWriter::forget() {
   written_.clear();
 }
 
+void LogWriter::set_refusing(bool refusing) {
+  if (refusing_ && !refusing && !flushing_) disk_.flushed(disk_.written());
+  refusing_ = refusing;
+}
+
 void LogWriter::flush() {
   unflushed_ = false;
   flushing_ = true;
   written_.swap(gathered_);
   const Nanos latency(
       process_.events().random().between(latency_.least.count(), std::max(latency_.least, latency_.most).count()));
-  // The disk goes on while the process is stopped.
   process_.events().after(latency, [this, life = life_, records = disk_.written()] {
-    if (life == life_ && !refusing_) disk_.flushed(records);
+    if (life == life_) confirm(records);
   });
-  process_.after(lane::log, latency, [this] { finish(); });
+}
+
+// The disk goes on while the process is stopped.
+void LogWriter::confirm(std::size_t records) {
+  const Nanos stalled = stalled_until_ - process_.now();
+  if (stalled > Nanos(0)) {
+    process_.events().after(stalled, [this, life = life_, records] {
+      if (life == life_) confirm(records);
+    });
+    return;
+  }
+  if (refusing_) return process_.arrive(lane::log, refused_);
+  disk_.flushed(records);
+  process_.arrive(lane::log, [this, life = life_] {
+    if (life == life_) finish();
+  });
 }
 
 void LogWriter::finish() {
-  if (refusing_) return refused_();
   const std::uint64_t life = life_;
   do {
     std::vector<Act> done;

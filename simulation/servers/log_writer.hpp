@@ -13,7 +13,7 @@ class LogWriter {
  public:
   using Act = Process::Act;
 
-  /// `refused` is called when the disk does not confirm: a real server ends.
+  /// `refused` is called when the disk does not confirm.
   LogWriter(Process& process, Disk& disk, Latency latency, Act refused)
       : process_(process), disk_(disk), latency_(latency), refused_(std::move(refused)) {}
 
@@ -25,16 +25,22 @@ class LogWriter {
   void forget();
 
   void set_latency(Latency latency) { latency_ = latency; }
-  void set_refusing(bool refusing) { refusing_ = refusing; }
+  /// The disk confirms nothing until then.
+  void stall(Nanos until) { stalled_until_ = std::max(stalled_until_, until); }
+  /// A disk that is well again has written what it had refused to confirm.
+  void set_refusing(bool refusing);
+  [[nodiscard]] bool refusing() const { return refusing_; }
 
  private:
   void flush();
+  void confirm(std::size_t records);
   void finish();
 
   Process& process_;
   Disk& disk_;
   Latency latency_;
   Act refused_;
+  Nanos stalled_until_{};
   bool refusing_ = false;
   bool flushing_ = false;
   bool unflushed_ = false;  // Something was written after the last flush began.

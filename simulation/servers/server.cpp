@@ -43,7 +43,7 @@ Server::Server(EventQueue& events, const EnsembleOptions& options, Host host, Pe
       peers_(peers),
       process_(events),
       disk_(empty_tree(options)),
-      log_(process_, disk_, options.fsync, [this] { kill(); }),
+      log_(process_, disk_, options.fsync, [this] { disk_refuses(); }),
       clients_(process_, options, host, memory_,
                [this](const std::string& word) { return answer_four_letter_word(*this, word); }),
       machine_{host,     options,  peers,
@@ -72,11 +72,11 @@ void Server::run() {
   look();
 }
 
-void Server::kill() {
+void Server::kill(Loss loss) {
   if (!process_.alive()) return;
   process_.end();
   log_.forget();
-  disk_.crash(events_.random());
+  disk_.crash(loss, events_.random());
   state_ = ServerState::down;
   listening_ = leaving_ = false;
   clients_.drop_all();
@@ -89,6 +89,18 @@ void Server::kill() {
   };
   auto remains = std::make_shared<Remains>(Remains{std::move(election_), std::move(leader_), std::move(follower_)});
   events_.after(Nanos(0), [remains = std::move(remains)] {});
+}
+
+// Seen on real servers: a standalone one ends, as if it were asked to. A member of an ensemble lives on. Its main thread sees
+// within half a tick that the thread of the log has ended, gives up the role, and tries again; what was written is there.
+void Server::disk_refuses() {
+  if (options_.servers == 1) return kill(Loss::none);
+  log_.forget();
+  if (state_ == ServerState::looking) return look();
+  const Nanos notices(events_.random().between(0, options_.ticks(0.5).count()));
+  process_.after(lane::main, notices, [this, role = roles_] {
+    if (role == roles_ && state_ != ServerState::looking) leave();
+  });
 }
 
 void Server::wipe() {
@@ -155,12 +167,14 @@ void Server::elected(const Vote& vote) {
 
 void Server::lead() {
   state_ = ServerState::leading;
+  ++roles_;
   leader_ = std::make_unique<Leader>(machine_, hooks());
   leader_->begin();
 }
 
 void Server::follow(Host leader) {
   state_ = ServerState::following;
+  ++roles_;
   follower_ = std::make_unique<Follower>(machine_, leader, next_link_, hooks());
   next_link_ += links_of_a_role;
   follower_->begin();

@@ -20,7 +20,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   void start();
-  void kill();
+  void kill(Loss loss = Loss::any);
   void wipe();
   Process& process() { return process_; }
   [[nodiscard]] bool alive() const { return process_.alive(); }
@@ -52,6 +52,7 @@ class Server {
 
  private:
   void run();
+  void disk_refuses();
   void look();
   void take_over_log();
   void elected(const Vote& vote);
@@ -76,6 +77,7 @@ class Server {
   ServerState state_ = ServerState::down;
   bool listening_ = false;
   bool leaving_ = false;
+  std::uint64_t roles_ = 0;  // That it has had.
   LinkId next_link_;
   std::unique_ptr<Election> election_;
   std::unique_ptr<Leader> leader_;

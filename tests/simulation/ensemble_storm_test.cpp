@@ -208,7 +208,7 @@ class Faults {
     });
   }
   void strike() {
-    const auto kind = random().below(8);
+    const auto kind = random().below(10);
     if ((kinds_ >> kind & 1) == 0) return;
     const int one = server();
     const int other = server();
@@ -231,11 +231,20 @@ class Faults {
           world_.ensemble.set_fsync_refused(one, false);
           kill(one);
         });
+      case 7: return world_.ensemble.stall_disk(one, world_.events.now() + Nanos(random().between(0, 5'000'000'000)));
+      case 8:  // Only when nothing hangs on it.
+        if (world_.ensemble.expendable(one)) lose_disk(one);
+        return;
       default: return writers_[random().below(writers_.size())]->interrupt();
     }
   }
   void kill(int server) {
-    world_.ensemble.kill(server);
+    constexpr Loss losses[] = {Loss::any, Loss::last_one, Loss::all, Loss::none};
+    world_.ensemble.kill(server, losses[random().below(4)]);
+    later(3000, [this, server] { world_.ensemble.start(server); });
+  }
+  void lose_disk(int server) {
+    world_.ensemble.wipe(server);
     later(3000, [this, server] { world_.ensemble.start(server); });
   }
 

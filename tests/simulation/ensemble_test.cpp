@@ -662,15 +662,6 @@ TEST(Ensemble, AQuorumDoesNotWaitForOneSlowDisk) {
   EXPECT_TRUE(world.answer(client, client.create("/a", "x"), 10ms));
 }
 
-TEST(Ensemble, AServerEndsWhenItsDiskRefuses) {
-  Three world(54);
-  const int bad = world.follower();
-  world.ensemble.set_fsync_refused(bad, true);
-  RawClient& client = world.connected(world.leader());
-  ASSERT_TRUE(world.answer(client, client.create("/a", "x"), 10ms));
-  EXPECT_TRUE(world.until([&] { return !world.ensemble.alive(bad); }, 10ms));
-}
-
 TEST(Ensemble, AFollowerThatDoesNotAcknowledgeIsDropped) {
   Three world(55);
   const int slow = world.follower();
