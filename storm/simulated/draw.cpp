@@ -123,6 +123,11 @@ Plan draw_plan(const WorldDraw& drawn, bool burst, int processes, Random& random
   next.breaks = random.one_in(2);
   next.lag = std::chrono::microseconds(random.below(5000));
   next.drift = (static_cast<double>(random.below(2001)) - 1000) / 1e6;
+  if (drawn.world.servers > 1)
+    next.to_other = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(drawn.world.servers) - 1));
+  using zktesting::Crash;
+  next.crash = one_of({Crash::any, Crash::power, Crash::torn, Crash::process}, random);
+  next.slowness = 1ms + some_time_below(random.one_in(2) ? 100ms : 1500ms, random);
   return next;
 }
 
@@ -182,7 +187,18 @@ std::vector<Plan> plan(const WorldDraw& drawn, std::uint64_t seed, int processes
 }
 
 bool hits_process(Trouble kind) {
-  return kind != Trouble::kill_server && kind != Trouble::pause_server && kind != Trouble::isolate_server;
+  switch (kind) {
+    case Trouble::kill_server:
+    case Trouble::pause_server:
+    case Trouble::isolate_server:
+    case Trouble::cut_link:
+    case Trouble::slow_peer_link:
+    case Trouble::slow_disk:
+    case Trouble::stall_disk:
+    case Trouble::refuse_fsync:
+    case Trouble::wipe_disk: return false;
+    default: return true;
+  }
 }
 
 }  // namespace storm

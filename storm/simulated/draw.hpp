@@ -51,6 +51,9 @@ struct Plan {
   bool breaks = false;              ///< Connections break at its end, or what is on its way is lost.
   std::chrono::microseconds lag{};  ///< Between the loss of replies and the end of the connections.
   double drift = 0;
+  int to_other = 0;  ///< The other end of a link between servers is so many servers further on; 0: there is none.
+  zktesting::Crash crash = zktesting::Crash::any;
+  std::chrono::milliseconds slowness{};  ///< Of a link, or a disk.
 };
 
 /// All troubles of a world. Each has a generator of its own, so that leaving one out does not change the others.

@@ -94,6 +94,7 @@ class Director {
     }
     for (int server = 0; server < drawn_.world.servers; ++server) {
       world_.heal_server(server);
+      world_.heal_disk(server);
       world_.resume_server(server);
       world_.start_server(server);
     }
@@ -114,7 +115,7 @@ class Director {
 
  private:
   /// What lasts for a while, by whom it has hit: ended by the last one that ends.
-  enum class Lasting : std::uint8_t { pause, cut, server_down, server_pause, isolation };
+  enum class Lasting : std::uint8_t { pause, cut, server_down, server_pause, isolation, disk };
 
   [[nodiscard]] Nanos troubled() const {
     return options_.seconds > 0 ? std::chrono::seconds(options_.seconds) : drawn_.troubled;
@@ -124,6 +125,8 @@ class Director {
       return std::find(all.begin(), all.end(), wanted) != all.end();
     };
     if (hits_process(one.kind) && one.process >= processes_.size()) return false;  // There is none of that number.
+    const bool hits_link = one.kind == Trouble::cut_link || one.kind == Trouble::slow_peer_link;
+    if (hits_link && one.to_other == 0) return false;
     return !has(options_.without, one.kind) && !has(options_.left_out, one.number);
   }
   void make(const Plan& one) {
@@ -182,6 +185,14 @@ class Director {
         world_.drift(process, one.drift);
         tell(one, "drifts", process.name());
         break;
+      case Trouble::slow_link:
+        world_.slow_link(process, one.slowness / 4, one.slowness);
+        heal_later(one, process, "slow link");
+        break;
+      case Trouble::stall_connections:
+        world_.stall_connections(process, one.length);
+        tell(one, "stalled", process.name());
+        break;
       default: break;
     }
   }
@@ -189,7 +200,7 @@ class Director {
     const std::string name = fmt::format("s{}", server);
     switch (one.kind) {
       case Trouble::kill_server:
-        world_.kill_server(server);
+        world_.kill_server(server, one.crash);
         tell(one, "killed", name);
         while_it_lasts(one, Lasting::server_down, name, "started", [this, server] { world_.start_server(server); });
         break;
@@ -203,8 +214,51 @@ class Director {
         tell(one, "isolated", name);
         while_it_lasts(one, Lasting::isolation, name, "healed", [this, server] { world_.heal_server(server); });
         break;
+      case Trouble::cut_link:
+      case Trouble::slow_peer_link: hit_link(one, server, name); break;
+      default: hit_disk(one, server, name);
+    }
+  }
+  void hit_link(const Plan& one, int server, const std::string& name) {
+    const int other = (server + one.to_other) % drawn_.world.servers;
+    const bool cut = one.kind == Trouble::cut_link;
+    if (cut)
+      world_.cut_link(server, other);
+    else
+      world_.slow_link(server, other, one.slowness / 4, one.slowness);
+    tell(one, fmt::format("{} s{}", cut ? "unheard by" : "slow link to", other), name);
+    while_it_lasts(one, Lasting::isolation, name, "healed", [this, server] { world_.heal_server(server); });
+  }
+  void hit_disk(const Plan& one, int server, const std::string& name) {
+    switch (one.kind) {
+      case Trouble::slow_disk:
+        world_.slow_disk(server, one.slowness / 2);
+        heal_disk_later(one, server, name, "slow disk");
+        break;
+      case Trouble::stall_disk:
+        world_.stall_disk(server, one.length);
+        tell(one, "stalled disk", name);
+        break;
+      case Trouble::refuse_fsync:
+        world_.refuse_fsync(server);
+        heal_disk_later(one, server, name, "refusing disk");
+        break;
+      case Trouble::wipe_disk:
+        if (!world_.may_wipe(server)) return;
+        world_.wipe_server(server);
+        tell(one, "wiped", name);
+        while_it_lasts(one, Lasting::server_down, name, "started", [this, server] { world_.start_server(server); });
+        break;
       default: break;
     }
+  }
+  void heal_disk_later(const Plan& one, int server, const std::string& name, const char* what) {
+    tell(one, what, name);
+    while_it_lasts(one, Lasting::disk, name, "healed disk", [this, server, name] {
+      world_.heal_disk(server);
+      // A single one has ended.
+      if (!lasts(Lasting::server_down, name)) world_.start_server(server);
+    });
   }
   void heal_later(const Plan& one, SimulatedProcess& process, const char* what) {
     tell(one, what, process.name());
@@ -350,6 +404,14 @@ const char* to_string(Trouble trouble) {
     case Trouble::pause_server: return "pause-server";
     case Trouble::isolate_server: return "isolate-server";
     case Trouble::drift: return "drift";
+    case Trouble::slow_link: return "slow-link";
+    case Trouble::stall_connections: return "stall-connections";
+    case Trouble::cut_link: return "cut-link";
+    case Trouble::slow_peer_link: return "slow-peer-link";
+    case Trouble::slow_disk: return "slow-disk";
+    case Trouble::stall_disk: return "stall-disk";
+    case Trouble::refuse_fsync: return "refuse-fsync";
+    case Trouble::wipe_disk: return "wipe-disk";
   }
   return "?";
 }

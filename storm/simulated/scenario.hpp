@@ -21,8 +21,16 @@ enum class Trouble {
   pause_server,
   isolate_server,
   drift,
+  slow_link,          ///< Of a process and the servers.
+  stall_connections,  ///< Of a process.
+  cut_link,           ///< One server does not hear another one.
+  slow_peer_link,     ///< Of two servers, in one direction.
+  slow_disk,          ///< Of a server, as those below.
+  stall_disk,
+  refuse_fsync,
+  wipe_disk,  ///< Only when nothing that was acknowledged hangs on it.
 };
-constexpr int troubles = 11;
+constexpr int troubles = 19;
 const char* to_string(Trouble trouble);
 
 struct ScenarioOptions {
