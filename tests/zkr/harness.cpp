@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 
@@ -53,6 +54,14 @@ bool holds_our_pipe(pid_t front) {
   std::error_code gone;
   const auto target = std::filesystem::read_symlink("/proc/" + std::to_string(front) + "/fd/1", gone);
   return target.string().starts_with("pipe");
+}
+
+bool signal_pending(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("ShdPnd:")) return line.find_first_not_of("0", 8) != std::string::npos;
+  }
+  return false;
 }
 
 bool readable(int descriptor, bool wait) {
@@ -266,6 +275,10 @@ void await(const std::function<bool()>& condition) {
     if (BootClock::now() > broken) throw std::runtime_error("it never comes");
     ::sched_yield();
   }
+}
+
+void await_signals_taken(pid_t process) {
+  await([process] { return !signal_pending(process) && state_of(process) == 'S'; });
 }
 
 pid_t number_in(const std::string& line) { return std::stoi(line.substr(line.find(' ') + 1)); }

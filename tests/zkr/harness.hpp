@@ -127,6 +127,8 @@ char state_of(pid_t process);
 Instant valid_until_on_page(pid_t front);
 /// Looks until it is so: for what the kernel tells nobody of.
 void await(const std::function<bool()>& condition);
+/// Looks until a process that reads its signals has none left, and waits again.
+void await_signals_taken(pid_t process);
 /// The number in a line like "pid 17".
 pid_t number_in(const std::string& line);
 std::string exited(int code);

@@ -192,14 +192,6 @@ TEST_P(ProcessTreeTest, Z50SignalToAllOfUsLetsTheCommandEndUnderTheLease) {
   expect_end(rig, exited(0));
 }
 
-bool signal_pending(pid_t process) {
-  std::ifstream status("/proc/" + std::to_string(process) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("ShdPnd:")) return line.find_first_not_of("0", 8) != std::string::npos;
-  }
-  return false;
-}
-
 TEST_P(ProcessTreeTest, Z12SignalWhileWaitingWithdrawsAndKills) {
   Rig rig(puppet("say up"), setup({}, false));
   rig.signal(SIGINT);
@@ -212,7 +204,7 @@ TEST_P(ProcessTreeTest, Z13TermBetweenGrantAndForkStartsNothing) {
   ::kill(rig.keeper(), SIGSTOP);
   await([&] { return state_of(rig.keeper()) == 'T'; });
   rig.signal(SIGTERM);
-  await([&] { return !signal_pending(rig.front()) && state_of(rig.front()) == 'S'; });
+  await_signals_taken(rig.front());
   rig.hand().set(long_lease());
   ::kill(rig.keeper(), SIGCONT);
   expect_end(rig, killed_by(SIGTERM));
@@ -333,10 +325,17 @@ TEST_P(ProcessTreeTest, Z39LeftDaemonIsKilledAfterItsGrace) {
   expect_end(rig, exited(0));
 }
 
-TEST_P(ProcessTreeTest, Z39DaemonIsWaitedFor) {
-  Rig rig(puppet("daemon [ say up read say done ] exit 9"), setup({"--descendants", "wait"}));
+/// A command says its number, and leaves a daemon that says "up". Returns when the command is reaped.
+void await_daemon_alone(Rig& rig) {
+  const auto command = rig.lines().await("pid");
+  ASSERT_TRUE(command);
   ASSERT_TRUE(rig.lines().await("up"));
-  await([&] { return PinnedProcess(rig.keeper()).children().size() == 1; });  // The command is reaped.
+  await([&] { return state_of(number_in(*command)) == 'X'; });
+}
+
+TEST_P(ProcessTreeTest, Z39DaemonIsWaitedFor) {
+  Rig rig(puppet("pid daemon [ say up read say done ] exit 9"), setup({"--descendants", "wait"}));
+  await_daemon_alone(rig);
   EXPECT_FALSE(rig.hand().released_now());
   rig.type("go\n");
   EXPECT_TRUE(rig.lines().await("done"));
@@ -344,11 +343,20 @@ TEST_P(ProcessTreeTest, Z39DaemonIsWaitedFor) {
 }
 
 TEST_P(ProcessTreeTest, DaemonThatIsWaitedForCanBeEnded) {
-  Rig rig(puppet("daemon [ say up pause ] exit 9"), setup({"--descendants", "wait"}));
-  ASSERT_TRUE(rig.lines().await("up"));
-  await([&] { return PinnedProcess(rig.keeper()).children().size() == 1; });
+  Rig rig(puppet("pid daemon [ say up pause ] exit 9"), setup({"--descendants", "wait"}));
+  await_daemon_alone(rig);
   rig.signal(SIGTERM);
   expect_end(rig, exited(9));
+}
+
+TEST_P(ProcessTreeTest, Z43TermReachesEachOfTheTree) {
+  Rig rig(puppet("ignore 15 fork [ fork [ signals say deepest pause ] pause ] pause"), setup({"--grace", "500"}));
+  ASSERT_TRUE(rig.lines().await("deepest"));
+  Lease wanted = long_lease();
+  wanted.revoke_asked = true;
+  rig.hand().set(wanted);
+  EXPECT_TRUE(rig.lines().await("signal 15"));
+  expect_end(rig, exited(80));
 }
 
 TEST_P(ProcessTreeTest, Z39DaemonIsLeft) {

@@ -32,6 +32,11 @@ void wait_for_any(std::initializer_list<int> descriptors) {
   ::poll(polled.data(), polled.size(), -1);
 }
 
+bool readable_now(int descriptor) {
+  pollfd polled{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&polled, 1, 0) == 1;
+}
+
 void drain(int descriptor) {
   char buffer[512];
   while (::read(descriptor, buffer, sizeof buffer) > 0) {

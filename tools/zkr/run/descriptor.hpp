@@ -50,6 +50,8 @@ class BootTimer {
 
 /// Waits until one of them is readable or hung up. Closed ones are skipped.
 void wait_for_any(std::initializer_list<int> descriptors);
+/// Of a pinned process: it has ended.
+bool readable_now(int descriptor);
 /// Reads what is there, to no purpose but that it is read.
 void drain(int descriptor);
 

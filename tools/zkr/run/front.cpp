@@ -118,7 +118,9 @@ void Front::command_started(Descriptor process, bool in_our_group) {
 /// The command alone, and not of what the terminal has sent to the whole group.
 void Front::tell_command(int signal, bool from_terminal) {
   if (from_terminal && command_in_our_group_) return;
-  const bool gone = ::syscall(SYS_pidfd_send_signal, command_.get(), signal, nullptr, 0) != 0 && errno == ESRCH;
+  // A process that has ended but is not reaped takes signals, and does nothing with them.
+  const bool gone = readable_now(command_.get()) ||
+                    (::syscall(SYS_pidfd_send_signal, command_.get(), signal, nullptr, 0) != 0 && errno == ESRCH);
   if (gone && !ignored_by_default(signal)) around_.link.send({.word = Word::signal, .number = signal});
 }
 
