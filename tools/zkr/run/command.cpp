@@ -12,6 +12,7 @@
 #include <cstring>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace zkr {
 namespace {
@@ -122,8 +123,10 @@ std::vector<std::string> candidates(const std::string& word, const char* search_
   const std::string folders = search_path != nullptr ? search_path : "/bin:/usr/bin";
   for (std::size_t begin = 0; begin <= folders.size();) {
     const std::size_t end = std::min(folders.find(':', begin), folders.size());
-    const std::string folder = folders.substr(begin, end - begin);
-    files.push_back(folder.empty() ? "./" + word : folder + "/" + word);
+    std::string file = end == begin ? "." : folders.substr(begin, end - begin);
+    file += '/';
+    file += word;
+    files.push_back(std::move(file));
     begin = end + 1;
   }
   return files;
