@@ -47,6 +47,7 @@ Faults check_named_progress(const History& history, const std::string& what) {
   bool calm = false;
   for (const Entry& entry : history.entries()) {
     if (entry.what == "calm") calm = true;
+    if (calm && what == "acquired" && entry.what == "valid") missing.erase(entry.text);
     if (entry.what != what) continue;
     if (calm) {
       missing.erase(entry.text);

@@ -15,7 +15,8 @@ Faults all_of(std::initializer_list<Faults> faults);
 /// one of any other name.
 Faults check_named_leases(const History& history, int shared_most);
 
-/// What (the entries' text) was `what` before "calm", is so again after it.
+/// What (the entries' text) was `what` before "calm", is so again after it. What was "acquired" may also be held then
+/// ("valid"): some holds are longer than the calm.
 Faults check_named_progress(const History& history, const std::string& what);
 
 /// Nobody says "valid" (a: token) of what somebody else had seen "gone" (a: token) before.

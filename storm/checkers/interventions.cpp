@@ -41,7 +41,9 @@ Faults check_broken_leases(const History& history, Nanos most) {
   History judged;
   for (const Entry& entry : history.entries()) {
     const auto began = breaks.began.find(entry.a);
-    const bool doomed = entry.what == "valid" && began != breaks.began.end() && began->second <= entry.at;
+    // Its holder may hear of the grant later than of anything.
+    const bool of_lease = entry.what == "valid" || entry.what == "acquired";
+    const bool doomed = of_lease && began != breaks.began.end() && began->second <= entry.at;
     if (!doomed) judged.add(entry);
     const auto done = breaks.done.find(entry.a);
     if (doomed && done != breaks.done.end() && done->second + most < entry.at)

@@ -58,7 +58,7 @@ void with_doubts(const History& history, History& judged) {
 
 void run_priority_queue(Place& place) {
   std::int64_t made = 0;
-  const std::int64_t producer = static_cast<std::int64_t>(place.below(1000));
+  const std::int64_t producer = place.number();
   const std::int64_t life = place.now().count() / 1'000'000;  // A later life of this process has greater numbers.
   with_sessions(place, [&](zkclient::Client& client) {
     zkrecipes::PriorityQueue queue(client, priorities_path);

@@ -131,7 +131,7 @@ void for_a_while(Place& place, Do act) {
 
 void run_soup(Place& place) {
   Bowl bowl;
-  bowl.producer = static_cast<std::int64_t>(place.below(1000));
+  bowl.producer = place.number();
   bowl.life = place.now().count() / 1'000'000;
   with_sessions(place, [&](zkclient::Client& client) {
     zkrecipes::Group group(client, "/soup/group");

@@ -68,6 +68,10 @@ TEST(AgreementCheckers, EachNameMakesProgress) {
   EXPECT_NE(
       verdict({{0, "p0", "acquired", 1, 0, "red"}, {5, "--", "calm"}, {6, "p1", "acquired", 2, 0, "blue"}}, acquired),
       "");
+  EXPECT_EQ(verdict({{0, "p0", "acquired", 1, 0, "red"}, {5, "--", "calm"}, {6, "p0", "valid", 1, 0, "red"}}, acquired),
+            "");
+  EXPECT_NE(verdict({{0, "p0", "acquired", 1, 0, "red"}, {1, "p0", "valid", 1, 0, "red"}, {5, "--", "calm"}}, acquired),
+            "");
 }
 
 TEST(AgreementCheckers, WhatWasSeenGoneIsNotHeld) {

@@ -35,6 +35,16 @@ std::string judgement(std::initializer_list<Note> notes, Judge judge) {
 const auto soon_lost = [](const History& history) { return check_broken_leases(history, 1s); };
 const auto from_zero = [](const History& history) { return check_operations(history, 0); };
 
+TEST(BrokenLeasesChecker, AGrantThatIsHeardOfAfterTheBreakSaysNothingOfTokens) {
+  const std::initializer_list<Note> told_late = {{1, "p0", "breaking", 7}, {2, "p0", "broken", 7},
+                                                 {3, "p1", "acquired", 8}, {4, "p1", "valid", 8},
+                                                 {5, "p2", "acquired", 7}, {6, "p2", "lost", 7}};
+  EXPECT_EQ(judgement(told_late, soon_lost), "");
+  const std::initializer_list<Note> not_broken = {
+      {3, "p1", "acquired", 8}, {4, "p1", "valid", 8}, {5, "p2", "acquired", 7}, {6, "p2", "valid", 7}};
+  EXPECT_NE(judgement(not_broken, soon_lost), "");
+}
+
 // --- Operations ----------------------------------------------------------------------------------
 
 Note begins(std::int64_t number, const Operation& one) {
