@@ -42,7 +42,7 @@ struct BarrierState {
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
 /// raise: request or reply lost             nothing: it is up. If it is lowered before the lost reply is noticed, it
-///                                          may be raised a second time
+///                                          may be raised a second time: `true` always says that this call raised it
 /// lower: request or reply lost             nothing: it is down; one that was raised after it is left alone
 /// parent missing                           nothing: created
 /// connection breaks while waiting          nothing: it is looked at again

@@ -62,7 +62,7 @@ Awaitable<Result<bool>> raise_on_loop(BarrierPtr spec, BarrierLife life, Call ca
       if (!doubted) co_return false;
       reply = co_await perform(spec, OpType::get, call);
       if (reply.ok()) co_return reply.data == data;
-      if (reply.failed(Errc::no_node)) co_return true;  // Lowered since, whichever client had raised it.
+      if (reply.failed(Errc::no_node)) continue;  // Lowered since. Perhaps it was not ours: true says that ours was up.
     }
     if (reply.failed(Errc::no_node)) {
       std::string parent = zk::parent_of(spec->node);

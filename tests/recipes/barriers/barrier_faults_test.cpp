@@ -98,6 +98,26 @@ TEST_F(BarrierFaults, RaiseLostAndRaisedByAnother) {
   EXPECT_FALSE(result_of(raising));
 }
 
+// Nor is what another client had raised before: it falls before it can be told apart, and nothing of ours was ever up.
+TEST_F(BarrierFaults, RaiseLostAndGateOfAnotherFalls) {
+  Client client = calm_proxied();
+  Barrier barrier(client, "/gates/barrier");
+  Barrier other(the_operator(), "/gates/barrier");
+  for (const BarrierLife life : {BarrierLife::persistent, BarrierLife::ephemeral}) {
+    EXPECT_TRUE(other.raise());
+    auto fault = lose(true, RequestType::create2);
+    auto held = proxy.hold_next_reply(RequestType::create2);  // It says that there is a node.
+    auto raising = in_thread([&] { return barrier.raise(life, patient()); });
+    ASSERT_TRUE(fault.wait(patience));
+    ASSERT_TRUE(held.wait(patience));
+    other.lower(patient());
+    held.release();
+    EXPECT_TRUE(result_of(raising));
+    EXPECT_TRUE(other.state()) << "it was raised";
+    barrier.lower(patient());
+  }
+}
+
 TEST_F(BarrierFaults, SessionLostWhileRaisingEphemerally) {
   Client client = calm_proxied();
   Barrier barrier(client, "/gates/barrier");
