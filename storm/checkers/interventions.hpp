@@ -13,8 +13,8 @@ Faults check_broken_leases(const History& history, Nanos most);
 /// Each process that "counts" (a: how many; text: what) comes to the number of those that "stay" (text: the same).
 Faults check_counts(const History& history);
 
-/// A gate that falls with the session of whoever raised it: nobody has "passed" (a: its session) after it has put it
-/// "up" in the same session, unless somebody was "lowering" it since. (No session lives to see its own end.)
+/// A gate that falls with the session of the process that raised it: no process has "passed" (a: its session, which
+/// was answered since) after it has put it "up" in the same session, unless another was "lowering" it since.
 /// When all have gone, it is not "still up".
 Faults check_mortal_gate(const History& history);
 
