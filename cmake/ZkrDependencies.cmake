@@ -34,6 +34,13 @@ if(NOT TARGET nlohmann_json::nlohmann_json)
                       "Debian 12: apt-get install nlohmann-json3-dev, or run scripts/setup.sh")
 endif()
 
+# For `zkr`, the command line (headers only): without it, that is not built.
+find_package(CLI11 2.1 QUIET)
+if(NOT TARGET CLI11::CLI11 AND ZKRECIPES_BUILD_TESTS)
+  message(FATAL_ERROR "CLI11 2.1 or newer was not found (headers only).\n"
+                      "Debian 12: apt-get install libcli11-dev, or run scripts/setup.sh")
+endif()
+
 find_package(ZooKeeper 3.8 REQUIRED COMPONENTS st OPTIONAL_COMPONENTS mt)
 if(ZKRECIPES_REQUIRE_TLS AND NOT ZooKeeper_HAS_SSL)
   message(FATAL_ERROR "The ZooKeeper C client that was found has no TLS: ${ZooKeeper_st_LIBRARY}\n"

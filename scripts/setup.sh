@@ -114,6 +114,7 @@ find_missing() {
   need libboost1.81-dev have_boost
   need libfmt-dev have_library fmt
   need nlohmann-json3-dev have_file include/nlohmann/json.hpp
+  need libcli11-dev have_file include/CLI/CLI.hpp
   need libgtest-dev have_library gtest_main
   if ((with_server)); then
     need libzookeeper-java have_server
@@ -255,6 +256,7 @@ unpack_list() {
     libboost1.81-dev) echo libboost1.81-dev ;;
     libfmt-dev) echo libfmt-dev libfmt9 ;;
     nlohmann-json3-dev) echo nlohmann-json3-dev ;;
+    libcli11-dev) echo libcli11-dev ;;
     libgtest-dev) echo libgtest-dev ;;
     libzookeeper-java)
       echo libzookeeper-java libslf4j-java libdropwizard-metrics-java libsnappy-java

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+
+#include "tools/zkr/cli/connection_options.hpp"
+#include "tools/zkr/cli/words.hpp"
+
+namespace zkr {
+
+/// What all commands have in common. It lives until the program ends.
+struct Context {
+  CallWords words;
+  ConnectionOptions connection;
+  bool quiet = false;
+  bool verbose = false;
+  /// What the chosen command does; its result is the exit code. Its subcommand's callback sets it, so that nothing
+  /// happens before all words have been read.
+  std::function<int()> action;
+};
+
+}  // namespace zkr

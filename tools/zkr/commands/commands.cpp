@@ -1,0 +1,9 @@
+#include "tools/zkr/commands/commands.hpp"
+
+#include "tools/zkr/cli/context.hpp"
+
+namespace zkr {
+
+void add_commands(CLI::App&, Context&) {}
+
+}  // namespace zkr
