@@ -76,6 +76,46 @@ TEST(EnsembleDisk, ALeaderWhoseDiskRefusesKeepsAllFromServing) {
   EXPECT_GT(without_a_leader, 10);
 }
 
+/// Three that are down: the last one, which leads if it can, and another one, whose disk refuses, come back. It is elected,
+/// and left.
+struct Forsaken : ThreeDisks {
+  explicit Forsaken(std::uint64_t seed) : ThreeDisks(seed) {
+    for (int server = 1; server <= 3; ++server)
+      ensemble.kill(server);
+    ensemble.set_fsync_refused(1, true);
+    ensemble.start(1);
+    ensemble.start(3);
+    EXPECT_TRUE(until([&] { return promised() == 2; }, 2s));
+  }
+  std::int64_t promised() const { return ensemble.disk(3).accepted_epoch; }
+};
+
+// As on real servers: it waits for others to acknowledge its epoch, and hears that nobody is left only when that is over.
+TEST(EnsembleDisk, ALeaderThatIsLeftByItsFollowerWaitsForInitLimit) {
+  Forsaken world(9);
+  world.pass(100ms);
+  world.ensemble.set_fsync_refused(1, false);
+  const Nanos limit = std::chrono::milliseconds(500) * EnsembleOptions().init_limit;
+  EXPECT_FALSE(world.until([&] { return world.leader() != 0; }, limit - 200ms));
+  EXPECT_TRUE(world.until([&] { return world.leader() != 0; }, 1s));
+}
+
+// As on real servers, too: "Leaders epoch, 2 is less than accepted epoch, 3", until there is an election.
+TEST(EnsembleDisk, AServerThatHasPromisedALaterEpochFollowsNoEarlierOne) {
+  Forsaken world(10);
+  ASSERT_TRUE(world.until([&] { return world.promised() == 3; }, 10s));
+  world.pass(100ms);
+  world.ensemble.kill(3);
+  world.ensemble.set_fsync_refused(1, false);
+  world.ensemble.start(2);
+  ASSERT_TRUE(world.until([&] { return world.ensemble.serving(1) && world.ensemble.serving(2); }, 10s));
+  world.ensemble.start(3);
+  EXPECT_FALSE(world.until([&] { return world.ensemble.serving(3); }, 20s));
+  world.ensemble.kill(1);
+  world.ensemble.start(1);
+  EXPECT_TRUE(world.until([&] { return world.ensemble.complete(); }, 10s));
+}
+
 // --- What a crash leaves -------------------------------------------------------------------------
 
 /// Which of three writes are found again, when the server ends before the disk has confirmed any of them.
