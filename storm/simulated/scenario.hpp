@@ -71,4 +71,8 @@ int drawn_seconds(std::uint64_t seed);
 /// Lets the workload run in a world that follows from the seed, and judges it.
 Outcome run_scenario(const Workload& workload, const ScenarioOptions& options);
 
+struct WorldDraw;
+/// In a world that the seed has not drawn. When its troubles come, and what they are, follows from the seed.
+Outcome run_drawn_scenario(const Workload& workload, const ScenarioOptions& options, WorldDraw drawn);
+
 }  // namespace storm
