@@ -35,6 +35,7 @@ constexpr const char* calls_lock = "/calls/lock";
 constexpr const char* calls_queue = "/calls/queue";
 constexpr const char* calls_counter = "/calls/counter";
 constexpr const char* the_count = "count";
+constexpr auto longest_hold = 15s;
 
 zkclient::ClientOptions client_options(Place& place) {
   return {.session_timeout = std::chrono::milliseconds(2000 + place.below(8000)),
@@ -110,13 +111,14 @@ class Handlers {
     }
   }
   void look_at_leases() {
-    std::list<zkrecipes::Lease> over;  // Given back without the lock.
+    std::list<Held> over;  // Given back without the lock.
     const std::lock_guard lock(mutex_);
-    for (auto lease = leases_.begin(); lease != leases_.end();) {
-      const auto one = lease++;
-      if (look_at_lease(place_, *one, "valid") && place_.below(8) != 0) continue;
-      if (place_.below(2) == 0) begin_release(*one);
-      over.splice(over.end(), leases_, one);
+    for (auto held = held_.begin(); held != held_.end();) {
+      const auto one = held++;
+      const bool valid = look_at_lease(place_, one->lease, "valid");
+      if (valid && place_.below(8) != 0 && std::chrono::steady_clock::now() < one->until) continue;
+      if (place_.below(2) == 0) begin_release(one->lease);
+      over.splice(over.end(), held_, one);
     }
   }
   /// Each handler is called once, whatever happens.
@@ -127,6 +129,11 @@ class Handlers {
   zkclient::Client& client() { return client_; }
 
  private:
+  struct Held {
+    zkrecipes::Lease lease;
+    std::chrono::steady_clock::time_point until;  ///< The others want it, too.
+  };
+
   /// Counts, and lets `act` run under the lock.
   template <typename T, typename Act>
   zkclient::Handler<T> handler(Act act) {
@@ -166,7 +173,8 @@ class Handlers {
   void acquire(zkrecipes::Mutex& mutex) {
     mutex.async_acquire(handler<zkrecipes::Lease>([this](zkclient::Result<zkrecipes::Lease> lease) {
                           if (!lease) return;
-                          if (look_at_lease(place_, *lease, "acquired")) leases_.push_back(std::move(*lease));
+                          if (!look_at_lease(place_, *lease, "acquired")) return;
+                          held_.push_back({std::move(*lease), std::chrono::steady_clock::now() + longest_hold});
                         }),
                         within(std::chrono::milliseconds(500 + place_.below(10'000))));
   }
@@ -182,7 +190,7 @@ class Handlers {
   std::mutex mutex_;
   std::condition_variable called_;
   int begun_ = 0;
-  std::list<zkrecipes::Lease> leases_;
+  std::list<Held> held_;
 };
 
 void use_handlers(Place& place, OperationNotes& notes, ItemNumbers& items) {

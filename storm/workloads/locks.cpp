@@ -25,7 +25,7 @@ void hold(Place& place, zkrecipes::Lease lease, bool shared = false) {
   const Nanos granted = place.now();
   if (!lease.valid()) return place.note("lost", token);
   place.note_at(granted, "acquired", token, shared ? 1 : 0);
-  for (std::uint64_t looks = some_looks(place, 100); looks > 0 && !place.stopped(); --looks) {
+  for (Hold hold(place, 100); hold.goes_on() && !place.stopped(); hold.looked()) {
     const Nanos before = place.now();
     if (!lease.valid()) {
       place.note("lost", token);

@@ -46,7 +46,7 @@ namespace {
 void hold_all(Place& place, zkrecipes::MultiLease all, const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i)
     place.note("acquired", all.leases()[i].token().value, 0, names[i]);
-  for (std::uint64_t looks = some_looks(place, 300); looks > 0 && !place.stopped(); --looks) {
+  for (Hold hold(place, 300); hold.goes_on() && !place.stopped(); hold.looked()) {
     bool lost = false;
     for (std::size_t i = 0; i < names.size(); ++i)
       lost = !look(place, all.leases()[i], names[i]) || lost;
@@ -132,11 +132,11 @@ void go_up_and_down(Place& place, zkrecipes::RecursiveMutex& mutex) {
   Depth depth(place, mutex);
   if (!depth.up(some_time(place))) return;
   place.note("acquired", mutex.lease().token().value);
-  for (std::uint64_t looks = some_looks(place, 300); looks > 0 && depth.depth() > 0 && !place.stopped(); --looks) {
+  for (Hold hold(place, 300); hold.goes_on() && depth.depth() > 0 && !place.stopped(); hold.looked()) {
     if (!look(place, mutex.lease())) return;
     if (place.below(2) == 0) {
       if (!depth.up(1s)) return;
-    } else if (depth.depth() > 1 || looks == 1) {
+    } else if (depth.depth() > 1 || hold.is_last()) {
       depth.down();
     }
     place.pause(200);
@@ -178,7 +178,7 @@ namespace {
 void lead_for_a_while(Place& place, const std::stop_token& stop, zkrecipes::SelectedLeadership& leadership) {
   place.note("term begins");
   place.note("acquired", leadership.token().value);
-  for (std::uint64_t looks = some_looks(place, 300); looks > 0; --looks) {
+  for (Hold hold(place, 300); hold.goes_on(); hold.looked()) {
     if (!look(place, leadership) || stop.stop_requested()) break;
     if (place.below(20) == 0) place.pause(4000);  // Stalls, perhaps.
     leadership.alive();

@@ -5,13 +5,25 @@
 
 namespace storm {
 
+namespace {
+
+std::uint64_t mean_pause_of(const Habits& habits, std::uint64_t pause) {
+  return std::max<std::uint64_t>(1, pause * habits.pause_quarters / 8);
+}
+
 std::uint64_t some_looks(Place& place, std::uint64_t pause) {
   const Habits& habits = place.habits();
   if (place.below(habits.long_hold_one_in) != 0) return 1 + place.below(2000 / pause);
-  const std::uint64_t mean_pause = std::max<std::uint64_t>(1, pause * habits.pause_quarters / 8);
-  const auto longest = static_cast<std::uint64_t>(habits.most_session.count()) * 3 / 2 / mean_pause;
+  const auto longest = static_cast<std::uint64_t>(habits.most_session.count()) * 3 / 2 / mean_pause_of(habits, pause);
   return 1 + place.below(2 * std::clamp<std::uint64_t>(longest, 10, 800));
 }
+
+}  // namespace
+
+Hold::Hold(Place& place, std::uint64_t pause)
+    : looks_(some_looks(place, pause)),
+      until_(std::chrono::steady_clock::now() + std::chrono::seconds(1) +
+             std::chrono::milliseconds(looks_ * mean_pause_of(place.habits(), pause) * 5 / 4)) {}
 
 zkclient::ClientOptions some_client_options(Place& place) {
   const Habits& habits = place.habits();

@@ -14,9 +14,20 @@ inline zkclient::CallOptions within(std::chrono::milliseconds time) {
   return {.deadline = std::chrono::steady_clock::now() + time};
 }
 
-/// How often a holder looks at its lease, before it gives it back. Some hold for longer than a session lasts without its
-/// server. `pause`: between two looks, as for Place::pause().
-std::uint64_t some_looks(Place& place, std::uint64_t pause);
+/// For how long a holder keeps its lease: for a number of looks that is drawn once. Some hold for longer than a session
+/// lasts without its server. When the pace slows down meanwhile, as it does when the troubles are over, a hold does not
+/// become longer: the others have to have their turn. `pause`: between two looks, as for Place::pause().
+class Hold {
+ public:
+  Hold(Place& place, std::uint64_t pause);
+  [[nodiscard]] bool goes_on() const { return looks_ > 0 && std::chrono::steady_clock::now() < until_; }
+  [[nodiscard]] bool is_last() const { return looks_ == 1; }
+  void looked() { --looks_; }
+
+ private:
+  std::uint64_t looks_;
+  std::chrono::steady_clock::time_point until_;
+};
 
 /// As the habits of the world are.
 zkclient::ClientOptions some_client_options(Place& place);
