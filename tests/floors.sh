@@ -21,7 +21,9 @@ for family in "${families[@]}"; do
     [[ $other == "$family" ]] || refuse "recipes/$family" "recipes/$other/" "A family includes no other family."
   done
   refuse recipes/kernel "recipes/$family/" "The kernel knows no family."
+  refuse "recipes/$family" "recipes/inspection/" "It stands above the families."
 done
+refuse recipes/kernel "recipes/inspection/" "It stands above the families."
 below='zkclient/detail/([^r]|r[^e]|re[^c])'
 refuse recipes "$below" "Recipes include zkclient/detail/recipe_*.hpp, and nothing else of the client's inside."
 refuse recipes 'zookeeper/|boost/' "Recipes know neither the C client nor Boost."

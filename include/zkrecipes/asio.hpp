@@ -16,6 +16,7 @@
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/id_blocks.hpp>
+#include <zkrecipes/inspect.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/lease.hpp>
@@ -203,6 +204,21 @@ template <boost::asio::completion_token_for<void(std::exception_ptr)> Token>
 auto async_force_primary(const zkclient::Client& client, const zkclient::Path& path, const std::string& id,
                          Token&& token) {
   return async_force_primary(client, path, id, zkclient::CallOptions(), std::forward<Token>(token));
+}
+
+/// inspect() of inspect.hpp.
+template <boost::asio::completion_token_for<void(std::exception_ptr, Inspection)> Token>
+auto async_inspect(const zkclient::Client& client, const zkclient::Path& path, const zkclient::CallOptions& call,
+                   Token&& token) {
+  auto start = [client, path](zkclient::Handler<Inspection> handler, const zkclient::CallOptions& limits) {
+    async_inspect(client, path, std::move(handler), limits);
+  };
+  return zkclient::detail::begin_operation<Inspection>(std::move(start), call, std::forward<Token>(token),
+                                                       zkclient::cancel_read);
+}
+template <boost::asio::completion_token_for<void(std::exception_ptr, Inspection)> Token>
+auto async_inspect(const zkclient::Client& client, const zkclient::Path& path, Token&& token) {
+  return async_inspect(client, path, zkclient::CallOptions(), std::forward<Token>(token));
 }
 
 /// revoke() and revoke_holders() of revoke.hpp. A cancelled request may stand.

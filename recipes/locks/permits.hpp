@@ -24,4 +24,9 @@ using PermitSpecPtr = std::shared_ptr<const PermitSpec>;
 zk::Awaitable<zkclient::Result<std::vector<LeasePtr>>> take_leases(PermitSpecPtr spec, std::string data, int count,
                                                                    Patience patience, zk::Call call);
 
+/// Those who hold a lease, one entry for each, oldest first; then those who wait for their turn. `leases` says where the
+/// former are listed, as `turn` does for the inner mutex. `operation` goes into error texts.
+zk::Awaitable<zkclient::Result<std::vector<Contender>>> list_permits(ContendSpecPtr leases, ContendSpecPtr turn,
+                                                                     std::string operation, zk::Call call);
+
 }  // namespace zkrecipes::detail

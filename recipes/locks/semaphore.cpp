@@ -93,35 +93,16 @@ zk::Work<std::vector<Lease>> take_many(const PermitSpecPtr& pool, const std::str
   };
 }
 
-Awaitable<Result<std::vector<Contender>>> list_all(ContendSpecPtr leases, ContendSpecPtr turn, Call call) {
-  Result<std::vector<Contender>> all = co_await detail::list_contenders(leases, listing_permits, call);
-  if (!all) co_return all;
-  Result<std::vector<Contender>> waiting = co_await detail::list_contenders(turn, listing_permits, call);
-  if (!waiting) co_return waiting;
-  // The waiter in front has nodes among the leases already, of one transaction: they are not granted yet.
-  for (const Contender& front : *waiting) {
-    if (!front.holds) continue;
-    FencingToken newest = front.token;
-    for (const Contender& lease : *all) {
-      if (lease.session_id == front.session_id) newest = std::max(newest, lease.token);
-    }
-    for (Contender& lease : *all)
-      lease.holds = lease.holds && lease.token != newest;
-  }
-  for (Contender& contender : *waiting) {
-    contender.holds = false;
-    all->push_back(std::move(contender));
-  }
-  co_return all;
-}
-
 Acquisition make_acquisition(zkclient::Client client, zkclient::Path path, const PermitSpecPtr& spec,
                              const SemaphoreOptions& options) {
   auto get = [spec, id = options.id](Patience patience, Call call) {
     return take_one(spec, detail::describe_process(id), patience, std::move(call));
   };
   const ContendSpecPtr leases = contend_spec_of(client.impl(), path, "leases", options);
-  auto list = [leases, turn = spec->turn](Call call) { return list_all(leases, turn, std::move(call)); };
+  auto list = [leases, turn = spec->turn](Call call) {
+    std::string operation = listing_permits;
+    return detail::list_permits(leases, turn, std::move(operation), std::move(call));
+  };
   return {std::move(client), std::move(path), semaphore_recipe, acquiring_permits,
           std::move(get),    listing_permits, std::move(list)};
 }

@@ -1,0 +1,104 @@
+#include "recipes/inspection/recognition.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "recipes/kernel/sequence.hpp"
+#include "recipes/kernel/single_node_decider.hpp"
+#include "recipes/queues/item_format.hpp"
+
+namespace zkrecipes::detail {
+namespace {
+
+using Names = std::vector<std::string>;
+using Style = QueueLayout::Style;
+
+bool any_has(const Names& children, const std::vector<std::string_view>& infixes) {
+  return std::any_of(children.begin(), children.end(),
+                     [&](const std::string& name) { return sequence_of(name, infixes).has_value(); });
+}
+
+bool contains(const Names& children, std::string_view name) {
+  return std::find(children.begin(), children.end(), name) != children.end();
+}
+
+bool any_holding(const Names& children, std::string_view of) {
+  return std::any_of(children.begin(), children.end(), [&](const std::string& name) { return is_holding(name, of); });
+}
+
+bool any_item(const Names& children, Style style, bool prioritized) {
+  const ItemFormat format(style, prioritized);
+  return std::any_of(children.begin(), children.end(),
+                     [&](const std::string& name) { return format.parse(name).has_value(); });
+}
+
+NodeNaming naming_of_contenders(const Names& children) {
+  const bool curator = any_has(children, {"lock-", "latch-", "__READ__", "__WRIT__"});
+  const bool kazoo = any_has(children, {"__lock__", "__rlock__"});
+  if (curator && kazoo) return NodeNaming::mixed;
+  return kazoo ? NodeNaming::kazoo : NodeNaming::curator;
+}
+
+std::optional<RecipeKind> contended(const Names& children) {
+  if (any_has(children, {"__READ__", "__WRIT__", "__rlock__"})) return RecipeKind::shared_mutex;
+  if (any_has(children, {"latch-"})) return RecipeKind::election;
+  if (any_has(children, {"lock-", "__lock__"})) return RecipeKind::mutex;
+  return std::nullopt;
+}
+
+std::optional<Style> queue_style(const Names& children) {
+  if (contains(children, "items") && (contains(children, "claims") || contains(children, "slots"))) {
+    return Style::standard;
+  }
+  if (contains(children, "entries")) return Style::kazoo_locking;
+  if (any_item(children, Style::zookeeper, false)) return Style::zookeeper;
+  if (any_item(children, Style::kazoo, true)) return Style::kazoo;
+  const bool curator = any_item(children, Style::curator, false) || any_item(children, Style::curator, true);
+  return curator ? std::optional(Style::curator) : std::nullopt;
+}
+
+NodeNaming naming_of(Style style) {
+  switch (style) {
+    case Style::standard: return NodeNaming::own;
+    case Style::zookeeper: return NodeNaming::zookeeper;
+    case Style::curator: return NodeNaming::curator;
+    case Style::kazoo:
+    case Style::kazoo_locking: break;
+  }
+  return NodeNaming::kazoo;
+}
+
+Recognition recognise_queue(const Names& children, Style style) {
+  const bool of_kazoo = style == Style::kazoo || style == Style::kazoo_locking;
+  const bool prioritized = of_kazoo || (style == Style::curator && any_item(children, style, true));
+  return {prioritized ? RecipeKind::priority_queue : RecipeKind::queue, naming_of(style), style};
+}
+
+}  // namespace
+
+const ContenderNames& contending_names() {
+  static const ContenderNames names = {{"lock-", "__lock__", "__WRIT__", "latch-"}, {"__READ__", "__rlock__"}};
+  return names;
+}
+
+Recognition recognise(const Names& children) {
+  if (const auto kind = contended(children)) return {*kind, naming_of_contenders(children)};
+  if (any_holding(children, "lock")) return {RecipeKind::unfair_mutex, NodeNaming::own};
+  if (any_holding(children, "leader")) return {RecipeKind::unfair_election, NodeNaming::own};
+  if (any_has(children, {"-member-"})) return {RecipeKind::double_barrier, NodeNaming::own};
+  if (contains(children, "leases")) return {RecipeKind::semaphore, NodeNaming::curator};
+  if (const auto style = queue_style(children)) return recognise_queue(children, *style);
+  return {};
+}
+
+bool have_priorities(const Names& items) { return any_item(items, Style::standard, true); }
+
+bool describes_process(std::string_view data) {
+  const std::size_t host = data.find("host=");
+  const std::size_t pid = data.find(" pid=");
+  const std::size_t since = data.find(" since=");
+  const bool begins_so = host == 0 || (data.starts_with("id=") && host != std::string_view::npos);
+  return begins_so && host < pid && pid < since && since != std::string_view::npos;
+}
+
+}  // namespace zkrecipes::detail
