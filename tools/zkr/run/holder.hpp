@@ -41,6 +41,8 @@ class Holder {
   virtual int news() const = 0;
   /// The lease as it is now. What news() announced is taken thereby. Does not block.
   virtual Lease look() = 0;
+  /// What the user is to be told, each line once.
+  virtual std::vector<std::string> take_messages() { return {}; }
   /// What the command's environment gets, when the lease is held: "NAME=value" replaces, "NAME" removes.
   virtual std::vector<std::string> environment() const = 0;
   /// Begins to give the lease back, or to leave the queue; `gone` says that it is done. Called once. Does not block.

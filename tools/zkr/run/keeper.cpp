@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdio>
 #include <cstring>
 
 namespace zkr {
@@ -17,6 +19,20 @@ int signal_pinned(const Descriptor& process, int signal) {
 Ending ending_in(const ChildNews& news) {
   if (news.code == CLD_EXITED) return {.code = news.status, .signal = 0};
   return {.code = 0, .signal = news.status};
+}
+
+std::string seconds_text(Duration duration) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f s", std::chrono::duration<double>(duration).count());
+  return text.data();
+}
+
+std::string loss_text(const Facts& facts) {
+  if (facts.lease.state != LeaseState::held) return "the lease is lost: the command is killed";
+  const std::string silence = seconds_text(facts.now - facts.lease.proven_at);
+  const bool expired = facts.now >= facts.lease.valid_until;
+  return "no server has confirmed the lease for " + silence + (expired ? ": it is lost" : ": it is in doubt") +
+         ", and the command is ended";
 }
 
 }  // namespace
@@ -45,6 +61,8 @@ void Keeper::look() {
   hear_trouble();
   hear_children();
   lease_ = holder_->look();
+  for (const std::string& text : holder_->take_messages())
+    around_.link.say(text);
   if (lease_.state == LeaseState::held) around_.page.write(lease_.valid_until, lease_.timeout, lease_.token);
   hear_front();
 }
@@ -126,9 +144,20 @@ Decision Keeper::act_until_wait() {
   while (true) {
     const Facts now = facts();
     const Decision decision = decide(now, past_, request_.options);
+    if (past_.started && decision.cause != past_.cause) tell(decision.cause);
     past_ = after(past_, now, decision);
     perform(decision);
     if (decision.act == Act::wait || decision.act == Act::quit || decision.look_at) return decision;
+  }
+}
+
+/// Why the command is ended, before it is.
+void Keeper::tell(Cause cause) {
+  switch (cause) {
+    case Cause::lost: return around_.link.say(loss_text(facts()));
+    case Cause::revoked: return around_.link.say("another client asks for the lease: the command is ended");
+    case Cause::held_too_long: return around_.link.say("the lease was held for --max-hold: the command is ended");
+    default: return;
   }
 }
 

@@ -51,6 +51,7 @@ class Keeper {
 
   Facts facts() const;
   Decision act_until_wait();
+  void tell(Cause cause);
   void perform(const Decision& decision);
   void start_command();
   void send_soft_signal(int signal);

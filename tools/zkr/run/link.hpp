@@ -27,7 +27,7 @@ struct Message {
   int number = 0;
   Ending ending{};
   bool command_killed = false;  // With `ended`: it could not clean up.
-  char text[240] = {};
+  char text[1000] = {};
 };
 
 /// One end of the line between front and keeper.

@@ -48,9 +48,14 @@ void walk(const PinnedProcess& parent, const std::vector<pid_t>& children, int l
   }
 }
 
-void walk_below_us(const Visit& visit) {
-  const PinnedProcess self(::getpid());
-  walk(self, self.children(), 0, visit);
+std::vector<pid_t> our_children(const std::set<pid_t>& spared) {
+  std::vector<pid_t> children = PinnedProcess(::getpid()).children();
+  std::erase_if(children, [&](pid_t child) { return spared.contains(child); });
+  return children;
+}
+
+void walk_below_us(const std::set<pid_t>& spared, const Visit& visit) {
+  walk(PinnedProcess(::getpid()), our_children(spared), 0, visit);
 }
 
 bool stopped(char state) { return state == 'T' || state == 't'; }
@@ -110,8 +115,10 @@ int PinnedProcess::signal(int signal) const {
   return ::syscall(SYS_pidfd_send_signal, directory_, signal, nullptr, 0) == 0 ? 0 : errno;
 }
 
+bool ProcessTree::empty() const { return our_children(spared_).empty(); }
+
 void ProcessTree::signal(int signal) {
-  walk_below_us([signal](const PinnedProcess& process, const PinnedProcess::Status& status) {
+  walk_below_us(spared_, [signal](const PinnedProcess& process, const PinnedProcess::Status& status) {
     process.signal(signal);
     if (stopped(status.state)) process.signal(SIGCONT);
   });
@@ -124,7 +131,7 @@ std::vector<pid_t> ProcessTree::kill() {
   bool found_more = true;
   for (int i = 0; i < most_walks && found_more; ++i) {
     found_more = false;
-    walk_below_us([&](const PinnedProcess& process, const PinnedProcess::Status&) {
+    walk_below_us(spared_, [&](const PinnedProcess& process, const PinnedProcess::Status&) {
       if (!killed.insert(process.number()).second) return;
       found_more = true;
       if (process.signal(SIGKILL) == EPERM) refused.push_back(process.number());
@@ -137,7 +144,7 @@ void ProcessTree::freeze() {
   bool found_more = true;
   while (found_more) {
     found_more = false;
-    walk_below_us([&](const PinnedProcess& process, const PinnedProcess::Status& status) {
+    walk_below_us(spared_, [&](const PinnedProcess& process, const PinnedProcess::Status& status) {
       if (stopped(status.state) || !frozen_.emplace(process.number(), status.started).second) return;
       found_more = process.signal(SIGSTOP) == 0 || found_more;
     });
@@ -145,7 +152,7 @@ void ProcessTree::freeze() {
 }
 
 void ProcessTree::thaw() {
-  walk_below_us([&](const PinnedProcess& process, const PinnedProcess::Status& status) {
+  walk_below_us(spared_, [&](const PinnedProcess& process, const PinnedProcess::Status& status) {
     const auto found = frozen_.find(process.number());
     if (found != frozen_.end() && found->second == status.started) process.signal(SIGCONT);
   });

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,10 @@ class PinnedProcess {
 /// when this process has no child. Nothing is signalled by a number that may belong to a stranger by now.
 class ProcessTree {
  public:
+  /// This child of ours is none of the tree: nothing is done to it.
+  void spare(pid_t child) { spared_.insert(child); }
+  /// Nothing is left, apart from those.
+  bool empty() const;
   /// TERM, say, once to each. Those that are stopped are let go on, so that they can obey.
   void signal(int signal);
   /// KILL to each, and to those that are forked meanwhile, as far as they can be seen. Returns who refuses it.
@@ -55,6 +60,7 @@ class ProcessTree {
   void thaw();
 
  private:
+  std::set<pid_t> spared_;
   std::map<pid_t, std::uint64_t> frozen_;  // By number and start.
 };
 
