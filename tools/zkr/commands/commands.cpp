@@ -4,6 +4,6 @@
 
 namespace zkr {
 
-void add_commands(CLI::App&, Context&) {}
+void add_commands(CLI::App& app, Context& context) { add_lock(app, context); }
 
 }  // namespace zkr

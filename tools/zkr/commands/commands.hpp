@@ -12,5 +12,6 @@ struct Context;
 void add_commands(CLI::App& app, Context& context);
 
 // Each adds a subcommand, whose callback sets Context::action. `context` must live as long as `app`.
+void add_lock(CLI::App& app, Context& context);
 
 }  // namespace zkr

@@ -1,0 +1,389 @@
+// `zkr lock` on a real server: what goes wrong, row by row, and what users of such programs have complained about.
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <zkclient/client.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/revoke.hpp>
+#include <zktesting/environment.hpp>
+#include <zktesting/proxy.hpp>
+
+#include "tests/support/testkit.hpp"
+#include "tests/zkr/zkr_process.hpp"
+#include "tools/zkr/run/process_tree.hpp"
+
+namespace zkr {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::eventually;
+
+/// Of a session that must end soon, and must not end before; with a tick of 2 s leases of 4 s live.
+constexpr const char* short_session = "4s";
+
+class ZkrLock : public testing::Test {
+ protected:
+  ZkrLock() : path_(std::string("/zkr/") + testing::UnitTest::GetInstance()->current_test_info()->name()) {}
+
+  /// zkr OPTIONS... lock PATH: through the proxy.
+  Words lock(const Words& options = {}) const { return with({"lock", path_}, options); }
+  Words with(Words words, const Words& options) const {
+    words.insert(words.end(), {"--server", proxy_.connect_string()});
+    words.insert(words.end(), options.begin(), options.end());
+    words.emplace_back("--");
+    return words;
+  }
+  static Words operator_words(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  /// zkr lock OPTIONS... PATH -- puppet SCRIPT...
+  ZkrProcess& start(const std::string& script, const Words& options = {}) {
+    processes_.push_back(std::make_unique<ZkrProcess>(operator_words(lock(options), puppet(script))));
+    return *processes_.back();
+  }
+  /// The same, when its command says "up".
+  ZkrProcess& hold(const std::string& script, const Words& options = {}) {
+    ZkrProcess& zkr = start(script, options);
+    EXPECT_TRUE(zkr.lines().await("up"));
+    return zkr;
+  }
+  std::size_t contenders() {
+    std::error_code none_yet;
+    return client_.children(path_, {}, none_yet).names.size();
+  }
+  /// The lock is free at once, not when a session has timed out.
+  void expect_free() {
+    EXPECT_TRUE(eventually([this] { return contenders() == 0; }));
+  }
+  std::string holders_node() {
+    std::string node;
+    EXPECT_TRUE(eventually([&] {
+      const auto all = zkrecipes::Mutex(client_, path_).contenders();
+      if (!all.empty()) node = path_ + "/" + all[0].node;
+      return !all.empty();
+    }));
+    return node;
+  }
+  bool queued(std::size_t count) {
+    return eventually([&] { return contenders() == count; });
+  }
+
+  const std::string path_;
+  zktesting::Proxy proxy_{zktesting::SharedServer::instance().connect_string()};
+  zkclient::Client client_{zktesting::SharedServer::instance().connect_string()};
+  std::vector<std::unique_ptr<ZkrProcess>> processes_;
+};
+
+/// A line of standard error that has this in it.
+bool says(ZkrProcess& zkr, const std::string& part) {
+  while (const auto line = zkr.errors().await("")) {
+    if (line->find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// ---- Exit status, words, environment -----------------------------------------------------------------------------
+
+TEST_F(ZkrLock, Z5CodesAndSignalsOfTheCommandArePassedOn) {
+  for (const int code : {0, 1, 127, 255})
+    EXPECT_EQ(start("exit " + std::to_string(code)).end(), exited(code));
+  for (const int signal : {SIGTERM, SIGKILL, SIGSEGV})
+    EXPECT_EQ(start("die " + std::to_string(signal)).end(), killed_by(signal));
+  expect_free();
+}
+
+TEST_F(ZkrLock, Z22CodesOfOurOwn) {
+  EXPECT_EQ(ZkrProcess({}).end(), exited(64));
+  EXPECT_EQ(ZkrProcess({"lock", "--", "true"}).end(), exited(64));
+  EXPECT_EQ(ZkrProcess({"lock", "no-slash", "--", "true"}).end(), exited(64));
+  EXPECT_EQ(ZkrProcess({"lock", "/a", "--timeout", "soon", "--", "true"}).end(), exited(64));
+  EXPECT_EQ(ZkrProcess({"lock", "/a", "-s", "--writer", "--server", "x", "--", "true"}).end(), exited(64));
+  EXPECT_EQ(ZkrProcess(lock()).end(), exited(64));
+  EXPECT_EQ(ZkrProcess(operator_words(lock(), {"/nowhere/at-all"})).end(), exited(127));
+  EXPECT_EQ(ZkrProcess(operator_words(lock(), {"/etc/passwd"})).end(), exited(126));
+  expect_free();
+}
+
+TEST_F(ZkrLock, Z61NoServerNamesEachAndItsError) {
+  ZkrProcess zkr({"lock", "/a", "--server", "127.0.0.1:1,127.0.0.2:1", "--connect-timeout", "200ms", "--", "true"});
+  const auto line = zkr.errors().await("zkr: no server answers");
+  ASSERT_TRUE(line);
+  EXPECT_NE(line->find("127.0.0.1:1 refused"), std::string::npos) << *line;
+  EXPECT_EQ(zkr.end(), exited(69));
+}
+
+TEST_F(ZkrLock, Z25EnvironmentSaysWhatIsHeld) {
+  ZkrProcess& zkr = start("env ZKR_PATH env ZKR_MODE env ZKR_TOKEN env ZKR_NODE env ZKR_SESSION");
+  const Words lines = zkr.lines().rest();
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[0], "ZKR_PATH=" + path_);
+  EXPECT_EQ(lines[1], "ZKR_MODE=exclusive");
+  EXPECT_GT(std::stoll(lines[2].substr(lines[2].find('=') + 1)), 0);
+  EXPECT_TRUE(lines[3].starts_with("ZKR_NODE=" + path_ + "/_c_")) << lines[3];
+  EXPECT_TRUE(lines[4].starts_with("ZKR_SESSION=0x")) << lines[4];
+}
+
+TEST_F(ZkrLock, Z25InnerLockReplacesTheOutersEnvironment) {
+  const Words inner = with({ZKR, "lock", path_ + "/inner", "--shared"}, {});
+  const Words outer = operator_words(lock(), inner);
+  ZkrProcess zkr(operator_words(outer, puppet("env ZKR_MODE env ZKR_TOKEN")));
+  EXPECT_EQ(zkr.lines().rest(), (Words{"ZKR_MODE=shared", "ZKR_TOKEN=(none)"}));
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrLock, LockWithinItselfIsRefused) {
+  const Words twice = operator_words(operator_words(lock(), {ZKR}), lock());
+  ZkrProcess zkr(operator_words(twice, puppet("say up")));
+  EXPECT_TRUE(says(zkr, "it would wait for itself"));
+  EXPECT_EQ(zkr.end(), exited(64));
+  const Words again = operator_words(operator_words(lock(), {ZKR}), lock({"--reentrant"}));
+  ZkrProcess reentrant(operator_words(again, puppet("exit 3")));
+  EXPECT_EQ(reentrant.end(), exited(3));
+}
+
+TEST_F(ZkrLock, Z9LineIsForTheShellOnlyIfAskedFor) {
+  EXPECT_EQ(ZkrProcess({"lock", path_, "--server", proxy_.connect_string(), "-c", "exit $((2+3))"}).end(), exited(5));
+  EXPECT_EQ(ZkrProcess(operator_words(lock({"-c", "true"}), {"true"})).end(), exited(64));
+}
+
+// ---- Waiting -----------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLock, Z68TryNamesTheHolder) {
+  hold("say up pause", {"--id", "ci"});
+  for (const Words& how : {Words{"--try"}, Words{"--timeout", "100ms"}}) {
+    ZkrProcess& zkr = start("say started", how);
+    EXPECT_TRUE(says(zkr, path_ + ": "));
+    EXPECT_EQ(zkr.end(), exited(75));
+    EXPECT_EQ(zkr.lines().rest(), Words{});
+  }
+  EXPECT_EQ(start("exit 0", {"-n", "-E", "5"}).end(), exited(5));
+}
+
+TEST_F(ZkrLock, WaiterIsToldWhoHolds) {
+  ZkrProcess& first = hold("say up read exit 0", {"--id", "ci"});
+  ZkrProcess& second = start("exit 4");
+  EXPECT_TRUE(says(second, path_ + ": waiting behind 1; held by ci ("));
+  first.type("go\n");
+  EXPECT_EQ(second.end(), exited(4));
+}
+
+TEST_F(ZkrLock, Z12SignalWhileWaitingWithdrawsAndKills) {
+  hold("say up pause");
+  ZkrProcess& waiter = start("say started");
+  ASSERT_TRUE(queued(2));
+  waiter.signal(SIGINT);
+  EXPECT_EQ(waiter.end(), killed_by(SIGINT));
+  EXPECT_TRUE(queued(1));
+  EXPECT_EQ(waiter.lines().rest(), Words{});
+}
+
+TEST_F(ZkrLock, Z18SessionLostWhileWaitingQueuesAgain) {
+  ZkrProcess& first = hold("say up read exit 0");
+  ZkrProcess& second = start("exit 4", {"--session-timeout", short_session});
+  ASSERT_TRUE(queued(2));
+  proxy_.refuse(true);
+  proxy_.cut();
+  ASSERT_TRUE(queued(1));  // The holder's session lasts longer.
+  proxy_.refuse(false);
+  EXPECT_TRUE(says(second, "lost the place in the queue"));
+  ASSERT_TRUE(queued(2));
+  first.type("go\n");
+  EXPECT_EQ(second.end(), exited(4));
+}
+
+TEST_F(ZkrLock, KindsOfLocksThatDoNotSeeEachOtherAreRefused) {
+  hold("say up pause");
+  ZkrProcess& other = start("say started", {"--shared"});
+  EXPECT_TRUE(says(other, "another kind of lock"));
+  EXPECT_EQ(other.end(), exited(65));
+  EXPECT_EQ(other.lines().rest(), Words{});
+}
+
+TEST_F(ZkrLock, SharersShareAndWritersDoNot) {
+  hold("say up pause", {"--shared"});
+  ZkrProcess& second = hold("say up read exit 0", {"--shared"});
+  EXPECT_EQ(start("exit 0", {"--writer", "--try"}).end(), exited(75));
+  second.type("go\n");
+  EXPECT_EQ(second.end(), exited(0));
+}
+
+TEST_F(ZkrLock, SlotsAreHeldBySoMany) {
+  hold("say up pause", {"--slots", "2"});
+  hold("say up pause", {"--slots", "2"});
+  EXPECT_EQ(start("exit 0", {"--slots", "2", "--try"}).end(), exited(75));
+}
+
+TEST_F(ZkrLock, SeveralPathsAreHeldTogether) {
+  ZkrProcess& other = hold("say up read exit 0");
+  ZkrProcess both(operator_words(with({"lock", path_ + "-b", path_}, {}), puppet("env ZKR_PATH exit 6")));
+  ASSERT_TRUE(queued(2));
+  other.type("go\n");
+  EXPECT_EQ(both.lines().rest(), (Words{"ZKR_PATH=" + path_ + "-b", path_}));
+  EXPECT_EQ(both.end(), exited(6));
+  expect_free();
+}
+
+// ---- Signals and ends --------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLock, Z1TermReachesTheCommandThenTheLockIsFree) {
+  ZkrProcess& zkr = hold("signals fork [ signals pause ] say up read exit 3");
+  zkr.signal(SIGTERM);
+  ASSERT_TRUE(zkr.lines().await("signal 15"));
+  EXPECT_EQ(contenders(), 1U);
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(3));
+  EXPECT_TRUE(zkr.lines().ended_now());
+  expect_free();
+}
+
+TEST_F(ZkrLock, NodeDeletedByHandKillsTheCommand) {
+  ZkrProcess& zkr = hold("ignore 15 daemon [ ignore 15 pause ] say up pause");
+  client_.remove(holders_node());
+  EXPECT_EQ(zkr.end(), exited(79));
+  EXPECT_TRUE(zkr.lines().ended_now());
+  EXPECT_TRUE(says(zkr, "its node was deleted"));
+}
+
+TEST_F(ZkrLock, LostExitCodeIsOurs) {
+  ZkrProcess& zkr = hold("say up pause", {"--lost-exit-code", "9"});
+  client_.remove(holders_node());
+  EXPECT_EQ(zkr.end(), exited(9));
+}
+
+TEST_F(ZkrLock, RevokedCommandMayCleanUp) {
+  ZkrProcess& zkr = hold("signals say up read say clean exit 0");
+  zkrecipes::revoke_holders(client_, path_);
+  ASSERT_TRUE(zkr.lines().await("signal 15"));
+  zkr.type("go\n");
+  EXPECT_TRUE(zkr.lines().await("clean"));
+  EXPECT_EQ(zkr.end(), exited(80));
+  expect_free();
+}
+
+TEST_F(ZkrLock, HeldTooLongIsEnded) {
+  EXPECT_EQ(start("say up pause", {"--max-hold", "100ms"}).end(), exited(81));
+  expect_free();
+}
+
+TEST_F(ZkrLock, Z39DescendantsAreWaitedForOrLeft) {
+  ZkrProcess& wait = hold("daemon [ say up read ] exit 9", {"--descendants", "wait"});
+  EXPECT_EQ(contenders(), 1U);
+  wait.type("go\n");
+  EXPECT_EQ(wait.end(), exited(9));
+  ZkrProcess& leave = hold("daemon [ say up read ] exit 9", {"--descendants", "leave"});
+  EXPECT_EQ(leave.end(), exited(9));
+  EXPECT_FALSE(leave.lines().ended_now());
+  leave.close_input();
+  leave.lines().rest();
+}
+
+// ---- Connections -------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLock, Z15ConnectionThatIsBackInTimeCostsNothing) {
+  ZkrProcess& zkr = hold("signals say up read exit 0");
+  for (int i = 0; i < 5; ++i) {
+    const std::size_t before = proxy_.accepted_connections();
+    proxy_.cut();
+    ASSERT_TRUE(eventually([&] { return proxy_.accepted_connections() > before; }));
+  }
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.lines().rest(), Words{"line go"});
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+/// The command has stopped, all of it, while its node was still there.
+void expect_stopped_before_deletion(ZkrProcess& zkr, const std::function<std::size_t()>& contenders) {
+  Instant seen{};
+  while (true) {
+    const Instant now = BootClock::now();
+    if (contenders() == 0) break;
+    seen = now;
+  }
+  EXPECT_EQ(zkr.end(), exited(79));
+  zkr.lines().rest();
+  EXPECT_GT(zkr.lines().last_tick(), Instant{});
+  EXPECT_LT(zkr.lines().last_tick(), seen);
+}
+
+TEST_F(ZkrLock, Z6CommandIsGoneBeforeAServerThatIsCutOffGivesTheLockAway) {
+  ZkrProcess& zkr =
+      hold("ignore 15 fork [ setsid ignore 15 say up pause ] say up tick", {"--session-timeout", short_session});
+  proxy_.stall(zktesting::Direction::both);
+  expect_stopped_before_deletion(zkr, [this] { return contenders(); });
+}
+
+TEST_F(ZkrLock, Z32AnswersThatNeverComeEndTheCommandInTime) {
+  ZkrProcess& zkr = hold("ignore 15 say up tick", {"--session-timeout", short_session});
+  proxy_.stall(zktesting::Direction::to_client);
+  // The server hears of it, and gives nothing away.
+  EXPECT_EQ(zkr.end(), exited(79));
+  EXPECT_TRUE(zkr.lines().ended_now());
+  EXPECT_TRUE(says(zkr, "no server has confirmed the lease for"));
+}
+
+// ---- Deaths of our own -------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLock, Z21DeadFrontFreesTheLockWhenAllIsGone) {
+  ZkrProcess& zkr = hold("daemon [ ignore 15 pause ] say up pause");
+  zkr.signal(SIGKILL);
+  expect_free();
+  EXPECT_TRUE(zkr.lines().ended_now());
+  EXPECT_EQ(zkr.end(), killed_by(SIGKILL));
+}
+
+TEST_F(ZkrLock, DeadKeeperEndsTheCommand) {
+  ZkrProcess& zkr = hold("daemon [ ignore 15 pause ] say up pause");
+  ::kill(zkr.keeper(), SIGKILL);
+  EXPECT_EQ(zkr.end(), exited(79));
+  EXPECT_TRUE(zkr.lines().ended_now());
+}
+
+TEST_F(ZkrLock, StoppedKeeperEndsTheCommandAtItsDeadline) {
+  ZkrProcess& zkr = hold("ignore 15 say up tick", {"--session-timeout", short_session});
+  ::kill(zkr.keeper(), SIGSTOP);
+  expect_stopped_before_deletion(zkr, [this] { return contenders(); });
+}
+
+TEST_F(ZkrLock, StoppedFrontCostsNothing) {
+  ZkrProcess& zkr = hold("signals say up read exit 0");
+  zkr.signal(SIGSTOP);
+  await([&] { return state_of(zkr.front()) == 'T'; });
+  zkr.type("go\n");
+  expect_free();
+  zkr.signal(SIGCONT);
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrLock, StoppedCommandKeepsTheLock) {
+  ZkrProcess& zkr = hold("pid say up die 19 exit 2");
+  await([&] { return state_of(zkr.front()) == 'T'; });
+  EXPECT_EQ(contenders(), 1U);
+  zkr.signal(SIGCONT);
+  EXPECT_EQ(zkr.end(), exited(2));
+}
+
+TEST_F(ZkrLock, Z53FrontEndsWhileNoServerAnswers) {
+  ZkrProcess& zkr = hold("say up read exit 3", {"--session-timeout", "40s"});
+  proxy_.stall(zktesting::Direction::both);
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(3));
+  EXPECT_TRUE(zkr.lines().ended_now());
+  EXPECT_TRUE(zkr.errors().ended_now());
+}
+
+}  // namespace
+}  // namespace zkr
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  zkr::end_what_tests_leave();
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,147 @@
+#include "tests/zkr/zkr_process.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <stdexcept>
+#include <vector>
+
+#include "tools/zkr/run/process_tree.hpp"
+
+extern char** environ;
+
+namespace zkr {
+namespace {
+
+struct BothEnds {
+  BothEnds() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    out = Descriptor(ends[0]);
+    in = Descriptor(ends[1]);
+  }
+  Descriptor out;
+  Descriptor in;
+};
+
+pid_t spawn_zkr(const Words& words, int input, int output, int errors) {
+  Words all{ZKR};
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<char*> argv;
+  for (std::string& word : all)
+    argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  sigset_t every;
+  ::sigemptyset(&none);
+  ::sigfillset(&every);
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &every);
+  // As a service has none: no terminal.
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+  pid_t process = -1;
+  const int error = ::posix_spawn(&process, argv[0], &actions, &attributes, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) throw std::runtime_error("zkr does not start");
+  return process;
+}
+
+std::string short_name_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+class EndWhatIsLeft : public testing::EmptyTestEventListener {
+ public:
+  EndWhatIsLeft() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  // A test that has failed may have left a storm of forks. Children of the program's own, such as servers, stay.
+  void OnTestStart(const testing::TestInfo&) override {
+    const auto children = PinnedProcess(::getpid()).children();
+    own_.assign(children.begin(), children.end());
+  }
+  void OnTestEnd(const testing::TestInfo& test) override {
+    if (!test.result()->Failed()) return;
+    ProcessTree left;
+    for (const pid_t child : own_)
+      left.spare(child);
+    for (int calm = 0; calm < 3;) {
+      left.kill();
+      bool any = false;
+      for (const pid_t child : PinnedProcess(::getpid()).children()) {
+        if (std::find(own_.begin(), own_.end(), child) != own_.end()) continue;
+        any = ::waitpid(child, nullptr, WNOHANG) != child || any;
+      }
+      calm = any ? 0 : calm + 1;
+    }
+  }
+
+ private:
+  std::vector<pid_t> own_;
+};
+
+}  // namespace
+
+ZkrProcess::ZkrProcess(const Words& words) {
+  BothEnds input;
+  BothEnds output;
+  BothEnds errors;
+  process_ = spawn_zkr(words, input.out.get(), output.in.get(), errors.in.get());
+  input_ = std::move(input.in);
+  lines_ = Lines(std::move(output.out));
+  errors_ = Lines(std::move(errors.out));
+}
+
+ZkrProcess::~ZkrProcess() {
+  if (status_) return;
+  signal(SIGKILL);
+  ::waitpid(process_, nullptr, 0);
+}
+
+pid_t ZkrProcess::keeper() const {
+  pid_t found = -1;
+  await([&] {
+    for (const pid_t child : PinnedProcess(process_).children()) {
+      if (short_name_of(child) == "zkr-keeper") found = child;
+    }
+    return found > 0;
+  });
+  return found;
+}
+
+void ZkrProcess::type(const std::string& text) const {
+  EXPECT_EQ(::write(input_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+}
+
+void ZkrProcess::signal(int signal) const { ::kill(process_, signal); }
+
+std::string ZkrProcess::end() {
+  if (!status_) {
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    status_ = status;
+  }
+  return told(*status_);
+}
+
+void end_what_tests_leave() { testing::UnitTest::GetInstance()->listeners().Append(new EndWhatIsLeft); }
+
+}  // namespace zkr

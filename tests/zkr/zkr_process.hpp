@@ -1,0 +1,43 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "tests/zkr/harness.hpp"
+
+namespace zkr {
+
+/// The program itself, with pipes to the test. What it was still to do when the test is over is killed.
+class ZkrProcess {
+ public:
+  explicit ZkrProcess(const Words& words);
+  ZkrProcess(const ZkrProcess&) = delete;
+  ZkrProcess& operator=(const ZkrProcess&) = delete;
+  ~ZkrProcess();
+
+  pid_t front() const { return process_; }
+  /// Waits until there is one.
+  pid_t keeper() const;
+  /// Of the command, mostly. At its end when nobody can write there any more.
+  Lines& lines() { return lines_; }
+  Lines& errors() { return errors_; }
+  void type(const std::string& text) const;
+  void close_input() { input_.close(); }
+  void signal(int signal) const;
+  /// Waits until it has ended: "exit 3", "signal 15".
+  std::string end();
+
+ private:
+  pid_t process_ = -1;
+  std::optional<int> status_;
+  Descriptor input_;
+  Lines lines_{Descriptor()};
+  Lines errors_{Descriptor()};
+};
+
+/// From now on orphans of processes below this one are its children; what is left of them when a test is over is killed.
+void end_what_tests_leave();
+
+}  // namespace zkr

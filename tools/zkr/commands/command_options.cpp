@@ -1,0 +1,146 @@
+#include "tools/zkr/commands/command_options.hpp"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tools/zkr/cli/duration.hpp"
+#include "tools/zkr/cli/failure.hpp"
+
+namespace zkr {
+namespace {
+
+const std::map<std::string, int> signals{
+    {"term", SIGTERM}, {"ignore", 0},     {"TERM", SIGTERM}, {"INT", SIGINT},   {"HUP", SIGHUP},
+    {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"KILL", SIGKILL},
+};
+
+const std::map<std::string, OnDoubt> doubts{{"term", OnDoubt::term}, {"freeze", OnDoubt::freeze}};
+
+const std::map<std::string, Descendants> descendants{
+    {"kill", Descendants::kill}, {"wait", Descendants::wait}, {"leave", Descendants::leave}};
+
+template <typename Value>
+void add_choice(CLI::App& app, const std::string& name, Value& value, const std::map<std::string, Value>& choices,
+                const std::string& help) {
+  const auto read = [&value, &choices, name](const std::string& word) {
+    const auto choice = choices.find(word);
+    if (choice == choices.end()) throw CLI::ValidationError(name, "\"" + word + "\" is not one of them: see --help");
+    value = choice->second;
+  };
+  app.add_option_function<std::string>(name, read, help)->type_name("WORD");
+}
+
+/// Not to be guessed, and the same for all that belong to one run.
+std::string random_id() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw Failure(exit_system, "no random numbers");
+  std::string text;
+  for (const unsigned char byte : bytes)
+    text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::vector<std::string> lines_of(const char* text) {
+  std::vector<std::string> lines;
+  for (const char* begin = text; begin != nullptr && *begin != '\0';) {
+    const char* end = std::strchr(begin, '\n');
+    lines.emplace_back(begin, end != nullptr ? static_cast<std::size_t>(end - begin) : std::strlen(begin));
+    begin = end != nullptr ? end + 1 : nullptr;
+  }
+  return lines;
+}
+
+std::vector<std::string> words_to_run(const Context& context, const CommandOptions& options) {
+  if (options.shell_line && !context.words.command.empty())
+    throw Failure(exit_usage, "a command behind -- or -c, not both");
+  if (options.shell_line) return {"/bin/sh", "-c", *options.shell_line};
+  if (context.words.command.empty()) throw Failure(exit_usage, "no command: zkr ... -- COMMAND");
+  return context.words.command;
+}
+
+/// What would wait for its own caller, for ever.
+std::optional<std::string> held_twice(const std::vector<std::string>& held, const std::vector<std::string>& wanted) {
+  const auto found = std::find_first_of(wanted.begin(), wanted.end(), held.begin(), held.end());
+  if (found == wanted.end()) return std::nullopt;
+  return *found;
+}
+
+[[noreturn]] void become(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const std::string& word : words)
+    argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const int error = errno;
+  throw Failure(error == ENOENT ? exit_no_command : exit_not_runnable, words[0] + ": " + std::strerror(error));
+}
+
+}  // namespace
+
+void add_command_options(CLI::App& app, CommandOptions& options) {
+  app.add_option("-c,--command", options.shell_line, "Run this line by /bin/sh")->type_name("LINE");
+  app.add_flag("-n,--try,--nonblock", options.try_once, "Do not wait for others");
+  add_duration(app, "-w,--timeout", options.timeout, "How long to wait for others; without: for ever");
+  app.add_option("-E,--conflict-exit-code", options.not_acquired_code, "The exit code if others hold it; 75")
+      ->check(CLI::Range(0, 255))
+      ->type_name("CODE");
+  app.add_option("--id", options.id, "Shown to others as who holds it")->type_name("NAME");
+  add_duration(
+      app, "--grace", options.run.grace,
+      "From TERM to KILL, when the command has to end before the lease does; a quarter of the session timeout");
+  add_duration(app, "--kill-margin", options.run.kill_margin,
+               "From KILL to the end of the lease; 250ms, or a 40th of the session timeout");
+  add_duration(app, "--max-hold", options.run.max_hold, "End the command after that time");
+  add_choice(app, "--on-revoke", options.run.on_revoke, signals,
+             "When another client asks for the lease: term (the default), another signal for the command alone, "
+             "or ignore");
+  add_choice(app, "--on-doubt", options.run.on_doubt, doubts,
+             "When no server confirms the lease: term (the default), or freeze: stop the command, let it go on if one "
+             "does in time");
+  add_choice(app, "--descendants", options.run.descendants, descendants,
+             "Of what the command has left behind when it ends: kill (the default), wait, or leave");
+  app.add_option("--lost-exit-code", options.run.lost_exit_code, "The exit code if the lease is lost; 79")
+      ->check(CLI::Range(0, 255))
+      ->type_name("CODE");
+  app.add_flag("--reentrant", options.reentrant, "Run the command if a caller of this one holds the path already");
+}
+
+void run_while_held(const Context& context, const CommandOptions& options, Stake stake) {
+  RunRequest run;
+  run.command.words = words_to_run(context, options);
+  run.options = options.run;
+  for (const std::string& path : stake.paths)
+    zkclient::Path{path};  // Refuses what is none.
+  stake.id = options.id;
+  HoldRequest hold{.connection = connection_of(context.connection), .stake = std::move(stake)};
+  hold.try_once = options.try_once || options.timeout == Duration::zero();
+  if (!hold.try_once) hold.timeout = options.timeout;
+  hold.not_acquired_code = options.not_acquired_code;
+  hold.held_already = lines_of(std::getenv("ZKR_HELD"));
+  hold.quiet = context.quiet;
+  hold.verbose = context.verbose;
+  if (const auto mark = held_twice(hold.held_already, held_marks(hold))) {
+    if (options.reentrant) become(run.command.words);
+    throw Failure(exit_usage, *mark + " is held by a caller of this process: it would wait for itself (--reentrant)");
+  }
+  hold.environment.push_back("ZKR_ID=" + random_id());
+  run.make_holder = [hold] { return std::make_unique<ZooKeeperHolder>(hold); };
+  run_under_lease(run);
+}
+
+}  // namespace zkr

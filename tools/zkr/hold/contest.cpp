@@ -1,0 +1,174 @@
+#include "tools/zkr/hold/contest.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/semaphore.hpp>
+#include <zkrecipes/shared_mutex.hpp>
+
+namespace zkr {
+namespace {
+
+class LockContest : public Contest {
+ public:
+  LockContest(const zkclient::Client& client, const Stake& stake) {
+    for (const std::string& path : stake.paths)
+      add(client, zkclient::Path(path), stake);
+  }
+
+  Prize win(const zkclient::CallOptions& call) override { return Prize(all_.acquire(call)); }
+  std::optional<Prize> try_to_win(const zkclient::CallOptions& call) override {
+    auto leases = all_.try_acquire(call);
+    if (!leases) return std::nullopt;
+    return Prize(std::move(*leases));
+  }
+  std::vector<zkrecipes::Contender> contenders(std::size_t path, const zkclient::CallOptions& call) const override {
+    return locks_.at(path)->contenders(call);
+  }
+
+ private:
+  void add(const zkclient::Client& client, const zkclient::Path& path, const Stake& stake) {
+    switch (stake.mode) {
+      case Mode::shared: {
+        auto lock =
+            std::make_unique<zkrecipes::SharedMutex>(client, path, zkrecipes::SharedMutexOptions{.id = stake.id});
+        all_.add_shared(*lock);
+        return keep(std::move(lock));
+      }
+      case Mode::writer:
+        return keep_and_add(
+            std::make_unique<zkrecipes::SharedMutex>(client, path, zkrecipes::SharedMutexOptions{.id = stake.id}));
+      case Mode::slot: return keep_and_add(semaphore(client, path, stake));
+      default:
+        return keep_and_add(std::make_unique<zkrecipes::Mutex>(client, path, zkrecipes::MutexOptions{.id = stake.id}));
+    }
+  }
+  static std::unique_ptr<zkrecipes::Semaphore> semaphore(const zkclient::Client& client, const zkclient::Path& path,
+                                                         const Stake& stake) {
+    zkrecipes::SemaphoreOptions options{.id = stake.id};
+    if (stake.slots_node.empty())
+      return std::make_unique<zkrecipes::Semaphore>(client, path, stake.slots, std::move(options));
+    if (stake.slots > 0) options.initial_limit = stake.slots;
+    return std::make_unique<zkrecipes::Semaphore>(client, path, zkclient::Path(stake.slots_node), std::move(options));
+  }
+  template <typename Lock>
+  void keep_and_add(std::unique_ptr<Lock> lock) {
+    all_.add(*lock);
+    keep(std::move(lock));
+  }
+
+  /// Any lock, to be listed: Acquirable has no destructor for others to call.
+  struct Listed {
+    virtual ~Listed() = default;
+    virtual std::vector<zkrecipes::Contender> contenders(const zkclient::CallOptions& call) const = 0;
+  };
+  template <typename Lock>
+  struct Kept : Listed {
+    explicit Kept(std::unique_ptr<Lock> kept) : lock(std::move(kept)) {}
+    std::vector<zkrecipes::Contender> contenders(const zkclient::CallOptions& call) const override {
+      return lock->contenders(call);
+    }
+    std::unique_ptr<Lock> lock;
+  };
+  template <typename Lock>
+  void keep(std::unique_ptr<Lock> lock) {
+    locks_.push_back(std::make_unique<Kept<Lock>>(std::move(lock)));
+  }
+
+  zkrecipes::MultiLock all_;
+  std::vector<std::unique_ptr<Listed>> locks_;  // In the order of the paths.
+};
+
+class ElectionContest : public Contest {
+ public:
+  ElectionContest(const zkclient::Client& client, const Stake& stake)
+      : election_(client, zkclient::Path(stake.paths.at(0)), {.id = stake.id}) {}
+
+  Prize win(const zkclient::CallOptions& call) override { return Prize(election_.campaign(call)); }
+  std::optional<Prize> try_to_win(const zkclient::CallOptions& call) override {
+    if (election_.leader(call)) return std::nullopt;
+    return win(call);
+  }
+  std::vector<zkrecipes::Contender> contenders(std::size_t, const zkclient::CallOptions& call) const override {
+    return election_.candidates(call);
+  }
+
+ private:
+  zkrecipes::LeaderElection election_;
+};
+
+/// Which modes see each other's nodes.
+enum class Kind { mutex, shared_mutex, semaphore, election, unknown };
+
+Kind kind_of(Mode mode) {
+  switch (mode) {
+    case Mode::exclusive: return Kind::mutex;
+    case Mode::shared:
+    case Mode::writer: return Kind::shared_mutex;
+    case Mode::slot: return Kind::semaphore;
+    case Mode::leader: return Kind::election;
+  }
+  return Kind::unknown;
+}
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+Kind kind_of_name(const std::string& name) {
+  if (has(name, "__READ__") || has(name, "__WRIT__")) return Kind::shared_mutex;
+  if (has(name, "latch-")) return Kind::election;
+  if (name == "locks" || name == "leases") return Kind::semaphore;
+  if (has(name, "lock-")) return Kind::mutex;
+  return Kind::unknown;
+}
+
+}  // namespace
+
+const char* to_string(Mode mode) {
+  switch (mode) {
+    case Mode::exclusive:
+    case Mode::writer: return "exclusive";
+    case Mode::shared: return "shared";
+    case Mode::slot: return "slot";
+    case Mode::leader: return "leader";
+  }
+  return "unknown";
+}
+
+bool has_tokens(Mode mode) { return mode != Mode::shared && mode != Mode::slot; }
+
+std::vector<const zkrecipes::Lease*> Prize::leases() const {
+  std::vector<const zkrecipes::Lease*> all;
+  if (const auto* leadership = std::get_if<zkrecipes::Leadership>(&held_)) all.push_back(leadership);
+  if (const auto* several = std::get_if<zkrecipes::MultiLease>(&held_)) {
+    for (const zkrecipes::Lease& lease : several->leases())
+      all.push_back(&lease);
+  }
+  return all;
+}
+
+void Prize::release() {
+  // For as long as it takes: by then the node is gone, or its session dead.
+  const zkclient::CallOptions patient{.deadline = std::chrono::hours(24)};
+  if (auto* leadership = std::get_if<zkrecipes::Leadership>(&held_)) leadership->release(patient);
+  if (auto* several = std::get_if<zkrecipes::MultiLease>(&held_)) several->release(patient);
+}
+
+std::unique_ptr<Contest> make_contest(const zkclient::Client& client, const Stake& stake) {
+  if (stake.mode == Mode::leader) return std::make_unique<ElectionContest>(client, stake);
+  return std::make_unique<LockContest>(client, stake);
+}
+
+std::optional<std::string> node_of_another_kind(const std::vector<std::string>& children, Mode mode) {
+  const Kind own = kind_of(mode);
+  const auto found = std::find_if(children.begin(), children.end(), [own](const std::string& name) {
+    const Kind kind = kind_of_name(name);
+    return kind != own && kind != Kind::unknown;
+  });
+  if (found == children.end()) return std::nullopt;
+  return *found;
+}
+
+}  // namespace zkr

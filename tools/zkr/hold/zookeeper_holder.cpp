@@ -1,0 +1,327 @@
+#include "tools/zkr/hold/zookeeper_holder.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <zkclient/log.hpp>
+
+#include "tools/zkr/cli/failure.hpp"
+#include "tools/zkr/hold/waiting_text.hpp"
+#include "zkclient/detail/requests/session_state.hpp"
+
+namespace zkr {
+namespace {
+
+using namespace std::chrono_literals;
+using zkclient::Errc;
+
+constexpr auto first_report_after = 1s;
+constexpr auto report_pause = 10s;
+constexpr auto look_patience = 1s;  // For what is only told.
+
+Instant instant_of(zkclient::BootClock::time_point time) { return Instant(time.time_since_epoch()); }
+
+/// When the newest write was sent that a quorum has acknowledged: a heartbeat, while a lease is held.
+Instant proven_at(const zkclient::Session& session) { return instant_of(session.impl()->told_up_to()); }
+
+/// What ends an attempt, but not the wish: the place in the queue is gone.
+bool lost_the_place(const zkclient::Error& error) {
+  return error.errc() == Errc::session_lost || error.errc() == Errc::connection_loss || error.errc() == Errc::not_held;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines)
+    text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> held_marks(const HoldRequest& request) {
+  std::vector<std::string> marks;
+  const std::string prefix = request.connection.options.prefix.is_root() ? "" : request.connection.options.prefix.str();
+  for (const std::string& path : request.stake.paths)
+    marks.push_back(request.connection.hosts + prefix + path);
+  return marks;
+}
+
+ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
+    : request_(std::move(request)), news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  zkclient::set_log_record_handler([this](const zkclient::LogRecord& record) {
+    const bool of_a_lease = record.source == "zkrecipes" && record.level <= zkclient::LogLevel::warning;
+    if (of_a_lease || request_.verbose) say(std::string(record.message), of_a_lease);
+  });
+  zkclient::set_log_level(request_.verbose ? zkclient::LogLevel::info : zkclient::LogLevel::warning);
+  try {
+    client_.emplace(request_.connection.hosts, request_.connection.options);
+    contest_ = make_contest(*client_, request_.stake);
+  } catch (const zkclient::Error& error) {
+    fail(exit_code_of(error.errc()), error.what());
+    return;
+  }
+  worker_ = std::thread([this] { work(); });
+}
+
+ZooKeeperHolder::~ZooKeeperHolder() {
+  release();
+  if (client_) client_->close();
+  if (worker_.joinable()) worker_.join();
+  if (teller_.joinable()) teller_.join();
+  zkclient::set_log_record_handler({});
+}
+
+// ---- For the keeper ----------------------------------------------------------------------------------------------
+
+Lease ZooKeeperHolder::look() {
+  drain(news_.get());
+  const std::lock_guard lock(mutex_);
+  if (lease_.state != LeaseState::held || is_leaving()) return lease_;
+  Instant until = Instant::max();
+  for (const zkrecipes::Lease* part : prize_.leases()) {
+    until = std::min(until, instant_of(part->valid_until()));
+    lease_.revoke_asked = lease_.revoke_asked || part->revoke_requested().stop_requested();
+    // A lease that is uncertain is held until its end.
+    if (!part->valid()) lease_.state = LeaseState::lost;
+    lease_.proven_at = proven_at(*part->session());
+  }
+  if (lease_.state == LeaseState::held) lease_.valid_until = until;
+  return lease_;
+}
+
+std::vector<std::string> ZooKeeperHolder::take_messages() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(messages_, {});
+}
+
+std::vector<std::string> ZooKeeperHolder::environment() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> changes = request_.environment;
+  std::vector<std::string> nodes;
+  std::int64_t session = 0;
+  for (const zkrecipes::Lease* part : prize_.leases()) {
+    nodes.push_back(part->node());
+    session = part->session()->id();
+  }
+  std::vector<std::string> held = request_.held_already;
+  for (std::string& mark : held_marks(request_))
+    held.push_back(std::move(mark));
+  changes.push_back("ZKR_PATH=" + joined(request_.stake.paths));
+  changes.push_back(std::string("ZKR_MODE=") + to_string(request_.stake.mode));
+  changes.push_back("ZKR_NODE=" + joined(nodes));
+  changes.push_back(fmt::format("ZKR_SESSION=0x{:x}", static_cast<std::uint64_t>(session)));
+  changes.push_back("ZKR_HELD=" + joined(held));
+  changes.push_back(has_tokens(request_.stake.mode) ? fmt::format("ZKR_TOKEN={}", lease_.token) : "ZKR_TOKEN");
+  return changes;
+}
+
+void ZooKeeperHolder::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_.request_stop();
+  }
+  changed_.notify_all();
+}
+
+// ---- The worker --------------------------------------------------------------------------------------------------
+
+void ZooKeeperHolder::work() noexcept {
+  try {
+    contend_and_hold();
+  } catch (const Failure& failure) {
+    is_leaving() ? leave() : fail(failure.code(), failure.what());
+  } catch (const zkclient::Error& error) {
+    is_leaving() ? leave() : fail(exit_code_of(error.errc()), error.what());
+  } catch (const std::exception& error) {
+    fail(exit_bug, error.what());
+  }
+}
+
+void ZooKeeperHolder::contend_and_hold() {
+  await_server();
+  if (!request_.quiet) teller_ = std::thread([this] { tell_waiting(); });
+  Prize prize = win();
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_ = false;
+  }
+  changed_.notify_all();
+  refuse_other_kinds();
+  hold(std::move(prize));
+}
+
+zkclient::CallOptions ZooKeeperHolder::call(std::optional<SteadyTime> deadline) const {
+  zkclient::CallOptions options;
+  options.deadline = deadline;
+  options.stop = stop_.get_token();
+  return options;
+}
+
+void ZooKeeperHolder::await_server() {
+  auto patience = std::chrono::nanoseconds(request_.connection.options.operation_timeout);
+  if (request_.timeout && *request_.timeout > 0s) patience = std::min(patience, *request_.timeout);
+  try {
+    client_->connect(call(begun_ + patience));
+  } catch (const zkclient::Error& error) {
+    if (error.errc() != Errc::deadline_exceeded) throw;
+    const std::string trouble = client_->trouble();
+    throw Failure(exit_no_server, "no server answers: " + (trouble.empty() ? request_.connection.hosts : trouble));
+  }
+}
+
+/// Others may hold it for as long as they like, unless there is a --timeout.
+Prize ZooKeeperHolder::win() {
+  const auto one_try = std::chrono::steady_clock::now() + request_.connection.options.operation_timeout;
+  std::optional<SteadyTime> deadline;
+  if (request_.timeout) deadline = begun_ + *request_.timeout;
+  while (true) {
+    try {
+      if (!request_.try_once) return contest_->win(call(deadline));
+      if (auto prize = contest_->try_to_win(call(one_try))) return std::move(*prize);
+      throw zkclient::Error(Errc::deadline_exceeded, "lock", request_.stake.paths[0]);
+    } catch (const zkclient::Error& error) {
+      if (lost_the_place(error) && !is_leaving()) {
+        say("lost the place in the queue (" + std::string(error.what()) + "): waiting again, at the end");
+        continue;
+      }
+      if (error.errc() != Errc::deadline_exceeded) throw;
+      const std::string trouble = client_->trouble();
+      if (!trouble.empty()) throw Failure(exit_no_server, "no server answers: " + trouble);
+      const std::string holder = describe_holder(call(std::chrono::steady_clock::now() + look_patience));
+      throw Failure(static_cast<ExitCode>(request_.not_acquired_code),
+                    holder.empty() ? request_.stake.paths[0] + " is not free" : holder);
+    }
+  }
+}
+
+/// Another kind of lock that began at the same time finds our node in the same way.
+void ZooKeeperHolder::refuse_other_kinds() {
+  for (const std::string& path : request_.stake.paths) {
+    std::error_code error;
+    const auto children = client_->children(path, call(std::nullopt), error).names;
+    if (error && error != Errc::no_node) throw zkclient::Error(static_cast<Errc>(error.value()), "children", path);
+    if (const auto other = node_of_another_kind(children, request_.stake.mode))
+      throw Failure(exit_format, path + ": another kind of lock is in use here (" + *other +
+                                     "), which does not see this one: use the same options for all who share a path");
+  }
+}
+
+void ZooKeeperHolder::hold(Prize prize) {
+  std::vector<std::stop_token> ends;
+  {
+    const std::lock_guard lock(mutex_);
+    prize_ = std::move(prize);
+    const auto leases = prize_.leases();
+    lease_.state = LeaseState::held;
+    lease_.timeout = leases.at(0)->session()->timeout();
+    lease_.granted_at = BootClock::now();
+    lease_.token = static_cast<std::uint64_t>(leases.at(0)->token().value);
+    for (const zkrecipes::Lease* part : leases) {
+      ends.push_back(part->lost());
+      ends.push_back(part->revoke_requested());
+    }
+  }
+  {
+    std::vector<std::unique_ptr<std::stop_callback<std::function<void()>>>> told;
+    for (const std::stop_token& end : ends)
+      told.push_back(std::make_unique<std::stop_callback<std::function<void()>>>(end, [this] { notify(); }));
+    notify();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_leaving(); });
+  }
+  try {
+    prize_.release();
+    finish(LeaseState::gone);
+  } catch (const zkclient::Error&) {
+    leave();  // It was lost, and what is left of it goes with the session.
+  }
+}
+
+/// Nothing of the session is left at the servers afterwards, if one of them answers while it can live.
+void ZooKeeperHolder::leave() {
+  try {
+    client_->connect({.deadline = client_->session().timeout()});
+    client_->close();
+  } catch (const zkclient::Error&) {
+    // It is over by now.
+  }
+  finish(LeaseState::gone);
+}
+
+// ---- What is said ------------------------------------------------------------------------------------------------
+
+void ZooKeeperHolder::tell_waiting() {
+  std::string told;
+  auto pause = std::chrono::seconds(first_report_after);
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, pause, [this] { return !waiting_ || is_leaving(); })) {
+    lock.unlock();
+    const std::string text = describe_holder(call(std::chrono::steady_clock::now() + look_patience));
+    lock.lock();
+    if (!waiting_) return;
+    if (!text.empty() && text != told) {
+      messages_.push_back(text);
+      notify();
+    }
+    told = text;
+    pause = report_pause;
+  }
+}
+
+/// Of the first path that this process waits for. "": nobody is in the way, or it cannot be seen.
+std::string ZooKeeperHolder::describe_holder(const zkclient::CallOptions& call) {
+  try {
+    const std::int64_t session = client_->session().id();
+    for (std::size_t i = 0; i < request_.stake.paths.size(); ++i) {
+      const std::string text = waiting_text(contest_->contenders(i, call), session);
+      if (!text.empty()) return request_.stake.paths[i] + ": " + text;
+    }
+  } catch (const zkclient::Error&) {
+    // It is not worth an error.
+  }
+  return "";
+}
+
+void ZooKeeperHolder::say(const std::string& text, bool error) {
+  if (request_.quiet && !error) return;
+  {
+    const std::lock_guard lock(mutex_);
+    messages_.push_back(text);
+  }
+  notify();
+}
+
+void ZooKeeperHolder::finish(LeaseState state) {
+  {
+    const std::lock_guard lock(mutex_);
+    lease_.state = state;
+    waiting_ = false;
+  }
+  changed_.notify_all();
+  notify();
+}
+
+void ZooKeeperHolder::fail(int code, const std::string& text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lease_.state == LeaseState::failed) return;
+    lease_.failure = code;
+    messages_.push_back(text);
+  }
+  finish(LeaseState::failed);
+}
+
+void ZooKeeperHolder::notify() const {
+  const std::uint64_t one = 1;
+  if (::write(news_.get(), &one, sizeof one) < 0) {
+    // There is news already.
+  }
+}
+
+}  // namespace zkr

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <zkclient/client.hpp>
+
+#include "tools/zkr/cli/connection_options.hpp"
+#include "tools/zkr/hold/contest.hpp"
+#include "tools/zkr/run/descriptor.hpp"
+#include "tools/zkr/run/holder.hpp"
+
+namespace zkr {
+
+struct HoldRequest {
+  Connection connection;
+  Stake stake;
+  bool try_once = false;                    // Hold now, or not at all.
+  std::optional<Duration> timeout{};        // For how long to wait for others.
+  int not_acquired_code = 75;               // What `failed` says if others hold it.
+  std::vector<std::string> environment{};   // Further changes of the command's environment.
+  std::vector<std::string> held_already{};  // By whom this was called: see held_marks().
+  bool quiet = false;                       // Nothing is said but errors.
+  bool verbose = false;
+};
+
+/// What ZKR_HELD says: one line for each path that is held, the same from whichever process.
+std::vector<std::string> held_marks(const HoldRequest& request);
+
+/// A lease in ZooKeeper. One thread of its own contends, holds and gives back, by blocking calls; what it has come to is
+/// read by the keeper's.
+class ZooKeeperHolder : public Holder {
+ public:
+  /// Begins to contend. What is wrong becomes `failed`.
+  explicit ZooKeeperHolder(HoldRequest request);
+  /// Closes the session.
+  ~ZooKeeperHolder() override;
+
+  int news() const override { return news_.get(); }
+  Lease look() override;
+  std::vector<std::string> take_messages() override;
+  std::vector<std::string> environment() const override;
+  void release() override;
+
+ private:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  void work() noexcept;
+  void contend_and_hold();
+  void await_server();
+  Prize win();
+  void refuse_other_kinds();
+  void hold(Prize prize);
+  void leave();
+  void tell_waiting();
+  std::string describe_holder(const zkclient::CallOptions& call);
+
+  void finish(LeaseState state);
+  void fail(int code, const std::string& text);
+  void say(const std::string& text, bool error = false);
+  void notify() const;
+  zkclient::CallOptions call(std::optional<SteadyTime> deadline) const;
+  bool is_leaving() const { return stop_.stop_requested(); }
+
+  const HoldRequest request_;
+  const SteadyTime begun_ = std::chrono::steady_clock::now();
+  Descriptor news_;
+  std::stop_source stop_;
+  std::optional<zkclient::Client> client_;
+  std::unique_ptr<Contest> contest_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool waiting_ = true;  // Others hold it, as far as is known.
+  Lease lease_;
+  Prize prize_;  // Read by the keeper's thread while the state is `held`; then the worker's alone.
+  std::vector<std::string> messages_;
+
+  std::thread worker_;
+  std::thread teller_;
+};
+
+}  // namespace zkr
