@@ -105,7 +105,8 @@ class Director {
   }
   /// A server that was elected, and whose follower has left it again, waits for others for as long as initLimit says, as a
   /// real one does; there may be two such pairs of five. And one that has promised a greater epoch than the leader's follows
-  /// none before the next election. False: no majority serves.
+  /// none before the next election. What has stalled, a disk say, is not made good by the calm, either. False: no majority
+  /// serves.
   bool wait_for_servers() {
     const auto serving = [&] {
       int count = 0;
@@ -113,7 +114,7 @@ class Director {
         count += world_.serves(server) ? 1 : 0;
       return count;
     };
-    const Nanos patience = 2 * drawn_.world.init_limit * drawn_.world.tick;
+    const Nanos patience = 20s + 2 * drawn_.world.init_limit * drawn_.world.tick;
     if (world_.run_until([&] { return serving() == drawn_.world.servers; }, patience, 100ms)) return true;
     return serving() > drawn_.world.servers / 2;
   }
