@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "tools/zkr/cli/connection_options.hpp"
 #include "tools/zkr/cli/words.hpp"
@@ -11,8 +13,11 @@ namespace zkr {
 struct Context {
   CallWords words;
   ConnectionOptions connection;
+  /// Those that the client proves, as the servers will name them; no secrets.
+  std::vector<std::string> identities;
   bool quiet = false;
   bool verbose = false;
+  bool json = false;  // What is written to standard output is JSON.
   /// What the chosen command does; its result is the exit code. Its subcommand's callback sets it, so that nothing
   /// happens before all words have been read.
   std::function<int()> action;

@@ -1,6 +1,30 @@
 #include "tools/zkr/cli/failure.hpp"
 
+#include <fmt/format.h>
+
 namespace zkr {
+namespace {
+
+// The server does not say it. "": it is not known.
+const char* right_for(const std::string& operation) {
+  if (operation == "set") return "the right to write";
+  if (operation == "create") return "the right to create, at the parent";
+  if (operation == "remove" || operation == "remove_tree") return "the right to delete, at the parent";
+  if (operation == "get" || operation == "children") return "the right to read";
+  if (operation == "get_acl") return "the right to read or to administer";
+  if (operation == "set_acl") return "the right to administer";
+  return "";
+}
+
+}  // namespace
+
+std::string explain(const zkclient::Error& error, const std::vector<std::string>& identities) {
+  std::string text = error.what();
+  if (error.errc() != zkclient::Errc::no_auth) return text;
+  if (const std::string right = right_for(error.operation()); !right.empty()) text += "; it takes " + right;
+  if (identities.empty()) return text + "; this call has no identity";
+  return text + fmt::format("; this call is {}", fmt::join(identities, ", "));
+}
 
 ExitCode exit_code_of(zkclient::Errc error) {
   using zkclient::Errc;

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <zkclient/error.hpp>
 
@@ -18,6 +19,9 @@ class Failure : public std::runtime_error {
  private:
   ExitCode code_;
 };
+
+/// What went wrong, for people. Of a refusal also: the right that it takes, and `identities`, those of the call.
+std::string explain(const zkclient::Error& error, const std::vector<std::string>& identities);
 
 /// The exit code that says what went wrong.
 ExitCode exit_code_of(zkclient::Errc error);

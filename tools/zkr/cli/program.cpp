@@ -17,6 +17,7 @@ void add_common_options(CLI::App& app, Context& context) {
   add_connection_options(app, context.connection);
   app.add_flag("-q,--quiet", context.quiet, "No messages but errors");
   app.add_flag("-v,--verbose", context.verbose, "More messages");
+  app.add_flag("--json", context.json, "Data as JSON, a value a line");
 }
 
 int complain(const std::string& text, int code) {
@@ -25,7 +26,7 @@ int complain(const std::string& text, int code) {
 }
 
 /// A request for help is a parse error of CLI11's with the code 0.
-int explain(const CLI::App& app, const CLI::ParseError& error) {
+int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
   return complain(error.what() + std::string("\nzkr: --help says more"), exit_usage);
 }
@@ -36,7 +37,7 @@ int run(Context& context, CLI::App& app) {
   try {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
-    return explain(app, error);
+    return end_parsing(app, error);
   }
   return context.action();
 }
@@ -56,7 +57,7 @@ int run_program(int argc, char** argv) {
   } catch (const Failure& failure) {
     return complain(failure.what(), failure.code());
   } catch (const zkclient::Error& error) {
-    return complain(error.what(), exit_code_of(error.errc()));
+    return complain(explain(error, context.identities), exit_code_of(error.errc()));
   } catch (const std::exception& error) {
     return complain(error.what(), exit_bug);
   }

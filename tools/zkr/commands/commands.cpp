@@ -4,6 +4,23 @@
 
 namespace zkr {
 
-void add_commands(CLI::App& app, Context& context) { add_lock(app, context); }
+void add_commands(CLI::App& app, Context& context) {
+  add_lock(app, context);
+
+  add_who(app, context);
+  add_leader(app, context);
+  add_observe(app, context);
+  add_get(app, context);
+  add_set(app, context);
+  add_create(app, context);
+  add_rm(app, context);
+  add_ls(app, context);
+  add_stat(app, context);
+  add_tree(app, context);
+  add_watch(app, context);
+  add_cp(app, context);
+  add_export(app, context);
+  add_import(app, context);
+}
 
 }  // namespace zkr

@@ -14,4 +14,20 @@ void add_commands(CLI::App& app, Context& context);
 // Each adds a subcommand, whose callback sets Context::action. `context` must live as long as `app`.
 void add_lock(CLI::App& app, Context& context);
 
+void add_who(CLI::App& app, Context& context);
+void add_leader(CLI::App& app, Context& context);
+void add_observe(CLI::App& app, Context& context);
+
+void add_get(CLI::App& app, Context& context);
+void add_set(CLI::App& app, Context& context);
+void add_create(CLI::App& app, Context& context);
+void add_rm(CLI::App& app, Context& context);
+void add_ls(CLI::App& app, Context& context);
+void add_stat(CLI::App& app, Context& context);
+void add_tree(CLI::App& app, Context& context);
+void add_watch(CLI::App& app, Context& context);
+void add_cp(CLI::App& app, Context& context);
+void add_export(CLI::App& app, Context& context);
+void add_import(CLI::App& app, Context& context);
+
 }  // namespace zkr

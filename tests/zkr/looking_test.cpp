@@ -1,0 +1,241 @@
+// `zkr` and recipes: who holds, who leads, and what changes.
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+
+#include <boost/json/parse.hpp>
+
+#include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/mutex.hpp>
+#include <zkrecipes/queue.hpp>
+#include <zkrecipes/unfair_leader_election.hpp>
+
+#include "tests/support/program.hpp"
+#include "tests/support/recipe_test.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/words.hpp"
+#include "tests/zkr/zkr_call.hpp"
+
+namespace zkr {
+namespace {
+
+using namespace testkit::words;
+using Words = std::vector<std::string>;
+
+class ZkrLooking : public testkit::RecipeTest {
+ protected:
+  ZkrLooking() : RecipeTest("/place") {}
+
+  Words words(Words own) const {
+    const Words place = {"--server", hosts(), "--prefix", prefix().str()};
+    own.insert(own.begin(), place.begin(), place.end());
+    return own;
+  }
+  Called zkr(Words own) const { return call_zkr(words(std::move(own))); }
+  boost::json::object json(Words own) const {
+    own.emplace_back("--json");
+    const Called called = zkr(std::move(own));
+    EXPECT_EQ(called.code, 0) << called.errors;
+    return boost::json::parse(called.output).as_object();
+  }
+};
+
+Words members_of(const boost::json::value& object) {
+  Words names;
+  for (const auto& member : object.as_object())
+    names.emplace_back(member.key());
+  return names;
+}
+
+// --- who ----------------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLooking, Z23Z67WhoHoldsAndWaits) {
+  zkrecipes::Mutex first(client(), path(), {.id = "ci"});
+  zkrecipes::Mutex second(client(), path());
+  zkrecipes::Lease lease = first.acquire();
+  auto waiting = in_thread([&] { return second.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2));
+  const auto who = json({"who", "/place"});
+  EXPECT_EQ(members_of(who), (Words{"path", "kind", "naming", "holders", "waiters", "contenders"}));
+  EXPECT_EQ(who.at("kind"), "mutex");
+  EXPECT_EQ(who.at("naming"), "curator");
+  EXPECT_EQ(who.at("holders"), 1);
+  EXPECT_EQ(who.at("waiters"), 1);
+  const auto& holder = who.at("contenders").at(0);
+  EXPECT_EQ(members_of(holder),
+            (Words{"state", "node", "who", "host", "pid", "since", "session", "token", "shared", "data"}));
+  EXPECT_EQ(holder.at("state"), "holds");
+  EXPECT_EQ(holder.at("who"), "ci");
+  EXPECT_EQ(holder.at("pid"), ::getpid());
+  EXPECT_EQ(holder.at("token"), lease.token().value);
+  EXPECT_TRUE(who.at("contenders").at(1).at("who").is_null());
+  const Called shown = zkr({"who", "/place"});
+  EXPECT_EQ(shown.output.substr(0, shown.output.find('\n')), "/place  mutex, Curator layout, 1 holds, 1 waits");
+  EXPECT_NE(shown.output.find("   STATE  WHO  HOST"), std::string::npos) << shown.output;
+  EXPECT_NE(shown.output.find("\n1  holds  ci"), std::string::npos) << shown.output;
+  EXPECT_NE(shown.output.find("\n2  waits  -"), std::string::npos) << shown.output;
+  lease.release();
+  (void)result_of(waiting);
+}
+
+TEST_F(ZkrLooking, NobodyHolds) {
+  EXPECT_EQ(zkr({"who", "/place"}).code, 66);
+  client().create(path(), "");
+  const Called shown = zkr({"who", "/place"});
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_EQ(shown.output, "/place  free, or no recipe that is known, 0 holds, 0 waits\n");
+  EXPECT_EQ(json({"who", "/place"}).at("kind"), "unknown");
+}
+
+TEST_F(ZkrLooking, ForeignContendersAreNotGuessed) {
+  client().create("/place/x-1234-", "java", {.mode = CreateMode::ephemeral_sequential, .parents = true});
+  const auto who = json({"who", "/place"});
+  EXPECT_EQ(who.at("holders"), 0);
+  EXPECT_EQ(who.at("contenders").at(0).at("state"), "foreign");
+  EXPECT_NE(zkr({"who", "/place"}).output.find("0 holds, 0 waits, 1 foreign"), std::string::npos);
+}
+
+TEST_F(ZkrLooking, ItemsOfAQueue) {
+  zkrecipes::Queue queue(client(), path());
+  queue.push_all({"a", "b"});
+  const auto claim = queue.claim({.deadline = soon()});
+  const auto who = json({"who", "/place"});
+  EXPECT_EQ(members_of(who), (Words{"path", "kind", "naming", "holders", "waiters", "items", "contenders"}));
+  EXPECT_EQ(who.at("items"), 2);
+  EXPECT_EQ(zkr({"who", "/place"}).output.substr(0, 32), "/place  queue, 2 items, 1 claime");
+}
+
+// --- leader -------------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLooking, Z23WhoLeads) {
+  const Called nobody = zkr({"leader", "/place"});
+  EXPECT_EQ(nobody.code, 66);
+  EXPECT_EQ(nobody.output, "");
+  EXPECT_EQ(nobody.errors, "zkr: /place: nobody leads\n");
+  zkrecipes::LeaderElection election(client(), path(), {.id = "me"});
+  auto leadership = election.campaign({.deadline = soon()});
+  EXPECT_EQ(zkr({"leader", "/place"}).output, "me\n");
+  leadership.proclaim("at 10.0.0.8");
+  leadership.ready();
+  EXPECT_EQ(zkr({"leader", "/place", "--wait=ready"}).output, "me\n");
+  const auto seen = json({"leader", "/place"});
+  EXPECT_EQ(members_of(seen), (Words{"path", "leader"}));
+  EXPECT_EQ(members_of(seen.at("leader")), (Words{"id", "node", "term", "session", "ready", "value"}));
+  EXPECT_EQ(seen.at("leader").at("value"), "at 10.0.0.8");
+  EXPECT_EQ(seen.at("leader").at("ready"), true);
+  EXPECT_EQ(seen.at("leader").at("term"), leadership.token().value);
+}
+
+TEST_F(ZkrLooking, LeaderOfAnUnfairElection) {
+  zkrecipes::UnfairLeaderElection election(client(), path(), {.id = "me"});
+  const auto leadership = election.campaign({.deadline = soon()});
+  EXPECT_EQ(zkr({"leader", "/place"}).output, "me\n");
+}
+
+TEST_F(ZkrLooking, WaitForALeaderEnds) {
+  const Called over = zkr({"leader", "/place", "--wait", "--timeout", "50ms"});
+  EXPECT_EQ(over.code, 75);
+  EXPECT_NE(over.errors.find("no leader"), std::string::npos) << over.errors;
+}
+
+// --- observe ------------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLooking, Z24ObserverSeesEachChange) {
+  testkit::Program observer(zkr_program(), words({"observe", "/place"}));
+  EXPECT_EQ(observer.next_line(), "nobody");
+  zkrecipes::LeaderElection election(client(), path(), {.id = "me"});
+  auto leadership = election.campaign({.deadline = soon()});
+  const std::string term = std::to_string(leadership.token().value);
+  EXPECT_EQ(observer.next_line(), "me term=" + term + " not-ready");
+  leadership.proclaim("value");
+  EXPECT_EQ(observer.next_line(), "me term=" + term + " not-ready value");
+  leadership.release();
+  EXPECT_EQ(observer.next_line(), "nobody");
+  observer.signal(SIGTERM);
+  EXPECT_EQ(observer.status(), 128 + SIGTERM);
+}
+
+TEST_F(ZkrLooking, ObserversCommandGetsTheState) {
+  zkrecipes::LeaderElection election(client(), path(), {.id = "me"});
+  const auto leadership = election.campaign({.deadline = soon()});
+  const Called called =
+      zkr({"observe", "/place", "--once", "--", "sh", "-c", "echo $ZKR_PATH $ZKR_LEADER $ZKR_READY; cat; exit 3"});
+  EXPECT_EQ(called.code, 3);
+  EXPECT_TRUE(called.output.starts_with("/place me 0\n{\"path\":\"/place\",\"leader\":{\"id\":\"me\""))
+      << called.output;
+}
+
+// --- watch --------------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLooking, Z27WatchTellsTheLastStateAlways) {
+  testkit::Program watch(zkr_program(), words({"watch", "/place"}));
+  EXPECT_EQ(watch.next_line(), "absent");
+  client().create(path(), "x");
+  EXPECT_EQ(watch.next_line(), "created version=0 size=1");
+  client().set(path(), "xy");
+  EXPECT_EQ(watch.next_line(), "changed version=1 size=2");
+  client().remove(path());
+  EXPECT_EQ(watch.next_line(), "deleted");
+  for (int i = 0; i < 50; ++i) {
+    client().create(path(), std::to_string(i));
+    client().remove(path());
+  }
+  client().create(path(), "");
+  client().set(path(), "the last one");
+  watch.says_one_that([](const std::string& line) { return line.ends_with("version=1 size=12"); });
+  watch.signal(SIGINT);
+  EXPECT_EQ(watch.status(), 128 + SIGINT);
+}
+
+TEST_F(ZkrLooking, ChildrenThatComeAndGo) {
+  client().create(path(), "");
+  client().create("/place/a", "");
+  testkit::Program watch(zkr_program(), words({"watch", "--children", "/place"}));
+  EXPECT_EQ(watch.next_line(), "present +a");
+  client().create("/place/b", "");
+  EXPECT_EQ(watch.next_line(), "changed +b");
+  client().remove("/place/a");
+  EXPECT_EQ(watch.next_line(), "changed -a");
+}
+
+TEST_F(ZkrLooking, Z17WatchPassesOnTheExitStatus) {
+  client().create(path(), "words");
+  const auto once = [&](const char* script) { return zkr({"watch", "/place", "--once", "--", "sh", "-c", script}); };
+  EXPECT_EQ(once("exit 7").code, 7);
+  EXPECT_EQ(once("kill -9 $$").code, 128 + SIGKILL);
+  EXPECT_EQ(once("echo $ZKR_EVENT $ZKR_VERSION").output, "present 0\n");
+  EXPECT_EQ(zkr({"watch", "/place", "--once", "--", "/nowhere/at-all"}).code, 127);
+  EXPECT_EQ(zkr({"watch", "/place", "--once"}).output, "present version=0 size=5\n");
+}
+
+// Each handler says when it begins and when it ends.
+TEST_F(ZkrLooking, Z27NeverTwoHandlersAtATime) {
+  client().create(path(), "0");
+  testkit::Program watch(zkr_program(),
+                         words({"watch", "/place", "--", "sh", "-c", "echo begin; echo end $ZKR_VERSION"}));
+  EXPECT_EQ(watch.next_line(), "begin");
+  for (int i = 0; i < 30; ++i)
+    client().set(path(), std::to_string(i));
+  for (bool inside = true;; inside = !inside) {
+    const std::string line = watch.next_line();
+    EXPECT_EQ(line.starts_with("begin"), !inside) << line;
+    if (line == "end 30") break;
+  }
+}
+
+TEST_F(ZkrLooking, Z16HandlerIsGoneBeforeTheWatch) {
+  client().create(path(), "");
+  for (int run = 0; run < 20; ++run) {
+    testkit::Program watch(zkr_program(),
+                           words({"watch", "/place", "--", "sh", "-c",
+                                  "trap 'echo gone; exit' TERM; echo up; while :; do sleep 0.01; done"}));
+    EXPECT_EQ(watch.next_line(), "up");
+    watch.signal(SIGTERM);
+    EXPECT_EQ(watch.status(), 128 + SIGTERM);
+    EXPECT_EQ(watch.next_line(), "gone");
+  }
+}
+
+}  // namespace
+}  // namespace zkr

@@ -1,0 +1,244 @@
+// `zkr` and nodes: what it reads and writes, what it says, and its exit codes.
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+
+#include "tests/support/recipe_test.hpp"
+#include "tests/support/words.hpp"
+#include "tests/zkr/zkr_call.hpp"
+
+namespace zkr {
+namespace {
+
+using namespace testkit::words;
+
+class ZkrNodes : public testkit::RecipeTest {
+ protected:
+  ZkrNodes() : RecipeTest("/node") {}
+
+  /// With the servers and the prefix of this test.
+  Called zkr(std::vector<std::string> words, const std::string& input = "") {
+    const std::vector<std::string> place = {"--server", hosts(), "--prefix", prefix().str()};
+    words.insert(words.begin(), place.begin(), place.end());
+    return call_zkr(std::move(words), input);
+  }
+  /// It succeeds, says nothing to people, and writes this.
+  void expect(std::vector<std::string> words, const std::string& output, const std::string& input = "") {
+    const std::string told = testing::PrintToString(words);
+    const Called called = zkr(std::move(words), input);
+    EXPECT_EQ(called.code, 0) << told << called.errors;
+    EXPECT_EQ(called.output, output) << told;
+    EXPECT_EQ(called.errors, "") << told;
+  }
+  /// It fails like that, writes nothing, and tells people why.
+  void expect_failure(std::vector<std::string> words, int code, const std::string& why, const std::string& input = "") {
+    const std::string told = testing::PrintToString(words);
+    const Called called = zkr(std::move(words), input);
+    EXPECT_EQ(called.code, code) << told << called.errors;
+    EXPECT_EQ(called.output, "") << told;
+    EXPECT_NE(called.errors.find(why), std::string::npos) << told << called.errors;
+  }
+  boost::json::object json(std::vector<std::string> words) {
+    words.emplace_back("--json");
+    const Called called = zkr(std::move(words));
+    EXPECT_EQ(called.code, 0) << called.errors;
+    return boost::json::parse(called.output).as_object();
+  }
+  static std::vector<std::string> members(const boost::json::object& object) {
+    std::vector<std::string> names;
+    for (const auto& member : object)
+      names.emplace_back(member.key());
+    return names;
+  }
+};
+
+const std::vector<std::string> stat_members = {
+    "czxid",       "mzxid",       "pzxid",          "ctime",  "mtime", "version", "children_version",
+    "acl_version", "data_length", "children_count", "session"};
+
+TEST_F(ZkrNodes, Z63Z64BytesComeOutAsTheyWentInAndNothingElse) {
+  const std::string bytes("\0\xff\r\n-", 5);
+  expect({"create", "/node", "-"}, "", bytes);
+  EXPECT_EQ(client().get("/node").data, bytes);
+  expect({"get", "/node"}, bytes);
+  expect({"set", "/node", "words"}, "");
+  expect({"get", "/node"}, "words");
+  expect({"set", "/node", "--", "--version"}, "");
+  expect({"get", "/node"}, "--version");
+  expect({"set", "/node", ""}, "");
+  expect({"get", "/node"}, "");
+  expect({"rm", "/node"}, "");
+  EXPECT_FALSE(client().exists("/node"));
+}
+
+// One test per code, as far as a healthy server gives them.
+TEST_F(ZkrNodes, Z22ExitCodesTellWhatWentWrong) {
+  expect_failure({"get", "/node"}, 66, "there is no such node");
+  expect_failure({"set", "/node", "x"}, 66, "/node");
+  expect_failure({"rm", "/node"}, 66, "/node");
+  expect_failure({"rm", "-r", "/node"}, 66, "/node");
+  client().create("/node", "words");
+  client().create("/node/child", "");
+  expect_failure({"create", "/node"}, 73, "exists already");
+  expect_failure({"set", "/node", "x", "--version", "7"}, 73, "another version");
+  expect_failure({"rm", "/node/child", "--version", "7"}, 73, "another version");
+  expect_failure({"rm", "/node"}, 73, "has children");
+  expect_failure({"get", "node"}, 64, "does not start with '/'");
+  expect_failure({"get"}, 64, "PATH is required");
+  expect_failure({"get", "/node", "--nonsense"}, 64, "--nonsense");
+  expect_failure({"set", "/node"}, 64, "no value");
+  expect_failure({"get", "/node", "--", "x"}, 64, "behind --");
+  expect_failure({"create", "/new", "--acl", "world:anyone"}, 64, "scheme:id:cdrwa");
+  expect_failure({"import"}, 65, "nothing to import");
+  EXPECT_EQ(client().get("/node").data, "words");
+}
+
+TEST_F(ZkrNodes, VersionIsACondition) {
+  client().create("/node", "0");
+  expect({"set", "/node", "1", "--version", "0"}, "");
+  expect({"rm", "/node", "--version", "1"}, "");
+}
+
+TEST_F(ZkrNodes, Z66ChangesTellWhatWasThereBefore) {
+  const auto created = client().create("/node", "0").stat;
+  const std::string former = "zkr: /node was version 0, czxid " + std::to_string(created.czxid) + "\n";
+  EXPECT_EQ(zkr({"set", "/node", "1", "-v"}).errors, former);
+  const auto set = json({"set", "/node", "2"});
+  EXPECT_EQ(members(set), (std::vector<std::string>{"path", "stat", "former"}));
+  EXPECT_EQ(set.at("former"), (boost::json::object{{"version", 1}, {"czxid", created.czxid}}));
+  EXPECT_EQ(set.at("stat").at("version"), 2);
+  const auto removed = json({"rm", "/node"});
+  EXPECT_EQ(members(removed), (std::vector<std::string>{"path", "former"}));
+  EXPECT_EQ(removed.at("former"), (boost::json::object{{"version", 2}, {"czxid", created.czxid}}));
+}
+
+// The test has none.
+TEST_F(ZkrNodes, Z62Z78NobodyIsAskedWithoutATerminal) {
+  client().create("/node/a/b", "", {.parents = true});
+  expect({"rm", "-r", "/node"}, "");
+  EXPECT_FALSE(client().exists("/node"));
+}
+
+TEST_F(ZkrNodes, Z65RefusalNamesTheRight) {
+  const zkclient::AclList readers = zkclient::read_only_acl();
+  client().create("/node", "words", {.acl = readers});
+  const Called called = zkr({"set", "/node", "x"});
+  EXPECT_EQ(called.code, 77);
+  EXPECT_NE(called.errors.find("/node"), std::string::npos) << called.errors;
+  EXPECT_NE(called.errors.find("right to write"), std::string::npos) << called.errors;
+  EXPECT_NE(called.errors.find("has no identity"), std::string::npos) << called.errors;
+}
+
+TEST(ZkrServers, Z61EachServerIsNamedWithItsTrouble) {
+  const Called called =
+      call_zkr({"get", "/a", "--server", "127.0.0.1:1,no-such-host.invalid", "--connect-timeout", "1s"});
+  EXPECT_EQ(called.code, 69);
+  EXPECT_EQ(called.output, "");
+  EXPECT_NE(called.errors.find("127.0.0.1:1 refused the connection"), std::string::npos) << called.errors;
+  EXPECT_NE(called.errors.find("no-such-host.invalid"), std::string::npos) << called.errors;
+}
+
+// --- Reading ------------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrNodes, JsonHasItsMembers) {
+  client().create("/node", "words");
+  client().create("/node/session", "", {.mode = CreateMode::ephemeral});
+  const auto got = json({"get", "/node"});
+  EXPECT_EQ(members(got), (std::vector<std::string>{"path", "data", "stat"}));
+  EXPECT_EQ(members(got.at("stat").as_object()), stat_members);
+  EXPECT_EQ(got.at("data"), "words");
+  EXPECT_TRUE(got.at("stat").at("session").is_null());
+  const auto stat = json({"stat", "/node/session"});
+  EXPECT_EQ(members(stat), (std::vector<std::string>{"path", "stat"}));
+  EXPECT_TRUE(stat.at("stat").at("session").as_string().starts_with("0x"));
+  const auto listed = json({"ls", "/node"});
+  EXPECT_EQ(listed, (boost::json::object{{"path", "/node"}, {"children", {"session"}}}));
+  const auto listed_long = json({"ls", "-l", "/node"});
+  EXPECT_EQ(listed_long.at("children").at(0).at("name"), "session");
+  EXPECT_EQ(members(listed_long.at("children").at(0).at("stat").as_object()), stat_members);
+  const auto tree = json({"tree", "/node", "--depth", "0"});
+  EXPECT_EQ(members(tree), (std::vector<std::string>{"path", "stat"}));
+}
+
+TEST_F(ZkrNodes, ListsAndTreesAreSorted) {
+  for (const char* path : {"/node", "/node/b", "/node/a", "/node/a/2", "/node/a-b", "/node/a/10"})
+    client().create(path, "");
+  expect({"ls", "/node"}, "a\na-b\nb\n");
+  expect({"tree", "/node"}, "/node\n  a\n    10\n    2\n  a-b\n  b\n");
+  expect({"tree", "/node", "--depth", "1"}, "/node\n  a\n  a-b\n  b\n");
+}
+
+TEST_F(ZkrNodes, SequentialNodesTellTheirNames) {
+  client().create("/node", "");
+  expect({"create", "-s", "/node/item-", "x"}, "/node/item-0000000000\n");
+  expect({"create", "-p", "/new/parent/node"}, "");
+  expect({"create", "/node/read-only", "--acl", "world:anyone:r"}, "");
+  EXPECT_EQ(client().get_acl("/node/read-only").acl, zkclient::read_only_acl());
+}
+
+// --- Whole trees --------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrNodes, WhatIsExportedIsImported) {
+  client().create("/node", std::nullopt);
+  client().create("/node/binary", "\xff", {.acl = zkclient::read_only_acl()});
+  client().create("/node/deep", "");
+  client().create("/node/deep/er", "text\n");
+  client().create("/node/session", "", {.mode = CreateMode::ephemeral});
+  const Called exported = zkr({"export", "/node"});
+  EXPECT_EQ(exported.code, 0);
+  EXPECT_EQ(exported.errors, "zkr: 1 ephemeral nodes are left out\n");
+  EXPECT_EQ(exported.output,
+            R"({"format":"zkr-export","version":1,"root":"/node"})"
+            "\n"
+            R"({"below":"","data":null})"
+            "\n"
+            R"({"below":"/binary","data_base64":"/w==","acl":[{"scheme":"world","id":"anyone","permissions":"r"}]})"
+            "\n"
+            R"({"below":"/deep","data":""})"
+            "\n"
+            R"({"below":"/deep/er","data":"text\n"})"
+            "\n");
+  expect({"import", "/copies/one"}, "", exported.output);
+  EXPECT_EQ(client().get("/copies/one/deep/er").data, "text\n");
+  EXPECT_TRUE(client().get("/copies/one").is_null);
+  EXPECT_EQ(client().get_acl("/copies/one/binary").acl, zkclient::read_only_acl());
+  EXPECT_EQ(zkr({"export", "/copies/one"}).output.substr(60), exported.output.substr(54));
+  expect_failure({"import"}, 73, "exists already", exported.output);
+  client().set("/copies/one/deep/er", "other");
+  const std::string deep =
+      exported.output.substr(0, exported.output.find('\n') + 1) + R"({"below":"/deep/er","data":"new"})";
+  expect({"import", "/copies/one", "--overwrite"}, "", deep);
+  EXPECT_EQ(client().get("/copies/one/deep/er").data, "new");
+}
+
+// Before anything is written.
+TEST_F(ZkrNodes, WhatIsNoExportIsRefusedWhole) {
+  const std::string heading = R"({"format":"zkr-export","version":1,"root":"/new"})"
+                              "\n"
+                              R"({"below":"","data":"x"})"
+                              "\n";
+  for (const char* line : {"nonsense", "7", R"({"below":"/a"})", R"({"data":"x"})", R"({"below":"a","data":""})",
+                           R"({"below":"/a","data":"","acl":[{}]})"}) {
+    expect_failure({"import"}, 65, "line 3", heading + line);
+  }
+  expect_failure({"import"}, 65, "line 1", "{}");
+  expect_failure({"import"}, 65, "another version", R"({"format":"zkr-export","version":2,"root":"/new"})");
+  EXPECT_FALSE(client().exists("/new"));
+}
+
+TEST_F(ZkrNodes, CopiesOneNodeOrAll) {
+  client().create("/node", "words");
+  client().create("/node/child", "more");
+  const Called alone = zkr({"cp", "/node", "/alone"});
+  EXPECT_EQ(alone.code, 0);
+  EXPECT_NE(alone.errors.find("-r copies them"), std::string::npos);
+  EXPECT_TRUE(names("/alone").empty());
+  expect({"cp", "-r", "/node", "/all/of/it"}, "");
+  EXPECT_EQ(client().get("/all/of/it/child").data, "more");
+  expect_failure({"cp", "-r", "/node", "/alone"}, 73, "exists already");
+  expect_failure({"cp", "-r", "/node", "/node/child/again"}, 64, "below");
+}
+
+}  // namespace
+}  // namespace zkr

@@ -1,0 +1,259 @@
+#include "tools/zkr/commands/changes.hpp"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tools/zkr/cli/failure.hpp"
+#include "tools/zkr/cli/output.hpp"
+
+extern char** environ;
+
+namespace zkr {
+namespace {
+
+[[noreturn]] void fail_system(const char* what, int error) {
+  throw Failure(exit_system, fmt::format("{}: {}", what, std::strerror(error)));
+}
+
+void write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0) fail_system("input of the command", errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+// A file in memory, at its beginning.
+Descriptor input_of(const Change& change) {
+  Descriptor file(::memfd_create("zkr-change", MFD_CLOEXEC));
+  if (!file) fail_system("memfd_create", errno);
+  write_all(file.get(), json_text(change.object) + "\n");
+  ::lseek(file.get(), 0, SEEK_SET);
+  return file;
+}
+
+std::vector<std::string> environment_for(const Change& change) {
+  std::vector<std::string> entries;
+  const auto name = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
+  const auto is_changed = [&](std::string_view entry) {
+    for (const std::string& one : change.environment) {
+      if (name(one) == name(entry)) return true;
+    }
+    return false;
+  };
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!is_changed(*entry)) entries.emplace_back(*entry);
+  }
+  for (const std::string& one : change.environment) {
+    if (one.find('=') != std::string::npos) entries.push_back(one);
+  }
+  return entries;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts)
+    pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// A command that runs.
+class Handler {
+ public:
+  Handler(std::vector<std::string> words, const Change& change, const sigset_t& mask) {
+    const Descriptor input = input_of(change);
+    std::vector<std::string> entries = environment_for(change);
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawn_file_actions_adddup2(&files, input.get(), STDIN_FILENO);
+    ::posix_spawnattr_setsigmask(&attributes, &mask);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    const int error = ::posix_spawnp(&number_, words.front().c_str(), &files, &attributes, pointers_to(words).data(),
+                                     pointers_to(entries).data());
+    ::posix_spawn_file_actions_destroy(&files);
+    ::posix_spawnattr_destroy(&attributes);
+    if (error != 0) {
+      throw Failure(error == ENOENT ? exit_no_command : exit_not_runnable,
+                    fmt::format("{}: {}", words.front(), std::strerror(error)));
+    }
+    process_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, number_, 0)));
+  }
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
+
+  /// Readable when it has ended.
+  int get() const { return process_.get(); }
+  void signal(int number) const { ::kill(number_, number); }
+  /// Waits for its end. Its exit code; 128 and the number of a signal.
+  int wait() const {
+    int status = 0;
+    while (::waitpid(number_, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t number_ = -1;
+  Descriptor process_;
+};
+
+[[noreturn]] void die_of(int signal) {
+  ::signal(signal, SIG_DFL);
+  sigset_t it;
+  sigemptyset(&it);
+  sigaddset(&it, signal);
+  ::raise(signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &it, nullptr);
+  ::_exit(128 + signal);
+}
+
+/// follow() at work.
+class Follower {
+ public:
+  Follower(const Context& context, bool once, ChangeFeed& feed, const EndingSignals& signals)
+      : context_(context), once_(once), feed_(feed), signals_(signals) {}
+
+  int run() {
+    for (;;) {
+      // While the handler runs, changes wait: the newest one is for the next.
+      wait_for_any({signals_.get(), handler_ ? handler_->get() : feed_.get()});
+      if (readable_now(signals_.get())) end(signals_.take());
+      if (const auto code = step()) return *code;
+    }
+  }
+
+ private:
+  std::optional<int> step() {
+    if (handler_) return handler_ended();
+    if (context_.words.command.empty()) return tell_all();
+    if (auto change = feed_.take_newest()) {
+      handler_.emplace(context_.words.command, *change, signals_.callers_mask());
+    }
+    return std::nullopt;
+  }
+
+  std::optional<int> tell_all() {
+    while (auto change = feed_.take()) {
+      if (context_.json) {
+        write_line(std::move(change->object));
+      } else {
+        write_line(change->line);
+      }
+      if (once_) return exit_success;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<int> handler_ended() {
+    if (!readable_now(handler_->get())) return std::nullopt;
+    const int code = handler_->wait();
+    handler_.reset();
+    if (once_) return code;
+    if (code != 0 && !context_.quiet) say(fmt::format("{} ended with {}", context_.words.command.front(), code));
+    return std::nullopt;
+  }
+
+  // The handler first.
+  [[noreturn]] void end(int signal) {
+    if (handler_) {
+      handler_->signal(signal);
+      handler_->wait();
+    }
+    feed_.close();
+    die_of(signal);
+  }
+
+  const Context& context_;
+  const bool once_;
+  ChangeFeed& feed_;
+  const EndingSignals& signals_;
+  std::optional<Handler> handler_;
+};
+
+}  // namespace
+
+ChangeFeed::ChangeFeed() : news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!news_) fail_system("eventfd", errno);
+}
+
+void ChangeFeed::put(Change change) {
+  std::unique_lock lock(mutex_);
+  room_.wait(lock, [this] { return closed_ || changes_.size() < limit; });
+  changes_.push_back(std::move(change));
+  ::eventfd_write(news_.get(), 1);
+}
+
+void ChangeFeed::fail(const zkclient::Error& error) {
+  const std::lock_guard lock(mutex_);
+  failure_ = error;
+  ::eventfd_write(news_.get(), 1);
+}
+
+void ChangeFeed::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  room_.notify_all();
+}
+
+std::optional<Change> ChangeFeed::take() {
+  const std::lock_guard lock(mutex_);
+  if (changes_.empty()) {
+    if (failure_) throw *failure_;
+    drain(news_.get());
+    return std::nullopt;
+  }
+  Change change = std::move(changes_.front());
+  changes_.pop_front();
+  room_.notify_all();
+  return change;
+}
+
+std::optional<Change> ChangeFeed::take_newest() {
+  std::optional<Change> newest;
+  while (auto change = take())
+    newest = std::move(change);
+  return newest;
+}
+
+EndingSignals::EndingSignals() : callers_mask_() {
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &callers_mask_);
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction now {};
+    ::sigaction(signal, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) sigaddset(&ending, signal);  // nohup: it is not to end us.
+  }
+  ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  signals_ = Descriptor(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) fail_system("signalfd", errno);
+}
+
+int EndingSignals::take() const {
+  signalfd_siginfo info{};
+  if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return SIGTERM;
+  return static_cast<int>(info.ssi_signo);
+}
+
+int follow(const Context& context, const FollowOptions& options, ChangeFeed& feed, const EndingSignals& signals) {
+  const int code = Follower(context, options.once, feed, signals).run();
+  feed.close();
+  return code;
+}
+
+}  // namespace zkr

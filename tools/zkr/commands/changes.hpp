@@ -1,0 +1,80 @@
+#pragma once
+
+#include <signal.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <zkclient/error.hpp>
+
+#include "tools/zkr/cli/context.hpp"
+#include "tools/zkr/cli/json.hpp"
+#include "tools/zkr/run/descriptor.hpp"
+
+namespace zkr {
+
+/// One state of what is followed, in the forms in which it is told.
+struct Change {
+  std::string line;                      // For people.
+  json::object object;                   // With --json, and on the handler's standard input.
+  std::vector<std::string> environment;  // The handler's: "NAME=value" sets, "NAME" removes.
+};
+
+/// From the client's threads to the one that tells. Bounded: who feeds it waits while it is full.
+class ChangeFeed {
+ public:
+  ChangeFeed();
+
+  // --- Any thread ---
+  void put(Change change);
+  /// There will be no more, for this reason: take() throws it behind the last change.
+  void fail(const zkclient::Error& error);
+  /// Nobody takes any more: put() returns at once.
+  void close();
+
+  // --- The thread that tells ---
+  /// Readable while there is a change.
+  int get() const { return news_.get(); }
+  std::optional<Change> take();
+  std::optional<Change> take_newest();
+
+ private:
+  static constexpr std::size_t limit = 1000;
+
+  std::mutex mutex_;
+  std::condition_variable room_;
+  std::deque<Change> changes_;
+  bool closed_ = false;
+  std::optional<zkclient::Error> failure_;
+  Descriptor news_;
+};
+
+struct FollowOptions {
+  bool once = false;  // Ends after the first change.
+};
+
+/// Signals that end the program are read by follow() from here on. Called while the process has one thread.
+class EndingSignals {
+ public:
+  EndingSignals();
+  int get() const { return signals_.get(); }
+  /// The one that came.
+  int take() const;
+  /// As the caller had them.
+  const sigset_t& callers_mask() const { return callers_mask_; }
+
+ private:
+  sigset_t callers_mask_;
+  Descriptor signals_;
+};
+
+/// Tells each change as a line; or, if the call has words behind "--", runs them for the newest one: never two at a
+/// time, and always for the last state. Until a signal ends it (which it passes on to a handler that runs, and then dies
+/// of), or after one change. The result is the exit code: that of the only handler, or 0. Errors: what failed the feed.
+int follow(const Context& context, const FollowOptions& options, ChangeFeed& feed, const EndingSignals& signals);
+
+}  // namespace zkr
