@@ -23,8 +23,24 @@ Simulate& simulate() {
   return instance;
 }
 
+/// A misspelt name would let its test go on in a simulated world, and say nothing.
+void require_known(const Names& names) {
+  const auto* const unit = ::testing::UnitTest::GetInstance();
+  Names known;
+  for (int i = 0; i < unit->total_test_suite_count(); ++i) {
+    const auto* const suite = unit->GetTestSuite(i);
+    known.insert(suite->name());
+    for (int k = 0; k < suite->total_test_count(); ++k)
+      known.insert(std::string(suite->name()) + "." + suite->GetTestInfo(k)->name());
+  }
+  for (const std::string& name : names) {
+    if (!known.contains(name)) throw std::logic_error("OnRealServers: this program has no test " + name);
+  }
+}
+
 bool simulated() {
   if (simulate() == nullptr || std::getenv("ZKRECIPES_REAL_SERVERS") != nullptr) return false;
+  require_known(on_real_servers());
   const auto* const unit = ::testing::UnitTest::GetInstance();
   const std::string suite = unit->current_test_suite()->name();
   const auto* const test = unit->current_test_info();

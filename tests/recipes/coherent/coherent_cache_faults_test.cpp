@@ -29,6 +29,10 @@ namespace {
 using namespace testkit::words;
 using storm::Operation;
 
+const testkit::OnRealServers coherent_on_real_servers{"CoherentFaults.WriteLost",
+                                                      "CoherentFaults.V73AReaderThatIsCutOffLosesItsLeaseBeforeAWrite",
+                                                      "CoherentFaults.HistoriesUnderFaultsAreLinearizable"};
+
 /// Null if that does not work.
 CoherentItemPtr get_or_null(CoherentCache& cache, std::string_view name, const CallOptions& call) {
   try {

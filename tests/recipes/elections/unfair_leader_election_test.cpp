@@ -21,6 +21,9 @@ namespace {
 
 using namespace testkit::words;
 
+// The modelled servers do not count the packets that they send.
+const testkit::OnRealServers unfair_on_real_servers{"UnfairLeaderElectionTest.WhomATakeoverWakes"};
+
 using Seen = std::optional<Leader>;
 
 class UnfairLeaderElectionTest : public testkit::RecipeFaultTest {

@@ -30,6 +30,9 @@ namespace {
 using namespace testkit::words;
 using zkrecipes::WaitOptions;
 
+const testkit::OnRealServers timed_on_real_servers{
+    "Each/TimedForms.ThrowNothingWhenAReplyIsLostShortlyBeforeTheEnd/Claim"};
+
 // One timed form; true when it got what it asked for. What it got goes at once.
 struct Form {
   const char* name;

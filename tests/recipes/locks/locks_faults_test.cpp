@@ -32,6 +32,10 @@ namespace {
 
 using namespace testkit::words;
 
+const testkit::OnRealServers locks_on_real_servers{"AllLocksFaults.PartitionedPastExpiryWhileHolding",
+                                                   "All/LocksFaults.CreateReplyLost/Unfair",
+                                                   "All/LocksFaults.CreateReplyLost/Reader"};
+
 constexpr const char* lock_path = "/lock";
 
 /// A SharedMutex to read, under the names of the other locks.

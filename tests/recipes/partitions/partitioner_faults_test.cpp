@@ -31,6 +31,9 @@ using testkit::Ledger;
 using testkit::PartitionWorker;
 using WorkerPtr = std::unique_ptr<PartitionWorker>;
 
+const testkit::OnRealServers partitions_on_real_servers{"PartitionerFaults.TakeLost",
+                                                        "PartitionerFaults.OwnersSessionIsLost"};
+
 PartitionerOptions quick(std::string id) {
   PartitionerOptions options;
   options.id = std::move(id);

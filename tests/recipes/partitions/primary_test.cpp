@@ -25,6 +25,8 @@ namespace {
 using namespace testkit::words;
 using Strings = std::vector<std::string>;
 
+const testkit::OnRealServers primaries_on_real_servers{"PrimaryFaults.PrimaryIsCutOff"};
+
 /// A member that keeps the roles that it gets. All of one test share the judge: who gets a role looks whether the one
 /// before knows that it has not got it any more.
 class RoleHolder {

@@ -27,6 +27,9 @@ using zktesting::Fault;
 using zktesting::RequestType;
 using Strings = std::vector<std::string>;
 
+const testkit::OnRealServers replicas_on_real_servers{"ReplicaFaults.PrimarysSessionIsLost",
+                                                      "ReplicaFaults.ShrinkOrExpandReplyLost"};
+
 ReplicaGroupOptions quick() {
   ReplicaGroupOptions options;
   options.settle = 100ms;

@@ -33,6 +33,8 @@ using namespace testkit::words;
 using testkit::has_data;
 using Strings = std::vector<std::string>;
 
+const testkit::OnRealServers own_writes_on_real_servers{"OwnWrites.Caches", "OwnWrites.GroupBehindFaults"};
+
 /// Each answer arrives that much later.
 constexpr auto lateness = 15ms;
 constexpr int tries = 5;
