@@ -23,7 +23,7 @@ namespace zkrecipes {
 
 using namespace words;
 
-// The messages on the socket, a line each (tools/guardian/main.cpp reads it):
+// The messages on the socket, a line each (tools/guardian/guardian.cpp reads it):
 //
 //   server <port> <host>                one for each
 //   session <id> <timeout> <password>   decimal, milliseconds, 32 hexadecimal digits: this is the one now

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-/// What the owner of a guardian tells it; recipes/elections/guardian.cpp writes it.
+/// What the owner of a guardian tells it. recipes/elections/guardian.cpp writes it, and `zkr`, which alone has processes
+/// to be killed.
 namespace guardian {
 
 struct Session {
@@ -26,6 +27,8 @@ struct Orders {
   std::vector<Server> servers;
   std::optional<Session> session;
   bool farewell = false;
+  std::string cgroup;  // The folder of a control group. Empty: none.
+  std::string mark;    // "NAME=value", in the environment of what is to be killed. Empty: nothing is.
 };
 
 inline std::string from_hexadecimal(const std::string& text) {
@@ -50,6 +53,10 @@ inline void obey(const std::string& line, Orders& orders) {
     words >> session.id >> session.timeout_ms >> password;
     session.password = from_hexadecimal(password);
     orders.session = std::move(session);
+  } else if (verb == "cgroup" || verb == "mark") {
+    std::string text;
+    std::getline(words >> std::ws, text);
+    (verb == "mark" ? orders.mark : orders.cgroup) = text;
   } else if (verb == "none") {
     orders.session.reset();
   } else if (verb == "farewell") {

@@ -1,0 +1,250 @@
+#include "tools/guardian/guardian.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "tools/guardian/orders.hpp"
+
+// ZooKeeper's protocol: frames of a 4-byte length and a body, numbers big-endian. Two requests are all it takes: the
+// handshake that resumes a session, and the one that closes it.
+
+namespace guardian {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// --- From the owner -----------------------------------------------------------------------------------------------
+
+/// Until the owner bids farewell or is gone.
+Orders listen_to_owner(int socket) {
+  Orders orders;
+  std::string pending;
+  std::array<char, 4096> buffer{};
+  while (!orders.farewell) {
+    const ssize_t count = ::read(socket, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    pending.append(buffer.data(), static_cast<std::size_t>(count));
+    for (std::size_t end = pending.find('\n'); end != std::string::npos; end = pending.find('\n')) {
+      obey(pending.substr(0, end), orders);
+      pending.erase(0, end + 1);
+    }
+  }
+  return orders;
+}
+
+// --- What the owner has started -----------------------------------------------------------------------------------
+
+std::string text_of(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (ssize_t size = 0; file >= 0 && (size = ::read(file, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<std::size_t>(size));
+  if (file >= 0) ::close(file);
+  return text;
+}
+
+bool is_marked(const std::string& environment, const std::string& mark) {
+  const std::string entry = mark + '\0';
+  const std::size_t found = environment.find(entry);
+  return found == 0 || (found != std::string::npos && environment[found - 1] == '\0');
+}
+
+/// Pinned before it is looked at: so nothing else is killed than what was seen.
+bool kill_if_marked(pid_t process, const std::string& mark) {
+  const int pinned = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  if (pinned < 0) return false;
+  const bool marked = is_marked(text_of("/proc/" + std::to_string(process) + "/environ"), mark);
+  if (marked) ::syscall(SYS_pidfd_send_signal, pinned, SIGKILL, nullptr, 0);
+  ::close(pinned);
+  return marked;
+}
+
+/// False: there was none. One that has ended has no environment any more.
+bool kill_marked(const std::string& mark) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> processes(::opendir("/proc"), &::closedir);
+  bool found = false;
+  while (const dirent* entry = processes ? ::readdir(processes.get()) : nullptr) {
+    const pid_t process = std::atoi(entry->d_name);
+    if (process > 0 && kill_if_marked(process, mark)) found = true;
+  }
+  return found;
+}
+
+void kill_cgroup(const std::string& folder) {
+  const int file = ::open((folder + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  if (::write(file, "1", 1) < 0) {
+    // Its processes may be marked as well.
+  }
+  ::close(file);
+}
+
+/// Until nothing of it is left: what is forked while we look is found the next time.
+void end_processes(const Orders& orders, Clock::time_point end) {
+  if (!orders.cgroup.empty()) kill_cgroup(orders.cgroup);
+  while (!orders.mark.empty() && kill_marked(orders.mark) && Clock::now() < end)
+    std::this_thread::sleep_for(1ms);
+}
+
+// --- To a server --------------------------------------------------------------------------------------------------
+
+class Connection {
+ public:
+  Connection(const addrinfo& address, Clock::time_point deadline)
+      : socket_(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), deadline_(deadline) {
+    const bool begun = ::connect(socket_, address.ai_addr, address.ai_addrlen) == 0 || errno == EINPROGRESS;
+    int error = 0;
+    socklen_t size = sizeof error;
+    good_ = begun && ready(POLLOUT) && ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+  }
+  ~Connection() { ::close(socket_); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  bool good() const { return good_; }
+  bool send(std::string_view bytes) {
+    while (!bytes.empty() && good_) {
+      const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
+      good_ = count > 0 || (errno == EAGAIN && ready(POLLOUT));
+    }
+    return good_;
+  }
+  /// A frame's body; nullopt when none came.
+  std::optional<std::string> receive() {
+    const std::string head = read(4);
+    if (head.size() < 4) return std::nullopt;
+    std::uint32_t size = 0;
+    for (const char byte : head)
+      size = size << 8 | static_cast<unsigned char>(byte);
+    if (size > 4096) return std::nullopt;
+    std::string body = read(size);
+    if (body.size() < size) return std::nullopt;
+    return body;
+  }
+
+ private:
+  bool ready(short what) const {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+    pollfd poll{socket_, what, 0};
+    return left > 0 && ::poll(&poll, 1, static_cast<int>(left)) == 1;
+  }
+  std::string read(std::size_t size) {
+    std::string bytes(size, '\0');
+    std::size_t have = 0;
+    while (have < size && good_) {
+      const ssize_t count = ::recv(socket_, bytes.data() + have, size - have, 0);
+      if (count > 0) have += static_cast<std::size_t>(count);
+      good_ = count > 0 || (count < 0 && errno == EAGAIN && ready(POLLIN));
+    }
+    bytes.resize(have);
+    return bytes;
+  }
+
+  const int socket_;
+  const Clock::time_point deadline_;
+  bool good_ = false;
+};
+
+template <typename T>
+void put(std::string& out, T value) {
+  for (int shift = static_cast<int>(sizeof(T)) * 8 - 8; shift >= 0; shift -= 8)
+    out += static_cast<char>(static_cast<std::uint64_t>(value) >> shift & 0xff);
+}
+
+std::string framed(const std::string& body) {
+  std::string frame;
+  put(frame, static_cast<std::int32_t>(body.size()));
+  return frame + body;
+}
+
+std::string handshake(const Session& session) {
+  std::string body;
+  put(body, std::int32_t{0});  // Protocol version.
+  put(body, std::int64_t{0});  // Last transaction seen.
+  put(body, session.timeout_ms);
+  put(body, session.id);
+  put(body, static_cast<std::int32_t>(session.password.size()));
+  body += session.password;
+  put(body, std::int8_t{0});  // Not read-only.
+  return framed(body);
+}
+
+std::string close_request() {
+  std::string body;
+  put(body, std::int32_t{1});    // The request's number.
+  put(body, std::int32_t{-11});  // Close the session.
+  return framed(body);
+}
+
+/// True when the session is over.
+bool close_session(const addrinfo& address, const Session& session) {
+  Connection connection(address, Clock::now() + 1s);
+  if (!connection.good() || !connection.send(handshake(session))) return false;
+  const std::optional<std::string> answer = connection.receive();
+  if (!answer || answer->size() < 16) return false;
+  const std::string_view granted_timeout = std::string_view(*answer).substr(4, 4);
+  if (granted_timeout == std::string_view("\0\0\0\0", 4)) return true;  // The server does not know it any more.
+  return connection.send(close_request()) && connection.receive().has_value();
+}
+
+bool close_session(const Server& server, const Session& session) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    if (close_session(*address, session)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int guard(int socket) {
+  ::setsid();
+  // A password lies in our memory.
+  ::prctl(PR_SET_DUMPABLE, 0);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+
+  const Orders orders = listen_to_owner(socket);
+  if (orders.farewell) return 0;
+  constexpr auto without_session = 10s;
+  const auto timeout = orders.session ? std::chrono::milliseconds(orders.session->timeout_ms) : without_session;
+  const Clock::time_point end = Clock::now() + timeout;
+  end_processes(orders, end);
+  if (!orders.session) return 0;
+  while (Clock::now() < end) {
+    const auto closed = [&](const Server& server) { return close_session(server, *orders.session); };
+    if (std::any_of(orders.servers.begin(), orders.servers.end(), closed)) return 0;
+    std::this_thread::sleep_for(50ms);  // No server answers: a pause before the next round.
+  }
+  return 1;
+}
+
+}  // namespace guardian
