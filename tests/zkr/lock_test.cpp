@@ -5,11 +5,13 @@
 #include <signal.h>
 
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include <zkclient/client.hpp>
+#include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/revoke.hpp>
 #include <zktesting/environment.hpp>
@@ -62,6 +64,12 @@ class ZkrLock : public testing::Test {
   /// The lock is free at once, not when a session has timed out.
   void expect_free() {
     EXPECT_TRUE(eventually([this] { return contenders() == 0; }));
+  }
+  /// Long before its session has timed out.
+  void expect_freed_before(std::chrono::seconds session_timeout) {
+    const Instant begun = BootClock::now();
+    expect_free();
+    EXPECT_LT(BootClock::now() - begun, session_timeout / 2);
   }
   std::string holders_node() {
     std::string node;
@@ -329,6 +337,147 @@ TEST_F(ZkrLock, Z32AnswersThatNeverComeEndTheCommandInTime) {
   EXPECT_TRUE(says(zkr, "no server has confirmed the lease for"));
 }
 
+// ---- Without a command; what scripts ask for ------------------------------------------------------------------------
+
+TEST_F(ZkrLock, Z20HoldEndsWithItsInput) {
+  const Words words{"lock", path_, "--server", proxy_.connect_string(), "--hold"};
+  ZkrProcess by_end(words);
+  EXPECT_TRUE(by_end.lines().await("held "));
+  EXPECT_EQ(contenders(), 1U);
+  by_end.close_input();
+  EXPECT_EQ(by_end.end(), exited(0));
+  expect_free();
+
+  ZkrProcess by_signal(words);
+  EXPECT_TRUE(by_signal.lines().await("held "));
+  by_signal.signal(SIGHUP);
+  EXPECT_EQ(by_signal.end(), killed_by(SIGHUP));
+  expect_free();
+
+  ZkrProcess lost(words);
+  EXPECT_TRUE(lost.lines().await("held "));
+  client_.remove(holders_node());
+  EXPECT_EQ(lost.end(), exited(79));
+}
+
+TEST_F(ZkrLock, ReportSaysHowItEnded) {
+  const Folder folder;
+  const std::string file = folder / "report";
+  EXPECT_EQ(start("exit 3", {"--report", file}).end(), exited(3));
+  std::string text;
+  std::getline(std::ifstream(file), text);
+  EXPECT_TRUE(text.starts_with(R"({"reason":"ended","code":3,"signal":null,"waited_ms":)")) << text;
+  EXPECT_NE(text.find(R"("token":)"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(R"("paths":[")" + path_ + R"("]})")) << text;
+
+  hold("say up pause");
+  EXPECT_EQ(start("exit 3", {"--report", file, "--try"}).end(), exited(75));
+  std::getline(std::ifstream(file), text);
+  EXPECT_EQ(text, R"({"reason":"not acquired","code":75,"signal":null,"waited_ms":null,"token":null,"paths":[")" +
+                      path_ + R"("]})");
+}
+
+TEST_F(ZkrLock, Z35ReportThatCannotBeWrittenHindersNothing) {
+  ZkrProcess& zkr = start("exit 3", {"--report", "/nowhere/at-all"});
+  EXPECT_TRUE(says(zkr, "/nowhere/at-all"));
+  EXPECT_EQ(zkr.end(), exited(3));
+  expect_free();
+}
+
+TEST_F(ZkrLock, LostDescriptorIsAtItsEndOnceTheLeaseIsLost) {
+  const Words words = lock({"--lost-fd", "7", "--grace", "9s", "--session-timeout", "60s"});
+  ZkrProcess zkr(operator_words(words, {"sh", "-c", "trap '' TERM; echo up; read line <&7; echo lost $ZKR_LOST_FD"}));
+  ASSERT_TRUE(zkr.lines().await("up"));
+  EXPECT_FALSE(zkr.lines().ended_now());
+  zkrecipes::revoke_holders(client_, path_);
+  EXPECT_EQ(zkr.lines().await("lost"), "lost 7");
+  EXPECT_EQ(zkr.end(), exited(80));
+}
+
+// ---- Leading -----------------------------------------------------------------------------------------------------
+
+class ZkrLead : public ZkrLock {
+ protected:
+  ZkrProcess& lead(const std::string& script, const Words& options = {}) {
+    processes_.push_back(std::make_unique<ZkrProcess>(operator_words(with({"lead", path_}, options), puppet(script))));
+    return *processes_.back();
+  }
+  std::string leaders_node() {
+    std::string node;
+    EXPECT_TRUE(eventually([&] {
+      const auto leader = zkrecipes::LeaderElection(client_, path_).leader();
+      if (leader) node = path_ + "/" + leader->node;
+      return leader.has_value();
+    }));
+    return node;
+  }
+};
+
+TEST_F(ZkrLead, CodeOfTheCommandIsOursByDefault) {
+  EXPECT_EQ(lead("env ZKR_MODE exit 3").end(), exited(3));
+  EXPECT_EQ(processes_.back()->lines().rest(), Words{"ZKR_MODE=leader"});
+  expect_free();
+}
+
+TEST_F(ZkrLead, Z30LostLeadershipIsStoodForAgain) {
+  ZkrProcess& zkr = lead("say up pause");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(zkr.lines().await("up"));
+    client_.remove(leaders_node());
+  }
+  ASSERT_TRUE(zkr.lines().await("up"));
+  zkr.signal(SIGTERM);
+  EXPECT_EQ(zkr.end(), killed_by(SIGTERM));
+  expect_free();
+}
+
+TEST_F(ZkrLead, Z30OnceEndsWithTheLoss) {
+  ZkrProcess& zkr = lead("say up pause", {"--once"});
+  ASSERT_TRUE(zkr.lines().await("up"));
+  client_.remove(leaders_node());
+  EXPECT_EQ(zkr.end(), exited(79));
+}
+
+TEST_F(ZkrLead, Z31CommandThatFailsGivesOthersTheirTurn) {
+  ZkrProcess& failing = lead("say up read exit 1", {"--restart", "on-failure"});
+  ASSERT_TRUE(failing.lines().await("up"));
+  ZkrProcess& other = lead("say up read exit 0", {"--restart", "on-failure"});
+  ASSERT_TRUE(queued(2));
+  failing.type("go\n");
+  ASSERT_TRUE(other.lines().await("up"));
+  ASSERT_TRUE(queued(2));  // It stands again.
+  other.type("go\n");
+  EXPECT_EQ(other.end(), exited(0));
+  ASSERT_TRUE(failing.lines().await("up"));
+  failing.signal(SIGTERM);
+  EXPECT_EQ(failing.end(), killed_by(SIGTERM));
+}
+
+TEST_F(ZkrLead, SignalBetweenTwoRunsEndsIt) {
+  ZkrProcess& other = lead("say up pause");
+  ASSERT_TRUE(other.lines().await("up"));
+  ZkrProcess& zkr = lead("say up pause");
+  ASSERT_TRUE(queued(2));
+  client_.remove(leaders_node());
+  ASSERT_TRUE(zkr.lines().await("up"));
+  ASSERT_TRUE(queued(2));  // The first one waits for its second run.
+  other.signal(SIGTERM);
+  EXPECT_EQ(other.end(), killed_by(SIGTERM));
+  EXPECT_TRUE(queued(1));
+}
+
+TEST_F(ZkrLead, Z29LeadershipIsGivenUpWhenNothingRunsAnyMore) {
+  ZkrProcess& zkr = lead("signals fork [ signals pause ] say up read exit 3");
+  ASSERT_TRUE(zkr.lines().await("up"));
+  zkr.signal(SIGTERM);
+  ASSERT_TRUE(zkr.lines().await("signal 15"));
+  EXPECT_EQ(contenders(), 1U);
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(3));
+  EXPECT_TRUE(zkr.lines().ended_now());
+  expect_free();
+}
+
 // ---- Deaths of our own -------------------------------------------------------------------------------------------
 
 TEST_F(ZkrLock, Z21DeadFrontFreesTheLockWhenAllIsGone) {
@@ -344,6 +493,44 @@ TEST_F(ZkrLock, DeadKeeperEndsTheCommand) {
   ::kill(zkr.keeper(), SIGKILL);
   EXPECT_EQ(zkr.end(), exited(79));
   EXPECT_TRUE(zkr.lines().ended_now());
+}
+
+TEST_F(ZkrLock, Z21DeadKeeperFreesTheLockAtOnce) {
+  ZkrProcess& zkr = hold("say up pause", {"--session-timeout", "60s"});
+  ::kill(zkr.keeper(), SIGKILL);
+  EXPECT_EQ(zkr.end(), exited(79));
+  expect_freed_before(60s);
+}
+
+TEST_F(ZkrLock, Z58FrontAndKeeperKilledTogetherLeaveNothing) {
+  ZkrProcess& zkr = hold("daemon [ ignore 15 say up pause ] fork [ setsid ignore 15 pause ] say up pause",
+                         {"--session-timeout", "60s"});
+  const pid_t keeper = zkr.keeper();
+  zkr.signal(SIGSTOP);
+  await([&] { return state_of(zkr.front()) == 'T'; });
+  ::kill(keeper, SIGKILL);
+  zkr.signal(SIGKILL);
+  expect_freed_before(60s);
+  EXPECT_TRUE(zkr.lines().ended_now()) << "something of the command runs after the lock was given away";
+  EXPECT_EQ(zkr.end(), killed_by(SIGKILL));
+}
+
+TEST_F(ZkrLock, DeadGuardianCostsNothing) {
+  ZkrProcess& zkr = hold("say up read exit 3");
+  ::kill(zkr.child("lease-guardian"), SIGKILL);
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(3));
+  expect_free();
+}
+
+TEST_F(ZkrLock, NothingOfOursStaysWhenAllIsDone) {
+  ZkrProcess& zkr = hold("say up read exit 0");
+  const pid_t guardian = zkr.child("lease-guardian");
+  const pid_t keeper = zkr.keeper();
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(0));
+  await([&] { return std::string("XZ").find(state_of(guardian)) != std::string::npos; });
+  await([&] { return std::string("XZ").find(state_of(keeper)) != std::string::npos; });
 }
 
 TEST_F(ZkrLock, StoppedKeeperEndsTheCommandAtItsDeadline) {

@@ -93,6 +93,8 @@ int main(int argc, char** argv) {
     threads = threads || words[i] == "--threads";
   }
   request.command.words.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-  request.make_holder = [path = words[0], threads] { return std::make_unique<HandHeld>(path, threads); };
+  request.make_holder = [path = words[0], threads](const zkr::HolderStart&) {
+    return std::make_unique<HandHeld>(path, threads);
+  };
   zkr::run_under_lease(request);
 }

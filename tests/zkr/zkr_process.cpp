@@ -116,11 +116,11 @@ ZkrProcess::~ZkrProcess() {
   ::waitpid(process_, nullptr, 0);
 }
 
-pid_t ZkrProcess::keeper() const {
+pid_t ZkrProcess::child(const std::string& name) const {
   pid_t found = -1;
   await([&] {
     for (const pid_t child : PinnedProcess(process_).children()) {
-      if (short_name_of(child) == "zkr-keeper") found = child;
+      if (short_name_of(child) == name) found = child;
     }
     return found > 0;
   });

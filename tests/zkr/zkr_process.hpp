@@ -18,8 +18,9 @@ class ZkrProcess {
   ~ZkrProcess();
 
   pid_t front() const { return process_; }
-  /// Waits until there is one.
-  pid_t keeper() const;
+  /// Of that name; waits until there is one.
+  pid_t child(const std::string& name) const;
+  pid_t keeper() const { return child("zkr-keeper"); }
   /// Of the command, mostly. At its end when nobody can write there any more.
   Lines& lines() { return lines_; }
   Lines& errors() { return errors_; }

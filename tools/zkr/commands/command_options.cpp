@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -19,6 +20,8 @@
 
 #include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/failure.hpp"
+#include "tools/zkr/commands/hold_until_eof.hpp"
+#include "tools/zkr/commands/report.hpp"
 
 namespace zkr {
 namespace {
@@ -65,7 +68,14 @@ std::vector<std::string> lines_of(const char* text) {
   return lines;
 }
 
+/// A command of our own: so all that is true of a command is true of it.
+std::vector<std::string> words_of_hold(const Context& context, const CommandOptions& options) {
+  if (options.shell_line || context.words.divided) throw Failure(exit_usage, "--hold takes no command");
+  return {"/proc/self/exe", std::string(hold_command)};
+}
+
 std::vector<std::string> words_to_run(const Context& context, const CommandOptions& options) {
+  if (options.hold) return words_of_hold(context, options);
   if (options.shell_line && !context.words.command.empty())
     throw Failure(exit_usage, "a command behind -- or -c, not both");
   if (options.shell_line) return {"/bin/sh", "-c", *options.shell_line};
@@ -117,6 +127,11 @@ void add_command_options(CLI::App& app, CommandOptions& options) {
   app.add_option("--lost-exit-code", options.run.lost_exit_code, "The exit code if the lease is lost; 79")
       ->check(CLI::Range(0, 255))
       ->type_name("CODE");
+  app.add_option("--report", options.report, "Write there, as JSON, how it has ended")->type_name("FILE");
+  app.add_option("--lost-fd", options.lost_descriptor,
+                 "The command finds a pipe by this number, which is at its end once the lease is lost")
+      ->check(CLI::Range(3, 1023))
+      ->type_name("NUMBER");
   app.add_flag("--reentrant", options.reentrant, "Run the command if a caller of this one holds the path already");
 }
 
@@ -138,8 +153,22 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
     if (options.reentrant) become(run.command.words);
     throw Failure(exit_usage, *mark + " is held by a caller of this process: it would wait for itself (--reentrant)");
   }
-  hold.environment.push_back("ZKR_ID=" + random_id());
-  run.make_holder = [hold] { return std::make_unique<ZooKeeperHolder>(hold); };
+  run.mark = "ZKR_ID=" + random_id();
+  hold.environment.push_back(run.mark);
+  run.run_again = options.run_again;
+  run.command.lost_descriptor = options.lost_descriptor;
+  if (options.lost_descriptor) hold.environment.push_back(fmt::format("ZKR_LOST_FD={}", *options.lost_descriptor));
+  if (!options.report.empty()) {
+    run.report = [&options, paths = hold.stake.paths, mode = hold.stake.mode](const Outcome& outcome) {
+      if (write_report(options.report, report_text(outcome, paths, has_tokens(mode)))) return;
+      std::fprintf(stderr, "zkr: %s: %s\n", options.report.c_str(), std::strerror(errno));
+    };
+  }
+  run.make_holder = [hold, again = false](const HolderStart& start) mutable {
+    hold.start = start;
+    hold.patient = std::exchange(again, true);
+    return std::make_unique<ZooKeeperHolder>(hold);
+  };
   run_under_lease(run);
 }
 

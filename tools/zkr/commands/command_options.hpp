@@ -1,8 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "tools/zkr/cli/context.hpp"
 #include "tools/zkr/cli/exit_code.hpp"
@@ -24,6 +24,12 @@ struct CommandOptions {
   std::string id;
   RunOptions run;
   bool reentrant = false;
+  std::string report;
+  std::optional<int> lost_descriptor;
+  /// Without a command: hold until standard input is at its end.
+  bool hold = false;
+  /// As RunRequest::run_again.
+  std::function<std::optional<Duration>(const Ending& ending, Cause cause, Duration ran)> run_again;
 };
 
 /// `options` must live as long as `app`.

@@ -6,6 +6,8 @@ namespace zkr {
 
 void add_commands(CLI::App& app, Context& context) {
   add_lock(app, context);
+  add_lead(app, context);
+  add_hold_until_eof(app, context);
 
   add_who(app, context);
   add_leader(app, context);

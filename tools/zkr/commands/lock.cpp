@@ -45,6 +45,8 @@ void add_lock(CLI::App& app, Context& context) {
   lock->add_flag("--writer", options->writer, "Nobody else holds it; for paths that others take with --shared");
   lock->add_option("--slots", options->slots, "So many may hold it at a time")->check(CLI::Range(1, 1'000'000));
   lock->add_option("--slots-node", options->slots_node, "The node that says how many may hold it at a time");
+  lock->add_flag("--hold", options->command.hold,
+                 "No command: print a line when it is held, and hold it until standard input is at its end");
   add_command_options(*lock, options->command);
   lock->callback([&context, options] {
     context.action = [&context, options]() -> int { run_while_held(context, options->command, stake_of(*options)); };

@@ -14,6 +14,7 @@
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/hold/waiting_text.hpp"
 #include "zkclient/detail/requests/session_state.hpp"
+#include "zkclient/detail/servers/hosts.hpp"
 
 namespace zkr {
 namespace {
@@ -61,6 +62,11 @@ ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
   zkclient::set_log_level(request_.verbose ? zkclient::LogLevel::info : zkclient::LogLevel::warning);
   try {
     client_.emplace(request_.connection.hosts, request_.connection.options);
+    if (request_.start.guardian != nullptr) {
+      for (const zkclient::detail::Host& host : zkclient::detail::parse_hosts(request_.connection.hosts))
+        request_.start.guardian->tell(fmt::format("server {} {}", host.port, host.name));
+      states_ = client_->on_state_change([this](const zkclient::StateChange& change) { tell_guardian(change); });
+    }
     contest_ = make_contest(*client_, request_.stake);
   } catch (const zkclient::Error& error) {
     fail(exit_code_of(error.errc()), error.what());
@@ -164,6 +170,13 @@ zkclient::CallOptions ZooKeeperHolder::call(std::optional<SteadyTime> deadline) 
 }
 
 void ZooKeeperHolder::await_server() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, request_.start.pause, [this] { return is_leaving(); });
+  lock.unlock();
+  if (request_.patient) {
+    client_->connect(call(begun_ + std::chrono::years(1)));
+    return;
+  }
   auto patience = std::chrono::nanoseconds(request_.connection.options.operation_timeout);
   if (request_.timeout && *request_.timeout > 0s) patience = std::min(patience, *request_.timeout);
   try {
@@ -243,9 +256,24 @@ void ZooKeeperHolder::hold(Prize prize) {
   }
 }
 
+/// As zkrecipes::Guardian does it, whose helper is of this kind.
+void ZooKeeperHolder::tell_guardian(const zkclient::StateChange& change) const {
+  using zkclient::ConnectionState;
+  if (change.state == ConnectionState::lost || change.state == ConnectionState::closed)
+    request_.start.guardian->tell("none");
+  if (change.state != ConnectionState::connected) return;
+  const zkclient::SessionCredentials session = change.session.credentials();
+  std::string password;
+  for (const char byte : session.password)
+    password += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  request_.start.guardian->tell(
+      fmt::format("session {} {} {}", session.id, change.session.timeout().count(), password));
+}
+
 /// Nothing of the session is left at the servers afterwards, if one of them answers while it can live.
 void ZooKeeperHolder::leave() {
   try {
+    if (client_->session().id() == 0) return finish(LeaseState::gone);
     client_->connect({.deadline = client_->session().timeout()});
     client_->close();
   } catch (const zkclient::Error&) {

@@ -16,6 +16,7 @@
 #include "tools/zkr/hold/contest.hpp"
 #include "tools/zkr/run/descriptor.hpp"
 #include "tools/zkr/run/holder.hpp"
+#include "tools/zkr/run/run.hpp"
 
 namespace zkr {
 
@@ -27,7 +28,9 @@ struct HoldRequest {
   int not_acquired_code = 75;               // What `failed` says if others hold it.
   std::vector<std::string> environment{};   // Further changes of the command's environment.
   std::vector<std::string> held_already{};  // By whom this was called: see held_marks().
-  bool quiet = false;                       // Nothing is said but errors.
+  HolderStart start{};
+  bool patient = false;  // Waits for a server for ever.
+  bool quiet = false;    // Nothing is said but errors.
   bool verbose = false;
 };
 
@@ -62,6 +65,7 @@ class ZooKeeperHolder : public Holder {
   void tell_waiting();
   std::string describe_holder(const zkclient::CallOptions& call);
 
+  void tell_guardian(const zkclient::StateChange& change) const;
   void finish(LeaseState state);
   void fail(int code, const std::string& text);
   void say(const std::string& text, bool error = false);
@@ -74,6 +78,7 @@ class ZooKeeperHolder : public Holder {
   Descriptor news_;
   std::stop_source stop_;
   std::optional<zkclient::Client> client_;
+  std::optional<zkclient::Subscription> states_;
   std::unique_ptr<Contest> contest_;
 
   mutable std::mutex mutex_;

@@ -16,6 +16,7 @@ class Cgroup {
   Cgroup(Cgroup&&) = default;
   Cgroup& operator=(Cgroup&&) = default;
 
+  const std::string& path() const { return path_; }
   /// What the command writes "0" to, to enter.
   int door() const { return door_.get(); }
   void kill() { write("cgroup.kill", "1"); }

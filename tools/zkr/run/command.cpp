@@ -33,6 +33,7 @@ struct Plan {
   std::string shell = "/bin/sh";
   int cgroup_door;
   int trouble;
+  int lost = -1;
   pid_t keeper = ::getpid();
   bool in_our_group;
 };
@@ -70,6 +71,7 @@ int execute(Plan& plan) {
   if (plan.cgroup_door >= 0 && ::write(plan.cgroup_door, "0", 1) != 1) {
     // The walk of the tree finds it all the same.
   }
+  if (plan.lost >= 0) ::dup2(plan.lost, *plan.command.lost_descriptor);
   plan.caller.restore_dispositions();
   plan.caller.restore_mask();
   const int error = execute(plan);
@@ -77,6 +79,11 @@ int execute(Plan& plan) {
     // The exit code says it as well.
   }
   ::_exit(error == ENOENT ? 127 : 126);
+}
+
+/// The same, by a number that is not in the way of those that the command is to find.
+Descriptor moved_above(int lowest, Descriptor descriptor) {
+  return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, lowest));
 }
 
 std::vector<char*> shell_words(const Plan& plan) {
@@ -134,10 +141,15 @@ std::vector<std::string> candidates(const std::string& word, const char* search_
 
 Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door) {
   std::array<int, 2> trouble{-1, -1};
+  std::array<int, 2> lost{-1, -1};
   if (::pipe2(trouble.data(), O_CLOEXEC | O_NONBLOCK) != 0) return {};
-  Started started{
-      .number = -1, .process = {}, .trouble = Descriptor(trouble[0]), .in_our_group = caller.in_foreground()};
-  const Descriptor tell_trouble(trouble[1]);
+  Started started;
+  started.trouble = Descriptor(trouble[0]);
+  started.in_our_group = caller.in_foreground();
+  const Descriptor tell_trouble = moved_above(command.lost_descriptor.value_or(0) + 1, Descriptor(trouble[1]));
+  if (command.lost_descriptor && ::pipe2(lost.data(), O_CLOEXEC) != 0) return started;
+  const Descriptor tell_lost(lost[0]);
+  started.unlost = Descriptor(lost[1]);
   Plan plan{.command = command,
             .caller = caller,
             .environment = environment,
@@ -145,7 +157,8 @@ Started start(const Command& command, const Caller& caller, Environment& environ
             .words = pointers_to(command.words),
             .shell_words = {},
             .cgroup_door = cgroup_door,
-            .trouble = trouble[1],
+            .trouble = tell_trouble.get(),
+            .lost = lost[0],
             .in_our_group = started.in_our_group};
   plan.shell_words = shell_words(plan);
   started.number = ::fork();

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace zkr {
 
 struct Command {
   std::vector<std::string> words;
+  /// Where the command finds the reading end of a pipe, which is at its end once the lease is lost.
+  std::optional<int> lost_descriptor{};
   /// For tests: what the command's process does right after the fork.
   std::function<void()> after_fork;
 };
@@ -41,6 +44,7 @@ struct Started {
   pid_t number = -1;   // Of the command; -1: it could not be forked.
   Descriptor process;  // The same, pinned.
   Descriptor trouble;  // At its end when the command runs; before, an errno says why it does not.
+  Descriptor unlost;   // While it is open, Command::lost_descriptor is not at its end.
   bool in_our_group = true;
 };
 

@@ -25,6 +25,7 @@ void print(const std::string& text) {
 }
 
 bool stops(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
+bool ends(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT; }
 bool ignored_by_default(int signal) { return signal == SIGCHLD || signal == SIGURG || signal == SIGWINCH; }
 
 /// It acts on this process as it would have on the command.
@@ -41,9 +42,11 @@ void suffer(int signal) {
 }  // namespace
 
 Front::Front(const RunOptions& options, Surroundings around)
-    : options_(options), around_(std::move(around)), signals_(all_signals_descriptor()) {}
+    : options_(options), around_(std::move(around)), signals_(all_signals_descriptor()) {
+  tree_.spare(around_.guardian);
+}
 
-Ending Front::run() {
+Outcome Front::run() {
   while (!ending_ && !keeper_gone_) {
     timer_.set(deadline());
     wait_for_any({around_.link.peer_gone() ? -1 : around_.link.get(), signals_.get(), timer_.get()});
@@ -54,7 +57,9 @@ Ending Front::run() {
   const Ending ending = ending_ ? *ending_ : end_without_keeper();
   if (command_killed_) around_.caller.restore_terminal();
   if (around_.cgroup) around_.cgroup->remove();
-  return ending;
+  Outcome outcome{.ending = ending, .cause = cause_, .token = around_.page.token()};
+  if (const auto granted_at = around_.page.granted_at()) outcome.waited = *granted_at - begun_;
+  return outcome;
 }
 
 // ---- What has happened -------------------------------------------------------------------------------------------
@@ -80,6 +85,7 @@ void Front::hear(const Message& message, Descriptor& process) {
     case Word::say: return print(message.text);
     case Word::ended:
       ending_ = message.ending;
+      cause_ = message.cause;
       command_killed_ = message.command_killed;
       keeper_stays_ = message.number != 0;
       break;
@@ -117,10 +123,12 @@ void Front::command_started(Descriptor process, bool in_our_group) {
 
 /// The command alone, and not of what the terminal has sent to the whole group.
 void Front::tell_command(int signal, bool from_terminal) {
-  if (from_terminal && command_in_our_group_) return;
+  if (ends(signal)) around_.link.send({.word = Word::end});
   // A process that has ended but is not reaped takes signals, and does nothing with them.
-  const bool gone = readable_now(command_.get()) ||
-                    (::syscall(SYS_pidfd_send_signal, command_.get(), signal, nullptr, 0) != 0 && errno == ESRCH);
+  const bool ended = readable_now(command_.get());
+  if (!ended && from_terminal && command_in_our_group_) return;
+  const bool gone =
+      ended || (::syscall(SYS_pidfd_send_signal, command_.get(), signal, nullptr, 0) != 0 && errno == ESRCH);
   if (gone && !ignored_by_default(signal)) around_.link.send({.word = Word::signal, .number = signal});
 }
 
@@ -177,7 +185,7 @@ void Front::await_keeper() {
 /// All below us: the orphans of a keeper are our children.
 void Front::sweep() {
   Duration pause = 5ms;
-  while (reap([](const ChildNews&) {})) {
+  while (reap([](const ChildNews&) {}) && !tree_.empty()) {
     if (around_.cgroup) around_.cgroup->kill();
     tree_.kill();
     timer_.set(BootClock::now() + pause);
@@ -191,6 +199,7 @@ void Front::sweep() {
 Ending Front::end_without_keeper() {
   sweep();
   command_killed_ = true;
+  cause_ = was_guarded_ ? Cause::lost : Cause::none;
   print(was_guarded_ ? "the lease is lost with the keeper" : "the keeper was killed");
   return {.code = was_guarded_ ? options_.lost_exit_code : exit_lost_keeper, .signal = 0};
 }

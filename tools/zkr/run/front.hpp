@@ -14,6 +14,7 @@
 #include "tools/zkr/run/lease_page.hpp"
 #include "tools/zkr/run/link.hpp"
 #include "tools/zkr/run/process_tree.hpp"
+#include "tools/zkr/run/run.hpp"
 
 namespace zkr {
 
@@ -27,14 +28,15 @@ class Front {
     std::optional<Cgroup>& cgroup;
     Link link;
     pid_t keeper;
+    pid_t guardian;  // -1: there is none.
   };
 
   Front(const RunOptions& options, Surroundings around);
   Front(const Front&) = delete;
   Front& operator=(const Front&) = delete;
 
-  /// How this process has to end.
-  Ending run();
+  /// Until this process has to end.
+  Outcome run();
 
  private:
   void look();
@@ -70,6 +72,8 @@ class Front {
   bool was_guarded_ = false;  // The lease was needed when the keeper went.
   bool command_killed_ = false;
   std::optional<Ending> ending_;
+  Cause cause_ = Cause::none;
+  const Instant begun_ = BootClock::now();
 };
 
 /// Ends this process like that: of the same signal, without a core. As the first of its namespace, which no signal of

@@ -37,17 +37,17 @@ std::string loss_text(const Facts& facts) {
 
 }  // namespace
 
-Keeper::Keeper(const RunRequest& request, Surroundings around)
+Keeper::Keeper(const RunRequest& request, Surroundings& around, Duration pause)
     : request_(request),
-      around_(std::move(around)),
+      around_(around),
       children_(signal_descriptor({SIGCHLD})),
-      holder_(request.make_holder()) {}
+      holder_(request.make_holder({.pause = pause, .guardian = around.guardian ? &*around.guardian : nullptr})) {}
 
-void Keeper::run() {
+std::optional<Duration> Keeper::run() {
   while (true) {
     look();
     const Decision decision = act_until_wait();
-    if (decision.act == Act::quit) return;
+    if (decision.act == Act::quit || next_run_) return next_run_;
     timer_.set(decision.look_at);
     wait_for_any({around_.link.peer_gone() ? -1 : around_.link.get(), children_.get(), timer_.get(), holder_->news(),
                   started_.trouble.get()});
@@ -63,7 +63,7 @@ void Keeper::look() {
   lease_ = holder_->look();
   for (const std::string& text : holder_->take_messages())
     around_.link.say(text);
-  if (lease_.state == LeaseState::held) around_.page.write(lease_.valid_until, lease_.timeout, lease_.token);
+  if (lease_.state == LeaseState::held) around_.page.write(lease_);
   hear_front();
 }
 
@@ -72,6 +72,7 @@ void Keeper::hear_front() {
   while (const auto message = around_.link.receive(none)) {
     if (message->word == Word::signal) pass_on(message->number);
     if (message->word == Word::continued) front_continued();
+    if (message->word == Word::end) told_to_end_ = true;
   }
 }
 
@@ -147,7 +148,7 @@ Decision Keeper::act_until_wait() {
     if (past_.started && decision.cause != past_.cause) tell(decision.cause);
     past_ = after(past_, now, decision);
     perform(decision);
-    if (decision.act == Act::wait || decision.act == Act::quit || decision.look_at) return decision;
+    if (decision.act == Act::wait || decision.act == Act::quit || decision.look_at || next_run_) return decision;
   }
 }
 
@@ -169,7 +170,7 @@ void Keeper::perform(const Decision& decision) {
     case Act::freeze: return freeze();
     case Act::thaw: return thaw();
     case Act::release: return release();
-    case Act::exit: return let_front_exit(decision.ending);
+    case Act::exit: return end_run(decision.ending);
     case Act::wait:
     case Act::quit: return;
   }
@@ -179,6 +180,7 @@ void Keeper::start_command() {
   Environment environment(::environ, holder_->environment(), around_.front_number);
   around_.page.write(LeasePage::State::running);
   around_.link.send({.word = Word::guard});
+  command_started_ = BootClock::now();
   started_ = start(request_.command, around_.caller, environment, around_.cgroup ? around_.cgroup->door() : -1);
   if (started_.number < 0) {
     child_ = Child::ended;
@@ -188,15 +190,17 @@ void Keeper::start_command() {
   child_ = Child::running;
   tree_empty_ = false;
   around_.link.send({.word = Word::started, .number = started_.in_our_group ? 1 : 0}, started_.process.get());
-  around_.caller.let_go_descriptors(false);
+  if (!keeps_descriptors()) around_.caller.let_go_descriptors(false);
 }
 
 void Keeper::send_soft_signal(int signal) {
+  if (past_.cause != Cause::command_ended) started_.unlost.close();
   if (signal == SIGTERM) return tree_.signal(signal);
   if (child_ == Child::running) signal_pinned(started_.process, signal);
 }
 
 void Keeper::kill_tree() {
+  started_.unlost.close();
   if (around_.cgroup) around_.cgroup->kill();
   std::string refused;
   for (const pid_t number : tree_.kill())
@@ -217,14 +221,24 @@ void Keeper::thaw() {
 void Keeper::release() {
   if (!tree_empty_) around_.link.say("the command has ended, and what it left behind runs on without the lease");
   around_.page.write(LeasePage::State::idle);
-  around_.caller.let_go_descriptors(false);  // Nobody is to wait for us.
+  if (!keeps_descriptors()) around_.caller.let_go_descriptors(false);  // Nobody is to wait for us.
   holder_->release();
 }
 
+void Keeper::end_run(const Ending& ending) {
+  const bool may_run_again = request_.run_again && !told_to_end_ && stop_signal_ == 0 && !around_.link.peer_gone();
+  if (may_run_again) next_run_ = request_.run_again(ending, past_.cause, BootClock::now() - command_started_);
+  if (!next_run_) let_front_exit(ending);
+}
+
 void Keeper::let_front_exit(const Ending& ending) {
+  around_.caller.let_go_descriptors(false);
   const bool done = lease_.state == LeaseState::gone || lease_.state == LeaseState::failed;
-  around_.link.send(
-      {.word = Word::ended, .number = done ? 0 : 1, .ending = ending, .command_killed = child_ending_.signal != 0});
+  around_.link.send({.word = Word::ended,
+                     .number = done ? 0 : 1,
+                     .ending = ending,
+                     .cause = past_.cause,
+                     .command_killed = child_ending_.signal != 0});
 }
 
 }  // namespace zkr

@@ -19,7 +19,7 @@
 namespace zkr {
 
 /// The process between front and command: it holds the lease, starts the command under it, and ends its tree in time.
-/// It does what decide() says, and knows nothing better.
+/// It does what decide() says, and knows nothing better. One object is one run of the command.
 class Keeper {
  public:
   struct Surroundings {
@@ -29,14 +29,16 @@ class Keeper {
     Link link;
     Descriptor front;  // Its process, pinned.
     pid_t front_number;
+    const std::optional<GuardianProcess>& guardian;
   };
 
-  Keeper(const RunRequest& request, Surroundings around);
+  /// The holder begins to contend after the pause.
+  Keeper(const RunRequest& request, Surroundings& around, Duration pause);
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
-  /// Until there is nothing left to do.
-  void run();
+  /// Until there is nothing left to do. How long to pause before the next run; nothing: there is none.
+  std::optional<Duration> run();
 
  private:
   void look();
@@ -59,10 +61,12 @@ class Keeper {
   void freeze();
   void thaw();
   void release();
+  void end_run(const Ending& ending);
   void let_front_exit(const Ending& ending);
+  bool keeps_descriptors() const { return request_.run_again != nullptr; }
 
   const RunRequest& request_;
-  Surroundings around_;
+  Surroundings& around_;
   Descriptor children_;  // SIGCHLD.
   BootTimer timer_;
   std::unique_ptr<Holder> holder_;
@@ -76,6 +80,9 @@ class Keeper {
   bool tree_empty_ = true;
   bool front_stopped_ = false;
   int stop_signal_ = 0;
+  bool told_to_end_ = false;
+  Instant command_started_{};
+  std::optional<Duration> next_run_;
   std::string refused_;  // Who could not be killed, as it was said.
 };
 

@@ -19,10 +19,17 @@ LeasePage::LeasePage() : memory_(::memfd_create("zkr-lease", MFD_CLOEXEC)) {
 
 LeasePage::~LeasePage() { ::munmap(content_, sizeof(Content)); }
 
-void LeasePage::write(Instant valid_until, Duration timeout, std::uint64_t token) {
-  content_->timeout.store(timeout.count());
-  content_->token.store(token);
-  content_->valid_until.store(valid_until.time_since_epoch().count());
+void LeasePage::write(const Lease& lease) {
+  content_->timeout.store(lease.timeout.count());
+  content_->token.store(lease.token);
+  content_->granted_at.store(lease.granted_at.time_since_epoch().count());
+  content_->valid_until.store(lease.valid_until.time_since_epoch().count());
+}
+
+std::optional<Instant> LeasePage::granted_at() const {
+  const std::int64_t when = content_->granted_at.load();
+  if (when == 0) return std::nullopt;
+  return Instant(Duration(when));
 }
 
 }  // namespace zkr

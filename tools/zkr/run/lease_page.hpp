@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "tools/zkr/run/descriptor.hpp"
+#include "tools/zkr/run/holder.hpp"
 #include "tools/zkr/run/instant.hpp"
 
 namespace zkr {
@@ -21,6 +23,7 @@ class LeasePage {
     std::atomic<std::int64_t> valid_until;  // CLOCK_BOOTTIME, in nanoseconds.
     std::atomic<std::int64_t> timeout;
     std::atomic<std::uint64_t> token;
+    std::atomic<std::int64_t> granted_at;  // CLOCK_BOOTTIME. 0: never.
   };
 
   LeasePage();
@@ -28,11 +31,13 @@ class LeasePage {
   LeasePage(const LeasePage&) = delete;
   LeasePage& operator=(const LeasePage&) = delete;
 
-  void write(Instant valid_until, Duration timeout, std::uint64_t token);
+  void write(const Lease& lease);
   void write(State state) { content_->state.store(state); }
 
   State state() const { return content_->state.load(); }
   Instant valid_until() const { return Instant(Duration(content_->valid_until.load())); }
+  std::optional<Instant> granted_at() const;
+  std::uint64_t token() const { return content_->token.load(); }
   Duration timeout() const { return Duration(content_->timeout.load()); }
 
  private:

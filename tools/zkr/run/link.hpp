@@ -13,6 +13,7 @@ enum class Word {
   // From the front to the keeper.
   signal,     // `number` is for the command.
   continued,  // The front was stopped, and goes on.
+  end,        // The command was told to end by us, and is not to be started again.
   // From the keeper to the front.
   guard,    // From now on, what the page says of the lease.
   started,  // The command, with a descriptor of its process. `number`: whether it is in the front's process group.
@@ -26,6 +27,7 @@ struct Message {
   Word word = Word::say;
   int number = 0;
   Ending ending{};
+  Cause cause = Cause::none;    // With `ended`.
   bool command_killed = false;  // With `ended`: it could not clean up.
   char text[1000] = {};
 };

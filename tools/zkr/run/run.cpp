@@ -38,7 +38,9 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   ::prctl(PR_SET_NAME, "zkr-keeper");
   const std::optional<Cgroup>& cgroup = around.cgroup;
   try {
-    Keeper(request, std::move(around)).run();
+    for (std::optional<Duration> pause = Duration::zero(); pause;)
+      pause = Keeper(request, around, *pause).run();
+    if (around.guardian) around.guardian->tell("farewell");
     if (cgroup) cgroup->remove();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "zkr: %s\n", error.what());
@@ -55,17 +57,25 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   const pid_t front = ::getpid();
   std::optional<Cgroup> cgroup;
   if (request.use_cgroup) cgroup = Cgroup::make("zkr-" + std::to_string(front));
+  std::optional<GuardianProcess> guardian;
+  if (!request.mark.empty()) guardian = GuardianProcess::start();
+  if (guardian) guardian->tell("mark " + request.mark);
+  if (guardian && cgroup) guardian->tell("cgroup " + cgroup->path());
   Descriptor front_process(static_cast<int>(::syscall(SYS_pidfd_open, front, 0)));
 
   const pid_t keeper = ::fork();
   if (keeper < 0) end_as({.code = exit_system, .signal = 0});
   if (keeper == 0) {
     front_end.close();
-    be_keeper(request, {caller, page, cgroup, std::move(keeper_end), std::move(front_process), front});
+    be_keeper(request, {caller, page, cgroup, std::move(keeper_end), std::move(front_process), front, guardian});
   }
   keeper_end.close();
   caller.let_go_descriptors(true);
-  end_as(Front(request.options, {caller, page, cgroup, std::move(front_end), keeper}).run());
+  const Outcome outcome =
+      Front(request.options, {caller, page, cgroup, std::move(front_end), keeper, guardian ? guardian->number() : -1})
+          .run();
+  if (request.report) request.report(outcome);
+  end_as(outcome.ending);
 }
 
 }  // namespace

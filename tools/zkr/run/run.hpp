@@ -1,20 +1,45 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "tools/zkr/run/command.hpp"
 #include "tools/zkr/run/decider.hpp"
+#include "tools/zkr/run/guardian_process.hpp"
 #include "tools/zkr/run/holder.hpp"
 
 namespace zkr {
 
+/// How a run has ended.
+struct Outcome {
+  Ending ending;
+  Cause cause = Cause::none;         // Cause::none: the keeper was killed before anything ran.
+  std::optional<Duration> waited{};  // For the lease; nothing: it was never held.
+  std::uint64_t token = 0;           // Of the last lease.
+};
+
+/// What a holder is made with.
+struct HolderStart {
+  Duration pause{};                           // Before it begins to contend.
+  const GuardianProcess* guardian = nullptr;  // To be told of the session.
+};
+
 struct RunRequest {
-  Command command;
-  RunOptions options;
+  Command command{};
+  RunOptions options{};
   bool use_cgroup = true;  // Where it is possible.
-  /// Called once, in the keeper, which has no other thread then.
-  std::function<std::unique_ptr<Holder>()> make_holder;
+  /// Called in the keeper, which has no other thread then; with RunRequest::run_again, several times.
+  std::function<std::unique_ptr<Holder>(const HolderStart& start)> make_holder{};
+  /// "NAME=value" of the environment of all that is run: what carries it is killed by the guardian. Empty: there is no
+  /// guardian.
+  std::string mark{};
+  /// Called in the keeper when a lease has been given back, unless we were told to end: how long to wait before a
+  /// holder is made again, and the command started again. Nothing: this is the end. It may be empty.
+  std::function<std::optional<Duration>(const Ending& ending, Cause cause, Duration ran)> run_again{};
+  /// Called in the front, last. It may be empty.
+  std::function<void(const Outcome& outcome)> report{};
 };
 
 /// Runs the command while the lease is held, and ends this process as the command has ended. This process must have one
@@ -24,6 +49,7 @@ struct RunRequest {
 ///   front   this process: signals, the terminal, the exit status
 ///   keeper  its child: the lease
 ///   command the keeper's child, killed with it
+///   guardian the front's other child: ends what is left if both are killed
 ///
 /// Both see the end of the lease on a page of memory, and each kills what runs at it. So one of them may be killed, or
 /// stopped.

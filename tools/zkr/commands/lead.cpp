@@ -1,0 +1,88 @@
+// zkr lead PATH -- COMMAND
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "tools/zkr/cli/failure.hpp"
+#include "tools/zkr/commands/command_options.hpp"
+#include "tools/zkr/commands/commands.hpp"
+
+namespace zkr {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration first_pause = 1s;
+constexpr Duration longest_pause = 30s;
+constexpr Duration long_run = 60s;  // After which a command that ends is started again as quickly as at first.
+
+struct LeadOptions {
+  CommandOptions command;
+  std::string path;
+  std::string restart = "never";
+  bool once = false;
+};
+
+/// Whether a command that has ended is run again, and how soon. A leadership that was lost, or given up for another
+/// client, is stood for again in any case.
+class Restarts {
+ public:
+  explicit Restarts(const LeadOptions& options) : once_(options.once), restart_(options.restart) {}
+
+  std::optional<Duration> operator()(const Ending& ending, Cause cause, Duration ran) {
+    if (once_) return std::nullopt;
+    if (cause == Cause::lost || cause == Cause::revoked || cause == Cause::held_too_long) return Duration::zero();
+    if (cause != Cause::command_ended || !wants_again(ending)) return std::nullopt;
+    if (ran >= long_run) pause_ = first_pause;
+    const Duration pause = pause_;
+    pause_ = std::min(longest_pause, pause_ * 2);
+    return pause;
+  }
+
+ private:
+  bool wants_again(const Ending& ending) const {
+    const bool failed = ending.code != 0 || ending.signal != 0;
+    return restart_ == "always" || (restart_ == "on-failure" && failed);
+  }
+
+  bool once_;
+  std::string restart_;
+  Duration pause_ = first_pause;
+};
+
+/// Another one for each process: the candidate that was killed is another one than that which follows it.
+std::string default_id() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format("{}:{}", host.data(), ::getpid());
+}
+
+}  // namespace
+
+void add_lead(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<LeadOptions>();
+  CLI::App* lead = app.add_subcommand("lead", "Run a command while this process leads: zkr lead PATH -- COMMAND");
+  lead->add_option("PATH", options->path, "The election")->required();
+  lead->add_option("--restart", options->restart, "Run a command that has ended again: never, on-failure, always")
+      ->check(CLI::IsMember({"never", "on-failure", "always"}))
+      ->type_name("WORD");
+  lead->add_flag("--once", options->once, "End with the first leadership, also if it is lost");
+  add_command_options(*lead, options->command);
+  lead->callback([&context, options] {
+    context.action = [&context, options]() -> int {
+      if (options->command.id.empty()) options->command.id = default_id();
+      options->command.run_again = Restarts(*options);
+      run_while_held(context, options->command, Stake{.paths = {options->path}, .mode = Mode::leader});
+    };
+  });
+}
+
+}  // namespace zkr

@@ -1,0 +1,58 @@
+#include "tools/zkr/commands/report.hpp"
+
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "tools/zkr/cli/exit_code.hpp"
+
+namespace zkr {
+namespace {
+
+/// Paths are UTF-8 without control characters.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char byte : text) {
+    if (byte == '"' || byte == '\\') result += '\\';
+    result += byte;
+  }
+  return result + '"';
+}
+
+std::string reason_of(const Outcome& outcome) {
+  switch (outcome.cause) {
+    case Cause::command_ended: return "ended";
+    case Cause::lost: return "lost";
+    case Cause::revoked: return "revoked";
+    case Cause::held_too_long: return "held too long";
+    case Cause::stopped: return "stopped";
+    case Cause::not_acquired: return outcome.ending.code == exit_no_server ? "no server" : "not acquired";
+    case Cause::front_gone:
+    case Cause::none: break;
+  }
+  return "killed";
+}
+
+}  // namespace
+
+std::string report_text(const Outcome& outcome, const std::vector<std::string>& paths, bool with_token) {
+  std::string listed;
+  for (const std::string& path : paths)
+    listed += (listed.empty() ? "" : ",") + quoted(path);
+  const bool by_signal = outcome.ending.signal != 0;
+  const std::string waited = outcome.waited ? std::to_string(*outcome.waited / std::chrono::milliseconds(1)) : "null";
+  return fmt::format(R"({{"reason":"{}","code":{},"signal":{},"waited_ms":{},"token":{},"paths":[{}]}})",
+                     reason_of(outcome), by_signal ? "null" : std::to_string(outcome.ending.code),
+                     by_signal ? std::to_string(outcome.ending.signal) : "null", waited,
+                     with_token && outcome.waited ? std::to_string(outcome.token) : "null", listed);
+}
+
+bool write_report(const std::string& file, const std::string& text) {
+  std::FILE* out = std::fopen(file.c_str(), "we");
+  if (out == nullptr) return false;
+  const bool written = std::fprintf(out, "%s\n", text.c_str()) > 0;
+  return std::fclose(out) == 0 && written;
+}
+
+}  // namespace zkr

@@ -1,0 +1,48 @@
+#include "tools/zkr/run/guardian_process.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "tools/guardian/guardian.hpp"
+
+namespace zkr {
+namespace {
+
+/// Nobody is to wait for the end of what we have open because of it.
+void keep_only(int socket) {
+  ::dup2(socket, STDIN_FILENO);
+  const int nothing = ::open("/dev/null", O_RDWR);
+  ::dup2(nothing, STDOUT_FILENO);
+  ::dup2(nothing, STDERR_FILENO);
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+}
+
+}  // namespace
+
+std::optional<GuardianProcess> GuardianProcess::start() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return std::nullopt;
+  Descriptor ours(ends[0]);
+  const Descriptor theirs(ends[1]);
+  const pid_t number = ::fork();
+  if (number < 0) return std::nullopt;
+  if (number == 0) {
+    keep_only(theirs.get());
+    ::prctl(PR_SET_NAME, "lease-guardian");  // `pkill zkr` is for the others.
+    ::_exit(guardian::guard(STDIN_FILENO));
+  }
+  return GuardianProcess(number, std::move(ours));
+}
+
+void GuardianProcess::tell(const std::string& line) const {
+  const std::string text = line + "\n";
+  if (::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    // It is gone: the lease ends with its session then.
+  }
+}
+
+}  // namespace zkr

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tools/zkr/run/descriptor.hpp"
+
+namespace zkr {
+
+/// A process that outlives front and keeper by a moment, if both are killed: it kills what the command has started,
+/// and closes the session then. Front and keeper keep one end of a socket; at its end both are gone. No signal but KILL
+/// ends it.
+class GuardianProcess {
+ public:
+  /// Forks it. This process must have one thread. Nothing: it cannot be forked, and the lease ends with its session.
+  static std::optional<GuardianProcess> start();
+
+  pid_t number() const { return number_; }
+  /// A line of tools/guardian/orders.hpp. Does not block.
+  void tell(const std::string& line) const;
+
+ private:
+  GuardianProcess(pid_t number, Descriptor socket) : number_(number), socket_(std::move(socket)) {}
+
+  pid_t number_;
+  Descriptor socket_;
+};
+
+}  // namespace zkr
