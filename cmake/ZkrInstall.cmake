@@ -4,7 +4,7 @@
 # Components (cmake --install DIR --component NAME), as distributions split packages:
 #   runtime       the shared libraries
 #   development   headers, static libraries, what CMake and pkg-config read
-#   tools         zkrecipes-guardian, which the library starts
+#   tools         zkr, the command line; zkrecipes-guardian, which the library starts
 #   testing       zktesting and zksimulation with their headers
 #   doc           guides and examples
 include(CMakePackageConfigHelpers)

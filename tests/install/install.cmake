@@ -5,7 +5,9 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD_DIR}" --prefix "${
                         COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
 file(RENAME "${PREFIX}.first" "${PREFIX}")
 
-# A program that the library starts is a part of it.
+# The command line, and a program that the library starts.
+find_program(zkr zkr PATHS "${PREFIX}/bin" NO_DEFAULT_PATH NO_CACHE REQUIRED)
+execute_process(COMMAND "${zkr}" lock --help COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
 find_program(guardian zkrecipes-guardian PATHS "${PREFIX}/bin" NO_DEFAULT_PATH NO_CACHE REQUIRED)
 
 # Each component by itself: together they are all that was installed, and no file belongs to two.
