@@ -211,7 +211,9 @@ class Server {
 template <typename Step>
 void be_replica(Place& place, zkclient::Client& client, Step step) {
   Server server(place, client);
-  for (int i = 0; i < 100 && !place.stopped(); ++i) {
+  // Who is alone in sync, and cannot lead, keeps all others waiting.
+  const int steps = is_too_short_for_leases(place, client) ? 20 : 100;
+  for (int i = 0; i < steps && !place.stopped(); ++i) {
     try {
       step(server);
     } catch (const zkclient::Error& error) {

@@ -32,6 +32,11 @@ class Hold {
 /// As the habits of the world are.
 zkclient::ClientOptions some_client_options(Place& place);
 
+/// No lease lives on a session that is shorter than a tick: the next one is longer, perhaps.
+inline bool is_too_short_for_leases(const Place& place, const zkclient::Client& client) {
+  return client.session().timeout() < place.tick();
+}
+
 /// Connects, and calls `use` with the client; again, with a new session, when that fails, until the process is to stop.
 template <typename Use>
 void with_sessions(Place& place, Use use) {
@@ -39,9 +44,7 @@ void with_sessions(Place& place, Use use) {
     try {
       zkclient::Client client(place.servers(), some_client_options(place));
       client.connect(within(std::chrono::seconds(20)));
-      // No lease lives on a session that is shorter than a tick: the next one is longer, perhaps.
-      const bool is_too_short = client.session().timeout() < place.tick();
-      const std::uint64_t last = is_too_short ? 1 : place.habits().last_use_one_in;
+      const std::uint64_t last = is_too_short_for_leases(place, client) ? 1 : place.habits().last_use_one_in;
       while (!place.stopped()) {
         use(client);
         if (last != 0 && place.below(last) == 0) break;
