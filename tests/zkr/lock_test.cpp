@@ -157,6 +157,11 @@ TEST_F(ZkrLock, LockWithinItselfIsRefused) {
   EXPECT_EQ(reentrant.end(), exited(3));
 }
 
+TEST_F(ZkrLock, Z37DeadlinesAreToldIfAskedFor) {
+  ZkrProcess& zkr = start("exit 0", {"-v"});
+  EXPECT_TRUE(says(zkr, "without an answer of a server: TERM after "));
+}
+
 TEST_F(ZkrLock, Z9LineIsForTheShellOnlyIfAskedFor) {
   EXPECT_EQ(ZkrProcess({"lock", path_, "--server", proxy_.connect_string(), "-c", "exit $((2+3))"}).end(), exited(5));
   EXPECT_EQ(ZkrProcess(operator_words(lock({"-c", "true"}), {"true"})).end(), exited(64));
@@ -394,6 +399,35 @@ TEST_F(ZkrLock, LostDescriptorIsAtItsEndOnceTheLeaseIsLost) {
   EXPECT_EQ(zkr.end(), exited(80));
 }
 
+TEST_F(ZkrLock, CommandAsksForItsLease) {
+  // No server is asked.
+  ZkrProcess zkr(operator_words(
+      lock(), {"sh", "-c", "echo up; read line; " ZKR " held; echo code $?; " ZKR " ready; echo code $?"}));
+  ASSERT_TRUE(zkr.lines().await("up"));
+  proxy_.stall(zktesting::Direction::both);
+  zkr.type("go\n");
+  const std::string left = zkr.lines().await("").value_or("");
+  EXPECT_GT(std::stoi(left), 0);
+  EXPECT_LT(std::stoi(left), 30'000);
+  EXPECT_EQ(zkr.lines().await(""), "code 0");
+  EXPECT_EQ(zkr.lines().await(""), "code 64");  // It is no leadership.
+  proxy_.unstall(zktesting::Direction::both);
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrLock, CommandIsToldThatItsLeaseIsOver) {
+  const Words words = lock({"--grace", "9s", "--session-timeout", "60s", "--descendants", "leave"});
+  // What is left behind asks when the keeper has given the lease back.
+  ZkrProcess zkr(
+      operator_words(words, {"sh", "-c", "exec 3<&0; (read line <&3; " ZKR " held; echo code $?) & echo up; exit 0"}));
+  ASSERT_TRUE(zkr.lines().await("up"));
+  EXPECT_EQ(zkr.end(), exited(0));
+  expect_free();
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.lines().await(""), "code 79");
+  EXPECT_EQ(ZkrProcess({"held"}).end(), exited(64));
+}
+
 // ---- Leading -----------------------------------------------------------------------------------------------------
 
 class ZkrLead : public ZkrLock {
@@ -417,6 +451,19 @@ TEST_F(ZkrLead, CodeOfTheCommandIsOursByDefault) {
   EXPECT_EQ(lead("env ZKR_MODE exit 3").end(), exited(3));
   EXPECT_EQ(processes_.back()->lines().rest(), Words{"ZKR_MODE=leader"});
   expect_free();
+}
+
+TEST_F(ZkrLead, LeaderIsReadyAndShowsAText) {
+  ZkrProcess zkr(
+      operator_words(with({"lead", path_}, {}),
+                     {"sh", "-c", ZKR " ready && " ZKR " proclaim 'host 7:80' && echo up; read line; exit 0"}));
+  ASSERT_TRUE(zkr.lines().await("up"));
+  const auto leader = zkrecipes::LeaderElection(client_, path_).leader();
+  ASSERT_TRUE(leader);
+  EXPECT_TRUE(leader->ready);
+  EXPECT_EQ(leader->value, "host 7:80");
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(0));
 }
 
 TEST_F(ZkrLead, Z30LostLeadershipIsStoodForAgain) {

@@ -147,14 +147,17 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
   if (!hold.try_once) hold.timeout = options.timeout;
   hold.not_acquired_code = options.not_acquired_code;
   hold.held_already = lines_of(std::getenv("ZKR_HELD"));
+  hold.run = options.run;
   hold.quiet = context.quiet;
   hold.verbose = context.verbose;
   if (const auto mark = held_twice(hold.held_already, held_marks(hold))) {
     if (options.reentrant) become(run.command.words);
     throw Failure(exit_usage, *mark + " is held by a caller of this process: it would wait for itself (--reentrant)");
   }
-  run.mark = "ZKR_ID=" + random_id();
-  hold.environment.push_back(run.mark);
+  const std::string id = random_id();
+  run.mark = "ZKR_ID=" + id;
+  hold.control_socket = "zkr-" + id;
+  hold.environment = {run.mark, "ZKR_SOCKET=" + hold.control_socket};
   run.run_again = options.run_again;
   run.command.lost_descriptor = options.lost_descriptor;
   if (options.lost_descriptor) hold.environment.push_back(fmt::format("ZKR_LOST_FD={}", *options.lost_descriptor));

@@ -14,6 +14,9 @@ void add_commands(CLI::App& app, Context& context);
 // Each adds a subcommand, whose callback sets Context::action. `context` must live as long as `app`.
 void add_lock(CLI::App& app, Context& context);
 void add_lead(CLI::App& app, Context& context);
+void add_held(CLI::App& app, Context& context);
+void add_ready(CLI::App& app, Context& context);
+void add_proclaim(CLI::App& app, Context& context);
 void add_hold_until_eof(CLI::App& app, Context& context);
 
 void add_who(CLI::App& app, Context& context);

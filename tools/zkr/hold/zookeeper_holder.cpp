@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <future>
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,12 +73,16 @@ ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
     fail(exit_code_of(error.errc()), error.what());
     return;
   }
+  if (!request_.control_socket.empty()) {
+    control_ = ControlServer::open(request_.control_socket, [this](const std::string& asked) { return answer(asked); });
+  }
   worker_ = std::thread([this] { work(); });
 }
 
 ZooKeeperHolder::~ZooKeeperHolder() {
   release();
   if (client_) client_->close();
+  control_.reset();
   if (worker_.joinable()) worker_.join();
   if (teller_.joinable()) teller_.join();
   zkclient::set_log_record_handler({});
@@ -88,6 +93,10 @@ ZooKeeperHolder::~ZooKeeperHolder() {
 Lease ZooKeeperHolder::look() {
   drain(news_.get());
   const std::lock_guard lock(mutex_);
+  return lease_now();
+}
+
+const Lease& ZooKeeperHolder::lease_now() {
   if (lease_.state != LeaseState::held || is_leaving()) return lease_;
   Instant until = Instant::max();
   for (const zkrecipes::Lease* part : prize_.leases()) {
@@ -244,6 +253,7 @@ void ZooKeeperHolder::hold(Prize prize) {
     std::vector<std::unique_ptr<std::stop_callback<std::function<void()>>>> told;
     for (const std::stop_token& end : ends)
       told.push_back(std::make_unique<std::stop_callback<std::function<void()>>>(end, [this] { notify(); }));
+    if (request_.verbose) tell_deadlines();
     notify();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_leaving(); });
@@ -282,6 +292,46 @@ void ZooKeeperHolder::leave() {
   finish(LeaseState::gone);
 }
 
+// ---- What the command asks -----------------------------------------------------------------------------------------
+
+ControlAnswer ZooKeeperHolder::answer(const std::string& request) {
+  if (request == "held") return answer_held();
+  if (request == "ready" || request.starts_with("proclaim ")) return publish(request);
+  return {.code = exit_usage, .text = "the lease knows no such question"};
+}
+
+ControlAnswer ZooKeeperHolder::answer_held() {
+  const std::lock_guard lock(mutex_);
+  const Lease& lease = lease_now();
+  const auto left = std::chrono::floor<std::chrono::milliseconds>(lease.valid_until - BootClock::now());
+  if (lease.state != LeaseState::held || is_leaving() || left.count() <= 0)
+    return {.code = exit_lost, .text = "the lease is over"};
+  return {.code = exit_success, .text = std::to_string(left.count())};
+}
+
+ControlAnswer ZooKeeperHolder::publish(const std::string& request) {
+  std::promise<ControlAnswer> answer;
+  auto done = [&answer](zkclient::Result<void> result) {
+    if (result) return answer.set_value({});
+    answer.set_value({.code = exit_code_of(result.error().errc()), .text = result.error().what()});
+  };
+  try {
+    const std::lock_guard lock(mutex_);
+    zkrecipes::Leadership* leadership = prize_.leadership();
+    if (is_leaving()) return {.code = exit_lost, .text = "the leadership is over"};
+    if (leadership == nullptr) return {.code = exit_usage, .text = "this is a lock, and no leadership"};
+    constexpr std::string_view verb = "proclaim ";
+    if (request == "ready") {
+      leadership->async_ready(done);
+    } else {
+      leadership->async_proclaim(request.substr(verb.size()), done);
+    }
+  } catch (const zkclient::Error& error) {
+    return {.code = exit_code_of(error.errc()), .text = error.what()};
+  }
+  return answer.get_future().get();
+}
+
 // ---- What is said ------------------------------------------------------------------------------------------------
 
 void ZooKeeperHolder::tell_waiting() {
@@ -314,6 +364,20 @@ std::string ZooKeeperHolder::describe_holder(const zkclient::CallOptions& call) 
     // It is not worth an error.
   }
   return "";
+}
+
+void ZooKeeperHolder::tell_deadlines() {
+  Lease lease;
+  {
+    const std::lock_guard lock(mutex_);
+    lease = lease_now();
+  }
+  const Deadlines at = deadlines(lease, request_.run);
+  const auto seconds = [&lease](Instant instant) {
+    return std::chrono::duration<double>(instant - lease.proven_at).count();
+  };
+  say(fmt::format("held, token {}; without an answer of a server: TERM after {:.1f} s, KILL after {:.1f} s",
+                  lease.token, seconds(at.term_at), seconds(at.kill_at)));
 }
 
 void ZooKeeperHolder::say(const std::string& text, bool error) {

@@ -14,6 +14,7 @@
 
 #include "tools/zkr/cli/connection_options.hpp"
 #include "tools/zkr/hold/contest.hpp"
+#include "tools/zkr/hold/control.hpp"
 #include "tools/zkr/run/descriptor.hpp"
 #include "tools/zkr/run/holder.hpp"
 #include "tools/zkr/run/run.hpp"
@@ -28,6 +29,8 @@ struct HoldRequest {
   int not_acquired_code = 75;               // What `failed` says if others hold it.
   std::vector<std::string> environment{};   // Further changes of the command's environment.
   std::vector<std::string> held_already{};  // By whom this was called: see held_marks().
+  RunOptions run{};                         // To be told of.
+  std::string control_socket{};             // Where the command asks about its lease. Empty: nowhere.
   HolderStart start{};
   bool patient = false;  // Waits for a server for ever.
   bool quiet = false;    // Nothing is said but errors.
@@ -43,7 +46,7 @@ class ZooKeeperHolder : public Holder {
  public:
   /// Begins to contend. What is wrong becomes `failed`.
   explicit ZooKeeperHolder(HoldRequest request);
-  /// Closes the session.
+  /// Closes the session. Whoever asks for the lease then is not answered.
   ~ZooKeeperHolder() override;
 
   int news() const override { return news_.get(); }
@@ -65,6 +68,12 @@ class ZooKeeperHolder : public Holder {
   void tell_waiting();
   std::string describe_holder(const zkclient::CallOptions& call);
 
+  /// With mutex_.
+  const Lease& lease_now();
+  void tell_deadlines();
+  ControlAnswer answer(const std::string& request);
+  ControlAnswer answer_held();
+  ControlAnswer publish(const std::string& request);
   void tell_guardian(const zkclient::StateChange& change) const;
   void finish(LeaseState state);
   void fail(int code, const std::string& text);
@@ -88,6 +97,7 @@ class ZooKeeperHolder : public Holder {
   Prize prize_;  // Read by the keeper's thread while the state is `held`; then the worker's alone.
   std::vector<std::string> messages_;
 
+  std::unique_ptr<ControlServer> control_;
   std::thread worker_;
   std::thread teller_;
 };

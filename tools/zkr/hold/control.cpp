@@ -1,0 +1,98 @@
+#include "tools/zkr/hold/control.hpp"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace zkr {
+namespace {
+
+constexpr std::size_t longest_message = std::size_t{160} * 1024;  // Of what a socket takes by default.
+constexpr timeval server_patience{.tv_sec = 1, .tv_usec = 0};     // For a request.
+constexpr timeval client_patience{.tv_sec = 20, .tv_usec = 0};    // For an answer.
+
+struct Address {
+  /// Its name begins with a zero: it is no file.
+  explicit Address(const std::string& name) {
+    address.sun_family = AF_UNIX;
+    const std::size_t length = name.copy(&address.sun_path[1], sizeof address.sun_path - 1);
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+
+bool of_this_user(const Descriptor& client) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == ::geteuid() || peer.uid == 0);
+}
+
+std::optional<std::string> receive(const Descriptor& socket, const timeval& patience) {
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  std::string text(longest_message, '\0');
+  const ssize_t size = ::recv(socket.get(), text.data(), text.size(), 0);
+  if (size <= 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+bool send(const Descriptor& socket, const std::string& text) {
+  return ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+}
+
+}  // namespace
+
+std::unique_ptr<ControlServer> ControlServer::open(const std::string& name, Answer answer) {
+  const Address address(name);
+  Descriptor listener = new_socket();
+  if (::bind(listener.get(), address.get(), address.size) != 0 || ::listen(listener.get(), 16) != 0) return nullptr;
+  return std::unique_ptr<ControlServer>(new ControlServer(std::move(listener), std::move(answer)));
+}
+
+ControlServer::ControlServer(Descriptor listener, Answer answer)
+    : listener_(std::move(listener)), answer_(std::move(answer)), thread_([this] { serve(); }) {}
+
+ControlServer::~ControlServer() {
+  ::shutdown(listener_.get(), SHUT_RDWR);  // Ends accept().
+  thread_.join();
+}
+
+void ControlServer::serve() {
+  while (true) {
+    const Descriptor client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!client) return;
+    serve_one(client);
+  }
+}
+
+void ControlServer::serve_one(const Descriptor& client) {
+  if (!of_this_user(client)) return;
+  const auto request = receive(client, server_patience);
+  if (!request) return;
+  const ControlAnswer answer = answer_(*request);
+  send(client, static_cast<char>(answer.code) + answer.text);
+}
+
+std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request) {
+  const Address address(name);
+  const Descriptor socket = new_socket();
+  if (::connect(socket.get(), address.get(), address.size) != 0 || !send(socket, request)) return std::nullopt;
+  const auto answer = receive(socket, client_patience);
+  if (!answer) return std::nullopt;
+  return ControlAnswer{.code = static_cast<std::uint8_t>((*answer)[0]), .text = answer->substr(1)};
+}
+
+}  // namespace zkr
