@@ -21,6 +21,14 @@ using zkclient::NodeData;
 using zkclient::OperationResult;
 using zktesting::HeldReply;
 
+const testkit::OnRealServers client_on_real_servers{
+    "ClientFaultsTest.FiveOutagesInARow",
+    "ClientFaultsTest.AReconfigWhoseReplyIsLostIsInDoubt",
+    "Each/WriteFaultsTest.LostReplyIsInDoubtAndAppliedOnce/create",
+    "Each/WriteFaultsTest.LostRequestIsInDoubtAndNotApplied/commit",
+    "ProtectedCreateTest.ResolvesLostRepliesAndRequestsWithExactlyOneNode",
+    "GuaranteedDeleteTest.SurvivesLostRepliesAndRequests"};
+
 class ClientFaultsTest : public testkit::FaultTest {
  protected:
   // The create request that the client sends: with a Stat in the reply.

@@ -48,6 +48,9 @@ class Pace {
   std::jthread thread_;
 };
 
+const testkit::OnRealServers slow_link_on_real_servers{
+    "SlowLink.AboveTheLimitTheErrorSaysSoAtOnceAndTheSessionLivesOn"};
+
 class SlowLink : public testkit::FaultTest {
  protected:
   static constexpr auto timeout = std::chrono::milliseconds(6000);

@@ -18,6 +18,8 @@ namespace {
 
 using namespace testkit::words;
 
+const testkit::OnRealServers hand_over_on_real_servers{"HandOver.ReleaseLost"};
+
 class HandOver : public testkit::RecipeFaultTest {
  protected:
   static constexpr int waiters = 120;  // So many that holders leave records.
