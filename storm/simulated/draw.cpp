@@ -15,6 +15,7 @@ using Random = zktesting::simulated::Random;
 
 constexpr std::size_t most_troubles = 80;
 constexpr milliseconds longest_trouble(15'000);
+constexpr std::uint64_t stops_leaders_one_in = 8;
 
 template <typename Value, std::size_t size>
 Value one_of(const Value (&values)[size], Random& random) {
@@ -128,7 +129,34 @@ Plan draw_plan(const WorldDraw& drawn, bool burst, int processes, Random& random
   using zktesting::Crash;
   next.crash = one_of({Crash::any, Crash::power, Crash::torn, Crash::process}, random);
   next.slowness = 1ms + some_time_below(random.one_in(2) ? 100ms : 1500ms, random);
+  if (drawn.stops_leaders && next.kind == Trouble::pause_server) {
+    next.aim = Aim::leader;
+    next.length = drawn.habits.least_session / 2 + some_time_below(drawn.habits.most_session * 2, random);
+  }
   return next;
+}
+
+/// A leader that goes on ends the sessions that it takes for silent, one after the other, and serves the rest meanwhile:
+/// for some milliseconds one session is over, and the next one, which is as old, seems to live. Sessions of two ticks or
+/// less leave nothing to spare in the arithmetic of leases.
+void stop_leaders(WorldDraw& drawn, Random& random) {
+  drawn.stops_leaders = true;
+  drawn.world.servers = one_of({3, 3, 5}, random);
+  drawn.world.tick = one_of({3000ms, 4000ms}, random);
+  drawn.world.least_session_timeout = drawn.world.tick * one_of({2, 3, 4, 4, 4, 5, 8}, random) / 4;
+  drawn.world.most_latency = drawn.world.least_latency + std::chrono::microseconds(random.below(2000));
+  drawn.world.stall_one_in = 0;
+  const milliseconds least = drawn.world.least_session_timeout;
+  // No lease lives on a session of less than a tick: some have to be longer.
+  const bool all_the_same = least >= drawn.world.tick && !random.one_in(4);
+  drawn.habits.least_session = least;
+  drawn.habits.most_session = all_the_same ? least : std::max(least, drawn.world.tick * 5 / 4);
+  drawn.habits.pause_quarters = one_of<std::uint64_t>({1, 2, 4}, random);
+  drawn.troubles = {Trouble::pause_server};
+  if (random.one_in(3)) drawn.troubles.push_back(static_cast<Trouble>(random.below(troubles)));
+  drawn.mean_calm = drawn.habits.most_session + drawn.world.tick;
+  drawn.burst_one_in = 10;
+  drawn.troubled = 40s;
 }
 
 }  // namespace
@@ -148,6 +176,9 @@ WorldDraw draw(std::uint64_t seed) {
   // A world of haste costs more.
   const std::uint64_t longest = drawn.habits.pause_quarters < 4 ? 16 : 36;
   drawn.troubled = std::chrono::seconds(5 + std::min(random.below(longest), random.below(longest)));
+  // By a generator of its own: all other worlds are as they were without these.
+  Random chooses = generator_of(seed, 0);
+  if (chooses.one_in(stops_leaders_one_in)) stop_leaders(drawn, chooses);
   return drawn;
 }
 

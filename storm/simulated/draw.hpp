@@ -23,6 +23,7 @@ struct WorldDraw {
   std::uint64_t aimed_one_in = 1;         ///< One of so many hits somebody in particular.
   enum class Lengths : std::uint8_t { any, brief, around_timeouts } lengths = Lengths::any;
   std::chrono::seconds troubled{};  ///< For how long troubles come.
+  bool stops_leaders = false;       ///< For about as long as sessions last, which is about a tick.
 };
 
 WorldDraw draw(std::uint64_t seed);
