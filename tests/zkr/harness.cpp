@@ -6,11 +6,13 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -69,7 +71,37 @@ bool readable(int descriptor, bool wait) {
   return ::poll(&polled, 1, wait ? -1 : 0) == 1;
 }
 
+class EndWhatIsLeft : public testing::EmptyTestEventListener {
+ public:
+  EndWhatIsLeft() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  // A test that has failed may have left a storm of forks. Children of the program's own, such as servers, stay.
+  void OnTestStart(const testing::TestInfo&) override {
+    const auto children = PinnedProcess(::getpid()).children();
+    own_.assign(children.begin(), children.end());
+  }
+  void OnTestEnd(const testing::TestInfo& test) override {
+    if (!test.result()->Failed()) return;
+    ProcessTree left;
+    for (const pid_t child : own_)
+      left.spare(child);
+    for (int calm = 0; calm < 3;) {
+      left.kill();
+      bool any = false;
+      for (const pid_t child : PinnedProcess(::getpid()).children()) {
+        if (std::find(own_.begin(), own_.end(), child) != own_.end()) continue;
+        any = ::waitpid(child, nullptr, WNOHANG) != child || any;
+      }
+      calm = any ? 0 : calm + 1;
+    }
+  }
+
+ private:
+  std::vector<pid_t> own_;
+};
+
 }  // namespace
+
+void end_what_tests_leave() { testing::UnitTest::GetInstance()->listeners().Append(new EndWhatIsLeft); }
 
 Folder::Folder() : path_(std::filesystem::temp_directory_path() / "zkr-XXXXXX") {
   if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no folder");
@@ -192,6 +224,7 @@ Rig::Rig(const Words& command, const RigSetup& setup) : hand_(folder_ / "lease")
   front_ = ::fork();
   if (front_ == 0) {
     forget_signal_state();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // A test that is killed leaves nothing either.
     ::dup2(input.out.get(), STDIN_FILENO);
     ::dup2(output.in.get(), STDOUT_FILENO);
     setup.before_exec();

@@ -115,6 +115,10 @@ class Rig {
   std::optional<int> status_;
 };
 
+/// From now on orphans of processes below this one are its children. What a test leaves of them that has failed, which
+/// may be a storm of forks, is killed.
+void end_what_tests_leave();
+
 /// For a process that is to find signals as they are by default, however the test was started.
 void forget_signal_state();
 /// The puppet and its words.

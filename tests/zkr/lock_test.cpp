@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <signal.h>
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +28,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using testkit::eventually;
+
+const bool nothing_stays = (end_what_tests_leave(), true);
 
 /// Of a session that must end soon, and must not end before; with a tick of 2 s leases of 4 s live.
 constexpr const char* short_session = "4s";
@@ -232,6 +236,25 @@ TEST_F(ZkrLock, SlotsAreHeldBySoMany) {
   hold("say up pause", {"--slots", "2"});
   hold("say up pause", {"--slots", "2"});
   EXPECT_EQ(start("exit 0", {"--slots", "2", "--try"}).end(), exited(75));
+}
+
+TEST_F(ZkrLock, NamesAreThoseOfCuratorOrKazoo) {
+  ZkrProcess& curator = hold("say up read exit 0");
+  EXPECT_NE(holders_node().find("-lock-"), std::string::npos);
+  curator.type("go\n");
+  EXPECT_EQ(curator.end(), exited(0));
+  hold("say up pause", {"--kazoo"});
+  EXPECT_NE(client_.children(path_).names.at(0).find("__lock__"), std::string::npos);
+  EXPECT_EQ(start("exit 0", {"--kazoo", "--try"}).end(), exited(75));
+}
+
+TEST_F(ZkrLock, DescriptorsOfTheCommandAreTheCallers) {
+  std::string callers = "descriptors 0 1 2";
+  for (int number = 3; number < 256; ++number) {
+    const int flags = ::fcntl(number, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) callers += " " + std::to_string(number);
+  }
+  EXPECT_EQ(start("descriptors").lines().rest(), Words{callers});
 }
 
 TEST_F(ZkrLock, SeveralPathsAreHeldTogether) {
@@ -562,6 +585,50 @@ TEST_F(ZkrLock, Z58FrontAndKeeperKilledTogetherLeaveNothing) {
   EXPECT_EQ(zkr.end(), killed_by(SIGKILL));
 }
 
+/// One of those who wait for a lock, with a network of its own.
+struct Contender {
+  zktesting::Proxy proxy{zktesting::SharedServer::instance().connect_string()};
+  std::unique_ptr<ZkrProcess> zkr;
+  std::int64_t token = 0;
+  Instant first_tick{};
+};
+
+Instant tick_in(const std::string& line) { return Instant(Duration(std::stoll(line.substr(2)))); }
+
+TEST_F(ZkrLock, NeverTwoWhicheverOfUsDies) {
+  using Fault = std::function<void(Contender&)>;
+  const std::vector<Fault> faults{
+      [](Contender& it) { it.zkr->signal(SIGKILL); },
+      [](Contender& it) { ::kill(it.zkr->keeper(), SIGKILL); },
+      [](Contender& it) {
+        const pid_t keeper = it.zkr->keeper();
+        it.zkr->signal(SIGKILL);
+        ::kill(keeper, SIGKILL);
+      },
+      [](Contender& it) { ::kill(it.zkr->keeper(), SIGSTOP); },
+      [](Contender& it) { it.proxy.stall(zktesting::Direction::both); },
+      [](Contender&) {},
+  };
+  std::vector<Contender> all(faults.size());
+  for (Contender& it : all) {
+    const Words words{"lock", path_, "--server", it.proxy.connect_string(), "--session-timeout", short_session, "--"};
+    it.zkr = std::make_unique<ZkrProcess>(
+        operator_words(words, puppet("ignore 15 env ZKR_TOKEN daemon [ ignore 15 tick ] tick")));
+    ASSERT_TRUE(queued(static_cast<std::size_t>(&it - all.data()) + 1));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Contender& it = all[i];
+    it.token = std::stoll(it.zkr->lines().await("ZKR_TOKEN=").value().substr(10));
+    it.first_tick = tick_in(it.zkr->lines().await("t ").value());
+    faults[i](it);
+  }
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+    all[i].zkr->lines().rest();
+    EXPECT_LT(all[i].zkr->lines().last_tick(), all[i + 1].first_tick) << "after fault " << i;
+    EXPECT_LT(all[i].token, all[i + 1].token);
+  }
+}
+
 TEST_F(ZkrLock, DeadGuardianCostsNothing) {
   ZkrProcess& zkr = hold("say up read exit 3");
   ::kill(zkr.child("lease-guardian"), SIGKILL);
@@ -615,9 +682,3 @@ TEST_F(ZkrLock, Z53FrontEndsWhileNoServerAnswers) {
 
 }  // namespace
 }  // namespace zkr
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  zkr::end_what_tests_leave();
-  return RUN_ALL_TESTS();
-}

@@ -5,11 +5,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <fstream>
 #include <stdexcept>
@@ -70,34 +68,6 @@ std::string short_name_of(pid_t process) {
   return name;
 }
 
-class EndWhatIsLeft : public testing::EmptyTestEventListener {
- public:
-  EndWhatIsLeft() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
-  // A test that has failed may have left a storm of forks. Children of the program's own, such as servers, stay.
-  void OnTestStart(const testing::TestInfo&) override {
-    const auto children = PinnedProcess(::getpid()).children();
-    own_.assign(children.begin(), children.end());
-  }
-  void OnTestEnd(const testing::TestInfo& test) override {
-    if (!test.result()->Failed()) return;
-    ProcessTree left;
-    for (const pid_t child : own_)
-      left.spare(child);
-    for (int calm = 0; calm < 3;) {
-      left.kill();
-      bool any = false;
-      for (const pid_t child : PinnedProcess(::getpid()).children()) {
-        if (std::find(own_.begin(), own_.end(), child) != own_.end()) continue;
-        any = ::waitpid(child, nullptr, WNOHANG) != child || any;
-      }
-      calm = any ? 0 : calm + 1;
-    }
-  }
-
- private:
-  std::vector<pid_t> own_;
-};
-
 }  // namespace
 
 ZkrProcess::ZkrProcess(const Words& words) {
@@ -141,7 +111,5 @@ std::string ZkrProcess::end() {
   }
   return told(*status_);
 }
-
-void end_what_tests_leave() { testing::UnitTest::GetInstance()->listeners().Append(new EndWhatIsLeft); }
 
 }  // namespace zkr

@@ -38,7 +38,4 @@ class ZkrProcess {
   Lines errors_{Descriptor()};
 };
 
-/// From now on orphans of processes below this one are its children; what is left of them when a test is over is killed.
-void end_what_tests_leave();
-
 }  // namespace zkr

@@ -132,6 +132,7 @@ void add_command_options(CLI::App& app, CommandOptions& options) {
                  "The command finds a pipe by this number, which is at its end once the lease is lost")
       ->check(CLI::Range(3, 1023))
       ->type_name("NUMBER");
+  app.add_flag("--kazoo", options.kazoo, "Share the path with kazoo's users, not with Curator's");
   app.add_flag("--reentrant", options.reentrant, "Run the command if a caller of this one holds the path already");
 }
 
@@ -142,6 +143,7 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
   for (const std::string& path : stake.paths)
     zkclient::Path{path};  // Refuses what is none.
   stake.id = options.id;
+  stake.kazoo = options.kazoo;
   HoldRequest hold{.connection = connection_of(context.connection), .stake = std::move(stake)};
   hold.try_once = options.try_once || options.timeout == Duration::zero();
   if (!hold.try_once) hold.timeout = options.timeout;

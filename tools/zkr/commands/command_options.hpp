@@ -23,6 +23,7 @@ struct CommandOptions {
   int not_acquired_code = exit_not_acquired;
   std::string id;
   RunOptions run;
+  bool kazoo = false;
   bool reentrant = false;
   std::string report;
   std::optional<int> lost_descriptor;

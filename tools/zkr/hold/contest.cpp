@@ -12,6 +12,10 @@
 namespace zkr {
 namespace {
 
+zkrecipes::Layout layout_of(const Stake& stake) {
+  return stake.kazoo ? zkrecipes::Layout::kazoo() : zkrecipes::Layout::curator();
+}
+
 class LockContest : public Contest {
  public:
   LockContest(const zkclient::Client& client, const Stake& stake) {
@@ -33,17 +37,18 @@ class LockContest : public Contest {
   void add(const zkclient::Client& client, const zkclient::Path& path, const Stake& stake) {
     switch (stake.mode) {
       case Mode::shared: {
-        auto lock =
-            std::make_unique<zkrecipes::SharedMutex>(client, path, zkrecipes::SharedMutexOptions{.id = stake.id});
+        auto lock = std::make_unique<zkrecipes::SharedMutex>(
+            client, path, zkrecipes::SharedMutexOptions{.layout = layout_of(stake), .id = stake.id});
         all_.add_shared(*lock);
         return keep(std::move(lock));
       }
       case Mode::writer:
-        return keep_and_add(
-            std::make_unique<zkrecipes::SharedMutex>(client, path, zkrecipes::SharedMutexOptions{.id = stake.id}));
+        return keep_and_add(std::make_unique<zkrecipes::SharedMutex>(
+            client, path, zkrecipes::SharedMutexOptions{.layout = layout_of(stake), .id = stake.id}));
       case Mode::slot: return keep_and_add(semaphore(client, path, stake));
       default:
-        return keep_and_add(std::make_unique<zkrecipes::Mutex>(client, path, zkrecipes::MutexOptions{.id = stake.id}));
+        return keep_and_add(std::make_unique<zkrecipes::Mutex>(
+            client, path, zkrecipes::MutexOptions{.layout = layout_of(stake), .id = stake.id}));
     }
   }
   static std::unique_ptr<zkrecipes::Semaphore> semaphore(const zkclient::Client& client, const zkclient::Path& path,
@@ -85,7 +90,7 @@ class LockContest : public Contest {
 class ElectionContest : public Contest {
  public:
   ElectionContest(const zkclient::Client& client, const Stake& stake)
-      : election_(client, zkclient::Path(stake.paths.at(0)), {.id = stake.id}) {}
+      : election_(client, zkclient::Path(stake.paths.at(0)), {.layout = layout_of(stake), .id = stake.id}) {}
 
   Prize win(const zkclient::CallOptions& call) override { return Prize(election_.campaign(call)); }
   std::optional<Prize> try_to_win(const zkclient::CallOptions& call) override {

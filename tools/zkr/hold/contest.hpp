@@ -29,6 +29,7 @@ struct Stake {
   int slots = 0;             // Of Mode::slot, unless there is a
   std::string slots_node{};  // node that says how many.
   std::string id{};          // Shown to others.
+  bool kazoo = false;        // Named as kazoo does it, not Curator.
 };
 
 /// What was won: at least one lease.

@@ -50,7 +50,7 @@ std::vector<std::string> held_marks(const HoldRequest& request) {
   std::vector<std::string> marks;
   const std::string prefix = request.connection.options.prefix.is_root() ? "" : request.connection.options.prefix.str();
   for (const std::string& path : request.stake.paths)
-    marks.push_back(request.connection.hosts + prefix + path);
+    marks.push_back(fmt::format("{}{}{}", request.connection.hosts, prefix, path));
   return marks;
 }
 
