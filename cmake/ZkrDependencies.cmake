@@ -34,11 +34,17 @@ if(NOT TARGET nlohmann_json::nlohmann_json)
                       "Debian 12: apt-get install nlohmann-json3-dev, or run scripts/setup.sh")
 endif()
 
-# For `zkr`, the command line (headers only): without it, that is not built.
+# For `zkr`, the command line (headers only): without them, and Boost's, that is not built.
 find_package(CLI11 2.1 QUIET)
+find_path(TOMLPLUSPLUS_INCLUDE_DIR NAMES toml++/toml.h)
+mark_as_advanced(TOMLPLUSPLUS_INCLUDE_DIR)
 if(NOT TARGET CLI11::CLI11 AND ZKRECIPES_BUILD_TESTS)
   message(FATAL_ERROR "CLI11 2.1 or newer was not found (headers only).\n"
                       "Debian 12: apt-get install libcli11-dev, or run scripts/setup.sh")
+endif()
+if(NOT TOMLPLUSPLUS_INCLUDE_DIR AND ZKRECIPES_BUILD_TESTS)
+  message(FATAL_ERROR "toml++ was not found (headers only).\n"
+                      "Debian 12: apt-get install libtomlplusplus-dev, or run scripts/setup.sh")
 endif()
 
 find_package(ZooKeeper 3.8 REQUIRED COMPONENTS st OPTIONAL_COMPONENTS mt)

@@ -115,6 +115,7 @@ find_missing() {
   need libfmt-dev have_library fmt
   need nlohmann-json3-dev have_file include/nlohmann/json.hpp
   need libcli11-dev have_file include/CLI/CLI.hpp
+  need libtomlplusplus-dev have_file include/toml++/toml.h
   need libgtest-dev have_library gtest_main
   if ((with_server)); then
     need libzookeeper-java have_server
@@ -257,6 +258,7 @@ unpack_list() {
     libfmt-dev) echo libfmt-dev libfmt9 ;;
     nlohmann-json3-dev) echo nlohmann-json3-dev ;;
     libcli11-dev) echo libcli11-dev ;;
+    libtomlplusplus-dev) echo libtomlplusplus-dev ;;
     libgtest-dev) echo libgtest-dev ;;
     libzookeeper-java)
       echo libzookeeper-java libslf4j-java libdropwizard-metrics-java libsnappy-java

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include <boost/json/parse.hpp>
 
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/words.hpp"
 #include "tests/zkr/zkr_call.hpp"
 
@@ -128,6 +132,52 @@ TEST_F(ZkrNodes, Z65RefusalNamesTheRight) {
   EXPECT_NE(called.errors.find("/node"), std::string::npos) << called.errors;
   EXPECT_NE(called.errors.find("right to write"), std::string::npos) << called.errors;
   EXPECT_NE(called.errors.find("has no identity"), std::string::npos) << called.errors;
+}
+
+// The secret stands in the file alone.
+TEST_F(ZkrNodes, IdentityComesFromAFile) {
+  const testkit::TemporaryFolder folder;
+  const std::string file = (folder / "auth").string();
+  std::ofstream(file) << "digest alice:secret\n";
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  const std::vector<std::string> place = {"--server", hosts(), "--prefix", prefix().str()};
+  const auto call = [&](std::vector<std::string> words, const std::string& variable) {
+    words.insert(words.begin(), place.begin(), place.end());
+    return call_zkr(std::move(words), "", {variable});
+  };
+  EXPECT_EQ(call({"create", "/node", "words", "--acl", "auth::cdrwa"}, "ZKR_AUTH_FILE=" + file).code, 0);
+  const Called stranger = zkr({"get", "/node"});
+  EXPECT_EQ(stranger.code, 77);
+  EXPECT_NE(stranger.errors.find("right to read; this call has no identity"), std::string::npos) << stranger.errors;
+  EXPECT_EQ(call({"get", "/node"}, "ZKR_AUTH_FILE=" + file).output, "words");
+  EXPECT_EQ(zkr({"get", "/node", "--auth-fd", "0"}, "# mine\ndigest alice:secret").output, "words");
+  EXPECT_EQ(zkr({"rm", "/node", "--auth-fd", "0"}, "digest alice:secret").code, 0);
+  client().create("/node", "", {.acl = zkclient::read_only_acl()});
+  const Called refused = call({"set", "/node", "x", "-v"}, "ZKR_AUTH_FILE=" + file);
+  EXPECT_EQ(refused.code, 77);
+  EXPECT_NE(refused.errors.find("right to write; this call is digest:alice\n"), std::string::npos) << refused.errors;
+  EXPECT_EQ(refused.errors.find("secret"), std::string::npos) << refused.errors;
+}
+
+TEST_F(ZkrNodes, ProfileSaysTheRestAndOptionsWin) {
+  client().create("/node", "words");
+  const testkit::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "zkr");
+  std::ofstream(folder / "zkr/config.toml") << "[profiles.default]\nserver = \"" << hosts() << prefix().str()
+                                            << "\"\n[profiles.dead]\nserver = \"127.0.0.1:1\"\n"
+                                            << "connect_timeout = \"100ms\"\n";
+  const auto call = [&](const std::vector<std::string>& words, const std::string& variable = "A=b") {
+    return call_zkr(words, "", {"XDG_CONFIG_HOME=" + folder.path().string(), variable});
+  };
+  EXPECT_EQ(call({"get", "/node"}, "ZKRECIPES_SERVER=").output, "words");
+  EXPECT_EQ(call({"get", "/node", "--connect-timeout", "100ms"}, "ZKRECIPES_SERVER=127.0.0.1:1").code, 69)
+      << "the environment before the profile";
+  EXPECT_EQ(call({"get", "/node", "--profile", "dead"}, "ZKRECIPES_SERVER=").code, 69);
+  EXPECT_EQ(call({"get", "/node"}, "ZKR_PROFILE=dead").code, 69);
+  EXPECT_EQ(call({"get", "/node", "--profile", "dead", "--server", hosts() + prefix().str()}).output, "words");
+  const Called unknown = call({"get", "/node", "--profile", "none"});
+  EXPECT_EQ(unknown.code, 78);
+  EXPECT_NE(unknown.errors.find("config.toml"), std::string::npos) << unknown.errors;
 }
 
 TEST(ZkrServers, Z61EachServerIsNamedWithItsTrouble) {

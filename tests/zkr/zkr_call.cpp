@@ -31,12 +31,20 @@ std::string content_of(const Descriptor& file) {
 
 }  // namespace
 
-Called call_zkr(std::vector<std::string> words, const std::string& input) {
+Called call_zkr(std::vector<std::string> words, const std::string& input, const std::vector<std::string>& environment) {
   words.insert(words.begin(), ZKR);
   std::vector<char*> argv;
   for (std::string& word : words)
     argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<std::string> entries = environment;
+  entries.emplace_back("XDG_CONFIG_HOME=/nowhere");
+  std::vector<char*> envp;
+  for (std::string& entry : entries)
+    envp.push_back(entry.data());  // The first of a name counts.
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    envp.push_back(*entry);
+  envp.push_back(nullptr);
   const Descriptor in = memory_file(input);
   const Descriptor out = memory_file("");
   const Descriptor errors = memory_file("");
@@ -46,7 +54,7 @@ Called call_zkr(std::vector<std::string> words, const std::string& input) {
   ::posix_spawn_file_actions_adddup2(&actions, out.get(), STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, errors.get(), STDERR_FILENO);
   pid_t process = -1;
-  const int failed = ::posix_spawn(&process, ZKR, &actions, nullptr, argv.data(), environ);
+  const int failed = ::posix_spawn(&process, ZKR, &actions, nullptr, argv.data(), envp.data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) throw std::runtime_error("zkr does not start");
   int status = 0;

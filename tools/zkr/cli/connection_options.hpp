@@ -3,8 +3,11 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <zkclient/client.hpp>
+
+#include "tools/zkr/cli/identities.hpp"
 
 namespace CLI {
 class App;
@@ -16,9 +19,11 @@ namespace zkr {
 struct ConnectionOptions {
   std::string servers;  // "host:port,host:port", or with "/prefix" behind.
   std::string prefix;
-  std::optional<std::chrono::nanoseconds> session_timeout = std::chrono::seconds(30);
-  std::optional<std::chrono::nanoseconds> connect_timeout = std::chrono::seconds(15);
+  std::optional<std::chrono::nanoseconds> session_timeout;
+  std::optional<std::chrono::nanoseconds> connect_timeout;
   std::optional<std::chrono::nanoseconds> server_tick;
+  std::string profile;         // Says what is not said here.
+  std::optional<int> auth_fd;  // Where credentials are read.
 };
 
 /// `options` must live as long as `app`.
@@ -28,10 +33,10 @@ void add_connection_options(CLI::App& app, ConnectionOptions& options);
 struct Connection {
   std::string hosts;
   zkclient::ClientOptions options;
+  std::vector<Identity> identities;  // To be proven: see prove().
 };
-/// Errors: Failure, if no servers are named.
+/// With what the profile says, and the credentials, which are read here. Errors: Failure, if no servers are named, or the
+/// profile or the credentials cannot be read.
 Connection connection_of(const ConnectionOptions& options);
-/// The same, made. It connects in the background.
-zkclient::Client make_client(const ConnectionOptions& options);
 
 }  // namespace zkr

@@ -13,8 +13,8 @@ namespace zkr {
 struct Context {
   CallWords words;
   ConnectionOptions connection;
-  /// Those that the client proves, as the servers will name them; no secrets.
-  std::vector<std::string> identities;
+  /// Those that the client has proved, as servers name them; no secrets.
+  mutable std::vector<std::string> identities;
   bool quiet = false;
   bool verbose = false;
   bool json = false;  // What is written to standard output is JSON.

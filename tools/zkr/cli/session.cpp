@@ -3,8 +3,12 @@
 namespace zkr {
 
 zkclient::Client connect(const Context& context) {
-  zkclient::Client client = make_client(context.connection);
+  const Connection connection = connection_of(context.connection);
+  for (const Identity& identity : connection.identities)
+    context.identities.push_back(identity.shown());
+  zkclient::Client client(connection.hosts, connection.options);
   client.connect();
+  prove(client, connection.identities);
   return client;
 }
 

@@ -190,6 +190,7 @@ void ZooKeeperHolder::await_server() {
   if (request_.timeout && *request_.timeout > 0s) patience = std::min(patience, *request_.timeout);
   try {
     client_->connect(call(begun_ + patience));
+    prove(*client_, request_.connection.identities, call(begun_ + patience));
   } catch (const zkclient::Error& error) {
     if (error.errc() != Errc::deadline_exceeded) throw;
     const std::string trouble = client_->trouble();
