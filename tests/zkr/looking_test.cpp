@@ -4,11 +4,17 @@
 
 #include <signal.h>
 
+#include <filesystem>
+#include <map>
+#include <sstream>
+
 #include <boost/json/parse.hpp>
 
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
+#include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
 
 #include "tests/support/program.hpp"
@@ -137,6 +143,146 @@ TEST_F(ZkrLooking, WaitForALeaderEnds) {
   const Called over = zkr({"leader", "/place", "--wait", "--timeout", "50ms"});
   EXPECT_EQ(over.code, 75);
   EXPECT_NE(over.errors.find("no leader"), std::string::npos) << over.errors;
+}
+
+// --- Queues, barriers, revocation ---------------------------------------------------------------------------------
+
+TEST_F(ZkrLooking, ItemsGoInAndComeOut) {
+  const auto push = [&](Words more) {
+    more.insert(more.begin(), {"queue", "push", "/place"});
+    EXPECT_EQ(zkr(std::move(more)).code, 0);
+  };
+  push({"first"});
+  push({"--", "-second"});
+  EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "2\n");
+  EXPECT_EQ(zkr({"queue", "peek", "/place"}).output, "first");
+  EXPECT_EQ(zkr({"queue", "pop", "/place"}).output, "first");
+  const auto listed = json({"queue", "ls", "/place"});
+  EXPECT_EQ(members_of(listed), (Words{"node", "priority", "deliveries", "claimed", "claimed_by", "since", "data"}));
+  EXPECT_EQ(json({"queue", "pop", "/place"}).at("data"), "-second");
+  const Called none = zkr({"queue", "pop", "/place", "--try"});
+  EXPECT_EQ(none.code, 75);
+  EXPECT_EQ(none.output, "");
+  push({"third"});
+  EXPECT_EQ(zkr({"queue", "push", "/place", "x", "--priority", "1"}).code, 64) << "its items have no priorities";
+  EXPECT_EQ(json({"queue", "purge", "/place"}).at("purged"), 1);
+  EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "0\n");
+}
+
+TEST_F(ZkrLooking, LayoutOfAQueueIsThatOfItsItems) {
+  zkrecipes::PriorityQueue theirs(client(), path(), {.layout = zkrecipes::QueueLayout::kazoo()});
+  theirs.push("later", 200);
+  EXPECT_EQ(zkr({"queue", "push", "/place", "sooner", "--priority", "7"}).code, 0);
+  EXPECT_EQ(theirs.pop({.deadline = soon()}), "sooner");
+  EXPECT_EQ(zkr({"queue", "pop", "/place"}).output, "later");
+}
+
+TEST_F(ZkrLooking, BarrierIsUpAndDown) {
+  EXPECT_EQ(json({"barrier", "raise", "/place", "--id", "me"}).at("raised"), true);
+  EXPECT_EQ(json({"barrier", "raise", "/place"}).at("raised"), false);
+  EXPECT_EQ(json({"who", "/place"}).at("contenders").at(0).at("who"), "me");
+  const Called waiting = zkr({"barrier", "wait", "/place", "--timeout", "10ms"});
+  EXPECT_EQ(waiting.code, 75);
+  EXPECT_NE(waiting.errors.find("id=me"), std::string::npos) << waiting.errors;
+  EXPECT_EQ(zkr({"barrier", "lower", "/place"}).code, 0);
+  EXPECT_EQ(zkr({"barrier", "wait", "/place"}).code, 0);
+}
+
+TEST_F(ZkrLooking, Z67HolderIsAskedAndThenBroken) {
+  EXPECT_EQ(zkr({"revoke", "/place"}).output, "released\n");
+  zkrecipes::Lease lease = zkrecipes::Mutex(client(), path()).acquire();
+  EXPECT_EQ(zkr({"revoke", "/place"}).output, "requested\n");
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+  EXPECT_EQ(json({"revoke", lease.node(), "--break-after", "10ms"}).at("outcome"), "broken");
+  EXPECT_TRUE(stopped(lease.lost()));
+}
+
+TEST_F(ZkrLooking, HoldersOfASemaphoreAreAsked) {
+  zkrecipes::Lease lease = zkrecipes::Semaphore(client(), path(), 1).acquire();
+  EXPECT_EQ(zkr({"revoke", "/place"}).output, "requested\n");
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+}
+
+// --- doctor -------------------------------------------------------------------------------------------------------
+
+/// The gravest result of each check.
+std::map<std::string, std::string> results_of(const Called& called) {
+  std::map<std::string, std::string> results;
+  std::istringstream lines(called.output);
+  for (std::string line; std::getline(lines, line);) {
+    const auto finding = boost::json::parse(line).as_object();
+    EXPECT_EQ(members_of(finding), (Words{"result", "check", "text"}));
+    std::string& result = results[std::string(finding.at("check").as_string())];
+    const std::string now(finding.at("result").as_string());
+    if (result.empty() || result == "ok" || now == "failure") result = now;
+  }
+  return results;
+}
+
+TEST_F(ZkrLooking, Z81DoctorLooksAtServersSessionAndHost) {
+  NEEDS_CONTROL();
+  client().create(path(), "");
+  const auto results = results_of(zkr({"doctor", "/place", "--timer-time", "10ms", "--json"}));
+  EXPECT_EQ(results.at("server " + hosts()), "ok");
+  EXPECT_EQ(results.at("ensemble"), "ok");
+  EXPECT_EQ(results.at("leases"), "ok");
+  EXPECT_EQ(results.at(prefix().str() + "/place"), "ok");
+  for (const char* check : {"session", "round trip", "timers", "processes"})
+    EXPECT_TRUE(results.contains(check)) << check;
+}
+
+TEST_F(ZkrLooking, DoctorFindsWhatBlocksAQueue) {
+  client().create("/place/_c_x-lock-0000000001", "by hand", {.parents = true});
+  const Called blocked = zkr({"doctor", "/place", "--timer-time", "1ms", "--json"});
+  EXPECT_EQ(blocked.code, 2);
+  EXPECT_EQ(results_of(blocked).at(prefix().str() + "/place"), "failure");
+  EXPECT_NE(blocked.output.find("nodes of no session"), std::string::npos) << blocked.output;
+}
+
+TEST_F(ZkrLooking, DoctorFindsCuratorAndKazooOnOnePath) {
+  const auto lease = zkrecipes::Mutex(client(), path()).acquire();
+  client().create("/place/0123456789abcdef0123456789abcdef__lock__", "", {.mode = CreateMode::ephemeral_sequential});
+  const Called mixed = zkr({"doctor", "/place", "--timer-time", "1ms"});
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_NE(mixed.output.find("Curator and of stock kazoo"), std::string::npos) << mixed.output;
+}
+
+TEST(ZkrDoctorWithoutServers, NamesEachThatCannotBeReached) {
+  const Called called =
+      call_zkr({"doctor", "--server", "127.0.0.1:1", "--connect-timeout", "10ms", "--timer-time", "1ms"});
+  EXPECT_EQ(called.code, 2);
+  EXPECT_NE(called.output.find("warning  server 127.0.0.1:1: no connection: Connection refused"), std::string::npos)
+      << called.output;
+  EXPECT_NE(called.output.find("failure  ensemble: no server can be reached"), std::string::npos) << called.output;
+}
+
+// --- completion ---------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLooking, BashCompletesWordsAndNodes) {
+  client().create("/place/deploy", "", {.parents = true});
+  const std::string folder = std::filesystem::path(zkr_program()).parent_path().string();
+  const std::string script = "PATH=" + folder + ":$PATH\neval \"$(zkr completion bash)\"\n" + R"sh(
+complete_words() {
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  _zkr
+  echo "${COMPREPLY[*]}"
+}
+complete_words zkr lea
+complete_words zkr queue pu
+complete_words zkr get --js
+complete_words zkr nonsense nonsense
+for ((i = 0; i < 100; ++i)); do  # A slow machine may need more than the time that it gets.
+  nodes=$(complete_words zkr --server "$1" --prefix "$2" get /place/de)
+  [[ $nodes ]] && break
+done
+echo "$nodes"
+)sh";
+  testkit::Program bash("/bin/bash", {"-c", script, "bash", hosts(), prefix().str()});
+  EXPECT_EQ(bash.next_line(), "lead leader");
+  EXPECT_EQ(bash.next_line(), "purge push");
+  EXPECT_EQ(bash.next_line(), "--json");
+  EXPECT_EQ(bash.next_line(), "");
+  EXPECT_EQ(bash.next_line(), "/place/deploy");
 }
 
 // --- observe ------------------------------------------------------------------------------------------------------

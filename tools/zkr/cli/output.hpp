@@ -13,6 +13,7 @@ void write_bytes(std::string_view bytes);
 /// With a line break behind it. Written at once, for those who read line by line.
 void write_line(std::string_view line);
 void write_line(const json::value& value);
+inline void write_line(const char* line) { write_line(std::string_view(line)); }
 
 /// A line for people, on standard error.
 void say(std::string_view text);

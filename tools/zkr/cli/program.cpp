@@ -44,15 +44,19 @@ int run(Context& context, CLI::App& app) {
 
 }  // namespace
 
+void set_up_program(CLI::App& app, Context& context) {
+  app.require_subcommand(1);
+  app.fallthrough();  // Common options may stand behind the command's name as well.
+  add_common_options(app, context);
+  add_commands(app, context);
+}
+
 int run_program(int argc, char** argv) {
   Context context;
   CLI::App app("Coordination on Apache ZooKeeper", "zkr");
   try {
     context.words = split_words(argc, argv);
-    app.require_subcommand(1);
-    app.fallthrough();  // Common options may stand behind the command's name as well.
-    add_common_options(app, context);
-    add_commands(app, context);
+    set_up_program(app, context);
     return run(context, app);
   } catch (const Failure& failure) {
     return complain(failure.what(), failure.code());

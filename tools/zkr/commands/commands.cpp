@@ -15,6 +15,10 @@ void add_commands(CLI::App& app, Context& context) {
   add_who(app, context);
   add_leader(app, context);
   add_observe(app, context);
+  add_doctor(app, context);
+  add_revoke(app, context);
+  add_barrier(app, context);
+  add_queue(app, context);
   add_get(app, context);
   add_set(app, context);
   add_create(app, context);
@@ -26,6 +30,9 @@ void add_commands(CLI::App& app, Context& context) {
   add_cp(app, context);
   add_export(app, context);
   add_import(app, context);
+
+  add_completion(app, context);
+  add_man_page(app, context);
 }
 
 }  // namespace zkr

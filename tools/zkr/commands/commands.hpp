@@ -22,6 +22,10 @@ void add_hold_until_eof(CLI::App& app, Context& context);
 void add_who(CLI::App& app, Context& context);
 void add_leader(CLI::App& app, Context& context);
 void add_observe(CLI::App& app, Context& context);
+void add_doctor(CLI::App& app, Context& context);
+void add_revoke(CLI::App& app, Context& context);
+void add_barrier(CLI::App& app, Context& context);
+void add_queue(CLI::App& app, Context& context);
 
 void add_get(CLI::App& app, Context& context);
 void add_set(CLI::App& app, Context& context);
@@ -34,5 +38,8 @@ void add_watch(CLI::App& app, Context& context);
 void add_cp(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 void add_import(CLI::App& app, Context& context);
+
+void add_completion(CLI::App& app, Context& context);
+void add_man_page(CLI::App& app, Context& context);
 
 }  // namespace zkr

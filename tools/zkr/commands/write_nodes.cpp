@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/zkr/cli/data_option.hpp"
 #include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/session.hpp"
@@ -21,18 +22,6 @@ namespace {
 using zkclient::Client;
 using zkclient::Path;
 using zkclient::Stat;
-
-/// The bytes to be written: a word, one behind "--", or, for "-", what standard input has.
-struct DataOption {
-  std::optional<std::string> word;
-
-  std::string bytes(const CallWords& words) const {
-    if (words.command.size() > 1 || (word && words.divided)) throw Failure(exit_usage, "more than one value");
-    if (!words.command.empty()) return words.command.front();
-    return word == "-" ? read_input() : word.value_or("");
-  }
-  bool given(const CallWords& words) const { return word || !words.command.empty(); }
-};
 
 struct SetOptions {
   std::string path;
@@ -67,8 +56,7 @@ void add_version(CLI::App* command, std::optional<std::int32_t>& version) {
 
 int run_set(const Context& context, const SetOptions& options) {
   const Path path(options.path);
-  if (!options.data.given(context.words)) throw Failure(exit_usage, "no value: a word, or - for standard input");
-  const std::string bytes = options.data.bytes(context.words);
+  const std::string bytes = options.data.required_bytes(context.words);
   const Stat stat = connect(context).set(path, bytes, options.version.value_or(zkclient::any_version));
   Stat former = stat;
   former.version = static_cast<std::int32_t>(static_cast<std::uint32_t>(stat.version) - 1);

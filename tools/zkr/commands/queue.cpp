@@ -1,0 +1,207 @@
+// queue push, pop, peek, ls, size, purge.
+
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <zkrecipes/inspect.hpp>
+#include <zkrecipes/priority_queue.hpp>
+#include <zkrecipes/queue.hpp>
+
+#include "tools/zkr/cli/data_option.hpp"
+#include "tools/zkr/cli/duration.hpp"
+#include "tools/zkr/cli/output.hpp"
+#include "tools/zkr/cli/self_description.hpp"
+#include "tools/zkr/cli/session.hpp"
+#include "tools/zkr/cli/subcommand.hpp"
+#include "tools/zkr/commands/commands.hpp"
+
+namespace zkr {
+namespace {
+
+using zkclient::Path;
+using zkrecipes::QueueBase;
+using zkrecipes::QueueLayout;
+
+struct QueueOptions {
+  std::string path;
+  std::string layout;
+};
+
+struct PushOptions {
+  QueueOptions queue;
+  DataOption item;
+  std::optional<std::int32_t> priority;
+};
+
+struct PopOptions {
+  QueueOptions queue;
+  std::optional<std::chrono::nanoseconds> timeout;
+  bool try_once = false;
+};
+
+/// Either kind of queue, of the layout that the option says, or that the items there tell.
+class AnyQueue {
+ public:
+  AnyQueue(const zkclient::Client& client, const QueueOptions& options, bool prioritized) {
+    const Path path(options.path);
+    const zkrecipes::Inspection found = zkrecipes::inspect(client, path);
+    if (prioritized && found.kind == zkrecipes::RecipeKind::queue && found.items > 0) {
+      throw Failure(exit_usage, path.str() + " has items without priorities");
+    }
+    const bool is_of_kazoo = options.layout == "kazoo" || options.layout == "kazoo-locking";
+    zkrecipes::QueueOptions how;
+    how.layout = layout_of(client, path, options.layout, found);
+    if (prioritized || found.kind == zkrecipes::RecipeKind::priority_queue || is_of_kazoo) {
+      sorted_.emplace(client, path, how);
+    } else {
+      plain_.emplace(client, path, how);
+    }
+  }
+
+  QueueBase& operator*() { return sorted_ ? static_cast<QueueBase&>(*sorted_) : *plain_; }
+  QueueBase* operator->() { return &**this; }
+  void push(std::string_view item, std::int32_t priority) {
+    if (sorted_) return sorted_->push(item, priority);
+    plain_->push(item);
+  }
+
+ private:
+  static QueueLayout layout_of(const zkclient::Client& client, const Path& path, const std::string& named,
+                               const zkrecipes::Inspection& found) {
+    using zkrecipes::NodeNaming;
+    if (named == "standard") return QueueLayout::standard();
+    if (named == "zookeeper") return QueueLayout::zookeeper();
+    if (named == "curator") return QueueLayout::curator();
+    if (named == "kazoo") return QueueLayout::kazoo();
+    if (named == "kazoo-locking") return QueueLayout::kazoo_locking();
+    if (found.naming == NodeNaming::zookeeper) return QueueLayout::zookeeper();
+    if (found.naming == NodeNaming::curator) return QueueLayout::curator();
+    if (found.naming != NodeNaming::kazoo) return QueueLayout::standard();
+    const bool locking = client.exists(path / "entries").has_value();
+    return locking ? QueueLayout::kazoo_locking() : QueueLayout::kazoo();
+  }
+
+  std::optional<zkrecipes::Queue> plain_;
+  std::optional<zkrecipes::PriorityQueue> sorted_;
+};
+
+// --- The commands -------------------------------------------------------------------------------------------------
+
+int run_push(const Context& context, const PushOptions& options) {
+  const std::string item = options.item.required_bytes(context.words);
+  AnyQueue(connect(context), options.queue, options.priority.has_value()).push(item, options.priority.value_or(0));
+  return exit_success;
+}
+
+std::optional<std::string> pop_from(QueueBase& queue, const PopOptions& options) {
+  if (options.try_once) return queue.try_pop();
+  if (options.timeout) return queue.try_pop_for(*options.timeout);
+  return queue.pop();
+}
+
+int show_item(const Context& context, const std::string& path, const std::optional<std::string>& item) {
+  if (!item) throw Failure(exit_not_acquired, context.quiet ? "" : path + ": no item");
+  if (context.json) {
+    json::object object{{"path", path}};
+    add_data(object, *item);
+    write_line(std::move(object));
+  } else {
+    write_bytes(*item);
+  }
+  return exit_success;
+}
+
+int run_pop(const Context& context, const PopOptions& options) {
+  AnyQueue queue(connect(context), options.queue, false);
+  return show_item(context, options.queue.path, pop_from(*queue, options));
+}
+
+int run_peek(const Context& context, const QueueOptions& options) {
+  AnyQueue queue(connect_to_look(context), options, false);
+  return show_item(context, options.path, queue->peek());
+}
+
+int run_items(const Context& context, const QueueOptions& options) {
+  AnyQueue queue(connect_to_look(context), options, false);
+  std::vector<std::vector<std::string>> rows;
+  for (const zkrecipes::QueueItem& item : queue->list()) {
+    if (context.json) {
+      json::object object{{"node", item.node},
+                          {"priority", item.priority},
+                          {"deliveries", item.deliveries},
+                          {"claimed", !item.claimed_by.empty()},
+                          {"claimed_by", printable(item.claimed_by)},
+                          {"since", utc_text(item.since)}};
+      add_data(object, item.data);
+      write_line(std::move(object));
+      continue;
+    }
+    const SelfDescription claimer = parse_self_description(item.claimed_by);
+    const std::string claimed =
+        item.claimed_by.empty() ? "" : fmt::format("claimed by {} {}:{}", claimer.who, claimer.host, claimer.pid);
+    rows.push_back({item.node, fmt::format("{} B", item.data.size()), fmt::format("{} deliveries", item.deliveries),
+                    utc_text(item.since), printable(claimed)});
+  }
+  write_bytes(table(rows));
+  return exit_success;
+}
+
+int run_size(const Context& context, const QueueOptions& options) {
+  AnyQueue queue(connect_to_look(context), options, false);
+  const std::size_t size = queue->size();
+  if (context.json) {
+    write_line(json::object{{"path", options.path}, {"items", size}});
+  } else {
+    write_line(std::to_string(size));
+  }
+  return exit_success;
+}
+
+// Item by item, as consumers take them: what is claimed stays, and what comes meanwhile may be taken or stay.
+int run_purge(const Context& context, const QueueOptions& options) {
+  AnyQueue queue(connect(context), options, false);
+  std::size_t left = queue->size();
+  std::size_t taken = 0;
+  while (left-- > 0 && queue->try_pop())
+    ++taken;
+  if (context.json) {
+    write_line(json::object{{"path", options.path}, {"purged", taken}});
+  } else if (context.verbose) {
+    say(fmt::format("{} items", taken));
+  }
+  return exit_success;
+}
+
+void add_queue_options(CLI::App* command, QueueOptions& options) {
+  command->add_option("PATH", options.path, "The queue")->required();
+  command->add_option("--layout", options.layout, "Whose names its items have; that of the items there, else standard")
+      ->check(CLI::IsMember({"standard", "zookeeper", "curator", "kazoo", "kazoo-locking"}));
+}
+
+}  // namespace
+
+void add_queue(CLI::App& app, Context& context) {
+  CLI::App* queue = app.add_subcommand("queue", "Items in a queue: push, pop, peek, ls, size, purge");
+  queue->require_subcommand(1);
+  const auto push = add_subcommand(*queue, context, "push", "Append an item", run_push, true);
+  add_queue_options(push.app, push.options->queue);
+  push->add_option("ITEM", push.options->item.word, "The item; - reads standard input");
+  push->add_option("--priority", push.options->priority, "Of a priority queue; lower numbers come first")
+      ->type_name("N");
+  const auto pop = add_subcommand(*queue, context, "pop", "Take the first item, and write it; wait for one", run_pop);
+  add_queue_options(pop.app, pop.options->queue);
+  pop->add_flag("-n,--try", pop.options->try_once, "Do not wait");
+  add_duration(*pop.app, "-w,--timeout", pop.options->timeout, "Do not wait longer than that");
+  const auto peek = add_subcommand(*queue, context, "peek", "Write the first item that is not claimed", run_peek);
+  add_queue_options(peek.app, *peek.options);
+  const auto list = add_subcommand(*queue, context, "ls", "List the items, claimed ones included", run_items);
+  add_queue_options(list.app, *list.options);
+  const auto size = add_subcommand(*queue, context, "size", "The number of items, claimed ones included", run_size);
+  add_queue_options(size.app, *size.options);
+  const auto purge = add_subcommand(*queue, context, "purge", "Take all items that are not claimed", run_purge);
+  add_queue_options(purge.app, *purge.options);
+}
+
+}  // namespace zkr

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "tools/zkr/doctor/server_state.hpp"
+
+namespace zkr {
+
+/// How leases of `zkr lock` fare with a session timeout: docs/zkr.md has the figures.
+struct LeaseTimes {
+  explicit LeaseTimes(std::chrono::nanoseconds timeout);
+
+  std::chrono::nanoseconds proof_interval;  // Between two heartbeats.
+  std::chrono::nanoseconds kill_margin;     // From KILL to the end of the lease.
+  std::chrono::nanoseconds term;            // From the last proof to TERM.
+};
+
+/// What the round trips of quorum writes, all of them, mean for leases.
+std::vector<Finding> judge_round_trips(std::vector<std::chrono::nanoseconds> taken, std::chrono::nanoseconds timeout);
+/// What the worst delay of a timer on this host means for them.
+Finding judge_lateness(std::chrono::nanoseconds worst, std::chrono::nanoseconds timeout);
+
+/// Sets timers for so long, and tells how late the worst one was.
+std::chrono::nanoseconds measure_lateness(std::chrono::nanoseconds time);
+
+/// Whether what ends commands is there.
+std::vector<Finding> look_at_host();
+
+}  // namespace zkr
