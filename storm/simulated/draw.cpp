@@ -16,6 +16,8 @@ using Random = zktesting::simulated::Random;
 constexpr std::size_t most_troubles = 80;
 constexpr milliseconds longest_trouble(15'000);
 constexpr std::uint64_t stops_leaders_one_in = 8;
+constexpr std::uint64_t strands_servers_one_in = 8;  // Of the others.
+constexpr int usual_troubles = troubles - 1;         // Without strand_server, which has worlds of its own.
 
 template <typename Value, std::size_t size>
 Value one_of(const Value (&values)[size], Random& random) {
@@ -68,9 +70,9 @@ std::vector<Trouble> draw_troubles(Random& random) {
   if (random.one_in(20)) return chosen;
   if (random.one_in(2)) {  // A few kinds, each of which comes often.
     for (std::uint64_t few = 1 + random.below(3); few > 0; --few)
-      chosen.push_back(static_cast<Trouble>(random.below(troubles)));
+      chosen.push_back(static_cast<Trouble>(random.below(usual_troubles)));
   } else {
-    for (int i = 0; i < troubles; ++i) {
+    for (int i = 0; i < usual_troubles; ++i) {
       if (random.one_in(2)) chosen.push_back(static_cast<Trouble>(i));
     }
   }
@@ -133,14 +135,17 @@ Plan draw_plan(const WorldDraw& drawn, bool burst, int processes, Random& random
     next.aim = Aim::leader;
     next.length = drawn.habits.least_session / 2 + some_time_below(drawn.habits.most_session * 2, random);
   }
+  if (next.kind == Trouble::strand_server) {
+    next.aim = Aim::holder;
+    next.deaf = some_time_below(drawn.habits.least_session / 2, random);
+    next.length = drawn.habits.most_session + drawn.world.tick;  // Until its sessions are over.
+  }
   return next;
 }
 
-/// A leader that goes on ends the sessions that it takes for silent, one after the other, and serves the rest meanwhile:
-/// for some milliseconds one session is over, and the next one, which is as old, seems to live. Sessions of two ticks or
-/// less leave nothing to spare in the arithmetic of leases.
-void stop_leaders(WorldDraw& drawn, Random& random) {
-  drawn.stops_leaders = true;
+/// Sessions of two ticks or less: they leave nothing to spare in the arithmetic of leases. With those of 3 s or more the
+/// margin of the lease clock is longer than what a leader needs to end a list of sessions.
+void shorten_sessions(WorldDraw& drawn, Random& random) {
   drawn.world.servers = one_of({3, 3, 5}, random);
   drawn.world.tick = one_of({3000ms, 4000ms}, random);
   drawn.world.least_session_timeout = drawn.world.tick * one_of({2, 3, 4, 4, 4, 5, 8}, random) / 4;
@@ -152,11 +157,32 @@ void stop_leaders(WorldDraw& drawn, Random& random) {
   drawn.habits.least_session = least;
   drawn.habits.most_session = all_the_same ? least : std::max(least, drawn.world.tick * 5 / 4);
   drawn.habits.pause_quarters = one_of<std::uint64_t>({1, 2, 4}, random);
-  drawn.troubles = {Trouble::pause_server};
-  if (random.one_in(3)) drawn.troubles.push_back(static_cast<Trouble>(random.below(troubles)));
+}
+
+void trouble_with(WorldDraw& drawn, Trouble kind, Random& random) {
+  drawn.troubles = {kind};
+  if (random.one_in(3)) drawn.troubles.push_back(static_cast<Trouble>(random.below(usual_troubles)));
   drawn.mean_calm = drawn.habits.most_session + drawn.world.tick;
   drawn.burst_one_in = 10;
   drawn.troubled = 40s;
+}
+
+/// A leader that goes on ends the sessions that it takes for silent, one after the other, and serves the rest meanwhile:
+/// for some milliseconds one session is over, and the next one, which is as old, seems to live.
+void stop_leaders(WorldDraw& drawn, Random& random) {
+  drawn.stops_leaders = true;
+  shorten_sessions(drawn, random);
+  trouble_with(drawn, Trouble::pause_server, random);
+}
+
+/// The worst that a server can do to a lease: it sends the leader a write, does not hear the leader's pings meanwhile, hears
+/// that the write is committed, and is cut off before its answers to the pings are out. The leader has heard of the session
+/// half a tick before the server fell deaf.
+void strand_servers(WorldDraw& drawn, Random& random) {
+  drawn.strands_servers = true;
+  shorten_sessions(drawn, random);
+  trouble_with(drawn, Trouble::strand_server, random);
+  drawn.habits.long_hold_one_in = one_of<std::uint64_t>({1, 1, 2}, random);
 }
 
 }  // namespace
@@ -178,7 +204,10 @@ WorldDraw draw(std::uint64_t seed) {
   drawn.troubled = std::chrono::seconds(5 + std::min(random.below(longest), random.below(longest)));
   // By a generator of its own: all other worlds are as they were without these.
   Random chooses = generator_of(seed, 0);
-  if (chooses.one_in(stops_leaders_one_in)) stop_leaders(drawn, chooses);
+  if (chooses.one_in(stops_leaders_one_in))
+    stop_leaders(drawn, chooses);
+  else if (chooses.one_in(strands_servers_one_in))
+    strand_servers(drawn, chooses);
   return drawn;
 }
 
@@ -227,7 +256,8 @@ bool hits_process(Trouble kind) {
     case Trouble::slow_disk:
     case Trouble::stall_disk:
     case Trouble::refuse_fsync:
-    case Trouble::wipe_disk: return false;
+    case Trouble::wipe_disk:
+    case Trouble::strand_server: return false;
     default: return true;
   }
 }

@@ -24,6 +24,7 @@ struct WorldDraw {
   enum class Lengths : std::uint8_t { any, brief, around_timeouts } lengths = Lengths::any;
   std::chrono::seconds troubled{};  ///< For how long troubles come.
   bool stops_leaders = false;       ///< For about as long as sessions last, which is about a tick.
+  bool strands_servers = false;     ///< Behind which a lease is held, while sessions last about a tick.
 };
 
 WorldDraw draw(std::uint64_t seed);
@@ -55,6 +56,7 @@ struct Plan {
   int to_other = 0;  ///< The other end of a link between servers is so many servers further on; 0: there is none.
   zktesting::Crash crash = zktesting::Crash::any;
   std::chrono::milliseconds slowness{};  ///< Of a link, or a disk.
+  std::chrono::milliseconds deaf{};      ///< A server is, before it hears all of it.
 };
 
 /// All troubles of a world. Each has a generator of its own, so that leaving one out does not change the others.

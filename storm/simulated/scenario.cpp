@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <zktesting/ensemble.hpp>
 #include <zktesting/simulation.hpp>
 
 #include "storm/simulated/draw.hpp"
@@ -70,8 +71,9 @@ class Director {
     planned_ = plan(drawn_, options_.seed, workload.processes, troubled());
     for (int i = 0; i < processes; ++i) {
       processes_.push_back(&world_.process(fmt::format("p{}", i), [this, &workload, i](SimulatedProcess& process) {
-        SimulatedPlace place(world_, process, *history_, i, drawn_, habits_,
-                             [this, &process](const std::string& what) { on_step(process, what); });
+        SimulatedPlace place(
+            world_, process, *history_, i, drawn_, habits_,
+            [this, &process, i](const std::string& what) { on_step(process, static_cast<std::size_t>(i), what); });
         workload.run(place);
       }));
     }
@@ -153,7 +155,7 @@ class Director {
       if (one.at_a_step) wait_for_step(one, process);
       hit(one, process);
     } else {
-      last_server_ = server_for(one);
+      last_server_ = one.kind == Trouble::strand_server ? wait_for_lease(one) : server_for(one);
       last_process_.reset();
       hit_server(one, *last_server_);
     }
@@ -233,6 +235,7 @@ class Director {
         break;
       case Trouble::cut_link:
       case Trouble::slow_peer_link: hit_link(one, server, name); break;
+      case Trouble::strand_server: strand(one, server, name); break;
       default: hit_disk(one, server, name);
     }
   }
@@ -244,6 +247,19 @@ class Director {
     else
       world_.slow_link(server, other, one.slowness / 4, one.slowness);
     tell(one, fmt::format("{} s{}", cut ? "unheard by" : "slow link to", other), name);
+    while_it_lasts(one, Lasting::isolation, name, "healed", [this, server] { world_.heal_server(server); });
+  }
+  void strand(const Plan& one, int server, const std::string& name) {
+    constexpr auto until_all_is_heard = 10ms;
+    world_.isolate_server(server, zktesting::Isolation::deaf);
+    tell(one, "deaf", name);
+    const auto while_it_is_stranded = [this, server, name](zktesting::Isolation how) {
+      return [this, server, name, how] {
+        if (lasts(Lasting::isolation, name)) world_.isolate_server(server, how);
+      };
+    };
+    later(one.deaf, while_it_is_stranded(zktesting::Isolation::mute));
+    later(one.deaf + until_all_is_heard, while_it_is_stranded(zktesting::Isolation::freeze));
     while_it_lasts(one, Lasting::isolation, name, "healed", [this, server] { world_.heal_server(server); });
   }
   void hit_disk(const Plan& one, int server, const std::string& name) {
@@ -341,12 +357,38 @@ class Director {
     step_.reset();
   }
   /// In a thread of that process, which goes on when this has returned.
-  void on_step(SimulatedProcess& process, const std::string& what) {
-    if (!step_ || step_->process != &process || what == "valid") return;
+  void on_step(SimulatedProcess& process, std::size_t number, const std::string& what) {
+    if (what == "valid") return;
+    note_holding(number, what);
+    if (!step_ || step_->process != &process) return;
     step_->process = nullptr;
     const bool deaf = step_->kind == Trouble::lose_replies || step_->kind == Trouble::break_connections;
     if (deaf || step_->kind == Trouble::cut_off_process) world_.cut_replies(process);
     if (step_->kind == Trouble::lose_requests || step_->kind == Trouble::cut_off_process) world_.cut_requests(process);
+  }
+  void note_holding(std::size_t process, const std::string& what) {
+    if (what == "acquired") {
+      holding_ = Holding{process, world_.now()};
+    } else if (holding_ && holding_->process == process && (what == "lost" || what == "releasing")) {
+      holding_.reset();
+    }
+  }
+  /// Until a lease has been held for a while behind a follower, so that the next holder may be elsewhere. Returns that one.
+  int wait_for_lease(const Plan& one) {
+    const Nanos end = std::min<Nanos>(world_.now() + 6s, next_);
+    while (world_.now() < end) {
+      const int server = holding_ ? server_of(holding_->process) : -1;
+      const bool has_held = holding_ && world_.now() - holding_->since > drawn_.world.tick / 2;
+      if (has_held && server >= 0 && server != world_.leader() && serves_others_than(server)) return server;
+      run_until(std::min<Nanos>(world_.now() + 1ms + one.lag, end));
+    }
+    return server_for(one);
+  }
+  [[nodiscard]] bool serves_others_than(int server) const {
+    for (std::size_t i = 0; i < processes_.size(); ++i) {
+      if (const int its = server_of(i); its >= 0 && its != server) return true;
+    }
+    return false;
   }
 
   // --- How it ends ---
@@ -382,6 +424,11 @@ class Director {
     SimulatedProcess* process = nullptr;  ///< nullptr: it has come.
     Trouble kind = Trouble::kill_process;
   };
+  /// As far as the notes tell.
+  struct Holding {
+    std::size_t process = 0;
+    Nanos since{};
+  };
 
   Simulation& world_;
   const WorldDraw& drawn_;
@@ -394,7 +441,8 @@ class Director {
   std::optional<std::size_t> last_process_;  // Whom the last trouble has hit.
   std::optional<int> last_server_;
   std::optional<Step> step_;  // What a trouble waits for.
-  Nanos next_{};              // When the next one comes.
+  std::optional<Holding> holding_;
+  Nanos next_{};  // When the next one comes.
   std::map<std::pair<Lasting, std::string>, int> lasting_;
   std::multimap<Nanos, std::function<void()>> to_make_good_;
 };
@@ -429,6 +477,7 @@ const char* to_string(Trouble trouble) {
     case Trouble::stall_disk: return "stall-disk";
     case Trouble::refuse_fsync: return "refuse-fsync";
     case Trouble::wipe_disk: return "wipe-disk";
+    case Trouble::strand_server: return "strand-server";
   }
   return "?";
 }

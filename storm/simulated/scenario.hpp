@@ -29,8 +29,10 @@ enum class Trouble {
   stall_disk,
   refuse_fsync,
   wipe_disk,  ///< Only when nothing that was acknowledged hangs on it.
+  /// A server behind which a lease is held hears nothing of the others, then all of it at once; then it is cut off.
+  strand_server,
 };
-constexpr int troubles = 19;
+constexpr int troubles = 20;
 const char* to_string(Trouble trouble);
 
 struct ScenarioOptions {

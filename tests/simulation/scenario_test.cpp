@@ -89,4 +89,58 @@ TEST(StormScenario, ProcessesGoOnForAWhileAfterTheServersHaveFoundTogether) {
   }
 }
 
+// Its lease is lost before it is healed, or given back before.
+TEST(StormScenario, AServerIsStrandedBehindWhichALeaseIsHeld) {
+  const storm::Workload& mutex = *storm::find_workload("mutex");
+  int stranded = 0;
+  int lost = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const WorldDraw drawn = storm::draw(seed);
+    if (!drawn.strands_servers) continue;
+    const storm::Outcome outcome = run_drawn_scenario(mutex, {.seed = seed, .without = {}, .left_out = {}}, drawn);
+    EXPECT_EQ(outcome.faults, Faults()) << seed;
+    bool is_stranded = false;
+    for (const std::string& line : outcome.story) {
+      const auto tells = [&](const char* what) { return line.find(what) != std::string::npos; };
+      if (tells(" deaf #")) {
+        is_stranded = true;
+        ++stranded;
+      } else if (is_stranded && tells(" lost ")) {
+        ++lost;
+      }
+      if (tells(" lost ") || tells(" healed #")) is_stranded = false;
+    }
+  }
+  EXPECT_GT(stranded, 20);
+  EXPECT_GT(lost, stranded / 4);
+}
+
+TEST(StormScenario, WorldsOfTheirOwnTroubleShortSessions) {
+  constexpr std::uint64_t seeds = 2000;
+  int stopping = 0;
+  int stranding = 0;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const WorldDraw drawn = storm::draw(seed);
+    const bool strands = std::count(drawn.troubles.begin(), drawn.troubles.end(), Trouble::strand_server) > 0;
+    EXPECT_EQ(strands, drawn.strands_servers) << seed;
+    stopping += drawn.stops_leaders ? 1 : 0;
+    stranding += drawn.strands_servers ? 1 : 0;
+    if (!drawn.stops_leaders && !drawn.strands_servers) continue;
+    EXPECT_NE(drawn.stops_leaders, drawn.strands_servers) << seed;
+    // Some are long enough for a lease, and the margin of its clock is longer than what a leader needs to end sessions.
+    EXPECT_GE(drawn.habits.most_session, std::max(drawn.world.tick, 3000ms)) << seed;
+    for (const storm::Plan& one : plan(drawn, seed, 3, drawn.troubled)) {
+      if (drawn.stops_leaders && one.kind == Trouble::pause_server) {
+        EXPECT_EQ(one.aim, storm::Aim::leader);
+        EXPECT_GE(one.length, drawn.habits.least_session / 2);
+      }
+      if (one.kind == Trouble::strand_server) {
+        EXPECT_GT(one.length, one.deaf + drawn.habits.most_session / 2);
+      }
+    }
+  }
+  EXPECT_NEAR(stopping, 250, 60);   // An eighth.
+  EXPECT_NEAR(stranding, 219, 60);  // An eighth of the rest.
+}
+
 }  // namespace
