@@ -74,28 +74,27 @@ bool readable(int descriptor, bool wait) {
 class EndWhatIsLeft : public testing::EmptyTestEventListener {
  public:
   EndWhatIsLeft() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
-  // A test that has failed may have left a storm of forks. Children of the program's own, such as servers, stay.
-  void OnTestStart(const testing::TestInfo&) override {
-    const auto children = PinnedProcess(::getpid()).children();
-    own_.assign(children.begin(), children.end());
-  }
+  // Children of the program's own, such as servers, stay.
+  void OnTestStart(const testing::TestInfo&) override { own_ = PinnedProcess(::getpid()).children(); }
   void OnTestEnd(const testing::TestInfo& test) override {
-    if (!test.result()->Failed()) return;
     ProcessTree left;
     for (const pid_t child : own_)
       left.spare(child);
-    for (int calm = 0; calm < 3;) {
-      left.kill();
-      bool any = false;
-      for (const pid_t child : PinnedProcess(::getpid()).children()) {
-        if (std::find(own_.begin(), own_.end(), child) != own_.end()) continue;
-        any = ::waitpid(child, nullptr, WNOHANG) != child || any;
-      }
-      calm = any ? 0 : calm + 1;
-    }
+    do {
+      if (test.result()->Failed()) left.kill();
+    } while (reap_orphans() || (test.result()->Failed() && !left.empty()));
   }
 
  private:
+  /// Whether there was one to be reaped.
+  bool reap_orphans() const {
+    bool any = false;
+    for (const pid_t child : PinnedProcess(::getpid()).children()) {
+      if (std::find(own_.begin(), own_.end(), child) == own_.end()) any = ::waitpid(child, nullptr, WNOHANG) > 0 || any;
+    }
+    return any;
+  }
+
   std::vector<pid_t> own_;
 };
 

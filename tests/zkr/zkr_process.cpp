@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,8 +14,6 @@
 #include <vector>
 
 #include "tools/zkr/run/process_tree.hpp"
-
-extern char** environ;
 
 namespace zkr {
 namespace {
@@ -31,34 +29,26 @@ struct BothEnds {
   Descriptor in;
 };
 
-pid_t spawn_zkr(const Words& words, int input, int output, int errors) {
+/// As a service: without a terminal. It is killed with the test.
+pid_t start_zkr(const Words& words, int input, int output, int errors) {
   Words all{ZKR};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : all)
     argv.push_back(word.data());
   argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  sigset_t none;
-  sigset_t every;
-  ::sigemptyset(&none);
-  ::sigfillset(&every);
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &every);
-  // As a service has none: no terminal.
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-  pid_t process = -1;
-  const int error = ::posix_spawn(&process, argv[0], &actions, &attributes, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) throw std::runtime_error("zkr does not start");
-  return process;
+  const pid_t process = ::fork();
+  if (process < 0) throw std::runtime_error("zkr does not start");
+  if (process > 0) return process;
+  // Other threads were left behind, with whatever locks they had.
+  forget_signal_state();
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::dup2(input, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(errors, STDERR_FILENO);
+  ::execv(argv[0], argv.data());
+  ::_exit(127);
 }
 
 std::string short_name_of(pid_t process) {
@@ -74,7 +64,7 @@ ZkrProcess::ZkrProcess(const Words& words) {
   BothEnds input;
   BothEnds output;
   BothEnds errors;
-  process_ = spawn_zkr(words, input.out.get(), output.in.get(), errors.in.get());
+  process_ = start_zkr(words, input.out.get(), output.in.get(), errors.in.get());
   input_ = std::move(input.in);
   lines_ = Lines(std::move(output.out));
   errors_ = Lines(std::move(errors.out));
