@@ -25,6 +25,7 @@ using zkclient::Errc;
 
 constexpr auto first_report_after = 1s;
 constexpr auto report_pause = 10s;
+constexpr std::chrono::nanoseconds for_ever = std::chrono::years(1);
 constexpr auto look_patience = 1s;  // For what is only told.
 
 Instant instant_of(zkclient::BootClock::time_point time) { return Instant(time.time_since_epoch()); }
@@ -182,12 +183,9 @@ void ZooKeeperHolder::await_server() {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, request_.start.pause, [this] { return is_leaving(); });
   lock.unlock();
-  if (request_.patient) {
-    client_->connect(call(begun_ + std::chrono::years(1)));
-    return;
-  }
   auto patience = std::chrono::nanoseconds(request_.connection.options.operation_timeout);
   if (request_.timeout && *request_.timeout > 0s) patience = std::min(patience, *request_.timeout);
+  if (request_.patient) patience = for_ever;
   try {
     client_->connect(call(begun_ + patience));
     prove(*client_, request_.connection.identities, call(begun_ + patience));
