@@ -34,6 +34,9 @@ const bool nothing_stays = (end_what_tests_leave(), true);
 /// Of a session that must end soon, and must not end before; with a tick of 2 s leases of 4 s live.
 constexpr const char* short_session = "4s";
 
+/// The same, of those whose command must be gone before: by as much as a busy machine may be late.
+const Words session_with_margin{"--session-timeout", "10s", "--kill-margin", "2s"};
+
 class ZkrLock : public testing::Test {
  protected:
   ZkrLock() : path_(std::string("/zkr/") + testing::UnitTest::GetInstance()->current_test_info()->name()) {}
@@ -350,8 +353,7 @@ void expect_stopped_before_deletion(ZkrProcess& zkr, const std::function<std::si
 }
 
 TEST_F(ZkrLock, Z6CommandIsGoneBeforeAServerThatIsCutOffGivesTheLockAway) {
-  ZkrProcess& zkr =
-      hold("ignore 15 fork [ setsid ignore 15 say up pause ] say up tick", {"--session-timeout", short_session});
+  ZkrProcess& zkr = hold("ignore 15 fork [ setsid ignore 15 say up pause ] say up tick", session_with_margin);
   proxy_.stall(zktesting::Direction::both);
   expect_stopped_before_deletion(zkr, [this] { return contenders(); });
 }
@@ -611,7 +613,8 @@ TEST_F(ZkrLock, NeverTwoWhicheverOfUsDies) {
   };
   std::vector<Contender> all(faults.size());
   for (Contender& it : all) {
-    const Words words{"lock", path_, "--server", it.proxy.connect_string(), "--session-timeout", short_session, "--"};
+    Words words = operator_words({"lock", path_, "--server", it.proxy.connect_string()}, session_with_margin);
+    words.emplace_back("--");
     it.zkr = std::make_unique<ZkrProcess>(
         operator_words(words, puppet("ignore 15 env ZKR_TOKEN daemon [ ignore 15 tick ] tick")));
     ASSERT_TRUE(queued(static_cast<std::size_t>(&it - all.data()) + 1));
@@ -648,7 +651,7 @@ TEST_F(ZkrLock, NothingOfOursStaysWhenAllIsDone) {
 }
 
 TEST_F(ZkrLock, StoppedKeeperEndsTheCommandAtItsDeadline) {
-  ZkrProcess& zkr = hold("ignore 15 say up tick", {"--session-timeout", short_session});
+  ZkrProcess& zkr = hold("ignore 15 say up tick", session_with_margin);
   ::kill(zkr.keeper(), SIGSTOP);
   expect_stopped_before_deletion(zkr, [this] { return contenders(); });
 }
