@@ -4,8 +4,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -289,6 +293,41 @@ TEST_F(ZkrLock, NodeDeletedByHandKillsTheCommand) {
   EXPECT_EQ(zkr.end(), exited(79));
   EXPECT_TRUE(zkr.lines().ended_now());
   EXPECT_TRUE(says(zkr, "its node was deleted"));
+}
+
+constexpr uid_t nobody = 65534;
+
+/// Whether nobody may run these, and become root by one of them.
+bool nobody_can_run(const std::string& setuid_program) {
+  struct statvfs mount {};
+  if (::geteuid() != 0 || ::statvfs(setuid_program.c_str(), &mount) != 0 || (mount.f_flag & ST_NOSUID) != 0)
+    return false;
+  if (::seteuid(nobody) != 0) return false;
+  const bool can = ::faccessat(AT_FDCWD, ZKR, X_OK, AT_EACCESS) == 0 &&
+                   ::faccessat(AT_FDCWD, setuid_program.c_str(), X_OK, AT_EACCESS) == 0;
+  return ::seteuid(0) == 0 && can;
+}
+
+TEST_F(ZkrLock, Z59ProcessThatMayNotBeKilledIsNamedAndTheLockIsKept) {
+  const Folder folder;
+  const std::string sudo = folder / "puppet";  // Becomes root, as sudo does.
+  std::filesystem::copy_file(PUPPET, sudo);
+  ::chmod((folder / "").c_str(), 0755);
+  ::chmod(sudo.c_str(), 04755);
+  if (!nobody_can_run(sudo)) GTEST_SKIP() << "only root may make the program";
+  ZkrProcess zkr(operator_words(lock({"--grace", "100ms"}), {sudo, "as-root", "pid", "say", "up", "read", "exit", "3"}),
+                 [] {
+                   if (::setresgid(nobody, nobody, nobody) != 0 || ::setresuid(nobody, nobody, nobody) != 0) ::_exit(1);
+                 });
+  const auto command = zkr.lines().await("pid");
+  ASSERT_TRUE(command);
+  ASSERT_TRUE(zkr.lines().await("up"));
+  zkrecipes::revoke_holders(client_, path_);
+  EXPECT_TRUE(says(zkr, "may not be killed by us: " + std::to_string(number_in(*command))));
+  EXPECT_EQ(contenders(), 1U);
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(80));
+  expect_free();
 }
 
 TEST_F(ZkrLock, LostExitCodeIsOurs) {

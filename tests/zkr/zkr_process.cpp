@@ -30,7 +30,7 @@ struct BothEnds {
 };
 
 /// As a service: without a terminal. It is killed with the test.
-pid_t start_zkr(const Words& words, int input, int output, int errors) {
+pid_t start_zkr(const Words& words, const std::function<void()>& before_exec, int input, int output, int errors) {
   Words all{ZKR};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
@@ -43,6 +43,7 @@ pid_t start_zkr(const Words& words, int input, int output, int errors) {
   // Other threads were left behind, with whatever locks they had.
   forget_signal_state();
   ::setsid();
+  before_exec();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::dup2(input, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
@@ -60,11 +61,11 @@ std::string short_name_of(pid_t process) {
 
 }  // namespace
 
-ZkrProcess::ZkrProcess(const Words& words) {
+ZkrProcess::ZkrProcess(const Words& words, const std::function<void()>& before_exec) {
   BothEnds input;
   BothEnds output;
   BothEnds errors;
-  process_ = start_zkr(words, input.out.get(), output.in.get(), errors.in.get());
+  process_ = start_zkr(words, before_exec, input.out.get(), output.in.get(), errors.in.get());
   input_ = std::move(input.in);
   lines_ = Lines(std::move(output.out));
   errors_ = Lines(std::move(errors.out));

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -12,7 +13,9 @@ namespace zkr {
 /// The program itself, with pipes to the test. What it was still to do when the test is over is killed.
 class ZkrProcess {
  public:
-  explicit ZkrProcess(const Words& words);
+  /// `before_exec` is called in the new process; nothing that allocates.
+  explicit ZkrProcess(
+      const Words& words, const std::function<void()>& before_exec = [] {});
   ZkrProcess(const ZkrProcess&) = delete;
   ZkrProcess& operator=(const ZkrProcess&) = delete;
   ~ZkrProcess();
