@@ -138,10 +138,8 @@ std::vector<std::string> ZooKeeperHolder::environment() const {
 }
 
 void ZooKeeperHolder::release() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_.request_stop();
-  }
+  stop_.request_stop();                    // Calls what waits for it, so without the mutex.
+  { const std::lock_guard lock(mutex_); }  // Whoever has just looked waits by now.
   changed_.notify_all();
 }
 
