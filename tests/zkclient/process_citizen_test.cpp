@@ -71,28 +71,32 @@ constexpr bool allocations_survive_a_fork =
     true;
 #endif
 
-bool others_sleep() {
-  const std::string self = std::to_string(::gettid());
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// A thread that sleeps is not in the allocator. Those of a test itself have the program's name; they do not allocate.
+bool threads_of_the_library_sleep() {
+  const std::string own_name = text_of("/proc/thread-self/comm");
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    if (task.path().filename() == self) continue;
-    std::ifstream file(task.path() / "stat");
-    const std::string stat(std::istreambuf_iterator<char>(file), {});
-    if (!stat.empty() && stat.find(") S ") == std::string::npos) return false;
+    const std::string stat = text_of(task.path() / "stat");
+    const bool awake = !stat.empty() && stat.find(") S ") == std::string::npos;
+    if (awake && text_of(task.path() / "comm") != own_name) return false;
   }
   return true;
 }
 
-// A thread that sleeps is not in the allocator.
-void let_others_fall_asleep() {
+void let_the_library_fall_asleep() {
   constexpr int enough_in_a_row = 5;  // One look may fall between two steps of a thread that works.
-  for (int looks = 0; looks < enough_in_a_row; looks = others_sleep() ? looks + 1 : 0)
+  for (int looks = 0; looks < enough_in_a_row; looks = threads_of_the_library_sleep() ? looks + 1 : 0)
     std::this_thread::yield();
 }
 
 // Runs `body` in a forked child, which ends with what it returns; by exit(), with all that does, if `by_exit`. A child
 // that hangs is killed: -1.
 int in_child(const std::function<int()>& body, bool by_exit = false) {
-  if (!allocations_survive_a_fork) let_others_fall_asleep();
+  if (!allocations_survive_a_fork) let_the_library_fall_asleep();
   const pid_t child = ::fork();
   if (child == 0) {
     forked = true;
