@@ -542,6 +542,21 @@ TEST_F(ZkrLead, Z30LostLeadershipIsStoodForAgain) {
   expect_free();
 }
 
+TEST_F(ZkrLead, CandidateThatStandsAgainProvesWhoItIs) {
+  const Folder folder;
+  const std::string file = folder / "auth";
+  std::ofstream(file) << "digest ci:secret\n";
+  ::chmod(file.c_str(), 0600);
+  client_.add_auth("digest", "ci:secret");
+  client_.create(path_, "", {.acl = zkclient::creator_all_acl(), .parents = true});
+  ::setenv("ZKR_AUTH_FILE", file.c_str(), 1);
+  ZkrProcess& zkr = lead("say up pause");
+  ::unsetenv("ZKR_AUTH_FILE");
+  ASSERT_TRUE(zkr.lines().await("up"));
+  client_.remove(leaders_node());
+  EXPECT_TRUE(zkr.lines().await("up"));
+}
+
 TEST_F(ZkrLead, Z30OnceEndsWithTheLoss) {
   ZkrProcess& zkr = lead("say up pause", {"--once"});
   ASSERT_TRUE(zkr.lines().await("up"));
