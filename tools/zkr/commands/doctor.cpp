@@ -235,7 +235,9 @@ int run_doctor(const Context& context, const DoctorOptions& options) {
   const Connection connection = connection_of(context.connection);
   if (!options.path.empty()) (void)Path(options.path);  // Refuses what is none.
   Report report(context);
-  const Connected connected = look_at_servers(connection.hosts, options.probe, report);
+  ProbeOptions probe = options.probe;
+  probe.patience = connection.options.operation_timeout;
+  const Connected connected = look_at_servers(connection.hosts, probe, report);
   look_with_session(context, connection, options, connected, report);
   report.add(look_at_host());
   return report.code();
