@@ -199,7 +199,7 @@ QueueFolders folders_of(const Look& look, Style style) {
   return {look.full, look.full + "-claims"};
 }
 
-Awaitable<Found> find_claims(LookPtr look, Recognition recognised) {
+Awaitable<Found> find_claims(LookPtr look, Recognition recognised, bool has_claims_folder) {
   const Style style = *recognised.queue;
   const QueueFolders folders = folders_of(*look, style);
   Result<Names> items = co_await list_folder(look, folders.items);
@@ -216,10 +216,11 @@ Awaitable<Found> find_claims(LookPtr look, Recognition recognised) {
   for (Contender& claimer : *claimers)
     claimer.holds = true;
   Inspection found;
-  found.kind = recognised.kind;
-  found.naming = recognised.naming;
   found.contenders = std::move(*claimers);
   found.items = detail::in_take_order(*items, format).size();
+  const bool known = found.items > 0 || !found.contenders.empty() || has_claims_folder;
+  found.kind = known ? recognised.kind : RecipeKind::unknown;
+  found.naming = known ? recognised.naming : NodeNaming::none;
   co_return found;
 }
 
@@ -256,6 +257,11 @@ Names names_of(const Contenders& contenders) {
   return names;
 }
 
+bool has_claims_folder(const Names& children) {
+  return std::any_of(children.begin(), children.end(),
+                     [](const std::string& name) { return name == "claims" || name == "slots" || name == "taken"; });
+}
+
 Awaitable<Found> look_at_recipe(LookPtr look) {
   Inspection found;
   std::string directory = look->full;
@@ -265,7 +271,7 @@ Awaitable<Found> look_at_recipe(LookPtr look) {
   if (!listed.ok()) co_return look->error(listed);
   Recognition recognised = detail::recognise(listed.names);
   if (listed.names.empty()) recognised.kind = RecipeKind::barrier;
-  if (recognised.queue) co_return co_await find_claims(look, recognised);
+  if (recognised.queue) co_return co_await find_claims(look, recognised, has_claims_folder(listed.names));
   const bool guess = is_guess(recognised, listed.names);
   auto finding = find_contenders_of(look, recognised.kind, std::move(listed.names));
   Result<Contenders> contenders = co_await std::move(finding);

@@ -47,9 +47,7 @@ std::optional<RecipeKind> contended(const Names& children) {
 }
 
 std::optional<Style> queue_style(const Names& children) {
-  if (contains(children, "items") && (contains(children, "claims") || contains(children, "slots"))) {
-    return Style::standard;
-  }
+  if (contains(children, "items")) return Style::standard;
   if (contains(children, "entries")) return Style::kazoo_locking;
   if (any_item(children, Style::zookeeper, false)) return Style::zookeeper;
   if (any_item(children, Style::kazoo, true)) return Style::kazoo;

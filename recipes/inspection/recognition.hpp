@@ -23,7 +23,8 @@ struct Recognition {
 /// The names of all contenders that queue up, whichever of the recipes it is: a path belongs to one of them.
 const ContenderNames& contending_names();
 
-/// Contenders count most: where there is one, the other children are its neighbours, not a recipe's own.
+/// Contenders count most: where there is one, the other children are its neighbours, not a recipe's own. A folder's name
+/// alone is a guess: what is in it tells (the other folders of a queue go while they are empty).
 Recognition recognise(const std::vector<std::string>& children);
 
 /// Of a standard queue, whose folder of items tells it: whether these are the items of a PriorityQueue.

@@ -211,6 +211,15 @@ TEST_F(InspectTest, QueuesOfEachLayout) {
   }
 }
 
+// The server removes its other folders while they are empty.
+TEST_F(InspectTest, QueueWithItemsAlone) {
+  client().create(path() / "items", "", {.parents = true});
+  EXPECT_EQ(look().kind, RecipeKind::unknown);
+  client().create(path() / "items/item-0000000001", "a");
+  EXPECT_EQ(look().kind, RecipeKind::queue);
+  EXPECT_EQ(look().items, 1U);
+}
+
 TEST_F(InspectTest, PriorityQueuesOfBothLayouts) {
   for (const QueueLayout& layout : {QueueLayout::standard(), QueueLayout::curator()}) {
     PriorityQueue queue(client(), path(), {.layout = layout});
