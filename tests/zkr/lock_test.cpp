@@ -38,12 +38,17 @@ const bool nothing_stays = (end_what_tests_leave(), true);
 /// Of a session that must end soon, and must not end before; with a tick of 2 s leases of 4 s live.
 constexpr const char* short_session = "4s";
 
+int paths = 0;
+
 /// The same, of those whose command must be gone before: by as much as a busy machine may be late.
 const Words session_with_margin{"--session-timeout", "10s", "--kill-margin", "2s"};
 
 class ZkrLock : public testing::Test {
  protected:
-  ZkrLock() : path_(std::string("/zkr/") + testing::UnitTest::GetInstance()->current_test_info()->name()) {}
+  // Another one each time: a keeper of the time before may still hold it, since its proxy is gone.
+  ZkrLock()
+      : path_(std::string("/zkr/") + testing::UnitTest::GetInstance()->current_test_info()->name() + "-" +
+              std::to_string(++paths)) {}
 
   /// zkr OPTIONS... lock PATH: through the proxy.
   Words lock(const Words& options = {}) const { return with({"lock", path_}, options); }
