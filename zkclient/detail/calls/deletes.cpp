@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 
+#include "zkclient/detail/calls/fresh.hpp"
 #include "zkclient/detail/log.hpp"
 #include "zkclient/detail/requests/paths.hpp"
 
@@ -38,12 +39,9 @@ Awaitable<void> remove_marked(std::shared_ptr<ClientCore> client, std::string pa
   for (;;) {
     Call call;
     call.bound = session;
-    const PendingReply synced = client->launch(make_request(OpType::sync, parent), call);
-    const PendingReply listed = client->launch(make_request(OpType::children, parent), call);
-    Reply sync = co_await synced.get();
-    Reply list = co_await listed.get();
+    Reply list = co_await fresh(client, make_request(OpType::children, parent), call);
     if (list.failed(Errc::no_node) || list.failed(Errc::session_lost) || list.failed(Errc::closed)) co_return;
-    if (!list.ok() || !sync.ok()) {
+    if (!list.ok()) {
       co_await pause_before_delete(*client, pause);
       continue;
     }
@@ -77,11 +75,7 @@ Awaitable<void> remove_this_one(std::shared_ptr<ClientCore> client, std::string 
   for (;;) {
     Call call;
     call.bound = session;
-    const PendingReply synced = client->launch(make_request(OpType::sync, path), call);
-    const PendingReply looked = client->launch(make_request(OpType::exists, path), call);
-    Reply sync = co_await synced.get();
-    Reply reply = co_await looked.get();
-    if (!sync.ok()) reply = std::move(sync);
+    Reply reply = co_await fresh(client, make_request(OpType::exists, path), call);
     if (reply.ok()) {
       if (meant && *meant != reply.stat.czxid) co_return;
       meant = reply.stat.czxid;

@@ -1,14 +1,28 @@
 #include "zkclient/detail/calls/fresh.hpp"
 
 namespace zkclient::detail {
+namespace {
+
+// A request whose connection broke is sent again by itself, after a pause of its own: so a read may overtake its sync.
+bool is_behind(const Reply& synced, const Reply& seen) {
+  return seen.session == synced.session && synced.sent < seen.sent;
+}
+
+bool is_there_or_not(const Reply& reply) { return reply.ok() || reply.failed(Errc::no_node); }
+
+}  // namespace
 
 Awaitable<Reply> fresh(std::shared_ptr<ClientCore> client, Request read, Call call) {
-  const PendingReply syncing = client->launch(make_request(OpType::sync, read.path), call);
-  const PendingReply reading = client->launch(std::move(read), call);
-  Reply synced = co_await syncing.get();
-  Reply seen = co_await reading.get();
-  const bool caught_up = synced.ok() || synced.failed(Errc::no_node);
-  co_return seen.ok() && !caught_up ? std::move(synced) : std::move(seen);
+  for (;;) {
+    Request attempt = read;
+    const PendingReply syncing = client->launch(make_request(OpType::sync, read.path), call);
+    const PendingReply reading = client->launch(std::move(attempt), call);
+    Reply synced = co_await syncing.get();
+    Reply seen = co_await reading.get();
+    if (!is_there_or_not(seen)) co_return seen;
+    if (!is_there_or_not(synced)) co_return synced;
+    if (is_behind(synced, seen)) co_return seen;
+  }
 }
 
 }  // namespace zkclient::detail

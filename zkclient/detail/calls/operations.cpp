@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "zkclient/detail/calls/fresh.hpp"
 #include "zkclient/detail/requests/paths.hpp"
 #include "zkclient/detail/requests/set_decider.hpp"
 
@@ -34,13 +35,9 @@ Awaitable<Reply> ensure(std::shared_ptr<ClientCore> client, std::string path, Cr
 
 Awaitable<Reply> find_marked(std::shared_ptr<ClientCore> client, std::string parent, std::string marker, Call call) {
   for (;;) {
-    // The server that answers now may lag behind the one that took the create: sync first.
-    const PendingReply synced = client->launch(make_request(OpType::sync, parent), call);
-    const PendingReply listed = client->launch(make_request(OpType::children, parent), call);
-    Reply sync = co_await synced.get();
-    Reply list = co_await listed.get();
+    // The server that answers now may lag behind the one that took the create.
+    Reply list = co_await fresh(client, make_request(OpType::children, parent), call);
     if (!list.ok()) co_return list;
-    if (!sync.ok()) co_return sync;
     const auto found = std::find_if(list.names.begin(), list.names.end(),
                                     [&](const std::string& name) { return name.starts_with(marker); });
     if (found == list.names.end()) {
@@ -84,12 +81,9 @@ Awaitable<Reply> set_resolving(std::shared_ptr<ClientCore> client, Request reque
     const bool in_doubt = reply.failed(Errc::in_doubt);
     if (reply.ok() || (in_doubt && reply.given_up) || (!in_doubt && !doubted)) co_return reply;
     doubted = true;  // From here on a failure of an attempt says nothing about those before it.
-    // The server that answers now may lag behind the one that took the set: sync first.
-    const PendingReply synced = client->launch(make_request(OpType::sync, request.path), call);
-    const PendingReply read = client->launch(make_request(OpType::get, request.path), call);
-    Reply sync = co_await synced.get();
-    Reply node = co_await read.get();
-    if (!sync.ok() || !node.ok()) {
+    // The server that answers now may lag behind the one that took the set.
+    Reply node = co_await fresh(client, make_request(OpType::get, request.path), call);
+    if (!node.ok()) {
       node.error = Errc::in_doubt;
       node.detail = "what the node is now could not be read";
       co_return node;
