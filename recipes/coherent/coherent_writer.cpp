@@ -158,7 +158,8 @@ Awaitable<Reply> CoherentWriter::learn(Line& line, const Part& part, Call call) 
   if (!is_there_or_not(synced)) co_return synced;
   if (!gate_read.ok()) co_return gate_read;
   if (!is_there_or_not(item)) co_return item;
-  if (!in_order(gate_read, item)) {
+  const bool is_fresh = !syncing || zk::is_behind(synced, gate_read);
+  if (!is_fresh || !in_order(gate_read, item)) {
     gate_read.error = Errc::in_doubt;  // Again.
     co_return gate_read;
   }

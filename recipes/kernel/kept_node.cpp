@@ -206,19 +206,28 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
     if (!reply.ok() && !reply.failed(Errc::no_node) && seen.failure.ok()) seen.failure.error = reply.error;
     return reply.ok();
   };
+  Reply synced;
   if (sync) {
-    const Reply synced = co_await sync->get();
+    synced = co_await sync->get();
     take(synced);
   }
+  // A read that has overtaken the sync, since the connection broke, counts as lost.
+  const auto take_order = [&](const Reply& read) {
+    Reply lost;
+    lost.error = Errc::connection_loss;
+    if (sync && !zk::is_behind(synced, read)) take(lost);
+  };
   const Reply found = co_await node.get();
   if (take(found)) {
     seen.facts.node = FoundNode{found.stat.czxid, found.stat.ephemeral_owner, found.data == data_};
     seen.facts.renew = found.stat.czxid == lost_;
     seen.version = found.stat.version;
   }
+  take_order(found);
   if (own) {
     const Reply witnessed = co_await own->get();
     if (take(witnessed)) seen.facts.witness = witnessed.stat.czxid;
+    take_order(witnessed);
   }
   const auto former = seen.facts.node ? former_witnesses_.find(seen.facts.node->owner) : former_witnesses_.end();
   if (former != former_witnesses_.end()) {

@@ -59,15 +59,20 @@ bool ItemView::is_stale() const {
 // Asks whether items were added, or have come back, since the list was read.
 Awaitable<Reply> ItemView::check() {
   const Call call = bound_call();
-  const PendingReply syncing = client_->launch(zk::make_request(OpType::sync, spec_->items), call);
-  const PendingReply items = client_->launch(zk::make_request(OpType::exists, spec_->items), call);
-  const PendingReply claims = client_->launch(zk::make_request(OpType::exists, spec_->claims), call);
-  Reply synced = co_await syncing.get();
-  Reply seen = co_await items.get();
-  Reply claimed = co_await claims.get();
-  if (!synced.ok()) co_return synced;
-  if (!seen.ok() && !seen.failed(Errc::no_node)) co_return seen;
-  if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
+  Reply synced;
+  Reply seen;
+  Reply claimed;
+  do {
+    const PendingReply syncing = client_->launch(zk::make_request(OpType::sync, spec_->items), call);
+    const PendingReply items = client_->launch(zk::make_request(OpType::exists, spec_->items), call);
+    const PendingReply claims = client_->launch(zk::make_request(OpType::exists, spec_->claims), call);
+    synced = co_await syncing.get();
+    seen = co_await items.get();
+    claimed = co_await claims.get();
+    if (!synced.ok()) co_return synced;
+    if (!seen.ok() && !seen.failed(Errc::no_node)) co_return seen;
+    if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
+  } while (!zk::is_behind(synced, seen) || !zk::is_behind(synced, claimed));
   const FolderChanges now = folder_changes(seen.stat.children_version, seen.stat.children_count);
   const FolderChanges of_claims = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
   // A folder that was made again counts from 0 again. (That of the items is watched.)
@@ -90,7 +95,8 @@ Awaitable<Reply> ItemView::list() {
     claims_watch_ = std::make_shared<zk::LoopWatch>(client_, children, on_event);
     changed_ = false;
     listed_ = false;  // Until it is read, nothing tells of changes.
-    if (spec_->prioritized) client_->launch(zk::make_request(OpType::sync, spec_->items), call);
+    std::optional<PendingReply> syncing;
+    if (spec_->prioritized) syncing = client_->launch(zk::make_request(OpType::sync, spec_->items), call);
     // The claims first: what is claimed or comes back in between is then tried in vain, or seen as a change.
     const PendingReply claims =
         client_->launch_watching(zk::make_request(OpType::children, spec_->claims), call, claims_watch_);
@@ -107,6 +113,11 @@ Awaitable<Reply> ItemView::list() {
     }
     if (!listed.ok()) co_return listed;
     if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
+    if (syncing) {
+      Reply synced = co_await syncing->get();
+      if (!synced.ok()) co_return synced;
+      if (!zk::is_behind(synced, claimed) || !zk::is_behind(synced, listed)) continue;
+    }
     learn(listed, claimed);
     co_return listed;
   }

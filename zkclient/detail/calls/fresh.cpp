@@ -3,11 +3,6 @@
 namespace zkclient::detail {
 namespace {
 
-// A request whose connection broke is sent again by itself, after a pause of its own: so a read may overtake its sync.
-bool is_behind(const Reply& synced, const Reply& seen) {
-  return seen.session == synced.session && synced.sent < seen.sent;
-}
-
 bool is_there_or_not(const Reply& reply) { return reply.ok() || reply.failed(Errc::no_node); }
 
 }  // namespace

@@ -4,8 +4,15 @@
 
 namespace zkclient::detail {
 
+/// Whether `read` was sent behind `sync`, as it was launched, and so tells what the leader had then. Requests whose connection
+/// breaks are sent again, each by itself: in another order perhaps, or in another session.
+inline bool is_behind(const Reply& sync, const Reply& read) noexcept {
+  return read.session == sync.session && sync.sent < read.sent;
+}
+
 /// Reads what the leader has: the server that answers may lag behind the one that took an earlier write, so the read
-/// goes out behind a sync, in one flight. The failure of the sync is the reply's, if the read itself worked.
+/// goes out behind a sync, in one flight. If they come out of order because a connection breaks, both are sent again. The
+/// failure of the sync is the reply's, if the read itself worked, or found no node.
 ZKRECIPES_INTERNAL_API Awaitable<Reply> fresh(std::shared_ptr<ClientCore> client, Request read, Call call);
 
 }  // namespace zkclient::detail
