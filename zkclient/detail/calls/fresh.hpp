@@ -7,7 +7,7 @@ namespace zkclient::detail {
 /// Whether `read` was sent behind `sync`, as it was launched, and so tells what the leader had then. Requests whose connection
 /// breaks are sent again, each by itself: in another order perhaps, or in another session.
 inline bool is_behind(const Reply& sync, const Reply& read) noexcept {
-  return read.session == sync.session && sync.sent < read.sent;
+  return read.session == sync.session && sync.sent <= read.sent;  // Of one instant: nothing has come between them.
 }
 
 /// Reads what the leader has: the server that answers may lag behind the one that took an earlier write, so the read
