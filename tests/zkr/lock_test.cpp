@@ -646,6 +646,17 @@ TEST_F(ZkrLock, Z58FrontAndKeeperKilledTogetherLeaveNothing) {
   EXPECT_EQ(zkr.end(), killed_by(SIGKILL));
 }
 
+TEST_F(ZkrLock, GuardianKillsWhatHasOutlivedItsFirstThread) {
+  ZkrProcess& zkr = hold("daemon [ without-first-thread [ say up pause ] ] read", {"--session-timeout", "60s"});
+  const pid_t keeper = zkr.keeper();
+  zkr.signal(SIGSTOP);
+  await([&] { return state_of(zkr.front()) == 'T'; });
+  ::kill(keeper, SIGKILL);
+  zkr.signal(SIGKILL);
+  expect_freed_before(60s);
+  EXPECT_TRUE(zkr.lines().ended_now());
+}
+
 /// One of those who wait for a lock, with a network of its own.
 struct Contender {
   zktesting::Proxy proxy{zktesting::SharedServer::instance().connect_string()};

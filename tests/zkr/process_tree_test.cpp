@@ -309,6 +309,17 @@ TEST_P(ProcessTreeTest, Z4LossOfTheLeaseEndsTheWholeTree) {
   expect_end(rig, exited(79));
 }
 
+TEST_P(ProcessTreeTest, ProcessesWithoutTheirFirstThreadAreKilled) {
+  Rig rig(puppet("without-first-thread [ ignore 15 fork [ say first pause ] "
+                 "daemon [ without-first-thread [ fork [ say second pause ] say third pause ] ] say fourth pause ]"),
+          setup());
+  await_tree(rig);
+  Lease lost = long_lease();
+  lost.state = LeaseState::lost;
+  rig.hand().set(lost);
+  expect_end(rig, exited(79));
+}
+
 TEST_P(ProcessTreeTest, Z43LeftoversAreEndedAtTheEnd) {
   Rig rig({"sh", "-c", "sleep 1000 & exit 4"}, setup());
   expect_end(rig, exited(4));

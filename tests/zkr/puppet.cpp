@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -16,6 +17,7 @@
 #include <iostream>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 extern char** environ;
@@ -146,6 +148,12 @@ void start_child(const Script& script) {
   if (::fork() == 0) run(script);
 }
 
+/// The process looks as if it were dead, but for its other thread.
+[[noreturn]] void end_first_thread(const Script& script) {
+  std::thread([script] { run(script); }).detach();
+  ::pthread_exit(nullptr);
+}
+
 [[noreturn]] void forget_environment(const Script& script) {
   std::vector<char*> words{const_cast<char*>("puppet")};
   for (const std::string& word : script)
@@ -204,6 +212,7 @@ void run_from(const Script& script, std::size_t& next) {
   if (verb == "fork") return start_child(bracketed(script, next));
   if (verb == "daemon") return start_daemon(bracketed(script, next));
   if (verb == "without-environment") forget_environment(bracketed(script, next));
+  if (verb == "without-first-thread") end_first_thread(bracketed(script, next));
   if (verb == "say") return say(script.at(next++));
   if (verb == "env") {
     const char* value = std::getenv(script.at(next).c_str());

@@ -72,11 +72,23 @@ bool is_marked(const std::string& environment, const std::string& mark) {
   return found == 0 || (found != std::string::npos && environment[found - 1] == '\0');
 }
 
+/// A process whose first thread has ended has an environment for as long as another one runs: the threads tell.
+std::string environment_of(pid_t process) {
+  const std::string folder = "/proc/" + std::to_string(process);
+  std::string text = text_of(folder + "/environ");
+  if (!text.empty()) return text;
+  const std::unique_ptr<DIR, int (*)(DIR*)> threads(::opendir((folder + "/task").c_str()), &::closedir);
+  while (const dirent* entry = threads && text.empty() ? ::readdir(threads.get()) : nullptr) {
+    if (entry->d_name[0] != '.') text = text_of(folder + "/task/" + entry->d_name + "/environ");
+  }
+  return text;
+}
+
 /// Pinned before it is looked at: so nothing else is killed than what was seen.
 bool kill_if_marked(pid_t process, const std::string& mark) {
   const int pinned = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
   if (pinned < 0) return false;
-  const bool marked = is_marked(text_of("/proc/" + std::to_string(process) + "/environ"), mark);
+  const bool marked = is_marked(environment_of(process), mark);
   if (marked) ::syscall(SYS_pidfd_send_signal, pinned, SIGKILL, nullptr, 0);
   ::close(pinned);
   return marked;

@@ -60,6 +60,12 @@ void walk_below_us(const std::set<pid_t>& spared, const Visit& visit) {
 
 bool stopped(char state) { return state == 'T' || state == 't'; }
 
+/// A text of "stat" behind the name, which may hold anything, ')' as well. Empty: there is none.
+std::string behind_name(const std::string& stat) {
+  const std::size_t name_end = stat.rfind(')');
+  return name_end == std::string::npos ? "" : stat.substr(name_end + 1);
+}
+
 }  // namespace
 
 PinnedProcess::PinnedProcess(pid_t number)
@@ -70,8 +76,8 @@ PinnedProcess::~PinnedProcess() {
   if (directory_ >= 0) ::close(directory_);
 }
 
-std::string PinnedProcess::read(const char* name) const {
-  const int file = ::openat(directory_, name, O_RDONLY | O_CLOEXEC);
+std::string PinnedProcess::read(const std::string& name) const {
+  const int file = ::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
   std::string text = read_all(file);
   ::close(file);
@@ -79,17 +85,25 @@ std::string PinnedProcess::read(const char* name) const {
 }
 
 std::optional<PinnedProcess::Status> PinnedProcess::status() const {
-  const std::string text = read("stat");
-  const std::size_t name_end = text.rfind(')');  // The name may hold anything, ')' as well.
-  if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(name_end + 1));
+  const std::string text = behind_name(read("stat"));
+  if (text.empty()) return std::nullopt;
+  std::istringstream fields(text);
   Status status;
   fields >> status.state >> status.parent;
   std::string skipped;
   for (int field = 5; field < 22; ++field)
     fields >> skipped;
   fields >> status.started;
+  if (status.state == 'Z') status.state = state_of_other_threads();
   return status;
+}
+
+char PinnedProcess::state_of_other_threads() const {
+  for (const std::string& task : tasks()) {
+    const std::string text = behind_name(read("task/" + task + "/stat"));
+    if (text.size() > 1 && text[1] != 'Z' && text[1] != 'X') return text[1];
+  }
+  return 'Z';
 }
 
 bool PinnedProcess::lives() const {
@@ -97,14 +111,21 @@ bool PinnedProcess::lives() const {
   return now && now->state != 'Z' && now->state != 'X';
 }
 
+std::vector<std::string> PinnedProcess::tasks() const {
+  std::vector<std::string> found;
+  const int folder = ::openat(directory_, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(folder), &::closedir);
+  for (const dirent* task = nullptr; (task = ::readdir(list.get())) != nullptr;) {
+    if (task->d_name[0] != '.') found.emplace_back(task->d_name);
+  }
+  return found;
+}
+
 std::vector<pid_t> PinnedProcess::children() const {
   std::vector<pid_t> found;
-  const int tasks = ::openat(directory_, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (tasks < 0) return found;
-  const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(tasks), &::closedir);
-  for (const dirent* task = nullptr; (task = ::readdir(list.get())) != nullptr;) {
-    if (task->d_name[0] == '.') continue;
-    std::istringstream numbers(read(("task/" + std::string(task->d_name) + "/children").c_str()));
+  for (const std::string& task : tasks()) {
+    std::istringstream numbers(read("task/" + task + "/children"));
     for (pid_t number = 0; numbers >> number;)
       found.push_back(number);
   }

@@ -16,7 +16,7 @@ namespace zkr {
 class PinnedProcess {
  public:
   struct Status {
-    char state = 'X';
+    char state = 'X';  // 'Z' only if no thread runs any more: a process may outlive its first one.
     pid_t parent = 0;
     std::uint64_t started = 0;
   };
@@ -36,7 +36,10 @@ class PinnedProcess {
   int signal(int signal) const;
 
  private:
-  std::string read(const char* name) const;
+  std::string read(const std::string& name) const;
+  /// Of each thread.
+  std::vector<std::string> tasks() const;
+  char state_of_other_threads() const;
 
   pid_t number_;
   int directory_;  // Of /proc/<number>.
