@@ -258,6 +258,14 @@ TEST_P(ProcessTreeTest, DescriptorsAndSignalsAreThoseOfTheCaller) {
   expect_end(rig, exited(0));
 }
 
+TEST_P(ProcessTreeTest, CallerThatIgnoresItsChildrenHindersNothing) {
+  RigSetup caller = setup();
+  caller.before_exec = [] { ::signal(SIGCHLD, SIG_IGN); };
+  Rig rig(puppet("signal-state daemon [ pause ] exit 3"), caller);
+  EXPECT_EQ(rig.lines().rest().at(1), "SigIgn 0000000000010000");  // The command gets it as it was.
+  expect_end(rig, exited(3));
+}
+
 TEST_P(ProcessTreeTest, Z60NumbersInTheEnvironmentAreTheCommands) {
   RigSetup caller = setup();
   caller.before_exec = [] {

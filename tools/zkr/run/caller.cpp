@@ -38,6 +38,7 @@ Caller::Caller() : descriptors_(open_descriptors()) {
     ignored_[static_cast<std::size_t>(signal)] =
         ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
   }
+  ::signal(SIGCHLD, SIG_DFL);  // If it is ignored, nobody hears how a child has ended.
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &mask_);

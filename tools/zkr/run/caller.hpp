@@ -14,7 +14,7 @@ namespace zkr {
 /// What our caller gave us, and what the command gets as if it had been called instead.
 class Caller {
  public:
-  /// Looks, then blocks all signals. To be made before anything else is opened.
+  /// Looks, then blocks all signals, and has children told of. To be made before anything else is opened.
   Caller();
 
   bool ignores(int signal) const { return ignored_[static_cast<std::size_t>(signal)]; }
