@@ -246,6 +246,11 @@ Rig::~Rig() {
 
 void Rig::signal(int signal) const { ::kill(front_, signal); }
 
+void Rig::next_run(bool grant) {
+  hand_.meet();
+  if (grant) hand_.set(long_lease());
+}
+
 void Rig::type(const std::string& text) const {
   EXPECT_EQ(::write(input_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
 }

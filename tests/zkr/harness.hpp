@@ -97,6 +97,8 @@ class Rig {
   const Folder& folder() const { return folder_; }
 
   void signal(int signal) const;
+  /// Waits until the keeper of `--again yes` asks for its next lease, and grants it unless told otherwise.
+  void next_run(bool grant = true);
   /// To the command's standard input.
   void type(const std::string& text) const;
   void close_input() { input_.close(); }

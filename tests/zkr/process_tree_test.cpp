@@ -48,6 +48,14 @@ class ProcessTreeTest : public testing::TestWithParam<const char*> {
   }
 };
 
+/// The last of several runs is told to end, and it does. (Between two runs the keeper has the command's output open.)
+void expect_end_of_runs(Rig& rig) {
+  rig.signal(SIGTERM);
+  EXPECT_TRUE(rig.hand().await_release());
+  rig.hand().confirm_release();
+  EXPECT_EQ(told(rig.await_end()), killed_by(SIGTERM));
+}
+
 INSTANTIATE_TEST_SUITE_P(Walk, ProcessTreeTest, testing::Values("no"));
 INSTANTIATE_TEST_SUITE_P(Cgroup, ProcessTreeTest, testing::Values("yes"));
 
@@ -575,6 +583,17 @@ TEST_P(ProcessTreeTest, FrozenTreeIsKilledInTheEnd) {
   const Instant end = valid_until_on_page(rig.front());
   expect_end(rig, exited(79));
   expect_stopped_in_time(rig, end);
+}
+
+TEST_P(ProcessTreeTest, RunAfterOneThatWasKilledFrozenIsNotFrozen) {
+  Rig rig(puppet("say up read exit 0"), setup({"--on-doubt", "freeze", "--kill-margin", "4000", "--again", "yes"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  end_soon(rig, 800ms);
+  ASSERT_TRUE(rig.hand().await_release());
+  rig.hand().confirm_release();
+  rig.next_run();
+  ASSERT_TRUE(rig.lines().await("up"));
+  expect_end_of_runs(rig);
 }
 
 TEST_P(ProcessTreeTest, HeldTooLongIsEnded) {

@@ -78,6 +78,9 @@ void apply(zkr::RunRequest& request, const std::string& option, const std::strin
   if (option == "--descendants") request.options.descendants = descendants(value);
   if (option == "--on-revoke") request.options.on_revoke = std::stoi(value);
   if (option == "--cgroup") request.use_cgroup = value == "yes";
+  if (option == "--again" && value == "yes") {
+    request.run_again = [](const zkr::Ending&, zkr::Cause, zkr::Duration) { return zkr::Duration::zero(); };
+  }
   if (option == "--after-fork") request.command.after_fork = [value] { wait_for_test(value); };
 }
 

@@ -178,6 +178,7 @@ void Keeper::perform(const Decision& decision) {
 
 void Keeper::start_command() {
   Environment environment(::environ, holder_->environment(), around_.front_number);
+  if (around_.cgroup) around_.cgroup->thaw();  // A run that was killed while it was frozen has left it so.
   around_.page.write(LeasePage::State::running);
   around_.link.send({.word = Word::guard});
   command_started_ = BootClock::now();
