@@ -440,6 +440,29 @@ TEST_P(ProcessTreeTest, Z51DeadKeeperEndsTheTree) {
   EXPECT_TRUE(rig.lines().ended_now());
 }
 
+/// As in `sh -c 'server & exec zkr ...'`.
+void start_stranger() {
+  if (::fork() != 0) return;
+  ::close_range(0, ~0U, 0);
+  while (true)
+    ::pause();
+}
+
+TEST_P(ProcessTreeTest, ChildrenOfOurCallerAreLeftAlone) {
+  RigSetup caller = setup();
+  caller.before_exec = start_stranger;
+  Rig rig(puppet("daemon [ ignore 15 pause ] say up pause"), caller);
+  ASSERT_TRUE(rig.lines().await("up"));
+  std::vector<pid_t> strangers = PinnedProcess(rig.front()).children();
+  std::erase(strangers, rig.keeper());
+  ASSERT_EQ(strangers.size(), 1U);
+  ::kill(rig.keeper(), SIGKILL);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+  EXPECT_TRUE(rig.lines().ended_now());
+  EXPECT_EQ(state_of(strangers[0]), 'S');
+  ::kill(strangers[0], SIGKILL);
+}
+
 TEST_P(ProcessTreeTest, DeadKeeperEndsAForkStorm) {
   Rig rig(puppet("ignore 15 storm"), setup());
   ASSERT_TRUE(rig.lines().await("storm"));

@@ -41,9 +41,11 @@ void suffer(int signal) {
 
 }  // namespace
 
-Front::Front(const RunOptions& options, Surroundings around)
+Front::Front(const RunOptions& options, Surroundings around, const std::vector<pid_t>& strangers)
     : options_(options), around_(std::move(around)), signals_(all_signals_descriptor()) {
   tree_.spare(around_.guardian);
+  for (const pid_t stranger : strangers)
+    tree_.spare(stranger);
 }
 
 Outcome Front::run() {
@@ -139,11 +141,15 @@ void Front::before_start(int signal) {
 }
 
 void Front::reap_children() {
-  reap([this](const ChildNews& news) {
-    if (news.number != around_.keeper || news.code == CLD_STOPPED || news.code == CLD_CONTINUED) return;
-    keeper_gone_ = true;
-    was_guarded_ = around_.page.state() == LeasePage::State::running;
-  });
+  reap([this](const ChildNews& news) { hear_child(news); });
+}
+
+void Front::hear_child(const ChildNews& news) {
+  if (news.code == CLD_STOPPED || news.code == CLD_CONTINUED) return;
+  tree_.forget(news.number);
+  if (news.number != around_.keeper || keeper_gone_) return;
+  keeper_gone_ = true;
+  was_guarded_ = around_.page.state() == LeasePage::State::running;
 }
 
 /// Returns when this process goes on. `SIGCONT` is in signals_ then.
@@ -185,7 +191,7 @@ void Front::await_keeper() {
 /// All below us: the orphans of a keeper are our children.
 void Front::sweep() {
   Duration pause = 5ms;
-  while (reap([](const ChildNews&) {}) && !tree_.empty()) {
+  while (reap([this](const ChildNews& news) { hear_child(news); }) && !tree_.empty()) {
     if (around_.cgroup) around_.cgroup->kill();
     tree_.kill();
     timer_.set(BootClock::now() + pause);

@@ -31,7 +31,8 @@ class Front {
     pid_t guardian;  // -1: there is none.
   };
 
-  Front(const RunOptions& options, Surroundings around);
+  /// `strangers`: children of this process that it was called with.
+  Front(const RunOptions& options, Surroundings around, const std::vector<pid_t>& strangers);
   Front(const Front&) = delete;
   Front& operator=(const Front&) = delete;
 
@@ -49,6 +50,7 @@ class Front {
   void tell_command(int signal, bool from_terminal);
   void command_started(Descriptor process, bool in_our_group);
   void reap_children();
+  void hear_child(const ChildNews& news);
   void stop_as(int signal);
 
   std::optional<Instant> deadline() const;

@@ -51,6 +51,8 @@ class ProcessTree {
  public:
   /// This child of ours is none of the tree: nothing is done to it.
   void spare(pid_t child) { spared_.insert(child); }
+  /// It was reaped: its number may be that of another child from now on.
+  void forget(pid_t child) { spared_.erase(child); }
   /// Nothing is left, apart from those.
   bool empty() const;
   /// TERM, say, once to each. Those that are stopped are let go on, so that they can obey.

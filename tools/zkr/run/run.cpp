@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tools/zkr/run/caller.hpp"
 #include "tools/zkr/run/cgroup.hpp"
@@ -17,6 +18,7 @@
 #include "tools/zkr/run/keeper.hpp"
 #include "tools/zkr/run/lease_page.hpp"
 #include "tools/zkr/run/link.hpp"
+#include "tools/zkr/run/process_tree.hpp"
 
 namespace zkr {
 namespace {
@@ -51,6 +53,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 [[noreturn]] void be_front(const RunRequest& request) {
   Caller caller;
+  const std::vector<pid_t> strangers = PinnedProcess(::getpid()).children();  // Of whoever executed us.
   adopt_orphans();
   LeasePage page;
   auto [front_end, keeper_end] = Link::pair();
@@ -72,7 +75,8 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   keeper_end.close();
   caller.let_go_descriptors(true);
   const Outcome outcome =
-      Front(request.options, {caller, page, cgroup, std::move(front_end), keeper, guardian ? guardian->number() : -1})
+      Front(request.options, {caller, page, cgroup, std::move(front_end), keeper, guardian ? guardian->number() : -1},
+            strangers)
           .run();
   if (request.report) request.report(outcome);
   end_as(outcome.ending);
