@@ -495,6 +495,35 @@ TEST_P(ProcessTreeTest, Z41KeeperThatDiesRightAfterTheForkLeavesNothing) {
   EXPECT_EQ(told(rig.await_end()), exited(79));
 }
 
+TEST_P(ProcessTreeTest, CommandIsNotExecutedAfterTheDeadline) {
+  Folder folder;
+  const std::string fifo = folder / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  Rig rig(puppet("say up"), setup({"--after-fork", fifo, "--kill-margin", "1000"}, false));
+  const Instant deadline = BootClock::now() + 2s;
+  rig.hand().set(lease_to_kill_at(deadline, 1s));
+  std::vector<pid_t> command;
+  await([&] {
+    command = PinnedProcess(rig.keeper()).children();
+    return !command.empty() || BootClock::now() > deadline;
+  });
+  // So neither of them can kill it.
+  for (const pid_t stopped : {rig.front(), rig.keeper()}) {
+    ::kill(stopped, SIGSTOP);
+    await([&] { return state_of(stopped) == 'T'; });
+  }
+  await([&] { return BootClock::now() > deadline; });
+  await([&] {
+    Descriptor(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK)).close();  // It is let go on.
+    return command.empty() || std::string("XZ").find(state_of(command[0])) != std::string::npos;
+  });
+  ::kill(rig.keeper(), SIGCONT);
+  if (rig.hand().await_release()) rig.hand().confirm_release();
+  rig.signal(SIGCONT);
+  EXPECT_EQ(rig.lines().rest(), Words{});
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+}
+
 TEST_P(ProcessTreeTest, Z42ThreadsOfTheKeeperComeAndGo) {
   Rig rig(puppet("say up read exit 8"), setup({"--threads", "yes"}));
   ASSERT_TRUE(rig.lines().await("up"));

@@ -32,6 +32,7 @@ struct Plan {
   std::vector<char*> shell_words;  // "/bin/sh", the file, and the command's further words.
   std::string shell = "/bin/sh";
   int cgroup_door;
+  Instant too_late;
   int trouble;
   int lost = -1;
   pid_t keeper = ::getpid();
@@ -74,7 +75,7 @@ int execute(Plan& plan) {
   if (plan.lost >= 0) ::dup2(plan.lost, *plan.command.lost_descriptor);
   plan.caller.restore_dispositions();
   plan.caller.restore_mask();
-  const int error = execute(plan);
+  const int error = BootClock::now() < plan.too_late ? execute(plan) : ETIME;
   if (::write(plan.trouble, &error, sizeof error) < 0) {
     // The exit code says it as well.
   }
@@ -139,7 +140,8 @@ std::vector<std::string> candidates(const std::string& word, const char* search_
   return files;
 }
 
-Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door) {
+Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door,
+              Instant too_late) {
   std::array<int, 2> trouble{-1, -1};
   std::array<int, 2> lost{-1, -1};
   if (::pipe2(trouble.data(), O_CLOEXEC | O_NONBLOCK) != 0) return {};
@@ -157,6 +159,7 @@ Started start(const Command& command, const Caller& caller, Environment& environ
             .words = pointers_to(command.words),
             .shell_words = {},
             .cgroup_door = cgroup_door,
+            .too_late = too_late,
             .trouble = tell_trouble.get(),
             .lost = lost[0],
             .in_our_group = started.in_our_group};

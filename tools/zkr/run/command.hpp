@@ -9,6 +9,7 @@
 
 #include "tools/zkr/run/caller.hpp"
 #include "tools/zkr/run/descriptor.hpp"
+#include "tools/zkr/run/instant.hpp"
 
 namespace zkr {
 
@@ -49,7 +50,9 @@ struct Started {
 };
 
 /// Forks on the caller's thread, which must be the keeper's main one: the command is killed when that thread ends.
-/// `cgroup_door`: of the group that the command enters; -1 for none.
-Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door);
+/// `cgroup_door`: of the group that the command enters; -1 for none. From `too_late` on it is not executed: this
+/// process may have been stopped since it found that there is time.
+Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door,
+              Instant too_late);
 
 }  // namespace zkr

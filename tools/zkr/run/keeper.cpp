@@ -182,7 +182,8 @@ void Keeper::start_command() {
   around_.page.write(LeasePage::State::running);
   around_.link.send({.word = Word::guard});
   command_started_ = BootClock::now();
-  started_ = start(request_.command, around_.caller, environment, around_.cgroup ? around_.cgroup->door() : -1);
+  started_ = start(request_.command, around_.caller, environment, around_.cgroup ? around_.cgroup->door() : -1,
+                   deadlines(lease_, request_.options).kill_at);
   if (started_.number < 0) {
     child_ = Child::ended;
     child_ending_ = {.code = 71, .signal = 0};
