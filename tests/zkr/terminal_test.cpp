@@ -47,8 +47,8 @@ class Terminal {
     EXPECT_EQ(::write(master_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
   /// The shell's words for a `zkr` with a puppet.
-  std::string zkr_line(const std::string& words) const {
-    return rig_program() + " " + (folder_ / "lease") + " --cgroup no -- " + PUPPET + " " + words;
+  std::string zkr_line(const std::string& words, const std::string& options = "") const {
+    return rig_program() + " " + (folder_ / "lease") + " --cgroup no " + options + " -- " + PUPPET + " " + words;
   }
   /// Starts it below the shell, and grants the lease.
   void start(const std::string& words, const std::string& behind = "") {
@@ -161,6 +161,49 @@ TEST(ZkrOnATerminal, StopKeyStopsAWaiter) {
   EXPECT_EQ(terminal.await("up"), "up");
   terminal.finish();
   EXPECT_EQ(terminal.status_at_the_shell(), "status 2");
+}
+
+/// Returns when the front is stopped, has been let go on, and has heard of it. `readers` would take the shell's next
+/// words if they were not stopped by then.
+void stop_and_resume(Terminal& terminal, const std::vector<pid_t>& readers = {}) {
+  terminal.type("\x1a");
+  for (const pid_t reader : readers)
+    await([&] { return state_of(reader) == 'T'; });
+  await([&] { return state_of(terminal.front()) == 'T' && terminal.foreground() == terminal.shell(); });
+  terminal.type("fg\n");
+  await([&] { return state_of(terminal.front()) != 'T' && terminal.foreground() != terminal.shell(); });
+  await_signals_taken(terminal.front());
+}
+
+TEST(ZkrOnATerminal, StopKeyBetweenTwoRunsEndsNothing) {
+  Terminal terminal;
+  terminal.type(terminal.zkr_line("say up read exit 3", "--again yes") + "\n");
+  terminal.grant();
+  terminal.await("up");
+  terminal.type("hello\n");
+  terminal.finish();
+  terminal.hand().meet();
+  stop_and_resume(terminal);
+  terminal.hand().set(long_lease());
+  EXPECT_EQ(terminal.await("up"), "up");
+  terminal.type("\x03");
+  terminal.finish();
+  EXPECT_EQ(terminal.status_at_the_shell(), "status 130");
+}
+
+TEST(ZkrOnATerminal, StopKeyWhileDescendantsAreWaitedForEndsNothing) {
+  Terminal terminal;
+  terminal.type(terminal.zkr_line("pid fork [ pid say up read say done ] exit 3", "--descendants wait") + "\n");
+  terminal.grant();
+  const pid_t command = number_in(terminal.await("pid"));
+  const pid_t reader = number_in(terminal.await("pid"));
+  terminal.await("up");
+  await([&] { return state_of(command) == 'X'; });
+  stop_and_resume(terminal, {reader});
+  terminal.type("hello\n");
+  EXPECT_EQ(terminal.await("done"), "done");
+  terminal.finish();
+  EXPECT_EQ(terminal.status_at_the_shell(), "status 3");
 }
 
 TEST(ZkrOnATerminal, Z49InterruptArrivesOnceAndTheCommandMayCleanUp) {

@@ -81,7 +81,10 @@ void Front::hear_keeper() {
 
 void Front::hear(const Message& message, Descriptor& process) {
   switch (message.word) {
-    case Word::guard: starting_ = true; break;
+    case Word::guard:
+      starting_ = true;
+      command_.close();  // Of the run before.
+      break;
     case Word::started: return command_started(std::move(process), message.number != 0);
     case Word::stopped: return stop_as(message.number);
     case Word::say: return print(message.text);
@@ -110,9 +113,11 @@ void Front::hear_signal(const signalfd_siginfo& signal) {
 
 /// A command that was there when the signal came was announced before. So no signal of the terminal reaches it twice.
 void Front::pass_on(int signal, bool from_terminal) {
+  const int stops_before = stops_;
   hear_keeper();
+  if (stops(signal) && stops_ != stops_before) return;  // It was obeyed with the command, and is over.
   if (command_) return tell_command(signal, from_terminal);
-  if (!starting_) return before_start(signal);
+  if (!starting_) return without_command(signal);
   held_back_.emplace_back(signal, from_terminal);
 }
 
@@ -125,16 +130,16 @@ void Front::command_started(Descriptor process, bool in_our_group) {
 
 /// The command alone, and not of what the terminal has sent to the whole group.
 void Front::tell_command(int signal, bool from_terminal) {
-  if (ends(signal)) around_.link.send({.word = Word::end});
+  if (ends(signal) && !around_.caller.ignores(signal)) around_.link.send({.word = Word::end});
   // A process that has ended but is not reaped takes signals, and does nothing with them.
   const bool ended = readable_now(command_.get());
   if (!ended && from_terminal && command_in_our_group_) return;
   const bool gone =
       ended || (::syscall(SYS_pidfd_send_signal, command_.get(), signal, nullptr, 0) != 0 && errno == ESRCH);
-  if (gone && !ignored_by_default(signal)) around_.link.send({.word = Word::signal, .number = signal});
+  if (gone) without_command(signal);
 }
 
-void Front::before_start(int signal) {
+void Front::without_command(int signal) {
   if (around_.caller.ignores(signal) || ignored_by_default(signal)) return;
   if (stops(signal)) return stop_as(signal);
   around_.link.send({.word = Word::signal, .number = signal});
@@ -154,6 +159,7 @@ void Front::hear_child(const ChildNews& news) {
 
 /// Returns when this process goes on. `SIGCONT` is in signals_ then.
 void Front::stop_as(int signal) {
+  ++stops_;
   if (signal == SIGSTOP) {
     ::raise(signal);
   } else {

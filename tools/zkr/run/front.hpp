@@ -46,7 +46,8 @@ class Front {
   void hear_signals();
   void hear_signal(const signalfd_siginfo& signal);
   void pass_on(int signal, bool from_terminal);
-  void before_start(int signal);
+  /// It has not started yet, or has ended: the signal is for us.
+  void without_command(int signal);
   void tell_command(int signal, bool from_terminal);
   void command_started(Descriptor process, bool in_our_group);
   void reap_children();
@@ -69,6 +70,7 @@ class Front {
   bool command_in_our_group_ = true;
   bool starting_ = false;                        // The keeper has begun to start the command.
   std::vector<std::pair<int, bool>> held_back_;  // Signals that came meanwhile, and whether from the terminal.
+  int stops_ = 0;                                // How often this process has stopped itself.
   bool keeper_gone_ = false;
   bool keeper_stays_ = false;
   bool was_guarded_ = false;  // The lease was needed when the keeper went.
