@@ -202,6 +202,21 @@ TEST_P(ProcessTreeTest, Z50SignalToAllOfUsLetsTheCommandEndUnderTheLease) {
   expect_end(rig, exited(0));
 }
 
+TEST_P(ProcessTreeTest, SignalThatOurCallerIgnoresEndsNoFurtherRun) {
+  RigSetup nohup = setup({"--again", "yes"});
+  nohup.before_exec = [] { ::signal(SIGHUP, SIG_IGN); };
+  Rig rig(puppet("say up read exit 0"), nohup);
+  ASSERT_TRUE(rig.lines().await("up"));
+  rig.signal(SIGHUP);
+  await_signals_taken(rig.front());
+  rig.type("go\n");
+  ASSERT_TRUE(rig.hand().await_release());
+  rig.hand().confirm_release();
+  rig.next_run();
+  ASSERT_TRUE(rig.lines().await("up"));
+  expect_end_of_runs(rig);
+}
+
 TEST_P(ProcessTreeTest, Z12SignalWhileWaitingWithdrawsAndKills) {
   Rig rig(puppet("say up"), setup({}, false));
   rig.signal(SIGINT);
@@ -272,6 +287,24 @@ TEST_P(ProcessTreeTest, CallerThatIgnoresItsChildrenHindersNothing) {
   Rig rig(puppet("signal-state daemon [ pause ] exit 3"), caller);
   EXPECT_EQ(rig.lines().rest().at(1), "SigIgn 0000000000010000");  // The command gets it as it was.
   expect_end(rig, exited(3));
+}
+
+TEST_P(ProcessTreeTest, LostDescriptorMayHaveAnyNumber) {
+  for (int number = 3; number < 30; ++number) {
+    RigSetup caller = setup({"--lost-fd", std::to_string(number)});
+    caller.before_exec = [] { ::close_range(3, ~0U, 0); };
+    Rig rig(puppet("descriptors"), caller);
+    EXPECT_EQ(rig.lines().rest(), Words{"descriptors 0 1 2 " + std::to_string(number)});
+    expect_end(rig, exited(0));
+  }
+}
+
+TEST_P(ProcessTreeTest, LostDescriptorOfACallerIsNotTheCommands) {
+  RigSetup caller = setup();
+  caller.before_exec = [] { ::setenv("ZKR_LOST_FD", "7", 1); };
+  Rig rig(puppet("env ZKR_LOST_FD"), caller);
+  EXPECT_EQ(rig.lines().rest(), Words{"ZKR_LOST_FD=(none)"});
+  expect_end(rig, exited(0));
 }
 
 TEST_P(ProcessTreeTest, Z60NumbersInTheEnvironmentAreTheCommands) {

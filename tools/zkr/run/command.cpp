@@ -63,6 +63,12 @@ int execute(Plan& plan) {
   return worst;
 }
 
+/// dup2() would leave one that has the number already to be closed.
+void pass_on_as(int number, int descriptor) {
+  if (descriptor == number) ::fcntl(descriptor, F_SETFD, 0);
+  if (descriptor != number) ::dup2(descriptor, number);
+}
+
 [[noreturn]] void become_command(Plan& plan) {
   if (plan.command.after_fork) plan.command.after_fork();
   // A keeper that died before this cannot have been noticed: then somebody else is our parent.
@@ -72,7 +78,7 @@ int execute(Plan& plan) {
   if (plan.cgroup_door >= 0 && ::write(plan.cgroup_door, "0", 1) != 1) {
     // The walk of the tree finds it all the same.
   }
-  if (plan.lost >= 0) ::dup2(plan.lost, *plan.command.lost_descriptor);
+  if (plan.lost >= 0) pass_on_as(*plan.command.lost_descriptor, plan.lost);
   plan.caller.restore_dispositions();
   plan.caller.restore_mask();
   const int error = BootClock::now() < plan.too_late ? execute(plan) : ETIME;

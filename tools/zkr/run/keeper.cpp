@@ -8,6 +8,8 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
 
 namespace zkr {
 namespace {
@@ -177,7 +179,9 @@ void Keeper::perform(const Decision& decision) {
 }
 
 void Keeper::start_command() {
-  Environment environment(::environ, holder_->environment(), around_.front_number);
+  std::vector<std::string> changes = holder_->environment();
+  if (!request_.command.lost_descriptor) changes.emplace_back("ZKR_LOST_FD");  // It was a caller's.
+  Environment environment(::environ, changes, around_.front_number);
   if (around_.cgroup) around_.cgroup->thaw();  // A run that was killed while it was frozen has left it so.
   around_.page.write(LeasePage::State::running);
   around_.link.send({.word = Word::guard});
