@@ -637,24 +637,13 @@ TEST_F(ZkrLock, Z58FrontAndKeeperKilledTogetherLeaveNothing) {
   ZkrProcess& zkr = hold("daemon [ ignore 15 say up pause ] fork [ setsid ignore 15 pause ] say up pause",
                          {"--session-timeout", "60s"});
   const pid_t keeper = zkr.keeper();
-  zkr.signal(SIGSTOP);
-  await([&] { return state_of(zkr.front()) == 'T'; });
-  ::kill(keeper, SIGKILL);
+  ::kill(keeper, SIGSTOP);
+  await([&] { return state_of(keeper) == 'T'; });
   zkr.signal(SIGKILL);
+  ::kill(keeper, SIGKILL);
   expect_freed_before(60s);
   EXPECT_TRUE(zkr.lines().ended_now()) << "something of the command runs after the lock was given away";
   EXPECT_EQ(zkr.end(), killed_by(SIGKILL));
-}
-
-TEST_F(ZkrLock, GuardianKillsWhatHasOutlivedItsFirstThread) {
-  ZkrProcess& zkr = hold("daemon [ without-first-thread [ say up pause ] ] read", {"--session-timeout", "60s"});
-  const pid_t keeper = zkr.keeper();
-  zkr.signal(SIGSTOP);
-  await([&] { return state_of(zkr.front()) == 'T'; });
-  ::kill(keeper, SIGKILL);
-  zkr.signal(SIGKILL);
-  expect_freed_before(60s);
-  EXPECT_TRUE(zkr.lines().ended_now());
 }
 
 /// One of those who wait for a lock, with a network of its own.

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -30,6 +31,17 @@ bool cgroup_possible() {
   const auto tried = Cgroup::make("zkr-test-" + std::to_string(::getpid()));
   if (tried) tried->remove();
   return tried.has_value();
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// The folder that a front's control group is in, if it has one.
+std::string cgroup_of(pid_t front) {
+  const auto own = own_cgroup(text_of_file("/proc/self/mountinfo"), text_of_file("/proc/self/cgroup"));
+  return own.value_or("/nowhere") + "/zkr-" + std::to_string(front);
 }
 
 class ProcessTreeTest : public testing::TestWithParam<const char*> {
@@ -58,6 +70,18 @@ void expect_end_of_runs(Rig& rig) {
 
 INSTANTIATE_TEST_SUITE_P(Walk, ProcessTreeTest, testing::Values("no"));
 INSTANTIATE_TEST_SUITE_P(Cgroup, ProcessTreeTest, testing::Values("yes"));
+
+TEST(ZkrCgroup, NameThatIsTakenIsNoHindrance) {
+  if (!cgroup_possible()) GTEST_SKIP() << "no writable cgroup of version 2 here";
+  const std::string name = "zkr-test-" + std::to_string(::getpid());
+  const auto first = Cgroup::make(name);
+  const auto second = Cgroup::make(name);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(second);
+  EXPECT_NE(first->path(), second->path());
+  first->remove();
+  second->remove();
+}
 
 // ---- Exit status -------------------------------------------------------------------------------------------------
 
@@ -557,6 +581,87 @@ TEST_P(ProcessTreeTest, CommandIsNotExecutedAfterTheDeadline) {
   EXPECT_EQ(told(rig.await_end()), exited(79));
 }
 
+/// For the guardian. Others must not be marked like that: the guardian of a test may outlive it for a moment.
+Words marked() {
+  static int number = 0;
+  return {"--mark", "test-" + std::to_string(::getpid()) + "-" + std::to_string(++number)};
+}
+
+/// None of them can do anything before it dies.
+void kill_front_and_keeper(Rig& rig) {
+  ::kill(rig.keeper(), SIGSTOP);
+  await([&] { return state_of(rig.keeper()) == 'T'; });
+  rig.signal(SIGKILL);
+  ::kill(rig.keeper(), SIGKILL);
+}
+
+TEST_P(ProcessTreeTest, GuardianKillsWhatHasOutlivedItsFirstThread) {
+  Rig rig(puppet("daemon [ without-first-thread [ say up pause ] ] pause"), setup(marked()));
+  ASSERT_TRUE(rig.lines().await("up"));
+  kill_front_and_keeper(rig);
+  EXPECT_EQ(rig.lines().rest(), Words{});
+}
+
+TEST_P(ProcessTreeTest, GuardianKillsWhatIsStartedByARunWithin) {
+  Folder folder;
+  LeaseHand inner(folder / "inner");
+  Words run = marked();
+  run.insert(run.begin(), {rig_program(), folder / "inner", "--cgroup", "no"});
+  run.emplace_back("--");
+  Words command = puppet("daemon [ ignore 15 say up pause ] pause");
+  command.insert(command.begin(), run.begin(), run.end());
+  Rig rig(command, setup(marked()));
+  inner.meet();
+  inner.set(long_lease());
+  ASSERT_TRUE(rig.lines().await("up"));
+  kill_front_and_keeper(rig);
+  EXPECT_EQ(rig.lines().rest(), Words{});
+}
+
+TEST_P(ProcessTreeTest, GuardianLeavesNoControlGroup) {
+  const std::string cgroup = GetParam();
+  Rig rig(puppet("daemon [ say up pause ] pause"), setup(marked()));
+  ASSERT_TRUE(rig.lines().await("up"));
+  EXPECT_EQ(std::filesystem::exists(cgroup_of(rig.front())), cgroup == "yes");
+  kill_front_and_keeper(rig);
+  EXPECT_EQ(rig.lines().rest(), Words{});
+  await([&] { return !std::filesystem::exists(cgroup_of(rig.front())); });
+}
+
+TEST_P(ProcessTreeTest, StoppedFrontGoesOnWhenItsKeeperIsKilled) {
+  Rig rig(puppet("daemon [ ignore 15 say up pause ] pause"), setup(marked()));
+  ASSERT_TRUE(rig.lines().await("up"));
+  rig.signal(SIGSTOP);
+  await([&] { return state_of(rig.front()) == 'T'; });
+  ::kill(rig.keeper(), SIGKILL);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+  EXPECT_TRUE(rig.lines().ended_now());
+}
+
+/// What is executed next finds nothing in /proc, and no control group.
+void hide_proc() {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0)
+    ::_exit(250);
+}
+
+TEST(ZkrWithoutProc, StartsNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may hide it";
+  const Folder folder;
+  LeaseHand nobody_asks(folder / "lease");
+  const std::string program = rig_program();
+  const std::string lease = folder / "lease";
+  const pid_t process = ::fork();
+  if (process == 0) {
+    hide_proc();
+    ::execl(program.c_str(), program.c_str(), lease.c_str(), "--", "/bin/true", nullptr);
+    ::_exit(251);
+  }
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  EXPECT_EQ(told(status), exited(71));
+}
+
 TEST_P(ProcessTreeTest, Z42ThreadsOfTheKeeperComeAndGo) {
   Rig rig(puppet("say up read exit 8"), setup({"--threads", "yes"}));
   ASSERT_TRUE(rig.lines().await("up"));
@@ -637,15 +742,9 @@ TEST_P(ProcessTreeTest, ProofInTimeCostsNothing) {
   expect_end(rig, exited(0));
 }
 
-std::string text_of_file(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 bool is_frozen(pid_t process, const std::string& cgroup, pid_t front) {
   if (cgroup == "no") return state_of(process) == 'T';
-  const auto own = own_cgroup(text_of_file("/proc/self/mountinfo"), text_of_file("/proc/self/cgroup"));
-  const std::string events = text_of_file(own.value_or("") + "/zkr-" + std::to_string(front) + "/cgroup.events");
+  const std::string events = text_of_file(cgroup_of(front) + "/cgroup.events");
   return events.find("frozen 1") != std::string::npos;
 }
 

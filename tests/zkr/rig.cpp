@@ -81,6 +81,7 @@ void apply(zkr::RunRequest& request, const std::string& option, const std::strin
   if (option == "--again" && value == "yes") {
     request.run_again = [](const zkr::Ending&, zkr::Cause, zkr::Duration) { return zkr::Duration::zero(); };
   }
+  if (option == "--mark") request.mark = "ZKR_ID=" + value;
   if (option == "--lost-fd") request.command.lost_descriptor = std::stoi(value);
   if (option == "--after-fork") request.command.after_fork = [value] { wait_for_test(value); };
 }

@@ -17,8 +17,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -36,12 +38,42 @@ using namespace std::chrono_literals;
 
 // --- From the owner -----------------------------------------------------------------------------------------------
 
+int pidfd_of(pid_t process) { return static_cast<int>(::syscall(SYS_pidfd_open, process, 0)); }
+
+/// The processes of `zkr`. A front whose keeper is gone ends what runs, but not while it is stopped, with its command.
+class Owners {
+ public:
+  void know(const Orders& orders) {
+    if (keeper_ < 0 && orders.keeper > 0) keeper_ = pidfd_of(orders.keeper);
+    if (front_ < 0 && orders.front > 0) front_ = pidfd_of(orders.front);
+  }
+  /// Returns when there is something to be read.
+  void watch(int socket) {
+    constexpr int pause_ms = 1000;  // It may be stopped once more.
+    while (true) {
+      std::array<pollfd, 2> polled{{{socket, POLLIN, 0}, {keeper_gone_ ? -1 : keeper_, POLLIN, 0}}};
+      ::poll(polled.data(), polled.size(), keeper_gone_ ? pause_ms : -1);
+      if (polled[0].revents != 0) return;
+      keeper_gone_ = keeper_gone_ || polled[1].revents != 0;
+      if (keeper_gone_) ::syscall(SYS_pidfd_send_signal, front_, SIGCONT, nullptr, 0);
+    }
+  }
+
+ private:
+  int keeper_ = -1;
+  int front_ = -1;
+  bool keeper_gone_ = false;
+};
+
 /// Until the owner bids farewell or is gone.
 Orders listen_to_owner(int socket) {
   Orders orders;
+  Owners owners;
   std::string pending;
   std::array<char, 4096> buffer{};
   while (!orders.farewell) {
+    owners.know(orders);
+    owners.watch(socket);
     const ssize_t count = ::read(socket, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
@@ -66,10 +98,20 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
+/// The variable holds words, with a space between them.
 bool is_marked(const std::string& environment, const std::string& mark) {
-  const std::string entry = mark + '\0';
-  const std::size_t found = environment.find(entry);
-  return found == 0 || (found != std::string::npos && environment[found - 1] == '\0');
+  const std::size_t equals = mark.find('=');
+  const std::string name = mark.substr(0, equals + 1);
+  const std::string word = mark.substr(equals + 1);
+  if (environment.find(word) == std::string::npos) return false;
+  std::istringstream entries(environment);
+  for (std::string entry; std::getline(entries, entry, '\0');) {
+    if (!entry.starts_with(name)) continue;
+    std::istringstream words(entry.substr(name.size()));
+    if (std::find(std::istream_iterator<std::string>(words), {}, word) != std::istream_iterator<std::string>())
+      return true;
+  }
+  return false;
 }
 
 /// A process whose first thread has ended has an environment for as long as another one runs: the threads tell.
@@ -86,7 +128,7 @@ std::string environment_of(pid_t process) {
 
 /// Pinned before it is looked at: so nothing else is killed than what was seen.
 bool kill_if_marked(pid_t process, const std::string& mark) {
-  const int pinned = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  const int pinned = pidfd_of(process);
   if (pinned < 0) return false;
   const bool marked = is_marked(environment_of(process), mark);
   if (marked) ::syscall(SYS_pidfd_send_signal, pinned, SIGKILL, nullptr, 0);
@@ -105,20 +147,26 @@ bool kill_marked(const std::string& mark) {
   return found;
 }
 
-void kill_cgroup(const std::string& folder) {
+/// False: there was nothing in it.
+bool kill_cgroup(const std::string& folder) {
   const int file = ::open((folder + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
-  if (file < 0) return;
-  if (::write(file, "1", 1) < 0) {
-    // Its processes may be marked as well.
-  }
+  if (file < 0) return false;
+  const bool populated = text_of(folder + "/cgroup.events").find("populated 1") != std::string::npos;
+  const bool killed = populated && ::write(file, "1", 1) == 1;
   ::close(file);
+  return killed;  // If not, its processes may be marked as well.
 }
 
 /// Until nothing of it is left: what is forked while we look is found the next time.
 void end_processes(const Orders& orders, Clock::time_point end) {
-  if (!orders.cgroup.empty()) kill_cgroup(orders.cgroup);
-  while (!orders.mark.empty() && kill_marked(orders.mark) && Clock::now() < end)
+  const auto kill_them = [&orders] {
+    const bool in_cgroup = !orders.cgroup.empty() && kill_cgroup(orders.cgroup);
+    const bool marked = !orders.mark.empty() && kill_marked(orders.mark);
+    return in_cgroup || marked;
+  };
+  while (kill_them() && Clock::now() < end)
     std::this_thread::sleep_for(1ms);
+  if (!orders.cgroup.empty()) ::rmdir(orders.cgroup.c_str());
 }
 
 // --- To a server --------------------------------------------------------------------------------------------------

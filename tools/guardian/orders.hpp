@@ -27,8 +27,10 @@ struct Orders {
   std::vector<Server> servers;
   std::optional<Session> session;
   bool farewell = false;
+  int keeper = 0;      // Of the processes of `zkr`: when this one is gone,
+  int front = 0;       // this one must not be stopped.
   std::string cgroup;  // The folder of a control group. Empty: none.
-  std::string mark;    // "NAME=value", in the environment of what is to be killed. Empty: nothing is.
+  std::string mark;    // "NAME=word": what has the word in that variable is to be killed. Empty: nothing is.
 };
 
 inline std::string from_hexadecimal(const std::string& text) {
@@ -57,6 +59,8 @@ inline void obey(const std::string& line, Orders& orders) {
     std::string text;
     std::getline(words >> std::ws, text);
     (verb == "mark" ? orders.mark : orders.cgroup) = text;
+  } else if (verb == "keeper" || verb == "front") {
+    words >> (verb == "keeper" ? orders.keeper : orders.front);
   } else if (verb == "none") {
     orders.session.reset();
   } else if (verb == "farewell") {

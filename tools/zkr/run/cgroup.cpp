@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -32,6 +33,18 @@ std::optional<std::string> mount_point(const std::string& mounts) {
   return std::nullopt;
 }
 
+/// One that is there already may be that of another namespace's process with the same number. Empty: none can be made.
+std::string new_folder(const std::string& path) {
+  constexpr int most = 100;
+  std::string made = path;
+  for (int i = 2; i <= most; ++i) {
+    if (::mkdir(made.c_str(), 0755) == 0) return made;
+    if (errno != EEXIST) break;
+    made = path + "-" + std::to_string(i);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<std::string> own_cgroup(const std::string& mounts, const std::string& groups) {
@@ -47,8 +60,8 @@ std::optional<std::string> own_cgroup(const std::string& mounts, const std::stri
 std::optional<Cgroup> Cgroup::make(const std::string& name) {
   const auto parent = own_cgroup(text_of("/proc/self/mountinfo"), text_of("/proc/self/cgroup"));
   if (!parent) return std::nullopt;
-  const std::string path = *parent + "/" + name;
-  if (::mkdir(path.c_str(), 0755) != 0) return std::nullopt;
+  const std::string path = new_folder(*parent + "/" + name);
+  if (path.empty()) return std::nullopt;
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   Descriptor door(::openat(directory.get(), "cgroup.procs", O_WRONLY | O_CLOEXEC));
   const bool can_kill = ::faccessat(directory.get(), "cgroup.kill", W_OK, 0) == 0;

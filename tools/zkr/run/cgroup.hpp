@@ -11,7 +11,7 @@ namespace zkr {
 /// stroke, however fast it forks. Only where ours is writable.
 class Cgroup {
  public:
-  /// Nothing: it cannot be made.
+  /// By that name, or, if it is taken, by one that begins like that. Nothing: it cannot be made.
   static std::optional<Cgroup> make(const std::string& name);
   Cgroup(Cgroup&&) = default;
   Cgroup& operator=(Cgroup&&) = default;

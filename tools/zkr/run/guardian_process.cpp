@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 
 #include "tools/guardian/guardian.hpp"
 
@@ -21,7 +22,18 @@ void keep_only(int socket) {
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
 }
 
+constexpr const char* mark_variable = "ZKR_IDS=";
+
+std::string word_of(const std::string& mark) { return mark.substr(mark.find('=') + 1); }
+
 }  // namespace
+
+std::string mark_for_guardian(const std::string& mark) { return mark_variable + word_of(mark); }
+
+std::string mark_entry(const std::string& mark) {
+  const char* outer = std::getenv("ZKR_IDS");
+  return mark_variable + (outer != nullptr ? std::string(outer) + " " : "") + word_of(mark);
+}
 
 std::optional<GuardianProcess> GuardianProcess::start() {
   std::array<int, 2> ends{};

@@ -29,4 +29,10 @@ class GuardianProcess {
   Descriptor socket_;
 };
 
+/// What the guardian looks for, if that is RunRequest::mark.
+std::string mark_for_guardian(const std::string& mark);
+/// What the environment of the command gets for that. Runs within runs carry the marks of all: if processes of an outer
+/// one are killed, an inner one that has no guardian any more must be found as well.
+std::string mark_entry(const std::string& mark);
+
 }  // namespace zkr

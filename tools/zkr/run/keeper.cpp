@@ -181,6 +181,7 @@ void Keeper::perform(const Decision& decision) {
 void Keeper::start_command() {
   std::vector<std::string> changes = holder_->environment();
   if (!request_.command.lost_descriptor) changes.emplace_back("ZKR_LOST_FD");  // It was a caller's.
+  if (!request_.mark.empty()) changes.push_back(mark_entry(request_.mark));
   Environment environment(::environ, changes, around_.front_number);
   if (around_.cgroup) around_.cgroup->thaw();  // A run that was killed while it was frozen has left it so.
   around_.page.write(LeasePage::State::running);
@@ -208,6 +209,7 @@ void Keeper::send_soft_signal(int signal) {
 void Keeper::kill_tree() {
   started_.unlost.close();
   if (around_.cgroup) around_.cgroup->kill();
+  if (child_ == Child::running) signal_pinned(started_.process, SIGKILL);  // However little of the tree is seen.
   std::string refused;
   for (const pid_t number : tree_.kill())
     refused += " " + std::to_string(number);

@@ -136,6 +136,14 @@ int PinnedProcess::signal(int signal) const {
   return ::syscall(SYS_pidfd_send_signal, directory_, signal, nullptr, 0) == 0 ? 0 : errno;
 }
 
+bool ProcessTree::can_be_seen() {
+  const std::string own = std::to_string(::getpid());
+  std::array<char, 32> self{};  // Of the namespace that /proc was mounted in.
+  const ssize_t size = ::readlink("/proc/self", self.data(), self.size());
+  if (size < 0 || own != std::string(self.data(), static_cast<std::size_t>(size))) return false;
+  return ::access(("/proc/self/task/" + own + "/children").c_str(), R_OK) == 0;
+}
+
 bool ProcessTree::empty() const { return our_children(spared_).empty(); }
 
 void ProcessTree::signal(int signal) {

@@ -49,6 +49,8 @@ class PinnedProcess {
 /// when this process has no child. Nothing is signalled by a number that may belong to a stranger by now.
 class ProcessTree {
  public:
+  /// Whether /proc shows this process, and who has started whom. If not, nothing here finds anything.
+  static bool can_be_seen();
   /// This child of ours is none of the tree: nothing is done to it.
   void spare(pid_t child) { spared_.insert(child); }
   /// It was reaped: its number may be that of another child from now on.

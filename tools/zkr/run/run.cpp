@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   adopt_orphans();
   ::prctl(PR_SET_NAME, "zkr-keeper");
   const std::optional<Cgroup>& cgroup = around.cgroup;
+  if (around.guardian) around.guardian->tell("keeper " + std::to_string(::getpid()));
   try {
     for (std::optional<Duration> pause = Duration::zero(); pause;)
       pause = Keeper(request, around, *pause).run();
@@ -60,9 +62,12 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   const pid_t front = ::getpid();
   std::optional<Cgroup> cgroup;
   if (request.use_cgroup) cgroup = Cgroup::make("zkr-" + std::to_string(front));
+  if (!cgroup && !ProcessTree::can_be_seen())
+    throw std::runtime_error("/proc does not show who has started what: the command could not be ended in time");
   std::optional<GuardianProcess> guardian;
   if (!request.mark.empty()) guardian = GuardianProcess::start();
-  if (guardian) guardian->tell("mark " + request.mark);
+  if (guardian) guardian->tell("mark " + mark_for_guardian(request.mark));
+  if (guardian) guardian->tell("front " + std::to_string(front));
   if (guardian && cgroup) guardian->tell("cgroup " + cgroup->path());
   Descriptor front_process(static_cast<int>(::syscall(SYS_pidfd_open, front, 0)));
 

@@ -32,8 +32,8 @@ struct RunRequest {
   bool use_cgroup = true;  // Where it is possible.
   /// Called in the keeper, which has no other thread then; with RunRequest::run_again, several times.
   std::function<std::unique_ptr<Holder>(const HolderStart& start)> make_holder{};
-  /// "NAME=value" of the environment of all that is run: what carries it is killed by the guardian. Empty: there is no
-  /// guardian.
+  /// "NAME=word" of the environment of all that is run. The word is added to ZKR_IDS as well, which holds those of runs
+  /// that this one is part of: what carries it is killed by the guardian. Empty: there is no guardian.
   std::string mark{};
   /// Called in the keeper when a lease has been given back, unless we were told to end: how long to wait before a
   /// holder is made again, and the command started again. Nothing: this is the end. It may be empty.
