@@ -17,6 +17,7 @@
 #include <set>
 
 #include "tests/zkr/harness.hpp"
+#include "tools/guardian/orders.hpp"
 #include "tools/zkr/run/cgroup.hpp"
 #include "tools/zkr/run/process_tree.hpp"
 
@@ -778,6 +779,31 @@ TEST_P(ProcessTreeTest, RunAfterOneThatWasKilledFrozenIsNotFrozen) {
   rig.next_run();
   ASSERT_TRUE(rig.lines().await("up"));
   expect_end_of_runs(rig);
+}
+
+TEST_P(ProcessTreeTest, WaitOfTheLastRunIsReported) {
+  const Folder folder;
+  Rig rig(puppet("say up read exit 0"), setup({"--again", "yes", "--waited", folder / "waited"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  rig.type("go\n");
+  ASSERT_TRUE(rig.hand().await_release());
+  const Instant second_run = BootClock::now();
+  rig.hand().confirm_release();
+  rig.next_run(false);
+  const Lease lease = long_lease();
+  rig.hand().set(lease);
+  ASSERT_TRUE(rig.lines().await("up"));
+  expect_end_of_runs(rig);
+  const Duration waited(std::stoll(text_of_file(folder / "waited")));
+  EXPECT_GE(waited, Duration::zero());
+  EXPECT_LT(waited, lease.granted_at - second_run);
+}
+
+TEST(ZkrGuardian, ServersThatAreNamedAgainAreNoMore) {
+  guardian::Orders orders;
+  for (const char* line : {"server 2181 a", "server 2181 b", "server 2181 a"})
+    guardian::obey(line, orders);
+  EXPECT_EQ(orders.servers.size(), 2U);
 }
 
 TEST_P(ProcessTreeTest, HeldTooLongIsEnded) {

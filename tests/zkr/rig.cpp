@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -83,6 +84,11 @@ void apply(zkr::RunRequest& request, const std::string& option, const std::strin
   }
   if (option == "--mark") request.mark = "ZKR_ID=" + value;
   if (option == "--lost-fd") request.command.lost_descriptor = std::stoi(value);
+  if (option == "--waited") {
+    request.report = [value](const zkr::Outcome& outcome) {
+      std::ofstream(value) << outcome.waited.value_or(zkr::Duration(-1)).count();
+    };
+  }
   if (option == "--after-fork") request.command.after_fork = [value] { wait_for_test(value); };
 }
 

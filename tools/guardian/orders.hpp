@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -21,6 +22,7 @@ struct Session {
 struct Server {
   std::string port;
   std::string host;
+  friend bool operator==(const Server&, const Server&) = default;
 };
 
 struct Orders {
@@ -48,7 +50,8 @@ inline void obey(const std::string& line, Orders& orders) {
   if (verb == "server") {
     Server server;
     words >> server.port >> server.host;
-    orders.servers.push_back(std::move(server));
+    if (std::find(orders.servers.begin(), orders.servers.end(), server) == orders.servers.end())
+      orders.servers.push_back(std::move(server));  // An owner that connects again names them again.
   } else if (verb == "session") {
     Session session;
     std::string password;

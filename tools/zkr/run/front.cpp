@@ -60,7 +60,7 @@ Outcome Front::run() {
   if (command_killed_) around_.caller.restore_terminal();
   if (around_.cgroup) around_.cgroup->remove();
   Outcome outcome{.ending = ending, .cause = cause_, .token = around_.page.token()};
-  if (const auto granted_at = around_.page.granted_at()) outcome.waited = *granted_at - begun_;
+  if (const auto granted_at = around_.page.granted_at()) outcome.waited = *granted_at - around_.page.asked_at();
   return outcome;
 }
 

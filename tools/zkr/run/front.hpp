@@ -77,7 +77,6 @@ class Front {
   bool command_killed_ = false;
   std::optional<Ending> ending_;
   Cause cause_ = Cause::none;
-  const Instant begun_ = BootClock::now();
 };
 
 /// Ends this process like that: of the same signal, without a core. As the first of its namespace, which no signal of

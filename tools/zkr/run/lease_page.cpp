@@ -26,6 +26,11 @@ void LeasePage::write(const Lease& lease) {
   content_->valid_until.store(lease.valid_until.time_since_epoch().count());
 }
 
+void LeasePage::begin(Instant asked_at) {
+  content_->granted_at.store(0);
+  content_->asked_at.store(asked_at.time_since_epoch().count());
+}
+
 std::optional<Instant> LeasePage::granted_at() const {
   const std::int64_t when = content_->granted_at.load();
   if (when == 0) return std::nullopt;

@@ -24,6 +24,7 @@ class LeasePage {
     std::atomic<std::int64_t> timeout;
     std::atomic<std::uint64_t> token;
     std::atomic<std::int64_t> granted_at;  // CLOCK_BOOTTIME. 0: never.
+    std::atomic<std::int64_t> asked_at;    // CLOCK_BOOTTIME: from when on it was waited for.
   };
 
   LeasePage();
@@ -32,11 +33,14 @@ class LeasePage {
   LeasePage& operator=(const LeasePage&) = delete;
 
   void write(const Lease& lease);
+  /// A run begins, which waits for its lease from then on.
+  void begin(Instant asked_at);
   void write(State state) { content_->state.store(state); }
 
   State state() const { return content_->state.load(); }
   Instant valid_until() const { return Instant(Duration(content_->valid_until.load())); }
   std::optional<Instant> granted_at() const;
+  Instant asked_at() const { return Instant(Duration(content_->asked_at.load())); }
   std::uint64_t token() const { return content_->token.load(); }
   Duration timeout() const { return Duration(content_->timeout.load()); }
 

@@ -42,8 +42,10 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   const std::optional<Cgroup>& cgroup = around.cgroup;
   if (around.guardian) around.guardian->tell("keeper " + std::to_string(::getpid()));
   try {
-    for (std::optional<Duration> pause = Duration::zero(); pause;)
+    for (std::optional<Duration> pause = Duration::zero(); pause;) {
+      around.page.begin(BootClock::now() + *pause);
       pause = Keeper(request, around, *pause).run();
+    }
     if (around.guardian) around.guardian->tell("farewell");
     if (cgroup) cgroup->remove();
   } catch (const std::exception& error) {

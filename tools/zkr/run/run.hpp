@@ -16,7 +16,7 @@ namespace zkr {
 struct Outcome {
   Ending ending;
   Cause cause = Cause::none;         // Cause::none: the keeper was killed before anything ran.
-  std::optional<Duration> waited{};  // For the lease; nothing: it was never held.
+  std::optional<Duration> waited{};  // For the last lease; nothing: it was never held.
   std::uint64_t token = 0;           // Of the last lease.
 };
 
