@@ -126,7 +126,7 @@ class PermitAttempt : public Attempt {
   // The reply was lost: all nodes are there, or none. It proves nothing; see prove().
   Awaitable<Reply> recover() {
     Request list = zk::make_request(OpType::children, spec_->directory);
-    Reply listed = co_await zk::fresh(client_, std::move(list), waiter_.call());
+    Reply listed = co_await zk::fresh_by_quorum(client_, std::move(list), waiter_.call());
     if (!listed.ok()) co_return listed;
     for (const std::string& name : listed.names) {
       if (name.starts_with(marker_)) own_.push_back(name);

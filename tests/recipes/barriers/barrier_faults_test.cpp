@@ -519,10 +519,10 @@ TEST_F(DoubleBarrierFaults, StopBeforeTheReplyOfTheCreate) {
   auto first = enter_or_give_up(a, stop);
   ASSERT_TRUE(held.wait(patience));
   const Round round = b.enter(patient());
-  const std::size_t before = proxy.request_count(RequestType::sync);
+  const std::size_t before = proxy.request_count(RequestType::multi);
   const auto begin = SteadyClock::now();
   stop.request_stop();
-  ASSERT_TRUE(proxy.wait_for_requests(RequestType::sync, before + 1, patience));
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::multi, before + 1, patience));  // Ahead of the look for the node.
   held.release();
   expect_one_view(result_of(first), round, begin);
 }

@@ -74,7 +74,7 @@ TEST_F(MutexFaults, CreateReplyLostSeveralTimes) {
   faults.push_back(proxy.drop_next_request(RequestType::create2));
   faults.push_back(proxy.drop_next_reply(RequestType::create2));
   faults.push_back(proxy.drop_next_reply(RequestType::get_children2));
-  faults.push_back(proxy.drop_next_reply(RequestType::sync));
+  faults.push_back(proxy.drop_next_reply(RequestType::multi));  // Ahead of the look for the node.
   faults.push_back(proxy.drop_next_reply(RequestType::exists));
   Lease lease = mutex.acquire({.deadline = soon()});
   for (auto& fault : faults)

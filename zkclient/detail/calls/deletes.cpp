@@ -39,7 +39,7 @@ Awaitable<void> remove_marked(std::shared_ptr<ClientCore> client, std::string pa
   for (;;) {
     Call call;
     call.bound = session;
-    Reply list = co_await fresh(client, make_request(OpType::children, parent), call);
+    Reply list = co_await fresh_by_quorum(client, make_request(OpType::children, parent), call);
     if (list.failed(Errc::no_node) || list.failed(Errc::session_lost) || list.failed(Errc::closed)) co_return;
     if (!list.ok()) {
       co_await pause_before_delete(*client, pause);
@@ -75,7 +75,7 @@ Awaitable<void> remove_this_one(std::shared_ptr<ClientCore> client, std::string 
   for (;;) {
     Call call;
     call.bound = session;
-    Reply reply = co_await fresh(client, make_request(OpType::exists, path), call);
+    Reply reply = co_await fresh_by_quorum(client, make_request(OpType::exists, path), call);
     if (reply.ok()) {
       if (meant && *meant != reply.stat.czxid) co_return;
       meant = reply.stat.czxid;

@@ -14,5 +14,9 @@ inline bool is_behind(const Reply& sync, const Reply& read) noexcept {
 /// goes out behind a sync, in one flight. If they come out of order because a connection breaks, both are sent again. The
 /// failure of the sync is the reply's, if the read itself worked, or found no node.
 ZKRECIPES_INTERNAL_API Awaitable<Reply> fresh(std::shared_ptr<ClientCore> client, Request read, Call call);
+/// The same behind a transaction that changes nothing, in place of a sync: it costs a write. For reads that nobody repeats, as
+/// those that find out whether a node was made. A leader that a majority has left answers its clients' syncs at once, until it
+/// finds out: the read does not show what the next leader has. A transaction is not answered there.
+ZKRECIPES_INTERNAL_API Awaitable<Reply> fresh_by_quorum(std::shared_ptr<ClientCore> client, Request read, Call call);
 
 }  // namespace zkclient::detail

@@ -36,7 +36,7 @@ Awaitable<Reply> ensure(std::shared_ptr<ClientCore> client, std::string path, Cr
 Awaitable<Reply> find_marked(std::shared_ptr<ClientCore> client, std::string parent, std::string marker, Call call) {
   for (;;) {
     // The server that answers now may lag behind the one that took the create.
-    Reply list = co_await fresh(client, make_request(OpType::children, parent), call);
+    Reply list = co_await fresh_by_quorum(client, make_request(OpType::children, parent), call);
     if (!list.ok()) co_return list;
     const auto found = std::find_if(list.names.begin(), list.names.end(),
                                     [&](const std::string& name) { return name.starts_with(marker); });
