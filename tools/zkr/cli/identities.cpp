@@ -75,7 +75,9 @@ std::vector<Identity> read_identities(const std::filesystem::path& file) {
 
 std::vector<Identity> read_identities(int descriptor) {
   const std::string source = fmt::format("--auth-fd {}", descriptor);
-  return parse(read_all(descriptor, source), source);
+  const auto identities = parse(read_all(descriptor, source), source);
+  if (descriptor > STDERR_FILENO) ::close(descriptor);
+  return identities;
 }
 
 std::string read_secret(const std::filesystem::path& file) {

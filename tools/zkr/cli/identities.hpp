@@ -21,7 +21,8 @@ struct Identity {
 /// Reads lines "digest user:password"; empty ones, and those that begin with "#", mean nothing. Nobody but its owner may
 /// be able to read the file. Errors: Failure (exit_configuration), which shows no secret.
 std::vector<Identity> read_identities(const std::filesystem::path& file);
-/// The same from a descriptor, up to its end.
+/// The same from a descriptor, up to its end. It is closed, unless it is one of the three that all programs have: a
+/// command that is run is not to inherit it.
 std::vector<Identity> read_identities(int descriptor);
 
 /// The content of a file with a secret, without the line break at its end. Errors: as read_identities().
