@@ -168,14 +168,20 @@ class Follower {
     return std::nullopt;
   }
 
-  // The handler first.
-  [[noreturn]] void end(int signal) {
-    if (handler_) {
-      handler_->signal(signal);
-      handler_->wait();
+  // The handler first. If it does not end of the first signal, it may of another one.
+  [[noreturn]] void end(EndingSignals::Came signal) {
+    while (handler_) {
+      if (!signal.from_terminal) handler_->signal(signal.number);
+      wait_for_any({signals_.get(), handler_->get()});
+      if (readable_now(handler_->get())) {
+        handler_->wait();
+        handler_.reset();
+      } else {
+        signal = signals_.take();
+      }
     }
     feed_.close();
-    die_of(signal);
+    die_of(signal.number);
   }
 
   const Context& context_;
@@ -244,10 +250,10 @@ EndingSignals::EndingSignals() : callers_mask_() {
   if (!signals_) fail_system("signalfd", errno);
 }
 
-int EndingSignals::take() const {
+EndingSignals::Came EndingSignals::take() const {
   signalfd_siginfo info{};
-  if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return SIGTERM;
-  return static_cast<int>(info.ssi_signo);
+  if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return {SIGTERM, false};
+  return {static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
 }
 
 int follow(const Context& context, const FollowOptions& options, ChangeFeed& feed, const EndingSignals& signals) {

@@ -62,8 +62,12 @@ class EndingSignals {
  public:
   EndingSignals();
   int get() const { return signals_.get(); }
+  struct Came {
+    int number;
+    bool from_terminal;  // All of the group in the foreground got it.
+  };
   /// The one that came.
-  int take() const;
+  Came take() const;
   /// As the caller had them.
   const sigset_t& callers_mask() const { return callers_mask_; }
 
