@@ -168,6 +168,22 @@ TEST_F(ZkrLooking, ItemsGoInAndComeOut) {
   EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "0\n");
 }
 
+TEST_F(ZkrLooking, ItemThatCannotBeWrittenStaysInTheQueue) {
+  EXPECT_EQ(zkr({"queue", "push", "/place", "first"}).code, 0);
+  EXPECT_EQ(zkr({"queue", "push", "/place", "second"}).code, 0);
+  for (const char* output : {"/dev/full", "/proc/self/fd/7"}) {
+    // The second: a pipe that nobody reads.
+    const std::string script = "exec 7> >(:); wait $!; \"$@\" >" + std::string(output);
+    Words pop = {"-c", script, "bash", zkr_program()};
+    for (const std::string& word : words({"queue", "pop", "/place"}))
+      pop.push_back(word);
+    testkit::Program full("/bin/bash", std::move(pop));
+    EXPECT_EQ(full.status(), 71) << output;
+  }
+  EXPECT_EQ(zkr({"queue", "pop", "/place", "--timeout", "20s"}).output, "first");
+  EXPECT_EQ(zkr({"queue", "pop", "/place", "--timeout", "20s"}).output, "second");
+}
+
 TEST_F(ZkrLooking, LayoutOfAQueueIsThatOfItsItems) {
   zkrecipes::PriorityQueue theirs(client(), path(), {.layout = zkrecipes::QueueLayout::kazoo()});
   theirs.push("later", 200);
@@ -378,6 +394,19 @@ TEST_F(ZkrLooking, Z16HandlerIsGoneBeforeTheWatch) {
     EXPECT_EQ(watch.status(), 128 + SIGTERM);
     EXPECT_EQ(watch.next_line(), "gone");
   }
+}
+
+TEST_F(ZkrLooking, HandlerThatIgnoresOneSignalGetsTheNext) {
+  client().create(path(), "");
+  testkit::Program watch(zkr_program(), words({"watch", "/place", "--", "sh", "-c",
+                                               "trap 'echo int' INT; trap 'echo term; exit' TERM; echo up; "
+                                               "while :; do sleep 0.01; done"}));
+  EXPECT_EQ(watch.next_line(), "up");
+  watch.signal(SIGINT);
+  EXPECT_EQ(watch.next_line(), "int");
+  watch.signal(SIGTERM);
+  EXPECT_EQ(watch.next_line(), "term");
+  EXPECT_EQ(watch.status(), 128 + SIGTERM);
 }
 
 }  // namespace

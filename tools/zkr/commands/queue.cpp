@@ -1,5 +1,7 @@
 // queue push, pop, peek, ls, size, purge.
 
+#include <signal.h>
+
 #include <memory>
 #include <string>
 
@@ -53,6 +55,8 @@ class AnyQueue {
     const bool is_of_kazoo = options.layout == "kazoo" || options.layout == "kazoo-locking";
     zkrecipes::QueueOptions how;
     how.layout = layout_of(client, path, options.layout, found);
+    using Style = QueueLayout::Style;
+    knows_claims_ = how.layout->style() == Style::standard || how.layout->style() == Style::kazoo_locking;
     if (prioritized || found.kind == zkrecipes::RecipeKind::priority_queue || is_of_kazoo) {
       sorted_.emplace(client, path, how);
     } else {
@@ -60,6 +64,8 @@ class AnyQueue {
     }
   }
 
+  /// All who take items from it heed claims. (In a node of Curator's there may be several items, and a claim is of all.)
+  bool knows_claims() const { return knows_claims_; }
   QueueBase& operator*() { return sorted_ ? static_cast<QueueBase&>(*sorted_) : *plain_; }
   QueueBase* operator->() { return &**this; }
   void push(std::string_view item, std::int32_t priority) {
@@ -85,6 +91,7 @@ class AnyQueue {
 
   std::optional<zkrecipes::Queue> plain_;
   std::optional<zkrecipes::PriorityQueue> sorted_;
+  bool knows_claims_ = false;
 };
 
 // --- The commands -------------------------------------------------------------------------------------------------
@@ -101,6 +108,12 @@ std::optional<std::string> pop_from(QueueBase& queue, const PopOptions& options)
   return queue.pop();
 }
 
+std::optional<zkrecipes::Claim> claim_from(QueueBase& queue, const PopOptions& options) {
+  if (options.try_once) return queue.try_claim();
+  if (options.timeout) return queue.try_claim_for(*options.timeout);
+  return queue.claim();
+}
+
 int show_item(const Context& context, const std::string& path, const std::optional<std::string>& item) {
   if (!item) throw Failure(exit_not_acquired, context.quiet ? "" : path + ": no item");
   if (context.json) {
@@ -113,9 +126,17 @@ int show_item(const Context& context, const std::string& path, const std::option
   return exit_success;
 }
 
+// An item leaves the queue when it is written; if that fails, it goes back to its place.
 int run_pop(const Context& context, const PopOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);  // It goes back at once, not when the session has timed out.
   AnyQueue queue(connect(context), options.queue, false);
-  return show_item(context, options.queue.path, pop_from(*queue, options));
+  const std::string& path = options.queue.path;
+  if (!queue.knows_claims()) return show_item(context, path, pop_from(*queue, options));
+  auto claim = claim_from(*queue, options);
+  if (!claim) return show_item(context, path, std::nullopt);
+  show_item(context, path, claim->data());
+  claim->commit();
+  return exit_success;
 }
 
 int run_peek(const Context& context, const QueueOptions& options) {
