@@ -16,6 +16,7 @@ namespace zkr {
 namespace {
 
 using namespace testkit::words;
+using Words = std::vector<std::string>;
 
 class ZkrNodes : public testkit::RecipeTest {
  protected:
@@ -262,6 +263,52 @@ TEST_F(ZkrNodes, WhatIsExportedIsImported) {
   EXPECT_EQ(client().get("/copies/one/deep/er").data, "new");
 }
 
+TEST_F(ZkrNodes, ParentsThatLetNobodyCreateAreImportedWithTheirChildren) {
+  client().create("/node/a/b", "x", {.parents = true});
+  const zkclient::AclList no_creators = {{.permissions = zkclient::Acl::read + zkclient::Acl::remove}};
+  client().set_acl("/node", no_creators);
+  client().set_acl("/node/a", no_creators);
+  const std::string exported = zkr({"export", "/node"}).output;
+  expect({"import", "/copies/one"}, "", exported);
+  expect({"cp", "-r", "/node", "/copies/two"}, "");
+  for (const std::string copy : {"/copies/one", "/copies/two"}) {
+    EXPECT_EQ(client().get(copy + "/a/b").data, "x");
+    EXPECT_EQ(client().get_acl(copy).acl, no_creators);
+    EXPECT_EQ(client().get_acl(copy + "/a").acl, no_creators);
+    EXPECT_EQ(client().get_acl(copy + "/a/b").acl, zkclient::open_acl());
+  }
+}
+
+TEST_F(ZkrNodes, ParentsOfAFailedImportAreNotLeftOpen) {
+  const std::string exported = R"({"format":"zkr-export","version":1,"root":"/new"})"
+                               "\n"
+                               R"({"below":"","data":"","acl":[{"scheme":"world","id":"anyone","permissions":"r"}]})"
+                               "\n"
+                               R"({"below":"/a","data":"","acl":[{"scheme":"none","id":"such","permissions":"r"}]})";
+  EXPECT_NE(zkr({"import"}, exported).code, 0);
+  EXPECT_EQ(client().get_acl("/new").acl, zkclient::read_only_acl());
+}
+
+// With an identity nobody else may create there meanwhile.
+TEST_F(ZkrNodes, IdentityImportsWhatIsItsOwn) {
+  const auto mine = [&](Words words, const std::string& input) {
+    words.insert(words.begin(), {"--server", hosts(), "--prefix", prefix().str()});
+    const testkit::TemporaryFolder folder;
+    const std::string file = (folder / "auth").string();
+    std::ofstream(file) << "digest alice:secret\n";
+    std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+    return call_zkr(std::move(words), input, {"ZKR_AUTH_FILE=" + file});
+  };
+  ASSERT_EQ(mine({"create", "/node", "--acl", "auth::rda"}, "").code, 0);
+  const std::string list = mine({"export", "/node"}, "").output;
+  const Called imported = mine({"import", "/copy"}, list + R"({"below":"/child","data":"x"})");
+  EXPECT_EQ(imported.code, 0) << imported.errors;
+  EXPECT_EQ(mine({"get", "/copy/child"}, "").output, "x");
+  EXPECT_EQ(zkr({"create", "/copy/other"}).code, 77);
+  EXPECT_EQ(mine({"create", "/copy/other"}, "").code, 77);
+  EXPECT_EQ(mine({"rm", "-r", "/copy"}, "").code, 0);
+}
+
 // Before anything is written.
 TEST_F(ZkrNodes, WhatIsNoExportIsRefusedWhole) {
   const std::string heading = R"({"format":"zkr-export","version":1,"root":"/new"})"
@@ -286,6 +333,9 @@ TEST_F(ZkrNodes, CopiesOneNodeOrAll) {
   EXPECT_TRUE(names("/alone").empty());
   expect({"cp", "-r", "/node", "/all/of/it"}, "");
   EXPECT_EQ(client().get("/all/of/it/child").data, "more");
+  client().create("/session", "", {.mode = CreateMode::ephemeral});
+  expect_failure({"cp", "/session", "/copy"}, 65, "/session is ephemeral");
+  expect_failure({"export", "/session"}, 65, "/session is ephemeral");
   expect_failure({"cp", "-r", "/node", "/alone"}, 73, "exists already");
   expect_failure({"cp", "-r", "/node", "/node/child/again"}, 64, "below");
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <future>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "tools/zkr/cli/json.hpp"
@@ -104,44 +106,115 @@ std::vector<std::string> read_level(const Client& client, const Path& root, cons
   return next;
 }
 
-zkclient::CreateOptions options_for(const TreeNode& node) {
-  zkclient::CreateOptions options;
-  if (!node.acl.empty()) options.acl = node.acl;
-  if (node.below.empty()) options.parents = true;
-  return options;
-}
-
-void write_batch(const Client& client, const Path& root, const TreeNode* begin, const TreeNode* end, bool overwrite) {
-  std::vector<Asked<zkclient::Created>> made;
-  for (const TreeNode* node = begin; node != end; ++node) {
-    made.emplace_back([&](auto handler) {
-      client.async_create(path_below(root, node->below), node->data, options_for(*node), std::move(handler));
-    });
-  }
-  std::vector<std::pair<const TreeNode*, Asked<zkclient::Stat>>> changed;
-  std::optional<zkclient::Error> trouble;
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    const auto created = made[i].take();
-    if (created || trouble) continue;
-    if (!overwrite || created.error().errc() != Errc::node_exists) {
-      trouble = created.error();
-      continue;
-    }
-    const TreeNode& node = begin[i];
-    changed.emplace_back(&node, Asked<zkclient::Stat>([&](auto handler) {
-      client.async_set(path_below(root, node.below), node.data, zkclient::any_version, std::move(handler));
-    }));
-  }
-  for (auto& [node, asked] : changed) {
-    const auto set = asked.take();
-    if (!set && !trouble) trouble = set.error();
-  }
-  if (trouble) throw *trouble;
-}
-
 std::size_t depth_of(const TreeNode& node) {
   return static_cast<std::size_t>(std::count(node.below.begin(), node.below.end(), '/'));
 }
+
+bool lets_all_create(const zkclient::AclList& acl) {
+  return acl.empty() || std::any_of(acl.begin(), acl.end(), [](const zkclient::Acl& entry) {
+           return entry.scheme == "world" && (entry.permissions & zkclient::Acl::create) != 0;
+         });
+}
+
+/// Makes a tree level by level.
+class TreeWriter {
+ public:
+  TreeWriter(const Client& client, Path root, const TreeWriting& how)
+      : client_(client), root_(std::move(root)), how_(how) {}
+
+  void write(std::vector<TreeNode> nodes) {
+    for (const TreeNode& node : nodes)
+      if (!node.below.empty()) parents_.insert(node.below.substr(0, node.below.rfind('/')));
+    std::stable_sort(nodes.begin(), nodes.end(),
+                     [](const TreeNode& a, const TreeNode& b) { return depth_of(a) < depth_of(b); });
+    for (std::size_t begin = 0; begin < nodes.size() && !trouble_;) {
+      std::size_t end = begin;
+      while (end < nodes.size() && end < begin + batch_size && depth_of(nodes[end]) == depth_of(nodes[begin]))
+        ++end;
+      write_batch(&nodes[begin], &nodes[begin] + (end - begin));
+      begin = end;
+    }
+    close_lists();
+    if (trouble_) throw *trouble_;
+  }
+
+ private:
+  void write_batch(const TreeNode* begin, const TreeNode* end) {
+    std::vector<Asked<zkclient::Created>> made;
+    for (const TreeNode* node = begin; node != end; ++node) {
+      made.emplace_back([&](auto handler) {
+        client_.async_create(path_below(root_, node->below), node->data, options_for(*node), std::move(handler));
+      });
+    }
+    std::vector<Asked<zkclient::Stat>> changed;
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const TreeNode& node = begin[i];
+      const auto created = made[i].take();
+      if (created) {
+        if (gets_list_last(node)) open_.push_back(&node);
+      } else if (how_.overwrite && created.error().errc() == Errc::node_exists) {
+        changed.emplace_back([&](auto handler) {
+          client_.async_set(path_below(root_, node.below), node.data, zkclient::any_version, std::move(handler));
+        });
+      } else {
+        fail(created.error());
+      }
+    }
+    for (auto& asked : changed) {
+      const auto set = asked.take();
+      if (!set) fail(set.error());
+    }
+  }
+
+  bool gets_list_last(const TreeNode& node) const {
+    return parents_.contains(node.below) && !lets_all_create(node.acl);
+  }
+
+  zkclient::CreateOptions options_for(const TreeNode& node) const {
+    zkclient::CreateOptions options;
+    if (!node.acl.empty()) options.acl = node.acl;
+    if (gets_list_last(node)) {
+      zkclient::Acl ours;
+      ours.permissions = zkclient::Acl::create + zkclient::Acl::admin;
+      if (how_.has_identity) {
+        ours.scheme = "auth";
+        ours.id = "";
+      }
+      options.acl.push_back(std::move(ours));
+    }
+    if (node.below.empty()) options.parents = true;
+    return options;
+  }
+
+  /// Also when something has failed: no node is to stay open.
+  void close_lists() {
+    for (std::size_t begin = 0; begin < open_.size(); begin += batch_size) {
+      std::vector<Asked<void>> closed;
+      for (std::size_t i = begin; i < std::min(open_.size(), begin + batch_size); ++i) {
+        closed.emplace_back([&](auto handler) {
+          client_.async_set_acl(path_below(root_, open_[i]->below), open_[i]->acl, zkclient::any_version,
+                                std::move(handler));
+        });
+      }
+      for (auto& asked : closed) {
+        const auto set = asked.take();
+        if (!set) fail(set.error());
+      }
+    }
+  }
+
+  /// The first trouble is the one that is told.
+  void fail(const zkclient::Error& error) {
+    if (!trouble_) trouble_ = error;
+  }
+
+  const Client& client_;
+  const Path root_;
+  const TreeWriting how_;
+  std::set<std::string> parents_;      // Of nodes that are written.
+  std::vector<const TreeNode*> open_;  // Their lists are still to be set.
+  std::optional<zkclient::Error> trouble_;
+};
 
 }  // namespace
 
@@ -160,17 +233,8 @@ std::vector<TreeNode> read_tree(const Client& client, const Path& path, const Tr
   return nodes;
 }
 
-void write_tree(const Client& client, const Path& path, const std::vector<TreeNode>& nodes, bool overwrite) {
-  std::vector<TreeNode> levels = nodes;
-  std::stable_sort(levels.begin(), levels.end(),
-                   [](const TreeNode& a, const TreeNode& b) { return depth_of(a) < depth_of(b); });
-  for (std::size_t begin = 0; begin < levels.size();) {
-    std::size_t end = begin;
-    while (end < levels.size() && end < begin + batch_size && depth_of(levels[end]) == depth_of(levels[begin]))
-      ++end;
-    write_batch(client, path, &levels[begin], &levels[begin] + (end - begin), overwrite);
-    begin = end;
-  }
+void write_tree(const Client& client, const Path& path, const std::vector<TreeNode>& nodes, const TreeWriting& how) {
+  TreeWriter(client, path, how).write(nodes);
 }
 
 }  // namespace zkr

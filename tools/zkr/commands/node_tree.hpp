@@ -29,10 +29,16 @@ std::vector<TreeNode> read_tree(const zkclient::Client& client, const zkclient::
 
 zkclient::Path path_below(const zkclient::Path& root, const std::string& below);
 
-/// Makes the nodes below `path`, the root included; parents of the root as well. `nodes`: parents first. With
-/// `overwrite`, those that are there get the data. Errors: Error, of any node (node_exists); the others of its level may
-/// have been made.
+struct TreeWriting {
+  bool overwrite = false;     // Nodes that are there get the data.
+  bool has_identity = false;  // The client has proved who it is.
+};
+
+/// Makes the nodes below `path`, the root included; parents of the root as well. `nodes`: parents first. A node whose
+/// access control list may not let us make its children gets that list last; until then it lets us (or, without an
+/// identity, everybody) make them as well. Errors: Error, of any node (node_exists); the others of its level may have
+/// been made.
 void write_tree(const zkclient::Client& client, const zkclient::Path& path, const std::vector<TreeNode>& nodes,
-                bool overwrite);
+                const TreeWriting& how);
 
 }  // namespace zkr
