@@ -173,6 +173,38 @@ TEST_F(ZkrLock, LockWithinItselfIsRefused) {
   EXPECT_EQ(reentrant.end(), exited(3));
 }
 
+TEST_F(ZkrLock, ReentrantCommandRunsOnlyUnderAllThatItWants) {
+  const auto inner = [this](const Words& outer_options, const Words& words) {
+    const Words all = operator_words(operator_words(lock(outer_options), {ZKR}), with(words, {"--reentrant"}));
+    return ZkrProcess(operator_words(all, puppet("exit 3"))).end();
+  };
+  EXPECT_EQ(inner({}, {"lock", path_, path_ + "-other"}), exited(64));
+  EXPECT_EQ(inner({"--shared"}, {"lock", path_, "--writer"}), exited(64));
+  EXPECT_EQ(inner({"--shared"}, {"lock", path_}), exited(64));
+  EXPECT_EQ(inner({"--writer"}, {"lock", path_, "--shared"}), exited(3));
+  EXPECT_EQ(inner({}, {"lock", path_ + "-other"}), exited(3)) << "it takes the lock of its own";
+}
+
+TEST_F(ZkrLock, WhatHasOutlivedItsLeaseTakesTheLockItself) {
+  const Folder folder;
+  const std::string again = ZKR " lock --reentrant --try --server " + proxy_.connect_string() + " " + path_ + " -- ";
+  // What is left behind goes on when the lock is another's.
+  ZkrProcess first(operator_words(
+      lock({"--descendants", "leave"}),
+      {"sh", "-c", "exec 3<&0; (while read line <&3; do " + again + "true; echo code $?; done) & echo up"}));
+  ASSERT_TRUE(first.lines().await("up"));
+  EXPECT_EQ(first.end(), exited(0));
+  expect_free();
+  ZkrProcess& other = hold("say up read exit 0");
+  first.type("go\n");
+  EXPECT_EQ(first.lines().await("code"), "code 75");
+  other.type("go\n");
+  EXPECT_EQ(other.end(), exited(0));
+  expect_free();
+  first.type("go\n");
+  EXPECT_EQ(first.lines().await("code"), "code 0");
+}
+
 TEST_F(ZkrLock, Z37DeadlinesAreToldIfAskedFor) {
   ZkrProcess& zkr = start("exit 0", {"-v"});
   EXPECT_TRUE(says(zkr, "without an answer of a server: TERM after "));
@@ -236,6 +268,16 @@ TEST_F(ZkrLock, KindsOfLocksThatDoNotSeeEachOtherAreRefused) {
   EXPECT_EQ(other.lines().rest(), Words{});
 }
 
+TEST_F(ZkrLock, NamesOfCuratorAndOfKazooAreNotMixed) {
+  ZkrProcess& first = hold("say up read exit 0");
+  EXPECT_EQ(start("say started", {"--kazoo"}).end(), exited(65));
+  first.type("go\n");
+  EXPECT_EQ(first.end(), exited(0));
+  hold("say up pause", {"--kazoo"});
+  EXPECT_EQ(start("say started").end(), exited(65));
+  EXPECT_EQ(start("exit 0", {"--slots", "2", "--kazoo"}).end(), exited(64));
+}
+
 TEST_F(ZkrLock, SharersShareAndWritersDoNot) {
   hold("say up pause", {"--shared"});
   ZkrProcess& second = hold("say up read exit 0", {"--shared"});
@@ -267,6 +309,19 @@ TEST_F(ZkrLock, DescriptorsOfTheCommandAreTheCallers) {
     if (flags >= 0 && (flags & FD_CLOEXEC) == 0) callers += " " + std::to_string(number);
   }
   EXPECT_EQ(start("descriptors").lines().rest(), Words{callers});
+}
+
+TEST_F(ZkrLock, CredentialsAreNotInherited) {
+  const Folder folder;
+  const std::string file = folder / "auth";
+  std::ofstream(file) << "digest ci:secret\n";
+  ZkrProcess zkr(operator_words(lock({"--auth-fd", "7"}), {"sh", "-c", "cat <&7"}), [&file] {
+    const int opened = ::open(file.c_str(), O_RDONLY);
+    ::dup2(opened, 7);
+    if (opened != 7) ::close(opened);
+  });
+  EXPECT_EQ(zkr.lines().rest(), Words{});
+  EXPECT_NE(zkr.end(), exited(0)) << "there is no descriptor 7";
 }
 
 TEST_F(ZkrLock, SeveralPathsAreHeldTogether) {
@@ -411,6 +466,15 @@ TEST_F(ZkrLock, Z32AnswersThatNeverComeEndTheCommandInTime) {
   EXPECT_TRUE(says(zkr, "no server has confirmed the lease for"));
 }
 
+TEST_F(ZkrLock, MarginOfTheKillIsWithinBounds) {
+  ZkrProcess& none = start("say started", {"--kill-margin", "0"});
+  EXPECT_TRUE(says(none, "too short"));
+  EXPECT_EQ(none.end(), exited(64));
+  ZkrProcess& all = start("say started", {"--session-timeout", "30s", "--kill-margin", "40s"});
+  EXPECT_TRUE(says(all, "too long: 7.5 s is the most for a session timeout of 30 s"));
+  EXPECT_EQ(all.end(), exited(64));
+}
+
 // ---- Without a command; what scripts ask for ------------------------------------------------------------------------
 
 TEST_F(ZkrLock, Z20HoldEndsWithItsInput) {
@@ -533,6 +597,47 @@ TEST_F(ZkrLead, LeaderIsReadyAndShowsAText) {
   EXPECT_EQ(leader->value, "host 7:80");
   zkr.type("go\n");
   EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrLead, LeaseIsToldWhileATextIsOnItsWay) {
+  ZkrProcess zkr(operator_words(
+      with({"lead", path_}, {}),
+      {"sh", "-c",
+       "echo up; read line; " ZKR " proclaim text & read line; " ZKR " held >&2; echo code $?; wait; exit 0"}));
+  ASSERT_TRUE(zkr.lines().await("up"));
+  auto held_back = proxy_.hold_next_reply(zktesting::RequestType::any);
+  zkr.type("go\n");
+  ASSERT_TRUE(held_back.wait(10s));
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.lines().await("code"), "code 0");
+  EXPECT_FALSE(zkr.lines().ended_now());
+  held_back.release();
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrLead, LeftoverOfATermIsNotToldOfTheNextOne) {
+  const std::string script =
+      "if [ -e go ]; then echo >go; read line; else mkfifo go; "
+      "(read line <go; " ZKR " held; echo code $?) & fi; exit 0";
+  const Folder folder;
+  ZkrProcess zkr(operator_words(with({"lead", path_}, {"--descendants", "leave", "--restart", "always"}),
+                                {"sh", "-c", "cd " + (folder / "") + "; " + script}));
+  EXPECT_EQ(zkr.lines().await("code"), "code 79");
+  zkr.signal(SIGTERM);
+  zkr.end();
+}
+
+TEST_F(ZkrLead, OutageWhileItLooksForOtherKindsIsWaitedFor) {
+  auto list = proxy_.hold_next_reply(zktesting::RequestType::get_children2);
+  ZkrProcess& zkr = lead("say up read exit 3", {"--connect-timeout", "3s", "--session-timeout", "60s"});
+  ASSERT_TRUE(list.wait(20s));
+  proxy_.refuse(true);
+  proxy_.cut();
+  EXPECT_TRUE(says(zkr, "no server answers: waiting for one"));
+  proxy_.refuse(false);
+  EXPECT_TRUE(zkr.lines().await("up"));
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(3));
 }
 
 TEST_F(ZkrLead, Z30LostLeadershipIsStoodForAgain) {

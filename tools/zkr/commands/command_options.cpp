@@ -22,6 +22,8 @@
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/commands/hold_until_eof.hpp"
 #include "tools/zkr/commands/report.hpp"
+#include "tools/zkr/hold/control.hpp"
+#include "tools/zkr/hold/held_paths.hpp"
 
 namespace zkr {
 namespace {
@@ -83,11 +85,26 @@ std::vector<std::string> words_to_run(const Context& context, const CommandOptio
   return context.words.command;
 }
 
-/// What would wait for its own caller, for ever.
-std::optional<std::string> held_twice(const std::vector<std::string>& held, const std::vector<std::string>& wanted) {
-  const auto found = std::find_first_of(wanted.begin(), wanted.end(), held.begin(), held.end());
-  if (found == wanted.end()) return std::nullopt;
-  return *found;
+bool is_held_now(const std::string& socket) {
+  const auto answer = ask_control(socket, "held");
+  return answer && answer->code == exit_success;
+}
+
+/// Whether a caller holds all that is wanted. Errors: Failure, if this call would wait for its own caller, for ever.
+bool is_held_by_caller(const HoldRequest& hold, bool reentrant) {
+  const auto wanted = held_paths(hold.connection, hold.stake, "");
+  switch (nesting(wanted, parse_held_paths(hold.held_already), is_held_now)) {
+    case Nesting::none: return false;
+    case Nesting::within:
+      if (reentrant) return true;
+      throw Failure(exit_usage, hold.stake.paths[0] +
+                                    " is held by a caller of this process: it would wait for itself "
+                                    "(--reentrant)");
+    case Nesting::partly: break;
+  }
+  throw Failure(exit_usage,
+                "a caller of this process holds a part of it, or in another mode: it would wait for itself. "
+                "Let the caller take all paths, in the stronger mode");
 }
 
 [[noreturn]] void become(const std::vector<std::string>& words) {
@@ -114,7 +131,7 @@ void add_command_options(CLI::App& app, CommandOptions& options) {
       app, "--grace", options.run.grace,
       "From TERM to KILL, when the command has to end before the lease does; a quarter of the session timeout");
   add_duration(app, "--kill-margin", options.run.kill_margin,
-               "From KILL to the end of the lease; 250ms, or a 40th of the session timeout");
+               "From KILL to the end of the lease, 50ms at least; 250ms, or a 40th of the session timeout");
   add_duration(app, "--max-hold", options.run.max_hold, "End the command after that time");
   add_choice(app, "--on-revoke", options.run.on_revoke, signals,
              "When another client asks for the lease: term (the default), another signal for the command alone, "
@@ -140,6 +157,9 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
   RunRequest run;
   run.command.words = words_to_run(context, options);
   run.options = options.run;
+  if (options.run.kill_margin.value_or(least_kill_margin) < least_kill_margin)
+    throw Failure(exit_usage,
+                  "--kill-margin " + to_text(*options.run.kill_margin) + " is too short: 50ms is the least");
   for (const std::string& path : stake.paths)
     zkclient::Path{path};  // Refuses what is none.
   stake.id = options.id;
@@ -152,14 +172,10 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
   hold.run = options.run;
   hold.quiet = context.quiet;
   hold.verbose = context.verbose;
-  if (const auto mark = held_twice(hold.held_already, held_marks(hold))) {
-    if (options.reentrant) become(run.command.words);
-    throw Failure(exit_usage, *mark + " is held by a caller of this process: it would wait for itself (--reentrant)");
-  }
+  if (is_held_by_caller(hold, options.reentrant)) become(run.command.words);
   const std::string id = random_id();
   run.mark = "ZKR_ID=" + id;
-  hold.control_socket = "zkr-" + id;
-  hold.environment = {run.mark, "ZKR_SOCKET=" + hold.control_socket};
+  hold.environment = {run.mark};
   run.run_again = options.run_again;
   run.command.lost_descriptor = options.lost_descriptor;
   if (options.lost_descriptor) hold.environment.push_back(fmt::format("ZKR_LOST_FD={}", *options.lost_descriptor));
@@ -169,9 +185,11 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
       std::fprintf(stderr, "zkr: %s: %s\n", options.report.c_str(), std::strerror(errno));
     };
   }
-  run.make_holder = [hold, again = false](const HolderStart& start) mutable {
+  // A name for each term: who asks for an earlier one is not told of a later one.
+  run.make_holder = [hold, id, term = 0](const HolderStart& start) mutable {
     hold.start = start;
-    hold.patient = std::exchange(again, true);
+    hold.patient = term > 0;
+    hold.control_socket = fmt::format("zkr-{}-{}", id, ++term);
     return std::make_unique<ZooKeeperHolder>(hold);
   };
   run_under_lease(run);

@@ -21,7 +21,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration first_pause = 1s;
+constexpr Duration first_pause_after_loss = 100ms;
 constexpr Duration longest_pause = 30s;
+constexpr Duration short_run = 1s;  // A leadership that is lost before may be lost as soon again.
 constexpr Duration long_run = 60s;  // After which a command that ends is started again as quickly as at first.
 
 struct LeadOptions {
@@ -32,22 +34,29 @@ struct LeadOptions {
 };
 
 /// Whether a command that has ended is run again, and how soon. A leadership that was lost, or given up for another
-/// client, is stood for again in any case.
+/// client, is stood for again in any case: at once, unless it was lost soon after it was won.
 class Restarts {
  public:
   explicit Restarts(const LeadOptions& options) : once_(options.once), restart_(options.restart) {}
 
   std::optional<Duration> operator()(const Ending& ending, Cause cause, Duration ran) {
     if (once_) return std::nullopt;
-    if (cause == Cause::lost || cause == Cause::revoked || cause == Cause::held_too_long) return Duration::zero();
+    if (ran >= long_run) {
+      pause_ = first_pause;
+      pause_after_loss_ = first_pause_after_loss;
+    }
+    if (cause == Cause::revoked || cause == Cause::held_too_long) return Duration::zero();
+    if (cause == Cause::lost) return ran < short_run ? doubled(pause_after_loss_) : Duration::zero();
     if (cause != Cause::command_ended || !wants_again(ending)) return std::nullopt;
-    if (ran >= long_run) pause_ = first_pause;
-    const Duration pause = pause_;
-    pause_ = std::min(longest_pause, pause_ * 2);
-    return pause;
+    return doubled(pause_);
   }
 
  private:
+  static Duration doubled(Duration& pause) {
+    const Duration now = pause;
+    pause = std::min(longest_pause, pause * 2);
+    return now;
+  }
   bool wants_again(const Ending& ending) const {
     const bool failed = ending.code != 0 || ending.signal != 0;
     return restart_ == "always" || (restart_ == "on-failure" && failed);
@@ -56,6 +65,7 @@ class Restarts {
   bool once_;
   std::string restart_;
   Duration pause_ = first_pause;
+  Duration pause_after_loss_ = first_pause_after_loss;
 };
 
 /// Another one for each process: the candidate that was killed is another one than that which follows it.

@@ -27,6 +27,7 @@ Stake stake_of(const LockOptions& options) {
   const bool slot = options.slots > 0 || !options.slots_node.empty();
   if (options.exclusive + options.shared + options.writer + slot > 1)
     throw Failure(exit_usage, "one of --exclusive, --shared, --writer and --slots");
+  if (slot && options.command.kazoo) throw Failure(exit_usage, "--slots are not shared with kazoo");
   Stake stake{.paths = options.paths, .slots = options.slots, .slots_node = options.slots_node};
   if (options.shared) stake.mode = Mode::shared;
   if (options.writer) stake.mode = Mode::writer;

@@ -105,23 +105,26 @@ class ElectionContest : public Contest {
   zkrecipes::LeaderElection election_;
 };
 
-/// Which modes see each other's nodes.
-enum class Kind { mutex, shared_mutex, semaphore, election, unknown };
+/// Whose nodes they are, by their names. kazoo's election is its lock, which its writers are as well.
+enum class Kind { mutex, shared_mutex, semaphore, election, kazoo_lock, kazoo_reader, unknown };
 
-Kind kind_of(Mode mode) {
-  switch (mode) {
-    case Mode::exclusive: return Kind::mutex;
+/// The contenders of that stake see these nodes, and those see them.
+bool belongs(Kind kind, const Stake& stake) {
+  switch (stake.mode) {
+    case Mode::exclusive: return kind == (stake.kazoo ? Kind::kazoo_lock : Kind::mutex);
+    case Mode::leader: return kind == (stake.kazoo ? Kind::kazoo_lock : Kind::election);
+    case Mode::slot: return kind == Kind::semaphore;
     case Mode::shared:
-    case Mode::writer: return Kind::shared_mutex;
-    case Mode::slot: return Kind::semaphore;
-    case Mode::leader: return Kind::election;
+    case Mode::writer: break;
   }
-  return Kind::unknown;
+  return stake.kazoo ? kind == Kind::kazoo_lock || kind == Kind::kazoo_reader : kind == Kind::shared_mutex;
 }
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 Kind kind_of_name(const std::string& name) {
+  if (has(name, "__lock__")) return Kind::kazoo_lock;
+  if (has(name, "__rlock__")) return Kind::kazoo_reader;
   if (has(name, "__READ__") || has(name, "__WRIT__")) return Kind::shared_mutex;
   if (has(name, "latch-")) return Kind::election;
   if (name == "locks" || name == "leases") return Kind::semaphore;
@@ -166,11 +169,10 @@ std::unique_ptr<Contest> make_contest(const zkclient::Client& client, const Stak
   return std::make_unique<LockContest>(client, stake);
 }
 
-std::optional<std::string> node_of_another_kind(const std::vector<std::string>& children, Mode mode) {
-  const Kind own = kind_of(mode);
-  const auto found = std::find_if(children.begin(), children.end(), [own](const std::string& name) {
+std::optional<std::string> node_of_another_kind(const std::vector<std::string>& children, const Stake& stake) {
+  const auto found = std::find_if(children.begin(), children.end(), [&stake](const std::string& name) {
     const Kind kind = kind_of_name(name);
-    return kind != own && kind != Kind::unknown;
+    return kind != Kind::unknown && !belongs(kind, stake);
   });
   if (found == children.end()) return std::nullopt;
   return *found;

@@ -67,8 +67,8 @@ class Contest {
 /// Errors: zkclient::Error (invalid_path, invalid_argument).
 std::unique_ptr<Contest> make_contest(const zkclient::Client& client, const Stake& stake);
 
-/// Locks of different kinds do not see each other, so none is held beside another kind's nodes. The name of one that is
-/// in the way; nothing if there is none.
-std::optional<std::string> node_of_another_kind(const std::vector<std::string>& children, Mode mode);
+/// Locks of different kinds do not see each other, so none is held beside another kind's nodes; nor is one of Curator's
+/// names beside one of kazoo's. The name of a node that is in the way; nothing if there is none.
+std::optional<std::string> node_of_another_kind(const std::vector<std::string>& children, const Stake& stake);
 
 }  // namespace zkr

@@ -33,10 +33,11 @@ struct Address {
 
 Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
-bool of_this_user(const Descriptor& client) {
+/// The other end was made by this user, or by root.
+bool of_this_user(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  return ::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
          (peer.uid == ::geteuid() || peer.uid == 0);
 }
 
@@ -50,7 +51,8 @@ std::optional<std::string> receive(const Descriptor& socket, const timeval& pati
 }
 
 bool send(const Descriptor& socket, const std::string& text) {
-  return ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+  return ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(text.size());
 }
 
 }  // namespace
@@ -72,24 +74,27 @@ ControlServer::~ControlServer() {
 
 void ControlServer::serve() {
   while (true) {
-    const Descriptor client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!client) return;
-    serve_one(client);
+    Descriptor asker(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!asker) return;
+    serve_one(std::move(asker));
   }
 }
 
-void ControlServer::serve_one(const Descriptor& client) {
-  if (!of_this_user(client)) return;
-  const auto request = receive(client, server_patience);
-  if (!request) return;
-  const ControlAnswer answer = answer_(*request);
-  send(client, static_cast<char>(answer.code) + answer.text);
+void ControlServer::serve_one(Descriptor asker) {
+  if (!of_this_user(asker)) return;
+  const auto request = receive(asker, server_patience);
+  if (request) answer_(*request, ControlReply(std::move(asker)));
+}
+
+void ControlReply::operator()(const ControlAnswer& answer) const {
+  send(*asker_, static_cast<char>(answer.code) + answer.text);
 }
 
 std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request) {
   const Address address(name);
   const Descriptor socket = new_socket();
-  if (::connect(socket.get(), address.get(), address.size) != 0 || !send(socket, request)) return std::nullopt;
+  if (::connect(socket.get(), address.get(), address.size) != 0 || !of_this_user(socket)) return std::nullopt;
+  if (!send(socket, request)) return std::nullopt;
   const auto answer = receive(socket, client_patience);
   if (!answer) return std::nullopt;
   return ControlAnswer{.code = static_cast<std::uint8_t>((*answer)[0]), .text = answer->substr(1)};

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "tools/zkr/run/descriptor.hpp"
 
@@ -16,15 +17,27 @@ struct ControlAnswer {
   std::string text{};
 };
 
-/// Answers what is asked over a socket without a place in the file system, by processes of this user alone. One request
-/// at a time, on a thread of its own.
+/// Answers one request, from any thread, now or later. If the last copy goes without, who asked is told that nobody
+/// answers.
+class ControlReply {
+ public:
+  explicit ControlReply(Descriptor asker) : asker_(std::make_shared<Descriptor>(std::move(asker))) {}
+  /// Does not block.
+  void operator()(const ControlAnswer& answer) const;
+
+ private:
+  std::shared_ptr<Descriptor> asker_;
+};
+
+/// Passes on what is asked over a socket without a place in the file system, by processes of this user alone.
 class ControlServer {
  public:
-  using Answer = std::function<ControlAnswer(const std::string& request)>;
+  /// Called on a thread of the server's, for one request after the other. What takes long is replied later.
+  using Answer = std::function<void(const std::string& request, const ControlReply& reply)>;
 
   /// Nothing: there is such a socket already, or none can be had.
   static std::unique_ptr<ControlServer> open(const std::string& name, Answer answer);
-  /// Waits for a request that is being answered.
+  /// Waits for an Answer that is being called.
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
@@ -32,14 +45,15 @@ class ControlServer {
  private:
   ControlServer(Descriptor listener, Answer answer);
   void serve();
-  void serve_one(const Descriptor& client);
+  void serve_one(Descriptor asker);
 
   Descriptor listener_;
   Answer answer_;
   std::thread thread_;
 };
 
-/// Asks. Nothing: nobody answers there (in time).
+/// Asks. Nothing: nobody answers there in time, or another user does, who may have taken the name of a server that is
+/// gone.
 std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request);
 
 }  // namespace zkr

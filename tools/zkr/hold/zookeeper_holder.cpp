@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <future>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include <zkclient/log.hpp>
 
 #include "tools/zkr/cli/failure.hpp"
+#include "tools/zkr/hold/held_paths.hpp"
 #include "tools/zkr/hold/waiting_text.hpp"
 #include "zkclient/detail/requests/session_state.hpp"
 #include "zkclient/detail/servers/hosts.hpp"
@@ -38,6 +38,11 @@ bool lost_the_place(const zkclient::Error& error) {
   return error.errc() == Errc::session_lost || error.errc() == Errc::connection_loss || error.errc() == Errc::not_held;
 }
 
+bool is_valid(const Prize& prize) {
+  const auto leases = prize.leases();
+  return std::all_of(leases.begin(), leases.end(), [](const zkrecipes::Lease* lease) { return lease->valid(); });
+}
+
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines)
@@ -46,14 +51,6 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 }  // namespace
-
-std::vector<std::string> held_marks(const HoldRequest& request) {
-  std::vector<std::string> marks;
-  const std::string prefix = request.connection.options.prefix.is_root() ? "" : request.connection.options.prefix.str();
-  for (const std::string& path : request.stake.paths)
-    marks.push_back(fmt::format("{}{}{}", request.connection.hosts, prefix, path));
-  return marks;
-}
 
 ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
     : request_(std::move(request)), news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -75,7 +72,8 @@ ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
     return;
   }
   if (!request_.control_socket.empty()) {
-    control_ = ControlServer::open(request_.control_socket, [this](const std::string& asked) { return answer(asked); });
+    control_ = ControlServer::open(
+        request_.control_socket, [this](const std::string& asked, const ControlReply& reply) { answer(asked, reply); });
   }
   worker_ = std::thread([this] { work(); });
 }
@@ -126,13 +124,14 @@ std::vector<std::string> ZooKeeperHolder::environment() const {
     session = part->session()->id();
   }
   std::vector<std::string> held = request_.held_already;
-  for (std::string& mark : held_marks(request_))
-    held.push_back(std::move(mark));
+  for (const HeldPath& one : held_paths(request_.connection, request_.stake, request_.control_socket))
+    held.push_back(one.line());
   changes.push_back("ZKR_PATH=" + joined(request_.stake.paths));
   changes.push_back(std::string("ZKR_MODE=") + to_string(request_.stake.mode));
   changes.push_back("ZKR_NODE=" + joined(nodes));
   changes.push_back(fmt::format("ZKR_SESSION=0x{:x}", static_cast<std::uint64_t>(session)));
   changes.push_back("ZKR_HELD=" + joined(held));
+  changes.push_back("ZKR_SOCKET=" + request_.control_socket);
   changes.push_back(has_tokens(request_.stake.mode) ? fmt::format("ZKR_TOKEN={}", lease_.token) : "ZKR_TOKEN");
   return changes;
 }
@@ -159,14 +158,14 @@ void ZooKeeperHolder::work() noexcept {
 
 void ZooKeeperHolder::contend_and_hold() {
   await_server();
+  require_margin();
   if (!request_.quiet) teller_ = std::thread([this] { tell_waiting(); });
-  Prize prize = win();
+  Prize prize = win_beside_no_other_kind();
   {
     const std::lock_guard lock(mutex_);
     waiting_ = false;
   }
   changed_.notify_all();
-  refuse_other_kinds();
   hold(std::move(prize));
 }
 
@@ -194,6 +193,17 @@ void ZooKeeperHolder::await_server() {
   }
 }
 
+/// KILL needs time to work; and what is killed as early as that could not run between two heartbeats.
+void ZooKeeperHolder::require_margin() {
+  const Duration timeout = client_->session().timeout();
+  const Duration margin = kill_margin(timeout, request_.run);
+  if (margin <= longest_kill_margin(timeout)) return;
+  const auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
+  throw Failure(exit_usage, fmt::format("a --kill-margin of {:g} s is too long: {:g} s is the most for a session "
+                                        "timeout of {:g} s",
+                                        seconds(margin), seconds(longest_kill_margin(timeout)), seconds(timeout)));
+}
+
 /// Others may hold it for as long as they like, unless there is a --timeout.
 Prize ZooKeeperHolder::win() {
   const auto one_try = std::chrono::steady_clock::now() + request_.connection.options.operation_timeout;
@@ -219,16 +229,41 @@ Prize ZooKeeperHolder::win() {
   }
 }
 
-/// Another kind of lock that began at the same time finds our node in the same way.
-void ZooKeeperHolder::refuse_other_kinds() {
+Prize ZooKeeperHolder::win_beside_no_other_kind() {
+  while (true) {
+    refuse_other_kinds({});  // None is waited for.
+    Prize prize = win();
+    if (refuse_other_kinds(prize)) return prize;
+    say("lost the lease before the command was started: waiting again, at the end");
+  }
+}
+
+/// Another kind of lock that began at the same time finds our node in the same way. False: the lease is lost, or the
+/// session.
+bool ZooKeeperHolder::refuse_other_kinds(const Prize& prize) {
   for (const std::string& path : request_.stake.paths) {
-    std::error_code error;
-    const auto children = client_->children(path, call(std::nullopt), error).names;
-    if (error && error != Errc::no_node) throw zkclient::Error(static_cast<Errc>(error.value()), "children", path);
-    if (const auto other = node_of_another_kind(children, request_.stake.mode))
+    const auto names = list_nodes(path, prize);
+    if (!names) return false;
+    if (const auto other = node_of_another_kind(*names, request_.stake))
       throw Failure(exit_format, path + ": another kind of lock is in use here (" + *other +
                                      "), which does not see this one: use the same options for all who share a path");
   }
+  return true;
+}
+
+/// Tries again while the lease lasts, unless the wait has a limit. Nothing: the lease is lost, or the session.
+std::optional<std::vector<std::string>> ZooKeeperHolder::list_nodes(const std::string& path, const Prize& prize) {
+  const bool limited = request_.try_once || request_.timeout;
+  while (is_valid(prize)) {
+    std::error_code error;
+    auto names = client_->children(path, call(std::nullopt), error).names;
+    if (!error || error == Errc::no_node) return names;
+    const zkclient::Error trouble(static_cast<Errc>(error.value()), "children", path);
+    if (lost_the_place(trouble) && !is_leaving()) return std::nullopt;
+    if (trouble.errc() != Errc::deadline_exceeded || limited) throw trouble;
+    say("no server answers: waiting for one before the command is started (" + client_->trouble() + ")");
+  }
+  return std::nullopt;
 }
 
 void ZooKeeperHolder::hold(Prize prize) {
@@ -291,10 +326,10 @@ void ZooKeeperHolder::leave() {
 
 // ---- What the command asks -----------------------------------------------------------------------------------------
 
-ControlAnswer ZooKeeperHolder::answer(const std::string& request) {
-  if (request == "held") return answer_held();
-  if (request == "ready" || request.starts_with("proclaim ")) return publish(request);
-  return {.code = exit_usage, .text = "the lease knows no such question"};
+void ZooKeeperHolder::answer(const std::string& request, const ControlReply& reply) {
+  if (request == "held") return reply(answer_held());
+  if (request == "ready" || request.starts_with("proclaim ")) return publish(request, reply);
+  reply({.code = exit_usage, .text = "the lease knows no such question"});
 }
 
 ControlAnswer ZooKeeperHolder::answer_held() {
@@ -306,17 +341,17 @@ ControlAnswer ZooKeeperHolder::answer_held() {
   return {.code = exit_success, .text = std::to_string(left.count())};
 }
 
-ControlAnswer ZooKeeperHolder::publish(const std::string& request) {
-  std::promise<ControlAnswer> answer;
-  auto done = [&answer](zkclient::Result<void> result) {
-    if (result) return answer.set_value({});
-    answer.set_value({.code = exit_code_of(result.error().errc()), .text = result.error().what()});
+/// Servers may take their time, while others ask something else.
+void ZooKeeperHolder::publish(const std::string& request, const ControlReply& reply) {
+  const auto done = [reply](const zkclient::Result<void>& result) {
+    if (result) return reply({});
+    reply({.code = exit_code_of(result.error().errc()), .text = result.error().what()});
   };
   try {
     const std::lock_guard lock(mutex_);
     zkrecipes::Leadership* leadership = prize_.leadership();
-    if (is_leaving()) return {.code = exit_lost, .text = "the leadership is over"};
-    if (leadership == nullptr) return {.code = exit_usage, .text = "this is a lock, and no leadership"};
+    if (is_leaving()) return reply({.code = exit_lost, .text = "the leadership is over"});
+    if (leadership == nullptr) return reply({.code = exit_usage, .text = "this is a lock, and no leadership"});
     constexpr std::string_view verb = "proclaim ";
     if (request == "ready") {
       leadership->async_ready(done);
@@ -324,9 +359,8 @@ ControlAnswer ZooKeeperHolder::publish(const std::string& request) {
       leadership->async_proclaim(request.substr(verb.size()), done);
     }
   } catch (const zkclient::Error& error) {
-    return {.code = exit_code_of(error.errc()), .text = error.what()};
+    reply({.code = exit_code_of(error.errc()), .text = error.what()});
   }
-  return answer.get_future().get();
 }
 
 // ---- What is said ------------------------------------------------------------------------------------------------

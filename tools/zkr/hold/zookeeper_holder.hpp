@@ -28,7 +28,7 @@ struct HoldRequest {
   std::optional<Duration> timeout{};        // For how long to wait for others.
   int not_acquired_code = 75;               // What `failed` says if others hold it.
   std::vector<std::string> environment{};   // Further changes of the command's environment.
-  std::vector<std::string> held_already{};  // By whom this was called: see held_marks().
+  std::vector<std::string> held_already{};  // By whom this was called: lines of ZKR_HELD.
   RunOptions run{};                         // To be told of.
   std::string control_socket{};             // Where the command asks about its lease. Empty: nowhere.
   HolderStart start{};
@@ -36,9 +36,6 @@ struct HoldRequest {
   bool quiet = false;    // Nothing is said but errors.
   bool verbose = false;
 };
-
-/// What ZKR_HELD says: one line for each path that is held, the same from whichever process.
-std::vector<std::string> held_marks(const HoldRequest& request);
 
 /// A lease in ZooKeeper. One thread of its own contends, holds and gives back, by blocking calls; what it has come to is
 /// read by the keeper's.
@@ -61,8 +58,11 @@ class ZooKeeperHolder : public Holder {
   void work() noexcept;
   void contend_and_hold();
   void await_server();
+  void require_margin();
   Prize win();
-  void refuse_other_kinds();
+  Prize win_beside_no_other_kind();
+  bool refuse_other_kinds(const Prize& prize);
+  std::optional<std::vector<std::string>> list_nodes(const std::string& path, const Prize& prize);
   void hold(Prize prize);
   void leave();
   void tell_waiting();
@@ -71,9 +71,9 @@ class ZooKeeperHolder : public Holder {
   /// With mutex_.
   const Lease& lease_now();
   void tell_deadlines();
-  ControlAnswer answer(const std::string& request);
+  void answer(const std::string& request, const ControlReply& reply);
   ControlAnswer answer_held();
-  ControlAnswer publish(const std::string& request);
+  void publish(const std::string& request, const ControlReply& reply);
   void tell_guardian(const zkclient::StateChange& change) const;
   void finish(LeaseState state);
   void fail(int code, const std::string& text);

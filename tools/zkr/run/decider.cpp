@@ -157,6 +157,8 @@ Duration kill_margin(Duration timeout, const RunOptions& options) {
   return options.kill_margin.value_or(std::max<Duration>(250ms, timeout / 40));
 }
 
+Duration longest_kill_margin(Duration timeout) { return timeout / 4; }
+
 Duration grace(Duration timeout, const RunOptions& options) {
   const Duration wanted = options.grace.value_or(options.on_doubt == OnDoubt::freeze ? 1s : timeout / 4);
   const Duration most = timeout / 3 - margin(timeout) - kill_margin(timeout, options);

@@ -26,6 +26,10 @@ struct RunOptions {
 Instant valid_until(Instant proven_at, Duration timeout, bool first_third_after_grant);
 /// k: the time that KILL is given to take effect.
 Duration kill_margin(Duration timeout, const RunOptions& options);
+/// The most that makes sense of it: with more, a command that is new would be killed between two heartbeats.
+Duration longest_kill_margin(Duration timeout);
+/// The least: what a machine may be late at the killing.
+constexpr Duration least_kill_margin = std::chrono::milliseconds(50);
 /// g: the time that TERM is given to take effect.
 Duration grace(Duration timeout, const RunOptions& options);
 

@@ -235,7 +235,10 @@ void Keeper::release() {
 
 void Keeper::end_run(const Ending& ending) {
   const bool may_run_again = request_.run_again && !told_to_end_ && stop_signal_ == 0 && !around_.link.peer_gone();
-  if (may_run_again) next_run_ = request_.run_again(ending, past_.cause, BootClock::now() - command_started_);
+  if (may_run_again) {
+    const Duration ran = past_.started ? BootClock::now() - command_started_ : Duration::zero();
+    next_run_ = request_.run_again(ending, past_.cause, ran);
+  }
   if (!next_run_) let_front_exit(ending);
 }
 
