@@ -79,7 +79,8 @@ void Kernel::end() {
     set_turn(*thread, Thread::Turn::never_again);
   }
   // What is joined gives its stack to the next thread, and AddressSanitizer believes that the killed one is still on it.
-  static std::vector<std::unique_ptr<Thread>> never_joined;
+  // It reads its turn once more before it ends, perhaps when static objects are gone already.
+  static auto& never_joined = *new std::vector<std::unique_ptr<Thread>>;
   for (auto& thread : threads_) {
     if (thread.get() == driver_ || thread->joined) continue;
     if (thread->state != Thread::State::finished && &__asan_init != nullptr) {
