@@ -1,8 +1,6 @@
 // Two-phase commit: how long a transaction takes, how many there are in a second, and how many requests each makes to
 // ZooKeeper, beside the fewest with which the protocol can be run. See README.md.
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -25,6 +23,7 @@
 #include <zktesting/proxy.hpp>
 #include <zktesting/server.hpp>
 
+#include "folder.hpp"
 #include "kept_log.hpp"
 #include "statistics.hpp"
 
@@ -98,30 +97,10 @@ int fewest_requests(CommitVariant variant, int participants) {
   return (variant == CommitVariant::mediated ? 6 : 7) * participants + 6;
 }
 
-/// A folder for the logs; gone at the end.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "zkrecipes-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 /// Participants that agree to everything, until the end of this object.
 class Crowd {
  public:
-  Crowd(zkclient::Runtime& runtime, const std::string& server, const Folder& folder, int count) {
+  Crowd(zkclient::Runtime& runtime, const std::string& server, const bench::Folder& folder, int count) {
     for (int i = 0; i < count; ++i) {
       names_.push_back(fmt::format("participant-{}", i));
       clients_.emplace_back(runtime, server);
@@ -237,7 +216,7 @@ double measure_rate(zkrecipes::CommitCoordinator& coordinator, const Crowd& crow
 }
 
 /// One after the other, through a proxy that counts. Pings are not counted.
-double count_requests(const std::string& server, zkclient::Runtime& runtime, const Folder& folder,
+double count_requests(const std::string& server, zkclient::Runtime& runtime, const bench::Folder& folder,
                       CommitVariant variant, int participants, int transactions) {
   const zktesting::Proxy proxy(server);
   const Crowd crowd(runtime, proxy.connect_string(), folder, participants);
@@ -258,7 +237,7 @@ double count_requests(const std::string& server, zkclient::Runtime& runtime, con
 
 Row measure(const std::string& server, CommitVariant variant, int participants, const Options& options) {
   zkclient::Runtime runtime;
-  const Folder folder;
+  const bench::Folder folder;
   Row row{variant, participants, {}, 0, 0, fewest_requests(variant, participants)};
   {
     const Crowd crowd(runtime, server, folder, participants);

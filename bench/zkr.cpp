@@ -31,6 +31,7 @@
 #include <zkclient/client.hpp>
 
 #include "compare_peers.hpp"
+#include "folder.hpp"
 
 extern char** environ;
 
@@ -48,28 +49,11 @@ constexpr const char* etcd_row = "etcdctl lock";
 
 using Command = std::vector<std::string>;
 
-/// Below /dev/shm, if that is there: so no contender waits for a disk, as our server does not.
-class Folder {
- public:
-  Folder() {
-    const auto root = std::filesystem::exists("/dev/shm") ? std::filesystem::path("/dev/shm")
-                                                          : std::filesystem::temp_directory_path();
-    std::string pattern = (root / "zkrecipes-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+/// So no contender waits for a disk, as our server does not.
+std::filesystem::path in_memory() {
+  return std::filesystem::exists("/dev/shm") ? std::filesystem::path("/dev/shm")
+                                             : std::filesystem::temp_directory_path();
+}
 
 /// A process whose output nobody reads. It is ended with this object.
 class Process {
@@ -161,10 +145,10 @@ std::string url(int port) { return fmt::format("http://127.0.0.1:{}", port); }
 
 class Etcd {
  public:
-  Etcd(const Folder& folder, const std::vector<int>& ports)
+  Etcd(const bench::Folder& folder, const std::vector<int>& ports)
       : endpoint_(url(ports[0])),
-        server_({"etcd", "--name", "one", "--data-dir", folder.file("etcd"), "--listen-client-urls", url(ports[0]),
-                 "--advertise-client-urls", url(ports[0]), "--listen-peer-urls", url(ports[1]),
+        server_({"etcd", "--name", "one", "--data-dir", (folder.path() / "etcd").string(), "--listen-client-urls",
+                 url(ports[0]), "--advertise-client-urls", url(ports[0]), "--listen-peer-urls", url(ports[1]),
                  "--initial-advertise-peer-urls", url(ports[1]), "--initial-cluster", "one=" + url(ports[1])}) {
     for (int tries = 0;; ++tries) {
       try {
@@ -249,14 +233,14 @@ void tell_cost(bench::Report& report, const std::string& row, const Cost& cost) 
 
 bench::Report run(const bench::RunOptions& options) {
   bench::Comparison comparison(options);
-  const Folder folder;
+  const bench::Folder folder(in_memory());
   const auto ours = [&](const std::string& path, const Command& words) {
     Command all{ZKR, "--server", comparison.server(), "lock", path, "--"};
     all.insert(all.end(), words.begin(), words.end());
     return all;
   };
   const auto file = [&](const Command& words) {
-    Command all{"flock", folder.file("lock")};
+    Command all{"flock", (folder.path() / "lock").string()};
     all.insert(all.end(), words.begin(), words.end());
     return all;
   };

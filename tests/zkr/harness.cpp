@@ -32,17 +32,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct PipeEnds {
-  PipeEnds() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    out = Descriptor(ends[0]);
-    in = Descriptor(ends[1]);
-  }
-  Descriptor out;
-  Descriptor in;
-};
-
 std::vector<char*> argv_of(const Words& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words)
@@ -99,6 +88,13 @@ class EndWhatIsLeft : public testing::EmptyTestEventListener {
 };
 
 }  // namespace
+
+PipeEnds::PipeEnds() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  out = Descriptor(ends[0]);
+  in = Descriptor(ends[1]);
+}
 
 void end_what_tests_leave() { testing::UnitTest::GetInstance()->listeners().Append(new EndWhatIsLeft); }
 

@@ -27,6 +27,13 @@ class Folder {
   std::string path_;
 };
 
+/// A pipe that no program inherits.
+struct PipeEnds {
+  PipeEnds();
+  Descriptor out;
+  Descriptor in;
+};
+
 /// Lines that processes write, until the last of them is gone.
 class Lines {
  public:

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/hold/contest.hpp"
 #include "tools/zkr/hold/control.hpp"
 #include "tools/zkr/hold/held_paths.hpp"
@@ -140,6 +141,26 @@ TEST(ZkrControl, AnotherUserIsNotBelieved) {
   EXPECT_EQ(status, 0);
   ::close(ready[0]);
   ::close(end[0]);
+}
+
+TEST(ZkrControl, RootsKeeperThatMayNotBeAskedIsNotTakenForGone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may be somebody else";
+  const std::string name = own_name("root");
+  const auto server = ControlServer::open(name, [](const std::string&, const ControlReply& reply) { reply({}); });
+  ASSERT_TRUE(server);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    if (::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
+    try {
+      (void)ask_control(name, "held");
+    } catch (const Failure& failure) {
+      ::_exit(failure.code());
+    }
+    ::_exit(0);
+  }
+  int status = -1;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), exit_system);
 }
 
 // --- Locks on one path --------------------------------------------------------------------------------------------

@@ -618,7 +618,7 @@ TEST_F(ZkrLead, LeaseIsToldWhileATextIsOnItsWay) {
 TEST_F(ZkrLead, LeftoverOfATermIsNotToldOfTheNextOne) {
   const std::string script =
       "if [ -e go ]; then echo >go; read line; else mkfifo go; "
-      "(read line <go; " ZKR " held; echo code $?) & fi; exit 0";
+      "(timeout 600 sh -c 'read line <go'; " ZKR " held; echo code $?) & fi; exit 0";
   const Folder folder;
   ZkrProcess zkr(operator_words(with({"lead", path_}, {"--descendants", "leave", "--restart", "always"}),
                                 {"sh", "-c", "cd " + (folder / "") + "; " + script}));

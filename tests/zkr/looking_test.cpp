@@ -368,6 +368,14 @@ TEST_F(ZkrLooking, Z17WatchPassesOnTheExitStatus) {
   EXPECT_EQ(zkr({"watch", "/place", "--once"}).output, "present version=0 size=5\n");
 }
 
+TEST_F(ZkrLooking, CallerThatIgnoresItsChildrenHidesNoExitStatus) {
+  client().create(path(), "words");
+  Words call = words({"watch", "/place", "--once", "--", "sh", "-c", "exit 7"});
+  call.insert(call.begin(), {"-c", "trap '' CHLD; exec \"$@\"", "sh", zkr_program()});
+  testkit::Program watch("/bin/sh", std::move(call));
+  EXPECT_EQ(watch.status(), 7);
+}
+
 // Each handler says when it begins and when it ends.
 TEST_F(ZkrLooking, Z27NeverTwoHandlersAtATime) {
   client().create(path(), "0");
@@ -388,7 +396,7 @@ TEST_F(ZkrLooking, Z16HandlerIsGoneBeforeTheWatch) {
   for (int run = 0; run < 20; ++run) {
     testkit::Program watch(zkr_program(),
                            words({"watch", "/place", "--", "sh", "-c",
-                                  "trap 'echo gone; exit' TERM; echo up; while :; do sleep 0.01; done"}));
+                                  "trap 'echo gone; exit' TERM; echo up; for i in $(seq 20000); do sleep 0.01; done"}));
     EXPECT_EQ(watch.next_line(), "up");
     watch.signal(SIGTERM);
     EXPECT_EQ(watch.status(), 128 + SIGTERM);
@@ -400,7 +408,7 @@ TEST_F(ZkrLooking, HandlerThatIgnoresOneSignalGetsTheNext) {
   client().create(path(), "");
   testkit::Program watch(zkr_program(), words({"watch", "/place", "--", "sh", "-c",
                                                "trap 'echo int' INT; trap 'echo term; exit' TERM; echo up; "
-                                               "while :; do sleep 0.01; done"}));
+                                               "for i in $(seq 20000); do sleep 0.01; done"}));
   EXPECT_EQ(watch.next_line(), "up");
   watch.signal(SIGINT);
   EXPECT_EQ(watch.next_line(), "int");

@@ -502,6 +502,7 @@ TEST_P(ProcessTreeTest, Z51DeadKeeperEndsTheTree) {
 void start_stranger() {
   if (::fork() != 0) return;
   ::close_range(0, ~0U, 0);
+  ::alarm(600);  // It outlives no test for long, however that ends.
   while (true)
     ::pause();
 }

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <fstream>
 #include <stdexcept>
 #include <vector>
@@ -17,17 +16,6 @@
 
 namespace zkr {
 namespace {
-
-struct BothEnds {
-  BothEnds() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    out = Descriptor(ends[0]);
-    in = Descriptor(ends[1]);
-  }
-  Descriptor out;
-  Descriptor in;
-};
 
 /// As a service: without a terminal. It is killed with the test.
 pid_t start_zkr(const Words& words, const std::function<void()>& before_exec, int input, int output, int errors) {
@@ -62,9 +50,9 @@ std::string short_name_of(pid_t process) {
 }  // namespace
 
 ZkrProcess::ZkrProcess(const Words& words, const std::function<void()>& before_exec) {
-  BothEnds input;
-  BothEnds output;
-  BothEnds errors;
+  PipeEnds input;
+  PipeEnds output;
+  PipeEnds errors;
   process_ = start_zkr(words, before_exec, input.out.get(), output.in.get(), errors.in.get());
   input_ = std::move(input.in);
   lines_ = Lines(std::move(output.out));

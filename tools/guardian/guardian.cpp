@@ -25,6 +25,7 @@
 #include <string_view>
 #include <thread>
 
+#include "tools/guardian/control_group.hpp"
 #include "tools/guardian/orders.hpp"
 
 // ZooKeeper's protocol: frames of a 4-byte length and a body, numbers big-endian. Two requests are all it takes: the
@@ -147,14 +148,14 @@ bool kill_marked(const std::string& mark) {
   return found;
 }
 
-/// False: there was nothing in it.
+/// False: there was nothing in it, or it cannot be killed as one.
 bool kill_cgroup(const std::string& folder) {
   const int file = ::open((folder + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
   if (file < 0) return false;
   const bool populated = text_of(folder + "/cgroup.events").find("populated 1") != std::string::npos;
   const bool killed = populated && ::write(file, "1", 1) == 1;
   ::close(file);
-  return killed;  // If not, its processes may be marked as well.
+  return killed;
 }
 
 /// Until nothing of it is left: what is forked while we look is found the next time.
@@ -166,7 +167,7 @@ void end_processes(const Orders& orders, Clock::time_point end) {
   };
   while (kill_them() && Clock::now() < end)
     std::this_thread::sleep_for(1ms);
-  if (!orders.cgroup.empty()) ::rmdir(orders.cgroup.c_str());
+  if (!orders.cgroup.empty()) remove_control_group(orders.cgroup);
 }
 
 // --- To a server --------------------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ struct Orders {
   std::vector<Server> servers;
   std::optional<Session> session;
   bool farewell = false;
-  int keeper = 0;      // Of the processes of `zkr`: when this one is gone,
-  int front = 0;       // this one must not be stopped.
+  int keeper = 0;      // Of `zkr`. When it is gone, the front is continued if it is stopped. 0: none.
+  int front = 0;       // Of `zkr`. 0: none.
   std::string cgroup;  // The folder of a control group. Empty: none.
   std::string mark;    // "NAME=word": what has the word in that variable is to be killed. Empty: nothing is.
 };

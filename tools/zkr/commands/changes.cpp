@@ -98,7 +98,7 @@ class Handler {
 
   /// Readable when it has ended.
   int get() const { return process_.get(); }
-  void signal(int number) const { ::kill(number_, number); }
+  void signal(int number) const { ::syscall(SYS_pidfd_send_signal, process_.get(), number, nullptr, 0); }
   /// Waits for its end. Its exit code; 128 and the number of a signal.
   int wait() const {
     int status = 0;
@@ -237,6 +237,7 @@ std::optional<Change> ChangeFeed::take_newest() {
 }
 
 EndingSignals::EndingSignals() : callers_mask_() {
+  ::signal(SIGCHLD, SIG_DFL);  // Where the caller ignores it, nobody hears how a command has ended.
   ::pthread_sigmask(SIG_SETMASK, nullptr, &callers_mask_);
   sigset_t ending;
   sigemptyset(&ending);

@@ -6,10 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
+
+#include "tools/zkr/cli/failure.hpp"
 
 namespace zkr {
 namespace {
@@ -33,12 +37,22 @@ struct Address {
 
 Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
-/// The other end was made by this user, or by root.
-bool of_this_user(const Descriptor& socket) {
+/// Whose the other end is.
+std::optional<uid_t> user_of(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == ::geteuid() || peer.uid == 0);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
+
+/// It is this user's, or root's.
+bool of_this_user(const Descriptor& socket) {
+  const auto user = user_of(socket);
+  return user && (*user == ::geteuid() || *user == 0);
+}
+
+[[noreturn]] void fail_to_ask(const std::string& why) {
+  throw Failure(exit_system, "the keeper of a lease that a caller may hold cannot be asked: " + why);
 }
 
 std::optional<std::string> receive(const Descriptor& socket, const timeval& patience) {
@@ -93,9 +107,16 @@ void ControlReply::operator()(const ControlAnswer& answer) const {
 std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request) {
   const Address address(name);
   const Descriptor socket = new_socket();
-  if (::connect(socket.get(), address.get(), address.size) != 0 || !of_this_user(socket)) return std::nullopt;
+  if (::connect(socket.get(), address.get(), address.size) != 0) {
+    if (errno != ECONNREFUSED) fail_to_ask(std::strerror(errno));
+    return std::nullopt;
+  }
+  if (!of_this_user(socket)) return std::nullopt;  // A stranger has taken the name: the keeper is gone.
+  if (::geteuid() != 0 && user_of(socket) != ::geteuid()) fail_to_ask("it belongs to root");
   if (!send(socket, request)) return std::nullopt;
+  errno = 0;
   const auto answer = receive(socket, client_patience);
+  if (!answer && errno == EAGAIN) fail_to_ask("it does not answer");
   if (!answer) return std::nullopt;
   return ControlAnswer{.code = static_cast<std::uint8_t>((*answer)[0]), .text = answer->substr(1)};
 }

@@ -52,8 +52,8 @@ class ControlServer {
   std::thread thread_;
 };
 
-/// Asks. Nothing: nobody answers there in time, or another user does, who may have taken the name of a server that is
-/// gone.
+/// Asks. Nothing: nobody is there any more, or another user is, who may have taken the name of a server that is gone.
+/// Failure: it may be there, and cannot be asked, or does not answer in time.
 std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request);
 
 }  // namespace zkr

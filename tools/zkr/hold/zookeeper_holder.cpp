@@ -184,8 +184,9 @@ void ZooKeeperHolder::await_server() {
   if (request_.timeout && *request_.timeout > 0s) patience = std::min(patience, *request_.timeout);
   if (request_.patient) patience = for_ever;
   try {
-    client_->connect(call(begun_ + patience));
-    prove(*client_, request_.connection.identities, call(begun_ + patience));
+    const auto deadline = begun_ + request_.start.pause + patience;
+    client_->connect(call(deadline));
+    prove(*client_, request_.connection.identities, call(deadline));
   } catch (const zkclient::Error& error) {
     if (error.errc() != Errc::deadline_exceeded) throw;
     const std::string trouble = client_->trouble();
@@ -195,6 +196,7 @@ void ZooKeeperHolder::await_server() {
 
 /// KILL needs time to work; and what is killed as early as that could not run between two heartbeats.
 void ZooKeeperHolder::require_margin() {
+  if (!request_.run.kill_margin) return;  // Where ours is too long, the session is too short for leases: that is told.
   const Duration timeout = client_->session().timeout();
   const Duration margin = kill_margin(timeout, request_.run);
   if (margin <= longest_kill_margin(timeout)) return;
@@ -208,7 +210,7 @@ void ZooKeeperHolder::require_margin() {
 Prize ZooKeeperHolder::win() {
   const auto one_try = std::chrono::steady_clock::now() + request_.connection.options.operation_timeout;
   std::optional<SteadyTime> deadline;
-  if (request_.timeout) deadline = begun_ + *request_.timeout;
+  if (request_.timeout) deadline = begun_ + request_.start.pause + *request_.timeout;
   while (true) {
     try {
       if (!request_.try_once) return contest_->win(call(deadline));

@@ -10,6 +10,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "tools/guardian/control_group.hpp"
+
 namespace zkr {
 namespace {
 
@@ -71,7 +73,7 @@ std::optional<Cgroup> Cgroup::make(const std::string& name) {
   return std::nullopt;
 }
 
-void Cgroup::remove() const { ::rmdir(path_.c_str()); }
+void Cgroup::remove() const { guardian::remove_control_group(path_); }
 
 bool Cgroup::write(const char* file, const char* text) {
   const Descriptor opened(::openat(directory_.get(), file, O_WRONLY | O_CLOEXEC));

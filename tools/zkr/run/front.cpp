@@ -196,6 +196,7 @@ void Front::await_keeper() {
 
 /// All below us: the orphans of a keeper are our children.
 void Front::sweep() {
+  if (around_.cgroup) around_.cgroup->kill();  // Also where /proc does not show who is below us.
   Duration pause = 5ms;
   while (reap([this](const ChildNews& news) { hear_child(news); }) && !tree_.empty()) {
     if (around_.cgroup) around_.cgroup->kill();

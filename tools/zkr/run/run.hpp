@@ -43,8 +43,8 @@ struct RunRequest {
 };
 
 /// Runs the command while the lease is held, and ends this process as the command has ended. This process must have one
-/// thread; children that it has already are left alone. Nothing that the command started runs at the end of the lease, and the lease is released when
-/// nothing of it runs any more:
+/// thread; children that it has already are left alone. Nothing that the command started runs at the end of the lease, and
+/// the lease is released when nothing of it runs any more:
 ///
 ///   front   this process: signals, the terminal, the exit status
 ///   keeper  its child: the lease
