@@ -42,7 +42,8 @@ struct BarrierState {
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
 /// raise: request or reply lost             nothing: it is up. If it is lowered before the lost reply is noticed, it
-///                                          may be raised a second time: `true` always says that this call raised it
+///                                          may be raised a second time, or another client's gate be found: `true`
+///                                          always says that this call raised it, `false` that it is up
 /// lower: request or reply lost             nothing: it is down; one that was raised after it is left alone
 /// parent missing                           nothing: created
 /// connection breaks while waiting          nothing: it is looked at again

@@ -80,8 +80,14 @@ Awaitable<Reply> look(BarrierPtr spec, Call call) {
   return zk::fresh(spec->client, std::move(exists), std::move(call));
 }
 
+Awaitable<Reply> look_by_quorum(BarrierPtr spec, Call call) {
+  Request exists = zk::make_request(OpType::exists, spec->node);
+  return zk::fresh_by_quorum(spec->client, std::move(exists), std::move(call));
+}
+
 Awaitable<Result<void>> lower_on_loop(BarrierPtr spec, Call call) {
   Reply seen = co_await look(spec, call);
+  if (seen.failed(Errc::no_node)) seen = co_await look_by_quorum(spec, call);  // Nobody looks again.
   const std::int64_t identity = seen.stat.czxid;
   for (;;) {
     if (seen.failed(Errc::no_node)) co_return Result<void>();

@@ -13,8 +13,6 @@ namespace {
 constexpr std::size_t most_revisions = 256;
 constexpr int most_preparations = 3;
 
-bool is_there_or_not(const Reply& read) { return read.ok() || read.failed(Errc::no_node); }
-
 }  // namespace
 
 CoherentWriter::CoherentWriter(std::shared_ptr<zk::ClientCore> client, std::shared_ptr<const CoherentLayout> layout,
@@ -155,9 +153,9 @@ Awaitable<Reply> CoherentWriter::learn(Line& line, const Part& part, Call call) 
   if (syncing) synced = co_await syncing->get();
   Reply gate_read = co_await asked_gate.get();
   Reply item = co_await asked_item.get();
-  if (!is_there_or_not(synced)) co_return synced;
+  if (!zk::is_there_or_not(synced)) co_return synced;
   if (!gate_read.ok()) co_return gate_read;
-  if (!is_there_or_not(item)) co_return item;
+  if (!zk::is_there_or_not(item)) co_return item;
   const bool is_fresh = !syncing || zk::is_behind(synced, gate_read);
   if (!is_fresh || !in_order(gate_read, item)) {
     gate_read.error = Errc::in_doubt;  // Again.
@@ -199,7 +197,7 @@ Awaitable<void> CoherentWriter::refuse(Line& line, PartPtr part, Errc why, Call 
   const PendingReply reading = client_->launch(zk::make_request(OpType::get, layout_->item(name)), call);
   Reply reply = co_await checking.get();
   const Reply item = co_await reading.get();
-  if (reply.ok() && is_there_or_not(item)) {
+  if (reply.ok() && zk::is_there_or_not(item)) {
     const std::int64_t revision = item.ok() ? item.stat.mzxid : 0;
     if (std::exchange(line.revisions.at(name), revision) == revision) part->end_with(why);
   } else if (reply.ok()) {
@@ -333,7 +331,7 @@ Awaitable<void> CoherentWriter::judge(Line& line, PartPtr part, std::string slot
     call.bound = connected.session;
     const Reply removed = co_await client_->perform(zk::make_request(OpType::remove, slot), call);
     if (ended_with_its_session(removed)) continue;
-    if (!is_there_or_not(removed)) break;
+    if (!zk::is_there_or_not(removed)) break;
     const Reply read = co_await client_->perform(zk::make_request(OpType::get, layout_->gate(line.shard)), call);
     if (ended_with_its_session(read)) continue;
     const auto gate = read.ok() ? parse_gate(read.data, read.stat.version) : std::nullopt;

@@ -179,7 +179,7 @@ Awaitable<Result<Contenders>> find_raiser(LookPtr look) {
   std::string name(zk::name_of(look->full));
   const Names own = {name};
   const bool contender = detail::recognise(own).kind != RecipeKind::unknown;
-  if (contender || !detail::describes_process(node.data)) co_return raiser;
+  if (contender || !detail::describes_raiser(node.data)) co_return raiser;
   raiser.push_back(to_contender(std::move(name), std::move(node)));
   raiser.front().holds = true;
   if (!detail::is_ephemeral({.ephemeral_owner = raiser.front().session_id})) raiser.front().session_id = 0;

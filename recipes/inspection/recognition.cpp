@@ -91,12 +91,13 @@ Recognition recognise(const Names& children) {
 
 bool have_priorities(const Names& items) { return any_item(items, Style::standard, true); }
 
-bool describes_process(std::string_view data) {
+bool describes_raiser(std::string_view data) {
   const std::size_t host = data.find("host=");
   const std::size_t pid = data.find(" pid=");
   const std::size_t since = data.find(" since=");
   const bool begins_so = host == 0 || (data.starts_with("id=") && host != std::string_view::npos);
-  return begins_so && host < pid && pid < since && since != std::string_view::npos;
+  const std::size_t raise = data.find(" raise=");
+  return begins_so && host < pid && pid < since && since < raise && raise != std::string_view::npos;
 }
 
 }  // namespace zkrecipes::detail

@@ -30,7 +30,7 @@ Recognition recognise(const std::vector<std::string>& children);
 /// Of a standard queue, whose folder of items tells it: whether these are the items of a PriorityQueue.
 bool have_priorities(const std::vector<std::string>& items);
 
-/// Whether a recipe of this library has written `data` to say who it is.
-bool describes_process(std::string_view data);
+/// Whether Barrier::raise() of this library has written `data` to say who has raised it.
+bool describes_raiser(std::string_view data);
 
 }  // namespace zkrecipes::detail

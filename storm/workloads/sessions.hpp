@@ -16,13 +16,17 @@ inline zkclient::CallOptions within(std::chrono::milliseconds time) {
 
 /// For how long a holder keeps its lease: for a number of looks that is drawn once. Some hold for longer than a session
 /// lasts without its server. When the pace slows down meanwhile, as it does when the troubles are over, a hold does not
-/// become longer: the others have to have their turn. `pause`: between two looks, as for Place::pause().
+/// become longer: the others have to have their turn. Then it looks once more: a holder that was stopped for long has to say
+/// what it believes. `pause`: between two looks, as for Place::pause().
 class Hold {
  public:
   Hold(Place& place, std::uint64_t pause);
-  [[nodiscard]] bool goes_on() const { return looks_ > 0 && std::chrono::steady_clock::now() < until_; }
+  [[nodiscard]] bool goes_on() const { return looks_ > 0; }
   [[nodiscard]] bool is_last() const { return looks_ == 1; }
-  void looked() { --looks_; }
+  void looked() {
+    --looks_;
+    if (looks_ > 1 && std::chrono::steady_clock::now() >= until_) looks_ = 1;
+  }
 
  private:
   std::uint64_t looks_;

@@ -15,6 +15,8 @@
 #include <zktesting/ensemble.hpp>
 #include <zktesting/simulation.hpp>
 
+#include "zkclient/detail/calls/fresh.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -146,6 +148,17 @@ struct OldLeader {
   Simulation world;  // Ends before what its threads use.
   SimulatedProcess& process;
 };
+
+TEST(OvertakenReads, TheOrderInWhichTheyWereSentTells) {
+  using zkclient::detail::is_behind;
+  zkclient::detail::Reply first;
+  first.sent = zkclient::BootClock::time_point(1s);
+  zkclient::detail::Reply second;
+  second.sent = first.sent + 1ns;
+  EXPECT_TRUE(is_behind(first, second));
+  EXPECT_FALSE(is_behind(second, first));
+  EXPECT_FALSE(is_behind(first, first));
+}
 
 TEST(OvertakenReads, ACreateWhoseReplyIsLostMakesOneNode) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -9,7 +9,8 @@
 //   Requests                       make_request(); ClientCore::launch() sends at once and is awaited later, perform() does
 //                                  both, launch_watching() arms a watch. Call: deadline, cancellation, the session it is
 //                                  bound to. Reply: what came back; unanswered() is a write whose reply was lost,
-//                                  refusal() says which operation of a transaction failed. fresh(): read what the leader has.
+//                                  refusal() says which operation of a transaction failed. fresh(), fresh_by_quorum(): read
+//                                  what the leader, or a majority, has; is_behind() of a sync and reads of one's own.
 //   Writes that resolve doubt      create_marked(), ensure(), set_resolving(); remove_until_gone() and
 //                                  delete_in_background() delete for as long as the session lives.
 //   Sessions                       SessionState: its identity, its state, whom to tell; LeaseKeeper: heartbeats and the lease

@@ -58,11 +58,15 @@ TEST(Recognition, NothingIsGuessed) {
   }
 }
 
-TEST(Recognition, WhatOurProcessesSayOfThemselves) {
-  for (const char* words : {"host=web-1 pid=7 since=2026-01-01T00:00:00Z", "id=ci job host=web-1 pid=7 since=x"})
-    EXPECT_TRUE(describes_process(words)) << words;
-  for (const char* words : {"", "host=web-1", "pid=7 host=web-1 since=x", "the host=web-1 pid=7 since=x", "10.0.0.8"})
-    EXPECT_FALSE(describes_process(words)) << words;
+// Holders of other recipes say the same of themselves, but for the last word.
+TEST(Recognition, WhatRaisersSayOfThemselves) {
+  for (const char* words :
+       {"host=web-1 pid=7 since=2026-01-01T00:00:00Z raise=1-2", "id=ci job host=web-1 pid=7 since=x raise=1"})
+    EXPECT_TRUE(describes_raiser(words)) << words;
+  for (const char* words :
+       {"", "host=web-1", "pid=7 host=web-1 since=x raise=1", "the host=web-1 pid=7 since=x raise=1", "10.0.0.8",
+        "host=web-1 pid=7 since=2026-01-01T00:00:00Z"})
+    EXPECT_FALSE(describes_raiser(words)) << words;
 }
 
 TEST(Recognition, EveryKindAndNamingHasAName) {

@@ -1,11 +1,6 @@
 #include "zkclient/detail/calls/fresh.hpp"
 
 namespace zkclient::detail {
-namespace {
-
-bool is_there_or_not(const Reply& reply) { return reply.ok() || reply.failed(Errc::no_node); }
-
-}  // namespace
 
 Awaitable<Reply> fresh(std::shared_ptr<ClientCore> client, Request read, Call call) {
   for (;;) {

@@ -7,8 +7,10 @@ namespace zkclient::detail {
 /// Whether `read` was sent behind `sync`, as it was launched, and so tells what the leader had then. Requests whose connection
 /// breaks are sent again, each by itself: in another order perhaps, or in another session.
 inline bool is_behind(const Reply& sync, const Reply& read) noexcept {
-  return read.session == sync.session && sync.sent <= read.sent;  // Of one instant: nothing has come between them.
+  return read.session == sync.session && sync.sent < read.sent;
 }
+
+inline bool is_there_or_not(const Reply& read) noexcept { return read.ok() || read.failed(Errc::no_node); }
 
 /// Reads what the leader has: the server that answers may lag behind the one that took an earlier write, so the read
 /// goes out behind a sync, in one flight. If they come out of order because a connection breaks, both are sent again. The

@@ -216,7 +216,9 @@ bool Handle::submit(const std::shared_ptr<Op>& op) {
   if (!connected_ || phase_ != Phase::open) return false;
   op->handle = this;
   op->reply = Reply{};
-  op->reply.sent = BootClock::now();
+  // No two at the same instant, however coarse the clock is: which of two was sent first tells what a read has seen.
+  last_sent_ = std::max(BootClock::now(), last_sent_ + std::chrono::nanoseconds(1));
+  op->reply.sent = last_sent_;
   op->answered = false;
   op->in_library = op;
   ++in_flight_;

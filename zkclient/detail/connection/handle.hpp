@@ -184,6 +184,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool dead_ = false;
   bool session_closed_ = false;
   int in_flight_ = 0;
+  BootClock::time_point last_sent_{};
   Descriptor descriptor_;
   bool drive_scheduled_ = false;
   bool drive_wanted_ = false;  // What the C client waits for may have changed since it was asked.
