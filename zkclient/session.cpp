@@ -9,6 +9,7 @@ std::chrono::milliseconds Session::timeout() const noexcept { return state_->tim
 ConnectionState Session::state() const noexcept { return state_->state(); }
 std::stop_token Session::lost() const noexcept { return state_->lost(); }
 BootClock::time_point Session::valid_until() const noexcept { return state_->valid_until(); }
+BootClock::time_point Session::proven_at() const noexcept { return state_->proven_at(); }
 SessionCredentials Session::credentials() const { return {state_->id(), state_->password()}; }
 
 }  // namespace zkclient

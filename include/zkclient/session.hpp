@@ -64,6 +64,10 @@ class ZKRECIPES_API Session {
   /// Until when the server cannot have ended the session, proven by a write that a quorum acknowledged. In
   /// the past when nothing is proven. Only maintained while the session holds leases.
   BootClock::time_point valid_until() const noexcept;
+  /// When the newest write of this session was sent that a quorum has acknowledged: so old is the last proof that the
+  /// session lives. It never goes back; the clock's zero before the first such write. While the session holds leases
+  /// there is a heartbeat in each sixth of timeout(), so a proof that is a quarter of it old is overdue.
+  BootClock::time_point proven_at() const noexcept;
   /// For handing the session over to another client (ClientOptions::resume). Id 0 until connected.
   SessionCredentials credentials() const;
 

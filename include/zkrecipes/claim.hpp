@@ -9,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include <zkclient/clock.hpp>
 #include <zkclient/export.hpp>
 #include <zkclient/result.hpp>
+#include <zkclient/session.hpp>
 #include <zkclient/types.hpp>
 
 namespace zkrecipes {
@@ -51,8 +53,13 @@ class ZKRECIPES_API [[nodiscard]] Claim {
 
   /// True while no other worker can have the item, by this process's own clock; no round trip.
   bool valid() const noexcept;
+  /// Until when no other worker can have the item, unless an operator deletes the claim by hand: with each heartbeat of
+  /// the session it moves forward. In the past when the claim is not valid. By this process's own clock, no round trip.
+  zkclient::BootClock::time_point valid_until() const noexcept;
   /// Fires once when the claim is lost, before another consumer can have the item; see Lease::lost().
   std::stop_token lost() const noexcept;
+  /// The session that the claim belongs to; nullopt for an empty claim.
+  std::optional<zkclient::Session> session() const;
 
   /// Takes the item out of the queue, if it is still ours. Errors: not_held (lost, or ended before: the item may go, or
   /// have gone, to another consumer), in_doubt (the deadline, a stop request, or the end of the session or of the

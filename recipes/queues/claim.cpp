@@ -107,8 +107,15 @@ std::int32_t Claim::priority() const noexcept { return state_ != nullptr ? state
 int Claim::deliveries() const noexcept { return state_ != nullptr ? state_->taken().version : 0; }
 
 bool Claim::valid() const noexcept { return state_ != nullptr && is_ours(state_->taken()); }
+zkclient::BootClock::time_point Claim::valid_until() const noexcept {
+  return valid() ? state_->taken().lease->session()->valid_until() : zkclient::BootClock::time_point::min();
+}
 std::stop_token Claim::lost() const noexcept {
   return state_ != nullptr ? state_->taken().lease->lost() : std::stop_token();
+}
+std::optional<zkclient::Session> Claim::session() const {
+  if (state_ == nullptr) return std::nullopt;
+  return zkclient::Session(state_->taken().lease->session());
 }
 
 void Claim::commit(const CallOptions& call) {

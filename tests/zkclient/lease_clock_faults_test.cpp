@@ -98,6 +98,7 @@ TEST_F(LeaseClockFaultsTest, HeartbeatsKeepALeaseForLongerThanTheTimeout) {
   const auto holder = hold(client);
   const auto begin = BootClock::now();
   EXPECT_TRUE(eventually([&] { return holder->valid_until() > begin + 2 * lasting_timeout; }, testkit::patience));
+  EXPECT_GT(client.session().proven_at(), begin + lasting_timeout) << "each heartbeat is a proof";
   EXPECT_EQ(holder->lease().state(), LeaseState::held);
   EXPECT_GT(proxy.request_count(zktesting::RequestType::multi), 3u);
 }
@@ -290,6 +291,19 @@ TEST_F(LeaseClockFaultsTest, ALeaseWithoutAConnectionIsUncertainUntilItIsLost) {
   const LeaseState state = holder->lease().state();
   EXPECT_TRUE(state == LeaseState::uncertain || BootClock::now() >= holder->valid_until());
   expect_told(*holder);
+}
+
+TEST_F(LeaseClockFaultsTest, WithoutAConnectionNothingIsProven) {
+  const Client client = proxied();
+  const auto holder = hold(client);
+  const Session session = client.session();
+  proxy.stall(zktesting::Direction::both);
+  const auto stalled = BootClock::now();
+  ASSERT_TRUE(eventually([&] { return holder->lease().state() == LeaseState::lost; }, testkit::patience));
+  EXPECT_LE(session.proven_at(), stalled);
+  EXPECT_GT(session.proven_at(), BootClock::time_point());
+  EXPECT_GT(holder->valid_until(), session.proven_at());
+  EXPECT_LT(holder->valid_until(), session.proven_at() + session.timeout());
 }
 
 // The answers never contradict each other, at whatever instant one asks.

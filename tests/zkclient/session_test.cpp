@@ -437,4 +437,23 @@ TEST_F(SessionTest, WithoutLeasesTheLeaseClockClaimsNothing) {
   EXPECT_EQ(session.state(), ConnectionState::connected);
 }
 
+TEST_F(SessionTest, AcknowledgedWritesProveTheSession) {
+  using zkclient::BootClock;
+  const Client client = with(calm);
+  const Session session = client.connect();
+  EXPECT_EQ(session.proven_at(), BootClock::time_point()) << "nothing was written yet";
+  const auto begin = BootClock::now();
+  client.create("/node", "");
+  const auto proven = session.proven_at();
+  EXPECT_GE(proven, begin);
+  EXPECT_LE(proven, BootClock::now());
+  EXPECT_TRUE(client.exists("/node"));
+  std::error_code error;
+  client.create("/node", "", {}, {}, error);
+  EXPECT_EQ(error, Errc::node_exists);
+  EXPECT_EQ(session.proven_at(), proven) << "an answer that no quorum has a part in proves nothing";
+  client.remove("/node");
+  EXPECT_GT(session.proven_at(), proven);
+}
+
 }  // namespace

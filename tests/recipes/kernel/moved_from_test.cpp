@@ -72,6 +72,8 @@ TEST_F(MovedFrom, AClaimIsEmpty) {
   Claim claim = queue.claim(patient());
   Claim worker = std::move(claim);
   EXPECT_FALSE(claim.valid());
+  EXPECT_LT(claim.valid_until(), zkclient::BootClock::now());
+  EXPECT_FALSE(claim.session());
   EXPECT_EQ(claim.data(), "");
   EXPECT_TRUE(claim.items().empty());
   EXPECT_EQ(claim.node(), "");

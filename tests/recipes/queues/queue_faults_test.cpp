@@ -268,6 +268,28 @@ TEST_F(QueueFaults, BurialLost) {
   }
 }
 
+TEST_F(QueueFaults, RejectionLost) {
+  Client client = calm_proxied();
+  Queue queue(client, "/queue");
+  Queue dead(the_operator(), "/queue/dead");
+  for (const bool request : {true, false}) {
+    queue.push_all({"poison", "good"}, patient());
+    Claim claim = queue.claim(patient());
+    auto fault = lose(request);
+    claim.reject("nobody can read it", patient());
+    EXPECT_TRUE(fault.wait(patience));
+    EXPECT_FALSE(claim.valid());
+    Claim letter = dead.claim(patient());
+    EXPECT_EQ(letter.data(), "poison");
+    EXPECT_EQ(letter.reason(), "nobody can read it");
+    letter.commit(patient());
+    EXPECT_FALSE(dead.try_pop(patient())) << "it came once";
+    EXPECT_EQ(queue.pop(patient()), "good");
+    EXPECT_EQ(items(), 0u);
+    EXPECT_TRUE(claims(0));
+  }
+}
+
 TEST_F(QueueFaults, CommitRefusedForAnotherReason) {
   Client client = calm_proxied();
   Queue queue(client, "/queue");
@@ -559,6 +581,7 @@ TEST_F(QueueFaults, PartitionedPastExpiryWhileClaimed) {
   auto waiting = in_thread([&] {
     Claim next = other.claim(patient());
     EXPECT_FALSE(claim.valid());
+    EXPECT_LT(claim.valid_until(), zkclient::BootClock::now());
     EXPECT_TRUE(claim.lost().stop_requested() || stalls.seen());
     next.commit(patient());
   });

@@ -451,6 +451,22 @@ TEST_F(QueueTest, ItemComesBackMaxDeliveriesTimes) {
   EXPECT_EQ(dead.pop(patient()), "poison");
 }
 
+TEST_F(QueueTest, AClaimSaysUntilWhenItIsCertain) {
+  using zkclient::BootClock;
+  Queue queue(client(), "/queue");
+  queue.push("item", patient());
+  Claim claim = queue.claim(patient());
+  EXPECT_EQ(claim.session(), client().session());
+  EXPECT_EQ(claim.valid_until(), client().session().valid_until());
+  EXPECT_GT(claim.valid_until(), BootClock::now());
+  EXPECT_LT(claim.valid_until(), client().session().proven_at() + client().session().timeout());
+  const BootClock::time_point first = claim.valid_until();
+  EXPECT_TRUE(eventually([&] { return claim.valid_until() > first; }, testkit::patience)) << "by heartbeats";
+  claim.commit(patient());
+  EXPECT_LT(claim.valid_until(), BootClock::now());
+  EXPECT_TRUE(claim.session()) << "which it was";
+}
+
 TEST_F(QueueTest, RejectedItemBecomesADeadLetterWithItsReason) {
   const std::string framed("\0zkrecipes:rejected\n\0\0\0\1xy", 26);  // Looks as if it had been rejected.
   for (const std::string& data : {std::string("poison"), std::string(), framed}) {

@@ -37,6 +37,10 @@ class SessionState {
   BootClock::time_point told_up_to() const noexcept {
     return BootClock::time_point(std::chrono::nanoseconds(told_up_to_ns_.load(std::memory_order_acquire)));
   }
+  /// See set_proven_at(); the epoch before the first write. Any thread.
+  BootClock::time_point proven_at() const noexcept {
+    return BootClock::time_point(std::chrono::nanoseconds(proven_at_ns_.load(std::memory_order_acquire)));
+  }
   /// For a forked child it is over: the session is its parent's.
   ConnectionState state() const noexcept {
     return process_.forked() ? ConnectionState::closed : state_.load(std::memory_order_acquire);
@@ -71,6 +75,13 @@ class SessionState {
       told_up_to_ns_.store(sent_ns, std::memory_order_release);
     }
   }
+  /// A quorum-committed write that was sent at `sent` was acknowledged.
+  void set_proven_at(BootClock::time_point sent) noexcept {
+    const std::int64_t sent_ns = sent.time_since_epoch().count();
+    if (sent_ns > proven_at_ns_.load(std::memory_order_relaxed)) {
+      proven_at_ns_.store(sent_ns, std::memory_order_release);
+    }
+  }
   void set_valid_until(BootClock::time_point until) noexcept {
     valid_until_ns_.store(until.time_since_epoch().count(), std::memory_order_release);
   }
@@ -100,6 +111,7 @@ class SessionState {
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::int64_t> valid_until_ns_{0};
   std::atomic<std::int64_t> told_up_to_ns_{0};
+  std::atomic<std::int64_t> proven_at_ns_{0};
   std::atomic<ConnectionState> state_{ConnectionState::connecting};
   std::stop_source lost_;
   mutable std::mutex mutex_;

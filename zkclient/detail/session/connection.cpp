@@ -80,6 +80,7 @@ void Connection::note(const Op& op) {
   // A server sends the events of what was committed before ahead of this answer. But while the session's watches are
   // armed again on a new handle, some of those events are still to come.
   const bool committed = op.code == rc::ok && op.request.is_write() && op.request.type != OpType::remove_watches;
+  if (committed) session_->set_proven_at(op.reply.sent);
   if (committed && arming_again_ == 0) session_->set_told_up_to(op.reply.sent);
   if (!op.request.watch) return;
   const auto kind = watch_kind(op.request.type);
