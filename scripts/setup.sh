@@ -6,8 +6,8 @@
 #
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
 #   scripts/setup.sh --no-server  without Java and the server: what building takes
-#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, docker-compose, Prometheus, and the headers of an
-#                               older Boost: where one of them cannot be had, the tests that need it are skipped
+#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, zsh, docker-compose, Prometheus, and the headers
+#                               of an older Boost: where one of them cannot be had, the tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
@@ -129,6 +129,8 @@ find_missing() {
     want python3-kazoo have_kazoo
     # For the model of the two-phase commit.
     want spin have_command spin
+    # For completions.
+    want zsh have_command zsh
     # For docker-compose.yml.
     want docker-compose have_docker_compose
     # For the alert rules, the dashboard, and the service that it looks at.

@@ -298,6 +298,44 @@ echo "$nodes"
   EXPECT_EQ(bash.next_line(), "/place/deploy");
 }
 
+// The shell's own parts of a completion are played: what is written is what it would have to choose from.
+TEST_F(ZkrLooking, ZshCompletesWordsAndNodes) {
+  if (!std::filesystem::exists("/bin/zsh")) GTEST_SKIP() << "zsh is not installed (Debian package zsh)";
+  client().create("/place/deploy", "", {.parents = true});
+  const std::string folder = std::filesystem::path(zkr_program()).parent_path().string();
+  const std::string script = "PATH=" + folder + ":$PATH\n" + R"sh(
+compdef() { print "$@" }
+compadd() {  # -a names, or -S '' -p PARENT -a names
+  local -a all=($4${^names})
+  print -r -- ${(M)all:#$PREFIX*}
+}
+_normal() { print -r -- "of another command: $words, $CURRENT" }
+complete_words() {
+  words=("$@") CURRENT=$# PREFIX=$words[-1]
+  _zkr
+}
+eval "$(zkr completion zsh)"
+complete_words zkr lea
+complete_words zkr queue pu
+complete_words zkr get --js
+complete_words zkr nonsense nonsense
+complete_words zkr lock /place -- ls --al
+for ((i = 0; i < 100; ++i)); do  # A slow machine may need more than the time that it gets.
+  nodes=$(complete_words zkr --server "$1" --prefix "$2" get /place/de)
+  [[ -n $nodes ]] && break
+done
+print -r -- "$nodes"
+)sh";
+  testkit::Program zsh("/bin/zsh", {"-f", "-c", script, "zsh", hosts(), prefix().str()});
+  EXPECT_EQ(zsh.next_line(), "_zkr zkr");
+  EXPECT_EQ(zsh.next_line(), "lead leader");
+  EXPECT_EQ(zsh.next_line(), "purge push");
+  EXPECT_EQ(zsh.next_line(), "--json");
+  EXPECT_EQ(zsh.next_line(), "");
+  EXPECT_EQ(zsh.next_line(), "of another command: ls --al, 2");
+  EXPECT_EQ(zsh.next_line(), "/place/deploy");
+}
+
 // --- observe ------------------------------------------------------------------------------------------------------
 
 TEST_F(ZkrLooking, Z24ObserverSeesEachChange) {

@@ -75,25 +75,56 @@ _zkr() {
     mapfile -t COMPREPLY < <(compgen -W "$(_zkr_words "$path")" -- "$current")
   fi
 }
-_zkr_words() {
-  case $1 in
 )sh";
-constexpr std::string_view bash_tail = R"sh(  esac
+constexpr std::string_view bash_tail = "complete -F _zkr zkr\n";
+
+constexpr std::string_view zsh_head = R"sh(#compdef zkr
+# Completions of zkr, made by: zkr completion zsh
+_zkr() {
+  local command= word
+  local -a place names
+  local -i i
+  for ((i = 2; i < CURRENT; ++i)); do
+    word=$words[i]
+    if [[ $word == -- ]]; then
+      shift $i words
+      ((CURRENT -= i))
+      _normal
+      return
+    fi
+    case $word in (--server | --profile | --prefix) place+=($word ${(Q)words[i + 1]}) ;; esac
+    [[ $word != -* && " $(_zkr_words "$command") " == *" $word "* ]] && command="${command:+$command }$word"
+  done
+  if [[ $PREFIX == /* ]]; then
+    local parent=${PREFIX%/*}
+    names=(${(f)"$(timeout 0.3 zkr $place --connect-timeout 300ms ls "${parent:-/}" 2>/dev/null)"})
+    compadd -S '' -p "$parent/" -a names
+  else
+    names=($(_zkr_words "$command"))
+    compadd -a names
+  fi
 }
-complete -F _zkr zkr
+)sh";
+// zsh runs the file itself as the function, at the first completion, if it has found it by its name.
+constexpr std::string_view zsh_tail = R"sh(if [[ $funcstack[1] == _zkr ]]; then _zkr "$@"; else compdef _zkr zkr; fi
 )sh";
 // clang-format on
 
-std::string bash_completion(const CommandDescription& program) {
-  std::string text(bash_head);
+// A function for the shell that writes the words which may stand behind a command.
+std::string function_of_words(const CommandDescription& program) {
+  std::string text = "_zkr_words() {\n  case $1 in\n";
   visit(program, "", [&](const std::string& path, const CommandDescription& command) {
     text += fmt::format("    '{}') echo '{}' ;;\n", path, words_for(program, command));
   });
-  return text.append(bash_tail);
+  return text + "  esac\n}\n";
+}
+
+std::string bash_completion(const CommandDescription& program) {
+  return fmt::format("{}{}{}", bash_head, function_of_words(program), bash_tail);
 }
 
 std::string zsh_completion(const CommandDescription& program) {
-  return "#compdef zkr\nautoload -U +X bashcompinit && bashcompinit\n" + bash_completion(program);
+  return fmt::format("{}{}{}", zsh_head, function_of_words(program), zsh_tail);
 }
 
 // Within single quotes.
