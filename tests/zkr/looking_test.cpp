@@ -269,6 +269,12 @@ TEST(ZkrDoctorWithoutServers, NamesEachThatCannotBeReached) {
   EXPECT_NE(called.output.find("failure  ensemble: no server can be reached"), std::string::npos) << called.output;
 }
 
+TEST(ZkrProgram, SaysItsVersion) {
+  const Called called = call_zkr({"--version"});
+  EXPECT_EQ(called.code, 0) << called.errors;
+  EXPECT_TRUE(called.output.starts_with("zkr ") && called.output.ends_with("\n")) << called.output;
+}
+
 // --- completion ---------------------------------------------------------------------------------------------------
 
 TEST_F(ZkrLooking, BashCompletesWordsAndNodes) {

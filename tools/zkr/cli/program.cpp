@@ -18,6 +18,7 @@ void add_common_options(CLI::App& app, Context& context) {
   app.add_flag("-q,--quiet", context.quiet, "No messages but errors");
   app.add_flag("-v,--verbose", context.verbose, "More messages");
   app.add_flag("--json", context.json, "Data as JSON, a value a line");
+  app.set_version_flag("--version", "zkr " ZKR_VERSION, "Print the version of zkr and exit");
 }
 
 int complain(const std::string& text, int code) {
@@ -25,7 +26,7 @@ int complain(const std::string& text, int code) {
   return code;
 }
 
-/// A request for help is a parse error of CLI11's with the code 0.
+/// A request for help, or for the version, is a parse error of CLI11's with the code 0.
 int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
   return complain(error.what() + std::string("\nzkr: --help says more"), exit_usage);
