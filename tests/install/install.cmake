@@ -10,6 +10,16 @@ find_program(zkr zkr PATHS "${PREFIX}/bin" NO_DEFAULT_PATH NO_CACHE REQUIRED)
 execute_process(COMMAND "${zkr}" lock --help COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
 find_program(guardian zkrecipes-guardian PATHS "${PREFIX}/bin" NO_DEFAULT_PATH NO_CACHE REQUIRED)
 
+# What shells, manuals and systemd look for by their names.
+foreach(
+  file IN ITEMS share/man/man1/zkr.1 share/man/man1/zkrecipes-guardian.1 share/bash-completion/completions/zkr
+                share/zsh/site-functions/_zkr share/fish/vendor_completions.d/zkr.fish
+                lib/systemd/system/zkr-lead@.service)
+  if(NOT EXISTS "${PREFIX}/${file}")
+    message(FATAL_ERROR "${file} was not installed")
+  endif()
+endforeach()
+
 # Each component by itself: together they are all that was installed, and no file belongs to two.
 set(parts "")
 foreach(component IN ITEMS runtime development tools testing doc)
