@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian packages in a fresh Debian 12, builds programs with them by CMake and by pkg-config, runs these,
-# purges the packages, and looks for what is left. Needs root, mmdebstrap, and the machine's package sources; it changes
-# nothing outside a temporary folder.
+# Installs the Debian packages in a fresh Debian 12, builds programs with them by CMake and by pkg-config, runs these
+# and zkr with a server, purges the packages, and looks for what is left. Needs root, mmdebstrap, and the machine's
+# package sources; it changes nothing outside a temporary folder.
 #
 #   scripts/package_test.sh       scripts/package.sh first
 #     --no-build                  with the packages that are in build/packages
@@ -47,20 +47,23 @@ say "unpacking Debian 12"
 mmdebstrap --quiet --variant=apt --aptopt='APT::Install-Recommends "false"' bookworm "$debian" "$work/sources.list" ||
   die "mmdebstrap, see above"
 
-inside() { chroot "$debian" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+# With a /proc of its own, which is gone with the command, as is all that this has started.
+inside() {
+  unshare --mount --pid --fork --kill-child --mount-proc="$debian/proc" chroot "$debian" \
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
+}
 ours() {  # What is there under a name of ours, packages' lists aside.
   (cd "$debian" && find . -xdev -path ./proc -prune -o -path ./sys -prune -o -path ./test -prune \
-    -o -path ./var/lib/dpkg/info -prune -o \( -name '*zkrecipes*' -o -name '*zkclient*' -o -name '*zktesting*' \) -print)
+    -o -path ./var/lib/dpkg/info -prune -o \( -name '*zkrecipes*' -o -name '*zkclient*' -o -name '*zktesting*' \
+    -o -name '*zksimulation*' -o -name '*zkr' -o -name 'zkr[.-]*' \) -print)
 }
 
 mkdir "$debian/test"
 cp "${packages[@]}" "$debian/test/"
-cp -r tests/install "$debian/test/"
-say "installing compiler and CMake"
+cp -r tests/install tests/support/with_server.cpp "$debian/test/"
+
 cp /etc/resolv.conf "$debian/etc/"
 inside apt-get -qq update >"$work/apt.log" 2>&1 || { cat "$work/apt.log" >&2; die "apt-get update, see above"; }
-inside apt-get -qq install -y --no-install-recommends g++ cmake make pkg-config >"$work/apt.log" 2>&1 ||
-  { cat "$work/apt.log" >&2; die "apt-get, see above"; }
 
 debs() { local name; for name; do (cd "$debian/test" && printf '/test/%s\n' "$name"_*.deb); done; }
 install() {
@@ -68,6 +71,24 @@ install() {
   inside apt-get -qq install -y --no-install-recommends $(debs "$@") >"$work/apt.log" 2>&1 ||
     { cat "$work/apt.log" >&2; die "apt-get cannot install $*, see above"; }
 }
+
+run() {  # $1: what, $2...: a program
+  echo "package_test:   $1"
+  inside "${@:2}" >"$work/log" 2>&1 || { cat "$work/log" >&2; die "$1, see above"; }
+}
+
+# --- The programs alone ---------------------------------------------------------------------------
+say "installing the programs"
+install zkrecipes-tools
+run "zkr" zkr lock --help
+for file in share/man/man1/zkr.1.gz share/man/man1/zkrecipes-guardian.1.gz share/bash-completion/completions/zkr \
+  share/zsh/vendor-completions/_zkr share/fish/vendor_completions.d/zkr.fish lib/systemd/system/zkr-lead@.service; do
+  [[ -s $debian/usr/$file ]] || die "zkrecipes-tools has no /usr/$file"
+done
+
+say "installing compiler and CMake"
+inside apt-get -qq install -y --no-install-recommends g++ cmake make pkg-config >"$work/apt.log" 2>&1 ||
+  { cat "$work/apt.log" >&2; die "apt-get, see above"; }
 
 # --- Without zktesting ----------------------------------------------------------------------------
 say "installing the libraries"
@@ -84,10 +105,6 @@ say "installing all packages"
 install libzkrecipes-testing-dev zkrecipes-tools zkrecipes-doc
 for package in "${packages[@]}"; do inside dpkg -L "$(dpkg-deb -f "$package" Package)"; done | sort -u >"$work/files"
 
-run() {  # $1: what, $2...: a program
-  echo "package_test:   $1"
-  inside "${@:2}" >"$work/log" 2>&1 || { cat "$work/log" >&2; die "$1, see above"; }
-}
 uses() {  # $1: yes or no, $2: a program
   local seen=no
   if inside readelf --dynamic "$2" | grep 'NEEDED.*libzkrecipes\.so' >/dev/null; then seen=yes; fi
@@ -112,6 +129,15 @@ run "pkg-config --static: build" sh -c "g++ -std=c++20 $consumer -o /test/build/
   \$(pkg-config --static --cflags --libs zkrecipes zktesting | sed 's/-l\\(zk[a-z]*\\)/-l:lib\\1.a/g')"
 run "pkg-config --static: run" /test/build/pc_static
 uses no /test/build/pc_static
+
+# --- With a server --------------------------------------------------------------------------------
+# From the packages that libzkrecipes-testing-dev recommends.
+say "installing a server"
+inside apt-get -qq install -y --no-install-recommends default-jre-headless libzookeeper-java >"$work/apt.log" 2>&1 ||
+  { cat "$work/apt.log" >&2; die "apt-get cannot install the server, see above"; }
+run "zktesting: build" sh -c "g++ -std=c++20 /test/with_server.cpp -o /test/build/with_server \
+  \$(pkg-config --cflags --libs zktesting)"
+run "zkr with a server" /test/build/with_server /test/install/zkr.sh
 
 # The library and the program that it starts are in different packages.
 run "guardian: build" sh -c "g++ -std=c++20 /test/install/guardian.cpp -o /test/build/guardian \
