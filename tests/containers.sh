@@ -34,9 +34,9 @@ eval "$variables"
 export ZOOKEEPER_PORT=
 project=zkrecipes-test-$$
 compose+=(--project-name "$project")
-sleeper=$project-sleeper
+sleeper=$project-sleeper holder=$project-holder
 end() {
-  docker rm --force "$sleeper" >/dev/null 2>&1 || true
+  docker rm --force "$sleeper" "$holder" >/dev/null 2>&1 || true
   "${compose[@]}" down --volumes --timeout 2
 }
 trap end EXIT
@@ -67,8 +67,8 @@ echo "servers: $connect_string"
 
 # From this machine, and from a container of our image beside the servers.
 ZKRECIPES_SERVER=$connect_string "$build/examples/example_lock" || fail "example_lock on this machine"
-docker run --rm --network "${project}_default" --env "ZKRECIPES_SERVER=$names" "$ZKRECIPES_IMAGE" example_lock ||
-  fail "example_lock in a container"
+beside() { docker run --network "${project}_default" --env "ZKRECIPES_SERVER=$names" "$@"; }
+beside --rm "$ZKRECIPES_IMAGE" example_lock || fail "example_lock in a container"
 
 # --- Our image ------------------------------------------------------------------------------------
 [[ $(docker run --rm "$ZKRECIPES_IMAGE" id --user) != 0 ]] || fail "our image runs as root"
@@ -77,6 +77,23 @@ docker run --detach --name "$sleeper" "$ZKRECIPES_IMAGE" sleep infinity >/dev/nu
 docker kill --signal TERM "$sleeper" >/dev/null
 code=$(timeout 60 docker wait "$sleeper") || fail "a program of our image outlives SIGTERM"
 ((code == 128 + 15)) || fail "a program of our image ended with $code by SIGTERM"
+
+check_zkr() {  # $1: where zkr is, $2...: the image, and what it takes to call zkr there
+  local where=$1 code=0 line=''
+  shift
+  beside --rm "$@" lock /deploy -- sh -c 'exit 3' || code=$?
+  ((code == 3)) || fail "$where: zkr ended with $code, its command with 3"
+  beside --detach --name "$holder" "$@" lock /deploy -- sh -c 'echo held; exec sleep infinity' >/dev/null
+  read -r -t 120 line < <(docker logs --follow "$holder") || true
+  [[ $line == held ]] || fail "$where: zkr does not get the lock"
+  docker kill --signal TERM "$holder" >/dev/null
+  code=$(timeout 60 docker wait "$holder") || fail "$where: zkr outlives SIGTERM"
+  ((code == 128 + 15)) || fail "$where: zkr ended with $code by SIGTERM"
+  docker rm "$holder" >/dev/null
+  beside --rm "$@" lock --try /deploy -- true || fail "$where: zkr has not given the lock back"
+}
+check_zkr "below tini" "$ZKRECIPES_IMAGE" zkr
+check_zkr "as process 1" --entrypoint zkr "$ZKRECIPES_IMAGE"
 
 trap - EXIT
 end
