@@ -63,8 +63,9 @@ configure_package_config_file(
   cmake/zkrecipesConfig.cmake.in "${PROJECT_BINARY_DIR}/zkrecipesConfig.cmake"
   INSTALL_DESTINATION "${zkr_config_dir}"
   NO_SET_AND_CHECK_MACRO)
+zkr_series_compatibility("${PROJECT_VERSION}" zkr_compatibility)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/zkrecipesConfigVersion.cmake"
-                                 COMPATIBILITY SameMinorVersion)
+                                 COMPATIBILITY ${zkr_compatibility})
 install(
   FILES "${PROJECT_BINARY_DIR}/zkrecipesConfig.cmake"
         "${PROJECT_BINARY_DIR}/zkrecipesConfigVersion.cmake"

@@ -1,4 +1,6 @@
 # Functions that define the project's targets, so that all of them are built alike.
+include(ZkrSeries)
+zkr_series("${PROJECT_VERSION}" ZKR_SERIES)
 
 # Warnings and sanitizers: for our own targets only, never exported. Where several sources are compiled as one, names hide
 # those of the sources before, and that is of no interest.
@@ -105,7 +107,7 @@ function(zkr_add_library name)
                CXX_VISIBILITY_PRESET hidden
                VISIBILITY_INLINES_HIDDEN ON
                VERSION ${PROJECT_VERSION}
-               SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+               SOVERSION ${ZKR_SERIES})
   # Public headers are <zkclient/x.hpp>, private ones "zkclient/detail/x.hpp".
   target_include_directories(
     ${name}
@@ -138,7 +140,7 @@ function(zkr_add_shared_form name library)
                OUTPUT_NAME ${library}
                EXPORT_NAME ${library}
                VERSION ${PROJECT_VERSION}
-               SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+               SOVERSION ${ZKR_SERIES})
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_include_directories(${name} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   list(TRANSFORM public APPEND _shared)

@@ -35,11 +35,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 version=$(sed -n 's/^  VERSION \([0-9.]*\)$/\1/p' CMakeLists.txt)
-soversion=${version%.*}
+series=$(cmake -P cmake/ZkrSeries.cmake)
 [[ $(dpkg-parsechangelog -l packaging/debian/changelog -S Version) == "$version"-* ]] ||
   die "packaging/debian/changelog is not about $version, which CMakeLists.txt says"
-grep -qx "Package: libzkrecipes$soversion" packaging/debian/control ||
-  die "packaging/debian/control has no package libzkrecipes$soversion: the minor number is the soversion"
+grep -qx "Package: libzkrecipes$series" packaging/debian/control ||
+  die "packaging/debian/control has no package libzkrecipes$series, of the soversion"
 
 # All that may differ between two builds comes from the commit.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
@@ -83,7 +83,7 @@ for library in zkclient zkrecipes; do
   shared=$(find "$work/tree/usr/lib" -name "lib$library.so.$version")
   libraries+=("$static" "$shared")
   readelf --dynamic "$shared" >"$work/dynamic"
-  grep -q "Library soname: \[lib$library.so.$soversion\]" "$work/dynamic" || die "$shared: the soname is another one"
+  grep -q "Library soname: \[lib$library.so.$series\]" "$work/dynamic" || die "$shared: the soname is another one"
   ! grep -E 'RPATH|RUNPATH' "$work/dynamic" || die "$shared has a path for libraries"
 done
 tests/linking/symbols.sh nm "${libraries[@]}" || die "symbols, see above"
@@ -109,7 +109,7 @@ done
 packaging/abi/layout.py "$work/first/source/include" >"$work/layout" || die "the layout of types, see above"
 compare layout.txt "$work/layout"
 ((!status)) || die "the ABI changed, see above. A symbol that is gone breaks programs, and so does a type with another layout: raise the" \
-  "minor number, and the soversion with it. Then, or if symbols and types came only: scripts/package.sh --update-abi"
+  "minor number (from 1.0 on the major one). Then, or if symbols and types came only: scripts/package.sh --update-abi"
 
 # --- lintian --------------------------------------------------------------------------------------
 # The tag that is left out asks for a bug of Debian's that the first upload closes. Nobody uploads these packages.

@@ -28,6 +28,7 @@ die() { printf 'package_test: FAILED: %s\n' "$@" >&2; exit 1; }
 packages=(build/packages/*.deb)
 [[ -e ${packages[0]} ]] || die "build/packages is empty: run it without --no-build"
 command -v mmdebstrap >/dev/null || scripts/setup.sh --package
+series=$(cmake -P cmake/ZkrSeries.cmake)  # The runtime package is named after it.
 
 work=$(mktemp -d)
 chmod 755 "$work"
@@ -92,8 +93,8 @@ inside apt-get -qq install -y --no-install-recommends g++ cmake make pkg-config 
 
 # --- Without zktesting ----------------------------------------------------------------------------
 say "installing the libraries"
-install libzkrecipes0.1 libzkrecipes-dev
-inside ldconfig -p | grep 'libzkrecipes\.so\.0\.1 ' >/dev/null || die "ldconfig does not know the library"
+install "libzkrecipes$series" libzkrecipes-dev
+inside ldconfig -p | grep -F "libzkrecipes.so.$series " >/dev/null || die "ldconfig does not know the library"
 if inside cmake -S /test/install/missing_component -B /test/build/missing >"$work/log" 2>&1; then
   die "CMake found zktesting, which is not installed"
 fi
@@ -115,7 +116,7 @@ say "building programs"
 consumer=/test/install/consumer.cpp
 for form in shared static; do
   run "find_package, $form: configure" cmake -S /test/install/find_package -B "/test/build/$form" \
-    -DCONSUMER_FORM=$form -DCONSUMER_WITH_ASIO=OFF
+    -DCONSUMER_FORM=$form -DCONSUMER_WITH_ASIO=OFF -DCONSUMER_VERSION="$series"
   run "find_package, $form: build" cmake --build "/test/build/$form"
   run "find_package, $form: run" "/test/build/$form/consumer"
 done
@@ -148,7 +149,7 @@ if inside /test/build/guardian >/dev/null 2>&1; then die "a guardian was started
 
 # --- Nothing is left ------------------------------------------------------------------------------
 say "purging the packages"
-inside apt-get -qq purge -y libzkrecipes0.1 libzkrecipes-dev libzkrecipes-testing-dev zkrecipes-doc >"$work/apt.log" 2>&1 ||
+inside apt-get -qq purge -y "libzkrecipes$series" libzkrecipes-dev libzkrecipes-testing-dev zkrecipes-doc >"$work/apt.log" 2>&1 ||
   { cat "$work/apt.log" >&2; die "apt-get purge, see above"; }
 left=$(while read -r file; do [[ -d $debian$file && ! -L $debian$file ]] || [[ ! -e $debian$file && ! -L $debian$file ]] ||
   echo "$file"; done <"$work/files"; ours; inside ldconfig -p | grep -E 'libzk(client|recipes)' || true)

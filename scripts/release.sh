@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Cuts a release: writes the version where it stands, closes the changelog's section, commits and tags. Pushes nothing.
 #
-#   scripts/release.sh VERSION           e.g. 0.2.0; on a clean tree of branch main
+#   scripts/release.sh VERSION           MAJOR.MINOR.PATCH; on a clean tree of branch main
 #     --date YYYY-MM-DD                  default: today
 #     --dry-run                          show what would change, and change nothing
 #
-# Versions follow semver. Before 1.0 a new minor version may break programs, so it is a new soversion, and the runtime
-# package has a new name; a new patch version breaks nothing. docs/compatibility.md has the promise.
+# Versions follow semver. A version that may break programs is of another series (cmake/ZkrSeries.cmake): it has a new
+# soversion, and the runtime package has a new name. docs/compatibility.md has the promise.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -30,7 +30,7 @@ done
 [[ -z $(git status --porcelain) ]] || fail "the tree is not clean: commit or stash first"
 if git rev-parse --quiet --verify "refs/tags/v$version" >/dev/null; then fail "v$version is there already"; fi
 
-series() { [[ $1 == 0.* ]] && echo "${1%.*}" || echo "${1%%.*}"; }  # The soversion.
+series() { cmake -D "version=$1" -P cmake/ZkrSeries.cmake; }
 current=$(sed -n 's/^  VERSION \([0-9.]*\)$/\1/p' CMakeLists.txt)
 newest=$(printf '%s\n' "$current" "$version" | sort -V | tail -1)
 [[ $newest == "$version" ]] || fail "$version is older than $current"
@@ -42,14 +42,17 @@ sed -i "s/^  VERSION $current\$/  VERSION $version/" CMakeLists.txt
 sed -i "s/^\(  \"version\": \"\)[0-9.]*\"/\1$version\"/" packaging/vcpkg/ports/zkrecipes/vcpkg.json
 sed -i "s/^## \[Unreleased\]\$/## [Unreleased]\n\n## [$version] - $date/" CHANGELOG.md
 former=$(series "$current") next=$(series "$version")
-if [[ $former != "$next" ]]; then  # The runtime package is named after the soversion.
-  sed -i "s/libzkrecipes${former//./\\.}\b/libzkrecipes$next/g" packaging/debian/control packaging/debian/rules scripts/package_test.sh
+if [[ $former != "$next" ]]; then  # The runtime package is named after it, and the guides ask for it.
+  sed -i -E "s/(\bzkrecipes )${former//./\\.}( REQUIRED)/\1$next\2/g; s/(\blibzkrecipes)${former//./\\.}([^.0-9]|\$)/\1$next\2/g" \
+    packaging/debian/control packaging/debian/rules docs/install.md
 fi
+# An entry of this version is one of packages from before the release: it is replaced.
+entries=$(sed "/^zkrecipes (${version//./\\.}-/,/^ -- /d" packaging/debian/changelog | sed '/./,$!d')
 {
   printf 'zkrecipes (%s-1) unstable; urgency=medium\n\n  * Release %s; CHANGELOG.md has the changes.\n\n' "$version" "$version"
-  printf ' -- zkrecipes maintainers <maintainers@zkrecipes.invalid>  %s\n\n' \
+  printf ' -- zkrecipes maintainers <maintainers@zkrecipes.invalid>  %s\n' \
     "$(LC_ALL=C date --utc --date="$date 12:00 UTC" '+%a, %d %b %Y %H:%M:%S +0000')"
-  cat packaging/debian/changelog
+  [[ -z $entries ]] || printf '\n%s\n' "$entries"
 } >packaging/debian/changelog.new
 mv packaging/debian/changelog.new packaging/debian/changelog
 
