@@ -3,7 +3,8 @@
 
 - Tables and drawings in comments, which are told by runs of blanks, stay as they stand.
 - <id> in a comment is a word, not a tag.
-- A declaration without a comment right below one that has one (the asynchronous form of a call, say) belongs to it.
+- A function without a comment right below one that has one (the asynchronous form of a call, say) belongs to it. Members,
+  constants and types need comments of their own.
 - Special members without a comment of their own say nothing that the class does not say: they are left out.
 """
 
@@ -18,6 +19,8 @@ SPECIAL = re.compile(
     # What only the library can call.
     r"|^\s*(?:explicit )?[A-Z]\w+\(.*\bdetail::|\bimpl\(\)"
 )
+# Of a declaration without its template arguments: a function's, not a member's with a value in parentheses.
+FUNCTION = re.compile(r"^(?!\s*using\b)[^={]*\w\(|\boperator\b")
 CONSTRUCTOR = re.compile(r"^\s+(?:explicit |constexpr )*[A-Z]\w+\(")
 # What needs no words in a header.
 IDIOMS = (
@@ -63,6 +66,12 @@ def code_of(line):
     return re.sub(r"\s*//.*$", "", line).rstrip()
 
 
+def without_arguments(line):
+    """The line without what stands between < and >."""
+    shorter = re.sub(r"<[^<>]*>", "", line)
+    return line if shorter == line else without_arguments(shorter)
+
+
 def ends(line):
     """Whether a declaration ends with this line, roughly: the headers are formatted by a program."""
     return code_of(line).endswith((";", "}", ":"))
@@ -73,8 +82,8 @@ def remark(line, documented):
     for idiom, words in IDIOMS:
         if idiom.search(line):
             return words
-    if documented:
-        return "See the one before."
+    if documented and FUNCTION.search(without_arguments(line)):
+        return "Another form of the one before."
     return "From what is passed." if CONSTRUCTOR.match(line) else None
 
 

@@ -48,6 +48,7 @@ namespace zkclient {
 
 /// What a cancelled call of a kind may be told to have done: see above.
 inline constexpr auto cancel_read = boost::asio::cancellation_type::all;
+/// The same of a call that writes.
 inline constexpr auto cancel_write = boost::asio::cancellation_type::terminal | boost::asio::cancellation_type::partial;
 
 // The operations of Client, one line each.

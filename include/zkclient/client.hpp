@@ -31,20 +31,20 @@ class ClientCore;
 /// client at each connection. It needs all three, also where the server does not ask for a certificate. Who else may
 /// vouch for the server, and what is not checked: docs/connection.md. Nothing here may contain a comma.
 struct TlsOptions {
-  std::string ca_file;           ///< Whom the server's certificate must be signed by.
-  std::string certificate_file;  ///< The client's own, with its chain.
-  std::string key_file;
+  std::string ca_file;              ///< Whom the server's certificate must be signed by.
+  std::string certificate_file;     ///< The client's own, with its chain.
+  std::string key_file;             ///< That certificate's private key.
   std::string key_passphrase = {};  ///< Of an encrypted key. No error text or log line ever holds it.
 };
 
 /// A login by Cyrus SASL, at the beginning of each connection. One that is refused ends the calls that wait with
 /// Errc::auth_failed; the client tries again with a new session a second later.
 struct SaslOptions {
-  std::string mechanisms;     ///< The best of these, separated by spaces: "DIGEST-MD5", "GSSAPI".
-  std::string user = {};      ///< Not for GSSAPI, which takes it from the Kerberos ticket.
-  std::string password = {};  ///< No error text or log line ever holds it.
-  std::string realm = {};     ///< Empty: the server's.
-  std::string service = "zookeeper";
+  std::string mechanisms;             ///< The best of these, separated by spaces: "DIGEST-MD5", "GSSAPI".
+  std::string user = {};              ///< Not for GSSAPI, which takes it from the Kerberos ticket.
+  std::string password = {};          ///< No error text or log line ever holds it.
+  std::string realm = {};             ///< Empty: the server's.
+  std::string service = "zookeeper";  ///< The first part of the servers' names in Kerberos.
   /// The server's name: for DIGEST-MD5 the default, for GSSAPI the host name in its Kerberos principal.
   std::string host = "zk-sasl-md5";
 };
@@ -61,7 +61,7 @@ struct ClientOptions {
   std::optional<std::chrono::milliseconds> server_tick = {};
   /// Deadline of calls that name none of their own. Positive.
   std::chrono::milliseconds operation_timeout{15'000};
-  RetryPolicy retry = {};
+  RetryPolicy retry = {};  ///< How reads are repeated.
   /// All paths of this client lie below this one (the "chroot"); it is not created by itself.
   Path prefix = {};
   /// Resume this session instead of opening a new one. If the server no longer has it, it is reported as lost.
@@ -78,8 +78,8 @@ struct ClientOptions {
 
 /// One entry of the sequence of states.
 struct StateChange {
-  ConnectionState state;
-  Session session;  ///< The one that it is about.
+  ConnectionState state;  ///< The new state.
+  Session session;        ///< The one that it is about.
   /// Why, as far as that is known. Of `connecting` and `suspended`: the last trouble with each server, as
   /// Client::trouble() has it; of `lost`: what ended the session.
   std::string reason = {};

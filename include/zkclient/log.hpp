@@ -39,10 +39,10 @@ ZKRECIPES_API void set_log_handler(LogHandler handler);
 
 /// A message with what it is about, for logs that are searched by field. The texts are only good during the call.
 struct LogRecord {
-  LogLevel level;
-  std::string_view message;  ///< Complete: it names what the fields below repeat.
-  std::chrono::system_clock::time_point time;
-  std::string_view source;   ///< "zkclient", "zkrecipes", or "C client".
+  LogLevel level;                              ///< How serious it is.
+  std::string_view message;                    ///< Complete: it names what the fields below repeat.
+  std::chrono::system_clock::time_point time;  ///< When it was logged, by the wall clock.
+  std::string_view source;                     ///< "zkclient", "zkrecipes", or "C client".
   std::int64_t session = 0;  ///< The session's id; 0 if the message is not about one, or it has none yet.
   std::string_view server;   ///< "ip:port", where the message is about one server; else "".
   std::string_view path;     ///< Where the message is about one node, or one recipe; else "".

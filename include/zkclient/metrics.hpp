@@ -18,7 +18,7 @@ class Meter;
 /// Durations, counted in buckets whose bounds double: 1 us, 2 us, 4 us, ... 134 s. What took longer than the last bound
 /// is counted as well, beyond it.
 struct ZKRECIPES_API Histogram {
-  static constexpr std::size_t bounds = 28;
+  static constexpr std::size_t bounds = 28;  ///< How many.
   /// The longest duration that bucket `index` counts.
   static constexpr std::chrono::nanoseconds bound(std::size_t index) noexcept {
     return std::chrono::microseconds(std::int64_t{1} << index);
@@ -94,9 +94,9 @@ class ZKRECIPES_API Metrics {
     call_wait,       ///< How long such calls took (see Gauge::calls_waiting).
     lease_held,      ///< From the grant of a lease to its end.
   };
-  static constexpr std::size_t counters = 18;
-  static constexpr std::size_t gauges = 4;
-  static constexpr std::size_t timings = 7;
+  static constexpr std::size_t counters = 18;  ///< How many a Counter can be.
+  static constexpr std::size_t gauges = 4;     ///< How many a Gauge can be.
+  static constexpr std::size_t timings = 7;    ///< How many a Timing can be.
 
   Metrics();
   ~Metrics();
@@ -111,6 +111,7 @@ class ZKRECIPES_API Metrics {
   /// All numbers as OpenMetrics text, which Prometheus scrapes; names begin with "zkrecipes_", times are in seconds.
   /// Serve it as `content_type`. docs/metrics.md has the names.
   std::string to_openmetrics() const;
+  /// The HTTP header Content-Type of that text.
   static constexpr const char* content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
   const std::shared_ptr<detail::Meter>& impl() const noexcept { return meter_; }  ///< For Client and recipes.

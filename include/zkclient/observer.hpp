@@ -18,15 +18,15 @@ struct Span {
     lease,      ///< A lease, from its grant to its end.
     heartbeat,  ///< A heartbeat of a session's leases, from the request to its answer.
   };
-  Kind kind;
-  std::string_view operation;  ///< "mutex acquire", as errors name it; "lease"; "heartbeat".
-  std::string_view path;       ///< Of a call, as errors name it; of a lease, its node; else "".
-  std::chrono::system_clock::time_point begin;
-  std::chrono::nanoseconds duration;  ///< By a clock that nobody sets.
-  std::error_code error;              ///< None if it ended well. Of a lease: not_held, if it was lost.
-  std::string_view detail;            ///< Why it ended so, as far as that is known.
-  std::int64_t session;               ///< The session's id; 0 if that is not known.
-  std::int64_t token;                 ///< Of a lease, its fencing token; else 0.
+  Kind kind;                                    ///< What took time.
+  std::string_view operation;                   ///< "mutex acquire", as errors name it; "lease"; "heartbeat".
+  std::string_view path;                        ///< Of a call, as errors name it; of a lease, its node; else "".
+  std::chrono::system_clock::time_point begin;  ///< By the wall clock.
+  std::chrono::nanoseconds duration;            ///< By a clock that nobody sets.
+  std::error_code error;                        ///< None if it ended well. Of a lease: not_held, if it was lost.
+  std::string_view detail;                      ///< Why it ended so, as far as that is known.
+  std::int64_t session;                         ///< The session's id; 0 if that is not known.
+  std::int64_t token;                           ///< Of a lease, its fencing token; else 0.
 };
 
 ZKRECIPES_API const char* to_string(Span::Kind kind) noexcept;

@@ -22,7 +22,7 @@ namespace zkclient {
 /// Thread safety: a value type.
 class ZKRECIPES_API Path {
  public:
-  static constexpr std::size_t max_size = 64 * 1024;
+  static constexpr std::size_t max_size = 64 * 1024;  ///< The longest path, in bytes.
 
   Path() = default;  ///< The root, "/".
   /// Errors: invalid_path.

@@ -17,13 +17,13 @@ struct EnsembleConfig {
   std::vector<std::string> members;  ///< "server.1=host:2888:3888:participant;0.0.0.0:2181", one per server.
   std::int64_t version = -1;         ///< Of the configuration, for Reconfig::version; -1 if the node tells none.
   std::string text;                  ///< The node's data as it is.
-  Stat stat;
+  Stat stat;                         ///< The node's.
 };
 
 /// A change of the ensemble: either what joins and what leaves, or the whole new list of members.
 /// Thread safety: a value type.
 struct Reconfig {
-  static constexpr std::int64_t any_config = -1;
+  static constexpr std::int64_t any_config = -1;  ///< For `version`: whatever it is now.
 
   /// Servers that are added, or get another role or address: "server.4=host:2888:3888;2181".
   Texts joining = {};

@@ -12,9 +12,9 @@ namespace zkclient {
 struct ZKRECIPES_API RetryPolicy {
   std::chrono::milliseconds initial{50};  ///< Pause before the second attempt.
   std::chrono::milliseconds max{2000};    ///< No pause is longer.
-  double multiplier = 2.0;
-  double jitter = 0.5;  ///< Each pause is scaled by 1 - jitter * random, random in [0, 1).
-  int max_attempts = 10;
+  double multiplier = 2.0;                ///< Each pause is so many times the one before.
+  double jitter = 0.5;                    ///< Each pause is scaled by 1 - jitter * random, random in [0, 1).
+  int max_attempts = 10;                  ///< The first one included.
 
   /// The pause before attempt `attempt + 1` (attempts count from 1), or nullopt when the budget is spent.
   /// A pure function: `random` is in [0, 1), `remaining` is the time to the deadline.

@@ -21,7 +21,7 @@ struct RuntimeOptions {
   /// loss of a session or lease, which waits for no handler. An executor of your own signals it when it gets to it, and
   /// Client::close() itself runs what it has not begun. Tasks of one listener never overlap and keep their order.
   Executor callback_executor = {};
-  int max_callback_threads = 16;
+  int max_callback_threads = 16;  ///< See `callback_executor`. At least 1.
 };
 
 /// The two threads of the library, which take turns in running the event loop, and handlers and listeners. Any number

@@ -39,7 +39,7 @@ ZKRECIPES_API const char* to_string(ConnectionState state) noexcept;
 
 /// Identity and secret of a session; enough to resume it from another client.
 struct SessionCredentials {
-  std::int64_t id = 0;
+  std::int64_t id = 0;   ///< As Session::id().
   std::string password;  ///< 16 bytes. A secret: its owner can take over or end the session.
 };
 

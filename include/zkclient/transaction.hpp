@@ -16,9 +16,9 @@ namespace zkclient {
 /// A condition for a transaction: the node exists (and has this version). A condition that names a session
 /// makes the whole transaction refuse to run on any other session; leases hand out such guards.
 struct Check {
-  Path path;
-  std::int32_t version = any_version;
-  std::optional<Session> session = {};
+  Path path;                            ///< Of the node that has to be there.
+  std::int32_t version = any_version;   ///< Of its data; any_version: whatever it is.
+  std::optional<Session> session = {};  ///< Nothing: any session may run it.
 };
 
 /// Operations that happen together or not at all. Built by the caller, run by Client::commit, reusable.
@@ -30,23 +30,23 @@ class ZKRECIPES_API Transaction {
  public:
   /// A node to be made.
   struct Create {
-    Path path;
-    std::optional<std::string> data;
-    CreateMode mode;
-    AclList acl;
+    Path path;                        ///< Where.
+    std::optional<std::string> data;  ///< Nothing: the data is null.
+    CreateMode mode;                  ///< What becomes of the node.
+    AclList acl;                      ///< Who may do what with it.
   };
   /// Data to be written.
   struct Set {
-    Path path;
-    std::optional<std::string> data;
-    std::int32_t version;
+    Path path;                        ///< Of the node.
+    std::optional<std::string> data;  ///< Nothing: the data becomes null.
+    std::int32_t version;             ///< That it must have; or any_version.
   };
   /// A node to be removed.
   struct Remove {
-    Path path;
-    std::int32_t version;
+    Path path;             ///< Of the node.
+    std::int32_t version;  ///< That it must have; or any_version.
   };
-  using Operation = std::variant<Create, Set, Remove, Check>;
+  using Operation = std::variant<Create, Set, Remove, Check>;  ///< One step of a transaction.
 
   /// Each appends an operation: make a node, write its data, remove it, check its version. With a version other than
   /// any_version it fails, and with it the whole transaction, unless the node has that one.
@@ -66,8 +66,8 @@ class ZKRECIPES_API Transaction {
 /// What one operation of a committed transaction did: the created path for a create, the new Stat for a set,
 /// empty for the others.
 struct OperationResult {
-  std::string path;
-  std::optional<Stat> stat;
+  std::string path;          ///< Of a create: the created one.
+  std::optional<Stat> stat;  ///< Of a create or a set: the node's.
 };
 
 }  // namespace zkclient

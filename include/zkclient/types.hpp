@@ -16,17 +16,17 @@ namespace zkclient {
 /// The server's record of a node. Identity of a node = `czxid`, of its data = `mzxid`, of its list of children
 /// = `pzxid`; `version` restarts when a node is re-created and identifies nothing.
 struct Stat {
-  std::int64_t czxid = 0;     ///< Transaction that created the node; grows over the whole ensemble.
-  std::int64_t mzxid = 0;     ///< Transaction that last changed the data.
-  std::int64_t pzxid = 0;     ///< Transaction that last added or removed a child.
-  std::int64_t ctime_ms = 0;  ///< Server's wall clock, milliseconds since 1970.
-  std::int64_t mtime_ms = 0;
-  std::int32_t version = 0;
-  std::int32_t children_version = 0;
-  std::int32_t acl_version = 0;
-  std::int32_t data_length = 0;
-  std::int32_t children_count = 0;
-  std::int64_t ephemeral_owner = 0;  ///< Session id of an ephemeral node's owner; 0 otherwise.
+  std::int64_t czxid = 0;             ///< Transaction that created the node; grows over the whole ensemble.
+  std::int64_t mzxid = 0;             ///< Transaction that last changed the data.
+  std::int64_t pzxid = 0;             ///< Transaction that last added or removed a child.
+  std::int64_t ctime_ms = 0;          ///< Server's wall clock, milliseconds since 1970.
+  std::int64_t mtime_ms = 0;          ///< The same, of the last change of the data.
+  std::int32_t version = 0;           ///< Changes of the data since the node was created.
+  std::int32_t children_version = 0;  ///< Children that came or went since then.
+  std::int32_t acl_version = 0;       ///< Changes of the access control list since then.
+  std::int32_t data_length = 0;       ///< In bytes.
+  std::int32_t children_count = 0;    ///< How many children it has.
+  std::int64_t ephemeral_owner = 0;   ///< Session id of an ephemeral node's owner; 0 otherwise.
 
   friend bool operator==(const Stat&, const Stat&) = default;
 };
@@ -36,24 +36,24 @@ using DataView = std::optional<std::string_view>;
 
 /// A node's data with its Stat, both of one instant.
 struct NodeData {
-  std::string data;  ///< Empty also when the data is null.
-  bool is_null = false;
-  Stat stat;
+  std::string data;      ///< Empty also when the data is null.
+  bool is_null = false;  ///< There is no data, not even an empty text.
+  Stat stat;             ///< The node's.
 };
 
 /// Names of a node's children (unordered, no path) with the node's Stat.
 struct Children {
-  std::vector<std::string> names;
-  Stat stat;
+  std::vector<std::string> names;  ///< Without their path, in no order.
+  Stat stat;                       ///< Of the node whose children they are.
 };
 
 /// One entry of an access control list.
 struct Acl {
   /// What an identity may do; sums of them.
   enum Permission : std::int32_t { read = 1, write = 2, create = 4, remove = 8, admin = 16, all = 31 };
-  std::int32_t permissions = all;
-  Anchored<std::string> scheme = "world";
-  Anchored<std::string> id = "anyone";
+  std::int32_t permissions = all;          ///< A sum of Permission.
+  Anchored<std::string> scheme = "world";  ///< How the server knows the identity: "world", "digest", "ip", ...
+  Anchored<std::string> id = "anyone";     ///< The identity, as the scheme writes it.
 
   friend bool operator==(const Acl&, const Acl&) = default;
 };
@@ -62,8 +62,8 @@ using AclList = std::vector<Acl>;
 
 /// A node's access control list with its Stat (`Stat::acl_version` for a conditional set_acl).
 struct NodeAcl {
-  AclList acl;
-  Stat stat;
+  AclList acl;  ///< Who may do what.
+  Stat stat;    ///< The node's.
 };
 
 /// Why no server accepts the list, nullptr if there is no such reason.
@@ -75,13 +75,13 @@ ZKRECIPES_API AclList creator_all_acl();  ///< Only the identities authenticated
 
 /// What becomes of a node, and what its name is. Sequential: the server appends ten digits that count up.
 enum class CreateMode {
-  persistent,
-  persistent_sequential,
-  ephemeral,
-  ephemeral_sequential,
-  container,       ///< Removed by the server some time after its last child went away.
-  persistent_ttl,  ///< Removed by the server when it has no children and was not changed for `ttl`.
-  persistent_sequential_ttl,
+  persistent,                 ///< Stays until it is removed.
+  persistent_sequential,      ///< The same, with a number.
+  ephemeral,                  ///< Goes with the session that made it.
+  ephemeral_sequential,       ///< The same, with a number.
+  container,                  ///< Removed by the server some time after its last child went away.
+  persistent_ttl,             ///< Removed by the server when it has no children and was not changed for `ttl`.
+  persistent_sequential_ttl,  ///< The same, with a number.
 };
 
 /// How a node is made.
@@ -103,15 +103,15 @@ struct CreateOptions {
 
 /// The result of a create: the path (with the sequence number, if any; without the client's prefix) and its Stat.
 struct Created {
-  std::string path;
-  Stat stat;
+  std::string path;  ///< With the sequence number.
+  Stat stat;         ///< Of the new node.
 };
 
 /// When a call has to end: a point in time on the steady clock, or a time from now on (`{.deadline = 5s}`), however
 /// long or short. Otherwise a std::optional.
 class Deadline : public std::optional<std::chrono::steady_clock::time_point> {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = std::chrono::steady_clock;  ///< Of its points in time.
   using optional::optional;
 
   constexpr Deadline() noexcept = default;

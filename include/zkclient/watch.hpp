@@ -16,20 +16,20 @@ class SubscriptionState;
 
 /// What ended a watch.
 enum class WatchEventType {
-  created,
-  deleted,
-  data_changed,
-  children_changed,
-  session_lost,  ///< The watch ended with its session; nothing more is known about the node.
-  closed,        ///< The client was closed.
+  created,           ///< The node appeared.
+  deleted,           ///< The node went.
+  data_changed,      ///< Its data was written.
+  children_changed,  ///< A child came or went.
+  session_lost,      ///< The watch ended with its session; nothing more is known about the node.
+  closed,            ///< The client was closed.
 };
 
 ZKRECIPES_API const char* to_string(WatchEventType type) noexcept;
 
 /// How a watch ended.
 struct WatchEvent {
-  WatchEventType type = WatchEventType::closed;
-  std::string path;  ///< Without the client's prefix.
+  WatchEventType type = WatchEventType::closed;  ///< What ended it.
+  std::string path;                              ///< Without the client's prefix.
 };
 
 /// Called exactly once, unless the Watch was dropped before; on the callback executor.

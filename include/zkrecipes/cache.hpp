@@ -29,10 +29,10 @@ struct SnapshotData;
 /// restarts when a node is made again and identifies nothing. Of a node whose children the cache does not list,
 /// `pzxid`, `children_version` and `children_count` are those of the last read of its data; `acl_version` always is.
 struct CachedNode {
-  std::string name;  ///< The last component of its path.
-  std::string data = {};
-  zkclient::Stat stat = {};
-  bool has_data = false;  ///< False: data was not asked for, does not fit, or cannot be read.
+  std::string name;          ///< The last component of its path.
+  std::string data = {};     ///< Empty if `has_data` is false.
+  zkclient::Stat stat = {};  ///< The server's record of it.
+  bool has_data = false;     ///< False: data was not asked for, does not fit, or cannot be read.
   std::error_code unreadable =
       {};  ///< Why data or children cannot be read: no_auth, overloaded (too many watches), ...
 
@@ -56,12 +56,12 @@ ZKRECIPES_API const char* to_string(CacheState state) noexcept;
 struct Change {
   /// What became of the node.
   enum class Kind {
-    added,
+    added,     ///< It was not there before.
     changed,   ///< Other data (or no data any more, or data at last), same node.
     replaced,  ///< Removed, and made again: another node of that name. Its former children are removed.
-    removed,
+    removed,   ///< It is not there any more.
   };
-  Kind kind = Kind::added;
+  Kind kind = Kind::added;    ///< See above.
   std::string path;           ///< Absolute, without the client's prefix.
   CachedNodePtr before = {};  ///< Null: added.
   CachedNodePtr after = {};   ///< Null: removed.
@@ -201,8 +201,11 @@ ZKRECIPES_API std::vector<Change> difference(const Snapshot& before, const Snaps
 /// with Errc::forked.
 class ZKRECIPES_API Cache {
  public:
+  /// Gets the changes of one publication, and the view with them.
   using Listener = zkclient::UniqueFunction<void(const std::vector<Change>& changes, const Snapshot& now)>;
+  /// Gets the new state.
   using StateListener = zkclient::UniqueFunction<void(CacheState state)>;
+  /// What a wait is for.
   using Predicate = std::function<bool(const Snapshot& snapshot)>;
 
   /// The newest one; empty while loading. Does not block, so what this client has just written may still be missing:

@@ -29,7 +29,7 @@ struct CoherentCacheOptions {
 
 /// What an item was at one moment. Immutable.
 struct CoherentItem {
-  bool exists = false;
+  bool exists = false;        ///< Whether there was such a name.
   std::string data;           ///< "" if it does not exist.
   std::int64_t revision = 0;  ///< Of the last write to it: grows, and is never used again. 0: it does not exist.
 };
@@ -44,7 +44,7 @@ struct CoherentCacheStatistics {
   std::uint64_t closings = 0;   ///< Writes of this object that had to ask readers to let go.
   std::size_t leases = 0;       ///< Shards whose items may be answered from memory.
   std::size_t items = 0;        ///< In memory, whether or not a lease covers them.
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;        ///< What the items take of `max_bytes`.
 };
 
 /// Named values with cached reads that are linearizable: a read that begins after a write has returned sees it, in

@@ -107,8 +107,10 @@ struct ConfigurationOptions {
 /// may only be destroyed or assigned to. In a forked child there is no configuration, and calls end with Errc::forked.
 class ZKRECIPES_API Configuration {
  public:
+  /// Gets the changes of one publication, and the configuration with them.
   using Listener =
       zkclient::UniqueFunction<void(const std::vector<ConfigurationChange>& changes, const ConfigurationPtr& now)>;
+  /// Gets a configuration that was refused, and why.
   using RejectionListener = zkclient::UniqueFunction<void(const ConfigurationRejection& rejection)>;
 
   /// Reads the fallback file, and begins to follow; does not wait for a server. Errors: invalid_acl (see acl_defect()),
@@ -204,6 +206,7 @@ class ZKRECIPES_API Configuration {
 template <typename T>
 class TypedConfiguration : public Configuration {
  public:
+  /// Makes the program's own type of the values.
   using Parse = std::function<T(const ConfigurationValues&)>;
 
   /// `parse` throws what is wrong; it is called as ConfigurationOptions::validate, and after that. Errors: as

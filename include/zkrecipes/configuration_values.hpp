@@ -16,7 +16,7 @@ namespace zkrecipes {
 
 /// The value of one key.
 struct ConfigurationValue {
-  std::string text;
+  std::string text;       ///< As it was published, or written by hand.
   std::int64_t zxid = 0;  ///< Of the write that made it; 0: it comes from a file.
   bool edited = false;    ///< By hand, after the last publication.
 
@@ -26,7 +26,7 @@ struct ConfigurationValue {
 /// A configuration, whole: all keys of one publication, and what operators have changed since. Immutable, and shared by
 /// all that hold it.
 struct ZKRECIPES_API ConfigurationValues {
-  using Map = std::map<std::string, ConfigurationValue, std::less<>>;
+  using Map = std::map<std::string, ConfigurationValue, std::less<>>;  ///< Values by their keys.
 
   std::int64_t revision = 0;   ///< Counts the publications. 0: all was written by hand.
   std::string publisher = {};  ///< Host, process and id of who published.
@@ -41,11 +41,12 @@ struct ZKRECIPES_API ConfigurationValues {
   /// Throws zkclient::Error (no_node) if there is no such key.
   const std::string& at(std::string_view key) const;
 };
+/// Shared by all that hold it.
 using ConfigurationPtr = std::shared_ptr<const ConfigurationValues>;
 
 /// The difference that one key makes.
 struct ConfigurationChange {
-  std::string key;
+  std::string key;                         ///< Whose value changed.
   std::optional<std::string> before = {};  ///< Nothing: the key was added.
   std::optional<std::string> after = {};   ///< Nothing: the key was removed.
 
@@ -54,7 +55,7 @@ struct ConfigurationChange {
 
 /// A configuration that was read, and is not in force.
 struct ConfigurationRejection {
-  std::int64_t revision = 0;
+  std::int64_t revision = 0;     ///< Its number, as ConfigurationValues has it.
   std::string why;               ///< What the validator or the parser threw.
   ConfigurationPtr values = {};  ///< As it was read.
 };
@@ -79,11 +80,11 @@ struct ConfigurationUpdate {
 
 /// A publication that can be gone back to.
 struct ConfigurationRevision {
-  std::int64_t revision = 0;
-  std::string publisher = {};
-  std::string note = {};
-  std::chrono::sys_time<std::chrono::milliseconds> published = {};
-  std::vector<std::string> replaced = {};  ///< Keys that the next publication changed.
+  std::int64_t revision = 0;                                        ///< Its number, as ConfigurationValues has it.
+  std::string publisher = {};                                       ///< Host, process and id of who published it.
+  std::string note = {};                                            ///< The publisher's.
+  std::chrono::sys_time<std::chrono::milliseconds> published = {};  ///< By the publisher's clock.
+  std::vector<std::string> replaced = {};                           ///< Keys that the next publication changed.
 };
 
 /// What a follower says of itself (ConfigurationOptions::report).

@@ -23,7 +23,7 @@ enum class CounterEncoding {
 struct CounterOptions {
   /// For every node that the recipe creates.
   zkclient::AclList acl = zkclient::open_acl();
-  CounterEncoding encoding = CounterEncoding::curator_int64;
+  CounterEncoding encoding = CounterEncoding::curator_int64;  ///< How the number is written.
   /// Each change is exactly once although the session is lost in its very instant: a persistent node, the marker, tells
   /// what became of it. Costs one more operation in each transaction, and a round trip before the first change. All
   /// objects of a path may differ in this.
@@ -35,8 +35,8 @@ struct CounterOptions {
 
 /// What one call has done: nobody else's change came between the two.
 struct CounterChange {
-  std::int64_t before = 0;
-  std::int64_t after = 0;
+  std::int64_t before = 0;  ///< The number right before the change.
+  std::int64_t after = 0;   ///< The number right after it.
 
   bool operator==(const CounterChange&) const = default;
 };

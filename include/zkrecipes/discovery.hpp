@@ -37,6 +37,7 @@ struct DirectoryOptions {
 /// to. In a forked child state() is left, the destructor does nothing, and calls end with Errc::forked.
 class ZKRECIPES_API Registration {
  public:
+  /// Gets the new state.
   using StateListener = zkclient::UniqueFunction<void(PresenceState state)>;
 
   Registration(Registration&&) noexcept;

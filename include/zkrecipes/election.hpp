@@ -24,10 +24,10 @@ struct Publication;
 
 /// The leader as others see it.
 struct Leader {
-  std::string id;     ///< The name that the candidate gave itself.
-  std::string node;   ///< Name of its node.
-  FencingToken term;  ///< Grows from leader to leader.
-  std::int64_t session_id = 0;
+  std::string id;                    ///< The name that the candidate gave itself.
+  std::string node;                  ///< Name of its node.
+  FencingToken term;                 ///< Grows from leader to leader.
+  std::int64_t session_id = 0;       ///< The session that its node lives with.
   bool ready = false;                ///< It said that it has taken over; being first does not mean that it knows.
   std::optional<std::string> value;  ///< The text that it proclaimed last.
 

@@ -63,8 +63,8 @@ struct GroupOptions {
 
 /// A member, as its node shows it.
 struct Member {
-  std::string id;
-  std::string payload = {};
+  std::string id;                                    ///< The name that it joined with.
+  std::string payload = {};                          ///< What it shows to the others.
   FencingToken incarnation = {};                     ///< Grows each time that the member joins again.
   std::int64_t session_id = 0;                       ///< The session that the member lives with.
   std::chrono::system_clock::time_point since = {};  ///< By the server's clock.
@@ -74,9 +74,9 @@ struct Member {
 
 /// The members at one instant, ordered by the names of their nodes.
 struct ZKRECIPES_API GroupSnapshot {
-  std::vector<Member> members = {};
-  bool exact = false;     ///< See Snapshot::exact().
-  std::int64_t zxid = 0;  ///< See Snapshot::zxid().
+  std::vector<Member> members = {};  ///< One for each node.
+  bool exact = false;                ///< See Snapshot::exact().
+  std::int64_t zxid = 0;             ///< See Snapshot::zxid().
 
   /// The first one with this id; null if there is none.
   const Member* find(std::string_view id) const noexcept;
@@ -96,6 +96,7 @@ struct MemberChange {
 /// to. In a forked child state() is left, and calls end with Errc::forked.
 class ZKRECIPES_API Membership {
  public:
+  /// Gets the new state.
   using StateListener = zkclient::UniqueFunction<void(PresenceState state)>;
 
   Membership(Membership&&) noexcept;
@@ -180,6 +181,7 @@ class ZKRECIPES_API Membership {
 /// Thread safety: all members. The object keeps its client open.
 class ZKRECIPES_API Group {
  public:
+  /// Gets the changes, and the members with them.
   using Listener = zkclient::UniqueFunction<void(const std::vector<MemberChange>& changes, const GroupSnapshot& now)>;
 
   /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (the path is the root).

@@ -58,8 +58,8 @@ ZKRECIPES_API const char* to_string(NodeNaming naming) noexcept;
 
 /// What is at a path.
 struct Inspection {
-  RecipeKind kind = RecipeKind::nothing;
-  NodeNaming naming = NodeNaming::none;
+  RecipeKind kind = RecipeKind::nothing;  ///< The recipe whose nodes stand there.
+  NodeNaming naming = NodeNaming::none;   ///< Whose names the nodes have.
   /// Holders and waiters, in the recipe's order, then the foreign ones. Of a semaphore: one for each lease, then who
   /// waits. Of a queue: the claims, each with its item's name. Of a double barrier: `holds` says that it is inside.
   /// Of a barrier: its raiser.

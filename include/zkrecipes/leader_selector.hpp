@@ -84,6 +84,7 @@ struct LeaderSelectorOptions {
 /// wait for the task, and so must not close or destroy the selector.
 class ZKRECIPES_API LeaderSelector {
  public:
+  /// What the leader runs: until `stop` is asked for, or for as long as it wants to lead.
   using Task = std::function<void(std::stop_token stop, SelectedLeadership& leadership)>;
 
   /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (no task, negative times).

@@ -31,7 +31,7 @@ class LeaseCore;
 ///   zkrecipes::FencingToken token = lease.token();
 ///   token.epoch = config.ensemble_epoch;
 struct FencingToken {
-  std::int64_t value = 0;
+  std::int64_t value = 0;  ///< Grows from holder to holder.
   std::int64_t epoch = 0;  ///< Compared first. No recipe sets it.
 
   friend bool operator==(const FencingToken&, const FencingToken&) = default;

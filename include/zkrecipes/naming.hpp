@@ -25,8 +25,8 @@ struct NamingOptions {
 
 /// A name that is bound, as it was when it was read.
 struct Binding {
-  std::string name;
-  std::string data;
+  std::string name;          ///< Of its node.
+  std::string data;          ///< What it is bound to.
   std::int32_t version = 0;  ///< For rebind() and unbind(). It counts the changes of this binding, and begins at 0.
   FencingToken token;        ///< Of this binding: grows from binding to binding of one name.
   bool permanent = false;    ///< No lease: it stays until unbind().

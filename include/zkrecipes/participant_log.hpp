@@ -17,9 +17,9 @@ enum class LogEntry : std::uint8_t {
   begin = 1,  ///< Before prepare(); with the transaction's data. Need not be durable.
   ready,      ///< Before the vote to commit. From here on the participant may not decide alone.
   commit,     ///< The decision, before it is applied.
-  abort,
-  applied,  ///< commit() or abort() has returned; before the acknowledgement.
-  end,      ///< Acknowledged; the transaction may be forgotten. Need not be durable.
+  abort,      ///< The same, if it is to abort.
+  applied,    ///< commit() or abort() has returned; before the acknowledgement.
+  end,        ///< Acknowledged; the transaction may be forgotten. Need not be durable.
 };
 
 /// How far a participant is with a transaction, as its log tells.
@@ -41,7 +41,7 @@ ZKRECIPES_API std::optional<LogState> advance(LogState from, LogEntry entry) noe
 
 /// What a log knows of one transaction.
 struct LoggedTransaction {
-  std::string id;
+  std::string id;  ///< The transaction's.
   /// Where the participant stands with it.
   LogState state = LogState::none;
   std::string data;  ///< The data that came with `begin`.

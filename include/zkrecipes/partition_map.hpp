@@ -32,7 +32,7 @@ struct PartitionOwner {
 
 /// The difference that one partition makes.
 struct OwnerChange {
-  std::string partition;
+  std::string partition;                      ///< Its name.
   std::optional<PartitionOwner> before = {};  ///< Nothing: it had no owner.
   std::optional<PartitionOwner> after = {};   ///< Nothing: it has none now.
 };
@@ -58,7 +58,8 @@ struct OwnerChange {
 /// destroyed or assigned to. In a forked child state() is closed, nothing has an owner, and calls end with Errc::forked.
 class ZKRECIPES_API PartitionMap {
  public:
-  using Owners = std::map<std::string, PartitionOwner, std::less<>>;
+  using Owners = std::map<std::string, PartitionOwner, std::less<>>;  ///< Owners by their partitions' names.
+  /// Gets the partitions that have changed their owners.
   using Listener = zkclient::UniqueFunction<void(const std::vector<OwnerChange>& changes)>;
 
   /// Begins to read; returns at once. `path`: the Partitioner's. Errors: closed.

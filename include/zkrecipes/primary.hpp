@@ -125,7 +125,7 @@ class ZKRECIPES_API PrimaryNode {
 
 /// A role, for a decision.
 struct RoleState {
-  std::string role;
+  std::string role;        ///< Its name.
   std::string named = {};  ///< Who shall have it so far; "": nobody.
 };
 

@@ -39,9 +39,9 @@ struct QueueOptions {
 
 /// One item, as any client sees it.
 struct QueueItem {
-  std::string node;  ///< Its name.
-  std::string data;  ///< As it is in the node.
-  std::int32_t priority = 0;
+  std::string node;                             ///< Its name.
+  std::string data;                             ///< As it is in the node.
+  std::int32_t priority = 0;                    ///< Of a PriorityQueue: lower ones come first.
   int deliveries = 0;                           ///< How often it was claimed.
   std::string claimed_by;                       ///< The claimer's text; "" if it is not claimed.
   std::chrono::system_clock::time_point since;  ///< When it was pushed, by the server's clock.

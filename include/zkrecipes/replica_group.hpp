@@ -24,8 +24,8 @@ struct ReplicaSeat;
 /// A member that has every acknowledged write. It is a storage that does: with an emptied disk, or on another machine,
 /// the same id is a new member.
 struct InSyncReplica {
-  std::string id;
-  std::string storage;
+  std::string id;                     ///< The member's.
+  std::string storage;                ///< The storage's.
   std::chrono::milliseconds term{0};  ///< How long it may serve reads without having asked again.
 
   friend bool operator==(const InSyncReplica&, const InSyncReplica&) = default;
@@ -47,11 +47,11 @@ struct ZKRECIPES_API ReplicaState {
 
 /// A member that is there, as it has shown itself.
 struct ReplicaMember {
-  std::string id;
-  std::string storage;
-  std::chrono::milliseconds term{0};
-  std::uint64_t version = 0;  ///< As it has reported.
-  std::string address = {};
+  std::string id;                     ///< As Replica has it.
+  std::string storage;                ///< As Replica has it.
+  std::chrono::milliseconds term{0};  ///< How long it may serve reads without having asked again.
+  std::uint64_t version = 0;          ///< As it has reported.
+  std::string address = {};           ///< As Replica has it.
 
   friend bool operator==(const ReplicaMember&, const ReplicaMember&) = default;
 };
@@ -66,12 +66,12 @@ struct ReplicaMember {
 ///   any --> joining                                  its own node is gone, with its session say
 ///   any --> left                                     final
 enum class ReplicaRole {
-  joining,
+  joining,    ///< It does not know yet what it is.
   secondary,  ///< In sync, with a primary.
   candidate,  ///< In sync, without a primary.
-  primary,
-  out,  ///< Not in sync, or no member that is in sync is there: see ReplicaGroup::problem().
-  left,
+  primary,    ///< It leads.
+  out,        ///< Not in sync, or no member that is in sync is there: see ReplicaGroup::problem().
+  left,       ///< For ever.
 };
 
 ZKRECIPES_API const char* to_string(ReplicaRole role) noexcept;
@@ -85,16 +85,16 @@ struct Replica {
 
 /// What a member is told that becomes the primary.
 struct PrimaryTerm {
-  std::int64_t epoch = 0;
-  std::vector<InSyncReplica> in_sync = {};
-  FencingToken token = {};
-  std::stop_token lost = {};  ///< The lease is lost: no other member can be the primary before that.
+  std::int64_t epoch = 0;                   ///< The one that begins: grows with each primary.
+  std::vector<InSyncReplica> in_sync = {};  ///< Who has every acknowledged write.
+  FencingToken token = {};                  ///< For whatever refuses the writes of a former primary.
+  std::stop_token lost = {};                ///< The lease is lost: no other member can be the primary before that.
 };
 
 /// What a member is told that becomes a secondary.
 struct SecondaryTerm {
-  std::int64_t epoch = 0;
-  std::string primary = {};
+  std::int64_t epoch = 0;    ///< The primary's.
+  std::string primary = {};  ///< Its id.
   std::string address = {};  ///< The primary's; "" if it is not known.
   bool in_sync = false;      ///< False: it has to catch up, and does not count.
 };

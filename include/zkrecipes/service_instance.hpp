@@ -29,15 +29,15 @@ ZKRECIPES_API const char* to_string(ServiceType type) noexcept;
 
 /// A part of the pattern of a service's address: a text, or the name of a variable.
 struct UriPart {
-  std::string value;
-  bool variable = false;
+  std::string value;      ///< The text, or the variable's name.
+  bool variable = false;  ///< It is a variable's name.
 
   friend bool operator==(const UriPart&, const UriPart&) = default;
 };
 
 /// A pattern like "{scheme}://{address}:{port}/api", as its parts.
 struct ZKRECIPES_API UriSpec {
-  std::vector<UriPart> parts = {};
+  std::vector<UriPart> parts = {};  ///< In their order.
 
   /// Text in braces is a variable, without the blanks around it; "{[}" and "{]}" stand for braces. Braces without a
   /// partner are plain text.
@@ -48,22 +48,22 @@ struct ZKRECIPES_API UriSpec {
 
 /// One instance of a service: how to reach it. All texts are UTF-8.
 struct ZKRECIPES_API ServiceInstance {
-  using Milliseconds = std::chrono::sys_time<std::chrono::milliseconds>;
+  using Milliseconds = std::chrono::sys_time<std::chrono::milliseconds>;  ///< A time as it stands on the wire.
 
   std::string name;          ///< The service's. A component of a path.
   std::string id = {};       ///< Unique within the service, a component of a path. Empty: registering makes one up.
   std::string address = {};  ///< A host name or an IP address. Empty: null on the wire.
   /// Where it listens without encryption, and with it; null on the wire if it does not.
   std::optional<std::int32_t> port = {};
-  std::optional<std::int32_t> ssl_port = {};
+  std::optional<std::int32_t> ssl_port = {};  ///< With encryption.
   /// Any JSON value, as text; empty: null. A text is `"text"`, with its quotes. Curator reads an object if "@class"
   /// names its Java class, or if its reader takes any object. Written without spaces; a number that is neither a 64-bit
   /// integer nor a double is rounded.
   std::string payload = {};
   Milliseconds registered = {};  ///< When, by the registrar's clock. The epoch: registering takes the present time.
-  ServiceType type = ServiceType::dynamic;
-  std::optional<UriSpec> uri_spec = {};
-  bool enabled = true;  ///< False: listed, but never picked.
+  ServiceType type = ServiceType::dynamic;  ///< How long the instance is listed.
+  std::optional<UriSpec> uri_spec = {};     ///< Nothing: null on the wire.
+  bool enabled = true;                      ///< False: listed, but never picked.
   /// What a foreign registrar wrote besides: a JSON object with those keys, as text. It is written again.
   std::string unknown = {};
 
@@ -77,7 +77,7 @@ struct ZKRECIPES_API ServiceInstance {
 
 /// An instance as its node shows it. Immutable, and shared by all that hold it.
 struct ListedInstance {
-  ServiceInstance instance;
+  ServiceInstance instance;       ///< What the node says.
   std::string node = {};          ///< The name of its node. Differs from the id if it is sequential.
   FencingToken incarnation = {};  ///< Grows each time that it is registered anew; an update keeps it.
   std::int64_t session_id = 0;    ///< The session that it lives with; 0: none, its node is persistent.

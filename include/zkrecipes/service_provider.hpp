@@ -30,8 +30,8 @@ enum class PickStrategy {
 /// Which instances are out for a while, because calls to them fail: see ServiceProvider::note_error().
 /// Times of more than a year count as a year.
 struct HealthOptions {
-  int errors = 2;  ///< So many within `window` put an instance out. At least 1.
-  std::chrono::milliseconds window{30'000};
+  int errors = 2;                                ///< So many within `window` put an instance out. At least 1.
+  std::chrono::milliseconds window{30'000};      ///< See `errors`.
   std::chrono::milliseconds pause{5'000};        ///< The first one. Each further one is twice as long,
   std::chrono::milliseconds max_pause{300'000};  ///< up to this. A success, or a quiet time as long, starts anew.
 };
@@ -41,7 +41,7 @@ struct ProviderOptions {
   /// Instead of `strategy`: picks one of `up`, which is not empty, or null. Called in the thread that calls pick(), also
   /// by several at once. What it throws comes out of pick().
   std::function<ListedInstancePtr(const std::vector<ListedInstancePtr>& up)> choose = {};
-  HealthOptions health = {};
+  HealthOptions health = {};  ///< When an instance is out for a while.
   /// When the last instance of the service is gone, those that vanished so recently can still be picked, with
   /// `confirmed` false: if ZooKeeper lost all sessions at once, the services may well be there. Zero: never.
   /// More than a year counts as a year.
@@ -66,8 +66,10 @@ struct InstanceChange {
 /// Errc::forked.
 class ZKRECIPES_API ServiceProvider {
  public:
+  /// Gets the changes, and the listing with them.
   using Listener =
       zkclient::UniqueFunction<void(const std::vector<InstanceChange>& changes, const ServiceListing& now)>;
+  /// Gets the new state.
   using StateListener = zkclient::UniqueFunction<void(CacheState state)>;
 
   ServiceProvider(ServiceProvider&&) noexcept;

@@ -28,17 +28,17 @@ struct SharedValueOptions {
 /// Which state of the node a value is. A node that was deleted and made again has another `czxid`, although its versions
 /// begin again.
 struct ValueVersion {
-  std::int64_t czxid = 0;  ///< 0: there is no node.
-  std::int32_t version = 0;
+  std::int64_t czxid = 0;    ///< 0: there is no node.
+  std::int32_t version = 0;  ///< The node's, which counts its writes.
 
   bool operator==(const ValueVersion&) const = default;
 };
 
 /// What the node held at one moment.
 struct VersionedValue {
-  bool exists = false;
-  std::string data = {};  ///< "" if it does not exist.
-  ValueVersion version = {};
+  bool exists = false;        ///< Whether there was a node.
+  std::string data = {};      ///< "" if it does not exist.
+  ValueVersion version = {};  ///< For compare_set().
 
   bool operator==(const VersionedValue&) const = default;
 };
@@ -94,6 +94,7 @@ class ZKRECIPES_API SharedValue {
  public:
   /// Gets the value, returns the data that is to replace it, or nullopt: it shall stay. May be called several times.
   using Function = std::function<std::optional<std::string>(const VersionedValue&)>;
+  /// Gets the new value.
   using Listener = zkclient::UniqueFunction<void(const VersionedValue& now)>;
 
   /// No I/O. Errors: invalid_acl (see acl_defect()), invalid_argument (`path` is the root, `max_marker_age` is not

@@ -15,12 +15,12 @@ namespace zkrecipes {
 
 /// As CacheOptions, and how deep.
 struct TreeCacheOptions {
-  bool data = CacheOptions().data;
-  std::size_t max_bytes = CacheOptions().max_bytes;
-  std::chrono::milliseconds max_delay = CacheOptions().max_delay;
-  std::chrono::milliseconds quiet = CacheOptions().quiet;
-  std::chrono::milliseconds max_age = CacheOptions().max_age;
-  std::function<bool(const std::string& path)> include = {};
+  bool data = CacheOptions().data;                                 ///< See CacheOptions.
+  std::size_t max_bytes = CacheOptions().max_bytes;                ///< See CacheOptions.
+  std::chrono::milliseconds max_delay = CacheOptions().max_delay;  ///< See CacheOptions.
+  std::chrono::milliseconds quiet = CacheOptions().quiet;          ///< See CacheOptions.
+  std::chrono::milliseconds max_age = CacheOptions().max_age;      ///< See CacheOptions.
+  std::function<bool(const std::string& path)> include = {};       ///< See CacheOptions.
   /// Nodes that are deeper below the path than this are not looked at: 1 is the children. Without a limit: nullopt.
   std::optional<int> max_depth = {};
 };

@@ -107,17 +107,17 @@ struct CommitTransaction {
 
 /// How a transaction ended.
 struct CommitOutcome {
-  std::string id;
-  bool committed = false;
-  std::string reason;  ///< Why it was aborted.
+  std::string id;          ///< The transaction's.
+  bool committed = false;  ///< False: it was aborted.
+  std::string reason;      ///< Why it was aborted.
 
   friend bool operator==(const CommitOutcome&, const CommitOutcome&) = default;
 };
 
 /// A transaction as ZooKeeper tells it, for operators.
 struct CommitStatus {
-  std::string id;
-  std::vector<std::string> participants;
+  std::string id;                         ///< The transaction's.
+  std::vector<std::string> participants;  ///< Their names.
   std::optional<CommitOutcome> outcome;   ///< None: open.
   std::vector<std::string> voted;         ///< The participants that voted.
   std::vector<std::string> acknowledged;  ///< The participants that are done with it.
@@ -129,10 +129,10 @@ struct CommitStatus {
 struct CommitOptions {
   /// When it is aborted if it is not decided; 1 ms to a century.
   std::chrono::milliseconds timeout{10'000};
-  CommitVariant variant = CommitVariant::mediated;
+  CommitVariant variant = CommitVariant::mediated;  ///< Which process decides.
   /// When run() returns: as soon as the outcome is certain, or when all participants have applied it as well.
   enum class Wait { decided, applied };
-  Wait wait = Wait::decided;
+  Wait wait = Wait::decided;  ///< See Wait.
   /// For how long it is kept after that, for audit; by the clocks of the servers and of the process that removes it.
   std::chrono::milliseconds retention{0};
 };
@@ -192,8 +192,8 @@ class ZKRECIPES_API CommitCoordinator {
 
 /// A participant's answer in the first phase.
 struct CommitVote {
-  bool commit = false;
-  std::string reason;  ///< Of an abort; at most 1 kB is kept.
+  bool commit = false;  ///< False: the transaction is aborted.
+  std::string reason;   ///< Of an abort; at most 1 kB is kept.
 
   /// For and against it.
   static CommitVote yes() { return {true, {}}; }
@@ -215,9 +215,9 @@ struct CommitHandlers {
 
 /// A transaction that a participant has prepared and whose outcome it does not know (yet).
 struct InDoubtTransaction {
-  std::string id;
-  std::string payload;
-  LogState state = LogState::ready;
+  std::string id;                    ///< The transaction's.
+  std::string payload;               ///< The transaction's data for this participant.
+  LogState state = LogState::ready;  ///< How far the participant is with it.
   std::string
       problem;  ///< Empty: it waits for the decision. Otherwise why it waits for resolve(), or what commit() threw.
 };

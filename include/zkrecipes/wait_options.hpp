@@ -24,7 +24,7 @@ class WaitOptions {
 
   /// What the constructors have taken.
   zkclient::AnyStop stop = {};
-  std::error_code* why = nullptr;
+  std::error_code* why = nullptr;  ///< Null: the reason is not asked for.
 };
 
 }  // namespace zkrecipes

@@ -19,9 +19,9 @@ class WorkerCore;
 
 /// What an id is made of.
 struct IdParts {
-  std::chrono::system_clock::time_point time;
-  int worker = 0;
-  int sequence = 0;
+  std::chrono::system_clock::time_point time;  ///< Of its making, to the millisecond.
+  int worker = 0;                              ///< The maker's number.
+  int sequence = 0;                            ///< Counts the worker's ids of one millisecond.
 
   bool operator==(const IdParts&) const = default;
 };
@@ -31,7 +31,7 @@ struct IdParts {
 struct ZKRECIPES_API IdLayout {
   int worker_bits = 10;    ///< Positive; at most 22 together with sequence_bits.
   int sequence_bits = 12;  ///< Positive.
-  std::chrono::system_clock::time_point epoch{std::chrono::milliseconds(1'288'834'974'657)};
+  std::chrono::system_clock::time_point epoch{std::chrono::milliseconds(1'288'834'974'657)};  ///< When time begins.
 
   /// What an id of this layout was made of.
   IdParts parts_of(std::int64_t id) const;

@@ -25,7 +25,7 @@ struct ServerOptions {
   std::chrono::milliseconds tick{500};
   /// The session timeout that the server grants for a requested one: clamped to [min, max].
   std::chrono::milliseconds min_session_timeout{1000};
-  std::chrono::milliseconds max_session_timeout{60'000};
+  std::chrono::milliseconds max_session_timeout{60'000};  ///< The upper bound.
   /// How often the server looks for empty containers and TTL nodes that are due.
   std::chrono::milliseconds container_check_interval{500};
   /// True: every write is on the disk before it is acknowledged, as in production.

@@ -70,15 +70,15 @@ struct SimulationOptions {
   std::chrono::milliseconds container_check_interval{60'000};
   /// The servers' initLimit and syncLimit, in ticks.
   int init_limit = 10;
-  int sync_limit = 5;
+  int sync_limit = 5;  ///< The servers' syncLimit.
   /// How long a message is on its way, in each direction, in microseconds drawn evenly from these bounds.
   std::chrono::microseconds least_latency{100};
-  std::chrono::microseconds most_latency{500};
+  std::chrono::microseconds most_latency{500};  ///< The upper bound.
   /// How threads take turns.
   Schedule schedule = Schedule::random;
   /// Threads that lose their turn for up to `longest_stall`, as on a busy machine: one of so many steps; 0: none.
   std::uint64_t stall_one_in = 0;
-  std::chrono::milliseconds longest_stall{300};
+  std::chrono::milliseconds longest_stall{300};  ///< See `stall_one_in`.
   /// Is told what a server does, in words for whoever looks for the reason of a failure: that it leads or looks for a
   /// leader, whom it serves, which sessions are over, what was written. Servers count from 0. It may ask for now(), and
   /// may not wait, nor change the world.
