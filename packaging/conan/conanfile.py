@@ -4,6 +4,7 @@ import os
 import re
 
 from conan import ConanFile
+from conan.errors import ConanException
 from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load, rmdir
@@ -12,6 +13,7 @@ from conan.tools.system.package_manager import Apt
 SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md", "cmake/*", "docs/*", "examples/*", "include/*",
            "monitoring/*", "recipes/*", "simulation/*", "tools/*", "zkclient/*",
            "zktesting/*")
+BOOST, HEADERS = "boost/[>=1.81 <2]", {"header_only": True}
 
 
 class ZkrecipesConan(ConanFile):
@@ -21,8 +23,8 @@ class ZkrecipesConan(ConanFile):
     topics = ("zookeeper", "coordination", "lock", "leader-election")
     settings = "os", "arch", "compiler", "build_type"
     package_type = "library"
-    options = {"shared": [True, False], "with_asio": [True, False], "with_testing": [True, False]}
-    default_options = {"shared": False, "with_asio": False, "with_testing": False}
+    options = {"shared": [True, False], "with_asio": [True, False], "with_testing": [True, False], "with_zkr": [True, False]}
+    default_options = {"shared": False, "with_asio": False, "with_testing": False, "with_zkr": False}
 
     def _root(self):
         return os.path.join(self.recipe_folder, "..", "..")
@@ -48,15 +50,22 @@ class ZkrecipesConan(ConanFile):
     def requirements(self):
         self.requires("fmt/[>=9 <12]", transitive_headers=True)
         if self.options.with_asio:
-            self.requires("boost/[>=1.81]", transitive_headers=True, options={"header_only": True})
+            self.requires(BOOST, transitive_headers=True, options=HEADERS)
 
     def build_requirements(self):
         self.test_requires("nlohmann_json/[>=3.11 <4]")
+        if self.options.with_zkr:  # Headers, which nobody else needs.
+            self.test_requires("cli11/[>=2.1 <3]")
+            self.test_requires("tomlplusplus/[>=3 <4]")
+            if not self.options.with_asio:
+                self.test_requires(BOOST, options=HEADERS)
 
     def generate(self):
         CMakeDeps(self).generate()
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["ZKRECIPES_BUILD_TESTING_LIB"] = bool(self.options.with_testing)
+        # Else it would be built with what the system has.
+        toolchain.cache_variables["CMAKE_DISABLE_FIND_PACKAGE_CLI11"] = not self.options.with_zkr
         for part in ("TESTS", "EXAMPLES", "BENCH"):
             toolchain.cache_variables[f"ZKRECIPES_BUILD_{part}"] = False
         toolchain.generate()
@@ -70,6 +79,9 @@ class ZkrecipesConan(ConanFile):
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
         CMake(self).install()
         rmdir(self, os.path.join(self.package_folder, "share"))
+        rmdir(self, os.path.join(self.package_folder, "lib", "systemd"))
+        if self.options.with_zkr and not os.path.exists(os.path.join(self.package_folder, "bin", "zkr")):
+            raise ConanException("zkr was not built: CLI11, toml++ or Boost was not found")
 
     def package_info(self):
         # The installed package of CMake is a better one than Conan could write.
