@@ -5,6 +5,8 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -17,6 +19,8 @@
 #include <zkrecipes/semaphore.hpp>
 #include <zkrecipes/unfair_leader_election.hpp>
 
+#include "tests/monitoring/queries.hpp"
+#include "tests/support/commit_test.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -215,6 +219,102 @@ TEST_F(ZkrLooking, HoldersOfASemaphoreAreAsked) {
   zkrecipes::Lease lease = zkrecipes::Semaphore(client(), path(), 1).acquire();
   EXPECT_EQ(zkr({"revoke", "/place"}).output, "requested\n");
   EXPECT_TRUE(stopped(lease.revoke_requested()));
+}
+
+// --- metrics ------------------------------------------------------------------------------------------------------
+
+/// The sample's value; "": there is no such sample.
+std::string sample_of(const Called& called, const std::string& name) {
+  const std::size_t at = called.output.find("\nzkrecipes_path_" + name + " ");
+  if (at == std::string::npos) return "";
+  const std::size_t begin = called.output.find(' ', at) + 1;
+  return called.output.substr(begin, called.output.find('\n', begin) - begin);
+}
+
+TEST_F(ZkrLooking, MetricsCountHoldersWaitersAndItems) {
+  client().create("/locks", "");
+  zkrecipes::Mutex first(client(), "/locks/a");
+  zkrecipes::Mutex second(client(), "/locks/a");
+  zkrecipes::Lease lease = first.acquire();
+  auto waiting = in_thread([&] { return second.acquire({.deadline = soon()}); });
+  ASSERT_TRUE(remain(2, "/locks/a"));
+  zkrecipes::Queue queue(client(), path());
+  queue.push_all({"a", "b"});
+  const auto claim = queue.claim({.deadline = soon()});
+  const Called called = zkr({"metrics", "/locks/a", "/place", "/none"});
+  EXPECT_EQ(called.code, 0) << called.errors;
+  EXPECT_EQ(sample_of(called, R"(kind{path="/locks/a",kind="mutex",naming="curator"})"), "1") << called.output;
+  EXPECT_EQ(sample_of(called, R"(holders{path="/locks/a"})"), "1") << called.output;
+  EXPECT_EQ(sample_of(called, R"(waiters{path="/locks/a"})"), "1");
+  EXPECT_NE(sample_of(called, R"(oldest_wait_seconds{path="/locks/a"})"), "");
+  EXPECT_EQ(sample_of(called, R"(items{path="/place"})"), "2");
+  EXPECT_EQ(sample_of(called, R"(items_claimed{path="/place"})"), "1");
+  EXPECT_EQ(sample_of(called, R"(holders{path="/none"})"), "0");
+  EXPECT_EQ(sample_of(called, R"(holders{path="/place"})"), "");
+  EXPECT_TRUE(called.output.ends_with("\n# EOF\n"));
+  lease.release();
+  (void)result_of(waiting);
+}
+
+TEST_F(ZkrLooking, MetricsAreAsTheGuideShowsThem) {
+  const auto lease = zkrecipes::Mutex(client(), "/deploy").acquire();
+  const std::string written = "$ zkr metrics /deploy\n" + zkr({"metrics", "/deploy"}).output;
+  std::ifstream file(DOCS "/zkr_look.md");
+  const std::string guide{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = guide.find("$ zkr metrics /deploy");
+  const std::string shown = guide.substr(begin, guide.find("```", begin) - begin);
+  EXPECT_EQ(written.substr(0, shown.size()), shown);
+}
+
+TEST_F(ZkrLooking, Z79TwoReadersSeeTheSameMetrics) {
+  zkrecipes::Queue(client(), path()).push("a");
+  const std::string once = zkr({"metrics", "/place"}).output;
+  EXPECT_EQ(once, zkr({"metrics", "/place"}).output);
+  EXPECT_NE(once, "");
+}
+
+TEST_F(ZkrLooking, PrometheusReadsTheMetrics) {
+  const std::string promtool = monitoring::program_file("promtool");
+  if (promtool.empty()) GTEST_SKIP() << monitoring::no_prometheus;
+  const auto lease = zkrecipes::Mutex(client(), path()).acquire();
+  zkrecipes::Queue(client(), "/queue").push("a");
+  const testkit::TemporaryFolder folder;
+  std::ofstream(folder / "metrics") << zkr({"metrics", "/place", "/queue", "/a\"b\\c"}).output;
+  testkit::Program check("/bin/sh",
+                         {"-c", "\"$0\" check metrics <\"$1\" 2>&1", promtool, (folder / "metrics").string()});
+  EXPECT_EQ(check.status(), 0) << check.next_line();
+  EXPECT_TRUE(check.has_said_nothing());
+}
+
+// --- Two-phase commit ---------------------------------------------------------------------------------------------
+
+TEST_F(ZkrLooking, TransactionsAreListedAndRecovered) {
+  testkit::TestParticipant participant(client(), path(), "bank");
+  testkit::Gate gate;
+  testkit::hold(participant, gate);
+  participant.start(client());
+  EXPECT_EQ(zkr({"commit", "ls", "/place"}).output, "");
+  Client other = make_client();
+  zkrecipes::CommitCoordinator coordinator(other, path());
+  auto running = in_thread([&] { return coordinator.run({"bank"}, "payload", {.timeout = 60s}); });
+  const std::string id = gate.reached.take();
+  const auto open = json({"commit", "ls", "/place"});
+  EXPECT_EQ(std::string(open.at("id").as_string()), id);
+  EXPECT_EQ(open.at("state"), "open");
+  EXPECT_EQ(open.at("participants"), (boost::json::array{"bank"}));
+  EXPECT_EQ(open.at("voted"), boost::json::array());
+  EXPECT_EQ(open.at("coordinated"), true);
+  EXPECT_NE(zkr({"commit", "ls", "/place"}).output.find(id + "  open"), std::string::npos);
+  // The coordinator is gone before there is a decision; its participant votes later.
+  other.close();
+  EXPECT_EQ(testkit::error_of([&] { (void)result_of(running); }), Errc::in_doubt);
+  gate.open.put(1);
+  const auto decided = json({"commit", "recover", "/place"});
+  EXPECT_EQ(std::string(decided.at("id").as_string()), id);
+  EXPECT_EQ(decided.at("state"), "committed");
+  EXPECT_EQ(participant.calls(id).back(), "commit");
+  EXPECT_EQ(zkr({"commit", "ls", "/place"}).output, "");
+  EXPECT_EQ(zkr({"commit", "recover", "/place"}).output, "");
 }
 
 // --- doctor -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include <boost/json/parse.hpp>
 
@@ -212,6 +213,19 @@ TEST_F(ZkrNodes, JsonHasItsMembers) {
   EXPECT_EQ(members(tree), (std::vector<std::string>{"path", "stat"}));
 }
 
+TEST_F(ZkrNodes, AddressIsThatOfTheSessionsConnection) {
+  NEEDS_CONTROL();
+  client().create("/node", "", {.mode = CreateMode::ephemeral});
+  const std::string address(json({"stat", "/node", "--address"}).at("stat").at("address").as_string());
+  const std::string connections = server().four_letter_word("cons");
+  const std::size_t at = connections.find("/" + address + "[");
+  ASSERT_NE(at, std::string::npos) << address << "\n" << connections;
+  const std::string line = connections.substr(at, connections.find('\n', at) - at);
+  EXPECT_NE(line.find(fmt::format("sid={:#x}", client().session().id())), std::string::npos) << line;
+  client().create("/lasting", "");
+  EXPECT_TRUE(json({"stat", "/lasting", "--address"}).at("stat").at("address").is_null());
+}
+
 TEST_F(ZkrNodes, ListsAndTreesAreSorted) {
   for (const char* path : {"/node", "/node/b", "/node/a", "/node/a/2", "/node/a-b", "/node/a/10"})
     client().create(path, "");
@@ -226,6 +240,97 @@ TEST_F(ZkrNodes, SequentialNodesTellTheirNames) {
   expect({"create", "-p", "/new/parent/node"}, "");
   expect({"create", "/node/read-only", "--acl", "world:anyone:r"}, "");
   EXPECT_EQ(client().get_acl("/node/read-only").acl, zkclient::read_only_acl());
+}
+
+// --- Access control lists -----------------------------------------------------------------------------------------
+
+TEST_F(ZkrNodes, AccessControlListsAreReadAndReplaced) {
+  client().create("/node", "");
+  expect({"acl", "get", "/node"}, "world:anyone:cdrwa\n");
+  expect({"acl", "set", "/node", "world:anyone:cdra", "ip:127.0.0.1:w"}, "");
+  expect({"acl", "get", "/node"}, "world:anyone:cdra\nip:127.0.0.1:w\n");
+  const auto got = json({"acl", "get", "/node"});
+  EXPECT_EQ(got.at("acl").at(1), (boost::json::object{{"scheme", "ip"}, {"id", "127.0.0.1"}, {"permissions", "w"}}));
+  EXPECT_EQ(got.at("stat").at("acl_version"), 1);
+  expect_failure({"acl", "set", "/node", "world:anyone:r", "--version", "7"}, 73, "another version");
+  expect({"acl", "set", "/node", "world:anyone:cdrwa", "--version", "1"}, "");
+  expect_failure({"acl", "get", "/none"}, 66, "/none");
+  expect_failure({"acl", "set", "/node", "world:anyone"}, 64, "scheme:id:cdrwa");
+  EXPECT_EQ(client().get_acl("/node").acl, zkclient::open_acl());
+}
+
+TEST_F(ZkrNodes, Z66AclSetTellsWhatWasThereBefore) {
+  client().create("/node", "");
+  EXPECT_EQ(zkr({"acl", "set", "/node", "world:anyone:ra", "-v"}).errors,
+            "zkr: /node was world:anyone:cdrwa, version 0\n");
+  const auto former = json({"acl", "set", "/node", "world:anyone:r"}).at("former");
+  EXPECT_EQ(former.at("acl_version"), 1);
+  EXPECT_EQ(former.at("acl").at(0).at("permissions"), "ra");
+}
+
+TEST_F(ZkrNodes, Z65RefusedAclNamesTheRight) {
+  const zkclient::AclList readers = zkclient::read_only_acl();
+  client().create("/node", "", {.acl = readers});
+  expect_failure({"acl", "set", "/node", "world:anyone:cdrwa"}, 77, "right to administer; this call has no identity");
+}
+
+// --- Transactions -------------------------------------------------------------------------------------------------
+
+TEST_F(ZkrNodes, TransactionDoesAllOfItsLines) {
+  client().create("/node", "0");
+  client().create("/node/old", "");
+  const std::string lines =
+      "# a comment, and an empty line\n"
+      "\n"
+      "check /node 0\n"
+      "set /node \"two words\\nand a line\" 0\r\n"
+      "create -s /node/item- x\n"
+      "\tcreate /node/new\n"
+      "delete /node/old";
+  expect({"txn"}, "/node/item-0000000001\n", lines);
+  EXPECT_EQ(client().get("/node").data, "two words\nand a line");
+  EXPECT_EQ(client().get("/node/item-0000000001").data, "x");
+  EXPECT_EQ(client().get("/node/new").data, "");
+  EXPECT_FALSE(client().exists("/node/old"));
+}
+
+TEST_F(ZkrNodes, Z22RefusedTransactionNamesItsLineAndChangesNothing) {
+  client().create("/node", "0");
+  const std::string first = "create /new x\n\n";
+  expect_failure({"txn"}, 73, "line 3: set /node: the node has another version; nothing was changed",
+                 first + "set /node 1 7");
+  expect_failure({"txn"}, 73, "line 3: create /node: ", first + "create /node");
+  expect_failure({"txn"}, 66, "line 3: delete /none: ", first + "delete /none");
+  const zkclient::AclList readers = zkclient::read_only_acl();
+  client().create("/closed", "", {.acl = readers});
+  expect_failure({"txn"}, 77, "line 3: set /closed: ", first + "set /closed x");
+  EXPECT_FALSE(client().exists("/new"));
+  EXPECT_EQ(client().get("/node").data, "0");
+}
+
+TEST_F(ZkrNodes, TransactionOfTheGuideEndsAsItSays) {
+  client().create("/jobs/owner", "", {.parents = true});
+  client().create("/jobs/state", "");
+  for (int version = 0; version < 7; ++version)
+    client().set("/jobs/owner", "");
+  std::ifstream file(DOCS "/zkr_look.md");
+  const std::string guide{std::istreambuf_iterator<char>(file), {}};
+  const std::string before = "$ zkr txn <<'END'\n";
+  const std::size_t begin = guide.find(before) + before.size();
+  const std::size_t end = guide.find("END\n", begin);
+  const Called called = zkr({"txn"}, guide.substr(begin, end - begin));
+  EXPECT_EQ(called.code, 73);
+  EXPECT_EQ(called.errors, guide.substr(end + 4, guide.find("```", end) - end - 4));
+}
+
+// Before anything is sent.
+TEST_F(ZkrNodes, TransactionThatMakesNoSenseIsRefusedWhole) {
+  for (const char* line : {"move /a /b", "set /node", "create", "delete /node x", "delete /node -1", "check /node 1 2",
+                           "create node", "set /node \"open", "set /node \"a\"b", "set /node \"\\x\""}) {
+    expect_failure({"txn"}, 65, "line 2", std::string("create /new\n") + line);
+  }
+  expect_failure({"txn"}, 65, "no operation", "# nothing\n");
+  EXPECT_FALSE(client().exists("/new"));
 }
 
 // --- Whole trees --------------------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 namespace zkr {
 
-zkclient::Client connect(const Context& context) {
-  const Connection connection = connection_of(context.connection);
+zkclient::Client connect(const Context& context) { return connect(context, connection_of(context.connection)); }
+
+zkclient::Client connect(const Context& context, const Connection& connection) {
   for (const Identity& identity : connection.identities)
     context.identities.push_back(identity.shown());
   zkclient::Client client(connection.hosts, connection.options);

@@ -19,12 +19,16 @@ void add_commands(CLI::App& app, Context& context) {
   add_revoke(app, context);
   add_barrier(app, context);
   add_queue(app, context);
+  add_commit(app, context);
+  add_metrics(app, context);
   add_get(app, context);
   add_set(app, context);
   add_create(app, context);
   add_rm(app, context);
+  add_txn(app, context);
   add_ls(app, context);
   add_stat(app, context);
+  add_acl(app, context);
   add_tree(app, context);
   add_watch(app, context);
   add_cp(app, context);

@@ -26,13 +26,17 @@ void add_doctor(CLI::App& app, Context& context);
 void add_revoke(CLI::App& app, Context& context);
 void add_barrier(CLI::App& app, Context& context);
 void add_queue(CLI::App& app, Context& context);
+void add_commit(CLI::App& app, Context& context);
+void add_metrics(CLI::App& app, Context& context);
 
 void add_get(CLI::App& app, Context& context);
 void add_set(CLI::App& app, Context& context);
 void add_create(CLI::App& app, Context& context);
 void add_rm(CLI::App& app, Context& context);
+void add_txn(CLI::App& app, Context& context);
 void add_ls(CLI::App& app, Context& context);
 void add_stat(CLI::App& app, Context& context);
+void add_acl(CLI::App& app, Context& context);
 void add_tree(CLI::App& app, Context& context);
 void add_watch(CLI::App& app, Context& context);
 void add_cp(CLI::App& app, Context& context);

@@ -1,7 +1,6 @@
 // doctor: what may go wrong with the servers, the session, this host, and a path.
 
 #include <algorithm>
-#include <future>
 #include <limits>
 #include <string>
 
@@ -9,6 +8,7 @@
 
 #include <zkrecipes/inspect.hpp>
 
+#include "tools/zkr/cli/acl_text.hpp"
 #include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/session.hpp"
@@ -16,7 +16,6 @@
 #include "tools/zkr/commands/commands.hpp"
 #include "tools/zkr/doctor/host_checks.hpp"
 #include "tools/zkr/doctor/server_probe.hpp"
-#include "zkclient/detail/servers/hosts.hpp"
 
 namespace zkr {
 namespace {
@@ -60,19 +59,14 @@ class Report {
 // --- The servers --------------------------------------------------------------------------------------------------
 
 /// Sessions that are connected anywhere; nothing, unless every server of the list tells.
-using Connected = std::optional<std::set<std::int64_t>>;
+using Connected = std::optional<ConnectedSessions>;
 
 Connected look_at_servers(const std::string& hosts, const ProbeOptions& options, Report& report) {
-  std::vector<std::future<Probed>> probes;
-  for (const auto& host : zkclient::detail::parse_hosts(hosts)) {
-    const ServerName server{host.name, host.port};
-    probes.push_back(std::async(std::launch::async, [server, options] { return probe(server, options); }));
-  }
+  const std::vector<Probed> all = probe_all(hosts, options);
   std::vector<ServerState> states;
-  Connected connected = std::set<std::int64_t>();
+  Connected connected = ConnectedSessions();
   bool reached = false;
-  for (auto& pending : probes) {
-    const Probed probed = pending.get();
+  for (const Probed& probed : all) {
     report.add(probed.findings);
     reached = reached || probed.reached;
     if (probed.state) states.push_back(*probed.state);
@@ -80,7 +74,7 @@ Connected look_at_servers(const std::string& hosts, const ProbeOptions& options,
     if (connected) connected->insert(probed.sessions->begin(), probed.sessions->end());
   }
   if (!reached) report.add({Gravity::failure, "ensemble", "no server can be reached"});
-  if (reached) report.add(judge_ensemble(probes.size(), states));
+  if (reached) report.add(judge_ensemble(all.size(), states));
   return connected;
 }
 
@@ -180,11 +174,8 @@ void look_at_children(const Client& client, const Path& path, Report& report) {
 
 void look_at_rights(const Client& client, const Path& path, Report& report) {
   std::vector<std::string> entries;
-  for (const zkclient::Acl& entry : client.get_acl(path).acl) {
-    const std::string& scheme = entry.scheme;
-    const std::string& id = entry.id;
-    entries.push_back(fmt::format("{}:{}:{}", scheme, id, permissions_text(entry.permissions)));
-  }
+  for (const zkclient::Acl& entry : client.get_acl(path).acl)
+    entries.push_back(acl_text(entry));
   report.add({Gravity::good, path.str(), fmt::format("access: {}", fmt::join(entries, ", "))});
 }
 

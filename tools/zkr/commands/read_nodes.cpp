@@ -10,6 +10,7 @@
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/commands.hpp"
 #include "tools/zkr/commands/node_tree.hpp"
+#include "tools/zkr/doctor/server_probe.hpp"
 
 namespace zkr {
 namespace {
@@ -18,6 +19,11 @@ using zkclient::Path;
 
 struct PathOption {
   std::string path;
+};
+
+struct StatOptions {
+  std::string path;
+  bool address = false;
 };
 
 struct ListOptions {
@@ -99,10 +105,29 @@ int run_list(const Context& context, const ListOptions& options) {
   return exit_success;
 }
 
-int run_stat(const Context& context, const PathOption& options) {
+// Where the client of an ephemeral node's session is connected from, as the servers' lists of connections have it.
+json::value address_of(const zkclient::Stat& stat, const Connection& connection) {
+  if (!is_ephemeral(stat)) return nullptr;
+  bool all_tell = true;
+  for (const Probed& probed : probe_all(connection.hosts, {.patience = connection.options.operation_timeout})) {
+    all_tell = all_tell && probed.sessions.has_value();
+    if (!probed.sessions) continue;
+    const auto found = probed.sessions->find(stat.ephemeral_owner);
+    if (found != probed.sessions->end()) return json::value(found->second);
+  }
+  say(all_tell ? "no server has a connection of that session"
+               : "not all servers tell their connections: \"zkr doctor\" says why");
+  return nullptr;
+}
+
+int run_stat(const Context& context, const StatOptions& options) {
   const Path path(options.path);
-  const zkclient::Stat stat = connect_to_look(context).children(path).stat;
+  const Connection connection = connection_of(context.connection);
+  const zkclient::Client client = connect(context, connection);
+  client.sync();
+  const zkclient::Stat stat = client.children(path).stat;
   json::object object = json_of(stat);
+  if (options.address) object["address"] = address_of(stat, connection);
   if (context.json) {
     write_line(json::object{{"path", path.str()}, {"stat", std::move(object)}});
     return exit_success;
@@ -155,6 +180,7 @@ void add_ls(CLI::App& app, Context& context) {
 void add_stat(CLI::App& app, Context& context) {
   const auto command = add_subcommand(app, context, "stat", "Show a node's versions, times, size and owner", run_stat);
   command->add_option("PATH", command.options->path, "The node")->required();
+  command->add_flag("--address", command.options->address, "Also where an ephemeral node's client is connected from");
 }
 
 void add_tree(CLI::App& app, Context& context) {

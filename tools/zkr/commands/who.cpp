@@ -1,144 +1,28 @@
 // who: which recipe stands at a path, who holds, and who waits.
 
-#include <algorithm>
-#include <charconv>
-#include <ctime>
 #include <string>
 
-#include <fmt/format.h>
-
-#include <zkrecipes/inspect.hpp>
-
 #include "tools/zkr/cli/output.hpp"
-#include "tools/zkr/cli/self_description.hpp"
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/commands.hpp"
+#include "tools/zkr/commands/inspection_text.hpp"
 
 namespace zkr {
 namespace {
-
-using zkrecipes::Contender;
-using zkrecipes::Inspection;
-using zkrecipes::NodeNaming;
-using zkrecipes::RecipeKind;
 
 struct WhoOptions {
   std::string path;
 };
 
-const char* state_of(const Contender& contender) {
-  if (contender.foreign) return "foreign";
-  return contender.holds ? "holds" : "waits";
-}
-
-// The time of day, or the day.
-std::string local_text(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  std::tm today{};
-  ::localtime_r(&seconds, &local);
-  ::localtime_r(&now, &today);
-  const bool is_today = local.tm_yday == today.tm_yday && local.tm_year == today.tm_year;
-  char text[32];
-  std::strftime(text, sizeof text, is_today ? "%H:%M:%S" : "%Y-%m-%dT%H:%M:%S", &local);
-  return text;
-}
-
-json::value or_null(const std::string& text) { return text.empty() ? json::value(nullptr) : json::value(text); }
-
-json::value number_or_null(const std::string& digits) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() ? json::value(number) : json::value(nullptr);
-}
-
-json::object contender_json(const Contender& contender) {
-  const SelfDescription self = parse_self_description(contender.data);
-  json::object object;
-  object["state"] = state_of(contender);
-  object["node"] = contender.node;
-  object["who"] = or_null(printable(self.who));
-  object["host"] = or_null(printable(self.host));
-  object["pid"] = number_or_null(self.pid);
-  object["since"] = utc_text(contender.since);
-  object["session"] =
-      contender.session_id == 0 ? json::value(nullptr) : json::value(session_text(contender.session_id));
-  object["token"] = contender.token.value;
-  object["shared"] = contender.shared;
-  add_data(object, contender.data);
-  return object;
-}
-
-std::ptrdiff_t count(const Inspection& found, const char* state) {
-  return std::count_if(found.contenders.begin(), found.contenders.end(),
-                       [&](const Contender& one) { return std::string_view(state_of(one)) == state; });
-}
-
-bool is_queue(RecipeKind kind) { return kind == RecipeKind::queue || kind == RecipeKind::priority_queue; }
-
-json::object inspection_json(const std::string& path, const Inspection& found) {
-  json::array contenders;
-  for (const Contender& contender : found.contenders)
-    contenders.push_back(contender_json(contender));
-  json::object object;
-  object["path"] = path;
-  object["kind"] = zkrecipes::to_string(found.kind);
-  object["naming"] = zkrecipes::to_string(found.naming);
-  object["holders"] = count(found, "holds");
-  object["waiters"] = count(found, "waits");
-  if (is_queue(found.kind)) object["items"] = found.items;
-  object["contenders"] = std::move(contenders);
-  return object;
-}
-
-// "mutex, Curator layout"
-std::string kind_text(const Inspection& found) {
-  std::string text = found.kind == RecipeKind::unknown ? "free, or no recipe that is known" : to_string(found.kind);
-  switch (found.naming) {
-    case NodeNaming::none:
-    case NodeNaming::own: break;
-    case NodeNaming::curator: text += ", Curator layout"; break;
-    case NodeNaming::kazoo: text += ", kazoo layout"; break;
-    case NodeNaming::zookeeper: text += ", ZooKeeper's layout"; break;
-    case NodeNaming::mixed: text += ", Curator and kazoo mixed: they do not exclude each other"; break;
-  }
-  return text;
-}
-
-std::string heading(const std::string& path, const Inspection& found) {
-  const std::string kind = fmt::format("{}  {}", path, kind_text(found));
-  if (is_queue(found.kind)) return fmt::format("{}, {} items, {} claimed", kind, found.items, found.contenders.size());
-  std::string text = fmt::format("{}, {} holds, {} waits", kind, count(found, "holds"), count(found, "waits"));
-  if (const auto foreign = count(found, "foreign"); foreign != 0) text += fmt::format(", {} foreign", foreign);
-  return text;
-}
-
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : printable(text); }
-
-std::string table_of(const Inspection& found) {
-  if (found.contenders.empty()) return "";
-  std::vector<std::vector<std::string>> rows = {
-      {"", "STATE", "WHO", "HOST", "PID", "SINCE", "SESSION", "TOKEN", "NODE"}};
-  for (const Contender& contender : found.contenders) {
-    const SelfDescription self = parse_self_description(contender.data);
-    const std::string session = contender.session_id == 0 ? "none" : session_text(contender.session_id);
-    rows.push_back({std::to_string(rows.size()), state_of(contender), or_dash(self.who), or_dash(self.host),
-                    or_dash(self.pid), local_text(contender.since), session, fmt::format("{}", contender.token.value),
-                    contender.node});
-  }
-  return table(rows);
-}
-
 int run_who(const Context& context, const WhoOptions& options) {
   const zkclient::Path path(options.path);
-  const Inspection found = zkrecipes::inspect(connect(context), path);
-  if (found.kind == RecipeKind::nothing) throw Failure(exit_no_node, path.str() + ": there is no such node");
+  const zkrecipes::Inspection found = zkrecipes::inspect(connect(context), path);
+  if (found.kind == zkrecipes::RecipeKind::nothing) throw Failure(exit_no_node, path.str() + ": there is no such node");
   if (context.json) {
     write_line(inspection_json(path.str(), found));
   } else {
-    write_bytes(heading(path.str(), found) + "\n" + table_of(found));
+    write_bytes(inspection_text(path.str(), found));
   }
   return exit_success;
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/zkr/cli/acl_text.hpp"
 #include "tools/zkr/cli/data_option.hpp"
 #include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/output.hpp"
@@ -69,22 +70,6 @@ int run_set(const Context& context, const SetOptions& options) {
 
 // --- create -------------------------------------------------------------------------------------------------------
 
-// "scheme:id:permissions"; an id may have colons.
-zkclient::Acl parse_acl(const std::string& text) {
-  const std::size_t first = text.find(':');
-  const std::size_t last = text.rfind(':');
-  if (first == std::string::npos || first == last) {
-    throw Failure(exit_usage, "\"" + text + "\" is no access control entry: scheme:id:cdrwa");
-  }
-  const auto permissions = parse_permissions(std::string_view(text).substr(last + 1));
-  if (!permissions) throw Failure(exit_usage, "\"" + text + "\": permissions are letters of cdrwa");
-  zkclient::Acl entry;
-  entry.permissions = *permissions;
-  entry.scheme = text.substr(0, first);
-  entry.id = text.substr(first + 1, last - first - 1);
-  return entry;
-}
-
 zkclient::CreateMode mode_for(const CreateOptions& options) {
   using zkclient::CreateMode;
   if (options.container) return CreateMode::container;
@@ -102,10 +87,7 @@ int run_create(const Context& context, const CreateOptions& options) {
   how.mode = mode_for(options);
   how.parents = options.parents;
   if (options.ttl) how.ttl = std::chrono::ceil<std::chrono::milliseconds>(*options.ttl);
-  zkclient::AclList acl;
-  for (const std::string& text : options.acl)
-    acl.push_back(parse_acl(text));
-  if (!acl.empty()) how.acl = acl;
+  if (!options.acl.empty()) how.acl = parse_acl_texts(options.acl);
   const zkclient::Created created = connect(context).create(path, bytes, how);
   if (context.json) {
     write_line(json::object{{"path", created.path}, {"stat", json_of(created.stat)}});

@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <future>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "tools/zkr/run/descriptor.hpp"
+#include "zkclient/detail/servers/hosts.hpp"
 
 namespace zkr {
 namespace {
@@ -97,14 +99,16 @@ std::optional<ServerState> ask_admin_server(const ServerName& server, const Prob
 }
 
 // " /10.0.0.8:40000[1](queued=0,recved=12,sent=12,sid=0x1000a2b3c0001,lop=PING,...)"
-std::optional<std::set<std::int64_t>> parse_cons(std::string_view answer) {
+std::optional<ConnectedSessions> parse_cons(std::string_view answer) {
   if (answer.empty() || answer.find("whitelist") != std::string_view::npos) return std::nullopt;
-  std::set<std::int64_t> sessions;
+  ConnectedSessions sessions;
   constexpr std::string_view mark = "sid=0x";
   for (std::size_t at = answer.find(mark); at != std::string_view::npos; at = answer.find(mark, at + 1)) {
     std::uint64_t session = 0;
     std::from_chars(answer.data() + at + mark.size(), answer.data() + answer.size(), session, 16);
-    sessions.insert(static_cast<std::int64_t>(session));
+    const std::string_view before = answer.substr(0, at);
+    const std::size_t begin = before.rfind('/') + 1;
+    sessions[static_cast<std::int64_t>(session)] = before.substr(begin, before.rfind('[') - begin);
   }
   return sessions;
 }
@@ -155,6 +159,18 @@ Probed probe(const ServerName& server, const ProbeOptions& options) {
     probed.findings.push_back({down ? Gravity::failure : Gravity::note, check, why_closed(answer)});
   }
   return probed;
+}
+
+std::vector<Probed> probe_all(const std::string& hosts, const ProbeOptions& options) {
+  std::vector<std::future<Probed>> probes;
+  for (const auto& host : zkclient::detail::parse_hosts(hosts)) {
+    const ServerName server{host.name, host.port};
+    probes.push_back(std::async(std::launch::async, [server, options] { return probe(server, options); }));
+  }
+  std::vector<Probed> all;
+  for (auto& pending : probes)
+    all.push_back(pending.get());
+  return all;
 }
 
 }  // namespace zkr

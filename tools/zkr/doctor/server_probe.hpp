@@ -1,8 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -23,17 +23,23 @@ struct ProbeOptions {
   std::uint16_t admin_port = 8080;
 };
 
+/// Where the clients of sessions are connected from, by session: "10.0.0.8:40000".
+using ConnectedSessions = std::map<std::int64_t, std::string>;
+
 /// What was found out about one server without a session.
 struct Probed {
   std::vector<Finding> findings;
   bool reached = false;
   std::optional<ServerState> state;
   /// The sessions that are connected to it. Nothing: it does not tell.
-  std::optional<std::set<std::int64_t>> sessions;
+  std::optional<ConnectedSessions> sessions;
 };
 
 /// Looks up the name, connects, and asks by four letters, else the admin server. Blocks; of the look-up nobody says how
 /// long that takes.
 Probed probe(const ServerName& server, const ProbeOptions& options);
+
+/// The same of all servers at the same time, in the order in which they are named. `hosts`: "host:port,host:port".
+std::vector<Probed> probe_all(const std::string& hosts, const ProbeOptions& options);
 
 }  // namespace zkr

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include <zkrecipes/inspect.hpp>
+
+#include "tools/zkr/cli/json.hpp"
+
+/// How `who`, `top` and `metrics` tell what is at a path.
+namespace zkr {
+
+struct ContenderCounts {
+  std::size_t holders = 0;
+  std::size_t waiters = 0;
+  std::size_t foreign = 0;
+};
+ContenderCounts count_contenders(const zkrecipes::Inspection& found);
+
+/// Since when the first of those who hold (or else of those who wait) does so. Nothing: there is none.
+std::optional<std::chrono::system_clock::time_point> oldest_contender(const zkrecipes::Inspection& found, bool holds);
+
+bool is_queue(zkrecipes::RecipeKind kind);
+
+json::object inspection_json(const std::string& path, const zkrecipes::Inspection& found);
+
+/// A heading, and a table of the contenders.
+std::string inspection_text(const std::string& path, const zkrecipes::Inspection& found);
+
+}  // namespace zkr
