@@ -10,7 +10,7 @@ ARG BASE=debian:12-slim
 FROM ${BASE} AS run
 RUN apt-get update -q \
   && DEBIAN_FRONTEND=noninteractive apt-get install -q --yes --no-install-recommends \
-    libfmt9 libstdc++6 libzookeeper-st2 tini \
+    libfmt9 libncursesw6 libstdc++6 libzookeeper-st2 tini \
   && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
   && useradd --system --uid 1000 --home-dir /nonexistent --no-create-home zkrecipes \
   && install --directory --owner=zkrecipes /stage

@@ -34,7 +34,7 @@ if(NOT TARGET nlohmann_json::nlohmann_json)
                       "Debian 12: apt-get install nlohmann-json3-dev, or run scripts/setup.sh")
 endif()
 
-# For `zkr`, the command line (headers only): without them, and Boost's, that is not built.
+# For `zkr`, the command line: without these, and Boost's headers, that is not built.
 find_package(CLI11 2.1 QUIET)
 find_path(TOMLPLUSPLUS_INCLUDE_DIR NAMES toml++/toml.h)
 mark_as_advanced(TOMLPLUSPLUS_INCLUDE_DIR)
@@ -45,6 +45,19 @@ endif()
 if(NOT TOMLPLUSPLUS_INCLUDE_DIR AND ZKRECIPES_BUILD_TESTS)
   message(FATAL_ERROR "toml++ was not found (headers only).\n"
                       "Debian 12: apt-get install libtomlplusplus-dev, or run scripts/setup.sh")
+endif()
+
+set(CURSES_NEED_NCURSES TRUE)
+set(CURSES_NEED_WIDE TRUE)
+find_package(Curses QUIET)
+if(CURSES_FOUND)
+  add_library(Curses::ncursesw INTERFACE IMPORTED)
+  target_include_directories(Curses::ncursesw INTERFACE ${CURSES_INCLUDE_DIRS})
+  target_link_libraries(Curses::ncursesw INTERFACE ${CURSES_LIBRARIES})
+  target_compile_options(Curses::ncursesw INTERFACE ${CURSES_CFLAGS})
+elseif(ZKRECIPES_BUILD_TESTS)
+  message(FATAL_ERROR "ncurses was not found, with wide characters.\n"
+                      "Debian 12: apt-get install libncurses-dev, or run scripts/setup.sh")
 endif()
 
 find_package(ZooKeeper 3.8 REQUIRED COMPONENTS st OPTIONAL_COMPONENTS mt)

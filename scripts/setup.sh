@@ -116,6 +116,7 @@ find_missing() {
   need nlohmann-json3-dev have_file include/nlohmann/json.hpp
   need libcli11-dev have_file include/CLI/CLI.hpp
   need libtomlplusplus-dev have_file include/toml++/toml.h
+  need libncurses-dev have_library ncursesw
   need libgtest-dev have_library gtest_main
   if ((with_server)); then
     need libzookeeper-java have_server
@@ -261,6 +262,7 @@ unpack_list() {
     nlohmann-json3-dev) echo nlohmann-json3-dev ;;
     libcli11-dev) echo libcli11-dev ;;
     libtomlplusplus-dev) echo libtomlplusplus-dev ;;
+    libncurses-dev) echo libncurses-dev libncursesw6 libtinfo6 ;;
     libgtest-dev) echo libgtest-dev ;;
     libzookeeper-java)
       echo libzookeeper-java libslf4j-java libdropwizard-metrics-java libsnappy-java

@@ -112,16 +112,6 @@ class Handler {
   Descriptor process_;
 };
 
-[[noreturn]] void die_of(int signal) {
-  ::signal(signal, SIG_DFL);
-  sigset_t it;
-  sigemptyset(&it);
-  sigaddset(&it, signal);
-  ::raise(signal);
-  ::pthread_sigmask(SIG_UNBLOCK, &it, nullptr);
-  ::_exit(128 + signal);
-}
-
 /// follow() at work.
 class Follower {
  public:
@@ -192,6 +182,16 @@ class Follower {
 };
 
 }  // namespace
+
+void die_of(int signal) {
+  ::signal(signal, SIG_DFL);
+  sigset_t it;
+  sigemptyset(&it);
+  sigaddset(&it, signal);
+  ::raise(signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &it, nullptr);
+  ::_exit(128 + signal);
+}
 
 ChangeFeed::ChangeFeed() : news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!news_) fail_system("eventfd", errno);

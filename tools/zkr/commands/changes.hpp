@@ -76,6 +76,9 @@ class EndingSignals {
   Descriptor signals_;
 };
 
+/// Ends the process as the signal does by default.
+[[noreturn]] void die_of(int signal);
+
 /// Tells each change as a line; or, if the call has words behind "--", runs them for the newest one: never two at a
 /// time, and always for the last state. Until a signal ends it (which it passes on to a handler that runs, and then dies
 /// of), or after one change. The result is the exit code: that of the only handler, or 0. Errors: what failed the feed.

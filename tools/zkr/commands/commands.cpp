@@ -21,6 +21,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_queue(app, context);
   add_commit(app, context);
   add_metrics(app, context);
+  add_top(app, context);
   add_get(app, context);
   add_set(app, context);
   add_create(app, context);

@@ -28,6 +28,7 @@ void add_barrier(CLI::App& app, Context& context);
 void add_queue(CLI::App& app, Context& context);
 void add_commit(CLI::App& app, Context& context);
 void add_metrics(CLI::App& app, Context& context);
+void add_top(CLI::App& app, Context& context);
 
 void add_get(CLI::App& app, Context& context);
 void add_set(CLI::App& app, Context& context);

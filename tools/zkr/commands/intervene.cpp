@@ -5,14 +5,13 @@
 #include <fmt/format.h>
 
 #include <zkrecipes/barrier.hpp>
-#include <zkrecipes/inspect.hpp>
-#include <zkrecipes/revoke.hpp>
 
 #include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/commands.hpp"
+#include "tools/zkr/commands/revocation.hpp"
 
 namespace zkr {
 namespace {
@@ -59,18 +58,6 @@ int run_wait(const Context& context, const BarrierOptions& options) {
 }
 
 // --- revoke -------------------------------------------------------------------------------------------------------
-
-// A semaphore's holders stand in a folder of their own.
-Path place_of_holders(const zkclient::Client& client, const Path& path) {
-  const bool semaphore = zkrecipes::inspect(client, path).kind == zkrecipes::RecipeKind::semaphore;
-  return semaphore ? path / "leases" : path;
-}
-
-RevokeOutcome revoke_any(const zkclient::Client& client, const Path& path, const zkrecipes::RevokeOptions& how) {
-  const auto node = client.exists(path);
-  if (node && is_ephemeral(*node)) return zkrecipes::revoke(client, path, how);
-  return zkrecipes::revoke_holders(client, place_of_holders(client, path), how);
-}
 
 int run_revoke(const Context& context, const RevokeOptions& options) {
   const Path path(options.path);

@@ -95,7 +95,7 @@ std::string kinds_text(const std::vector<MeasuredPath>& all) {
 }
 
 int run_metrics(const Context& context, const MetricsOptions& options) {
-  if (context.json) throw Failure(exit_usage, "metrics are OpenMetrics text");
+  if (context.json) throw Failure(exit_usage, "metrics are OpenMetrics text; \"top --batch --json\" writes JSON");
   std::vector<zkclient::Path> paths(options.paths.begin(), options.paths.end());
   const zkclient::Client client = connect(context);
   std::vector<MeasuredPath> all;

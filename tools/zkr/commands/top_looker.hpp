@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <zkclient/client.hpp>
+
+#include "tools/zkr/commands/top_rows.hpp"
+
+namespace zkr {
+
+/// Looks at paths again and again. A path where no recipe has nodes stands for its children.
+class TopLooker {
+ public:
+  TopLooker(zkclient::Client client, std::vector<zkclient::Path> paths, std::chrono::nanoseconds interval)
+      : client_(std::move(client)), paths_(std::move(paths)), interval_(interval) {}
+
+  /// All rows, by path. Long lists, of more than 1,000, are read at every fifth call only. What cannot be read is told
+  /// in its row. Blocks for a few round trips. Errors: cancelled.
+  std::vector<TopRow> look(const zkclient::CallOptions& call = {});
+
+  std::chrono::nanoseconds interval() const { return interval_; }
+  const zkclient::Client& client() const { return client_; }
+
+ private:
+  struct Place {
+    TopRow row;
+    HandoverCount handovers;
+    int pause = 0;  // So many looks are left out.
+  };
+
+  std::vector<zkclient::Path> places(const zkclient::CallOptions& call);
+  void look_at(const std::vector<zkclient::Path>& paths, const zkclient::CallOptions& call);
+
+  zkclient::Client client_;
+  std::vector<zkclient::Path> paths_;
+  std::chrono::nanoseconds interval_;
+  std::map<std::string, Place> seen_;
+};
+
+}  // namespace zkr
