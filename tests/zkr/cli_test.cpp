@@ -3,10 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
+#include "tools/zkr/cli/context.hpp"
+#include "tools/zkr/cli/describe.hpp"
 #include "tools/zkr/cli/duration.hpp"
+#include "tools/zkr/cli/program.hpp"
 #include "tools/zkr/cli/words.hpp"
 
 namespace zkr {
@@ -51,6 +59,27 @@ TEST(ZkrDuration, IsWritten) {
   EXPECT_EQ(to_text(252s), "4m12s");
   EXPECT_EQ(to_text(3900s), "1h05m");
   EXPECT_EQ(to_text(50h), "2d02h");
+}
+
+// A command that writes data for scripts has a shape there; the others are named here.
+TEST(ZkrGuide, HasAShapeForEachCommand) {
+  const std::set<std::string> others = {"lock",       "lead",          "held",         "ready",
+                                        "proclaim",   "barrier lower", "barrier wait", "queue push",
+                                        "completion", "metrics",       "export"};
+  std::ifstream file(DOCS "/zkr_look.md");
+  const std::string guide{std::istreambuf_iterator<char>(file), {}};
+  Context context;
+  CLI::App app("", "zkr");
+  set_up_program(app, context);
+  for (const CommandDescription& command : describe(app).commands) {
+    std::vector<std::string> names;
+    for (const CommandDescription& below : command.commands)
+      names.push_back(command.name + " " + below.name);
+    if (names.empty()) names.push_back(command.name);
+    for (const std::string& name : names) {
+      EXPECT_NE(others.contains(name), guide.find("\n  \"" + name + "\": {") != std::string::npos) << name;
+    }
+  }
 }
 
 }  // namespace

@@ -20,6 +20,10 @@ void add_commands(CLI::App& app, Context& context) {
   add_barrier(app, context);
   add_queue(app, context);
   add_commit(app, context);
+  add_group(app, context);
+  add_config(app, context);
+  add_counter(app, context);
+  add_partition(app, context);
   add_metrics(app, context);
   add_top(app, context);
   add_get(app, context);

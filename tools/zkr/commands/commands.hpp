@@ -27,6 +27,10 @@ void add_revoke(CLI::App& app, Context& context);
 void add_barrier(CLI::App& app, Context& context);
 void add_queue(CLI::App& app, Context& context);
 void add_commit(CLI::App& app, Context& context);
+void add_group(CLI::App& app, Context& context);
+void add_config(CLI::App& app, Context& context);
+void add_counter(CLI::App& app, Context& context);
+void add_partition(CLI::App& app, Context& context);
 void add_metrics(CLI::App& app, Context& context);
 void add_top(CLI::App& app, Context& context);
 

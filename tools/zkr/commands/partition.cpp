@@ -1,0 +1,51 @@
+// partition ls: who owns which partition.
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include <zkrecipes/partition_map.hpp>
+
+#include "tools/zkr/cli/output.hpp"
+#include "tools/zkr/cli/session.hpp"
+#include "tools/zkr/cli/subcommand.hpp"
+#include "tools/zkr/commands/commands.hpp"
+
+namespace zkr {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct PartitionPlace {
+  std::string path;
+};
+
+int run_partition_list(const Context& context, const PartitionPlace& options) {
+  const zkrecipes::PartitionMap map(connect_to_look(context), options.path);
+  std::vector<std::vector<std::string>> rows = {{"PARTITION", "OWNER", "TOKEN", "SESSION", "DATA"}};
+  for (const auto& [partition, owner] : map.wait_ready({.deadline = 15s})) {
+    const std::string session = session_text(owner.session_id);
+    if (context.json) {
+      json::object object{
+          {"partition", partition}, {"owner", printable(owner.id)}, {"token", owner.token.value}, {"session", session}};
+      add_data(object, owner.data);
+      write_line(std::move(object));
+    }
+    rows.push_back(
+        {partition, printable(owner.id), fmt::format("{}", owner.token.value), session, printable(owner.data)});
+  }
+  if (!context.json && rows.size() > 1) write_bytes(table(rows));
+  return exit_success;
+}
+
+}  // namespace
+
+void add_partition(CLI::App& app, Context& context) {
+  CLI::App* partition = app.add_subcommand("partition", "Partitions that processes share: ls");
+  partition->require_subcommand(1);
+  const auto list = add_subcommand(*partition, context, "ls", "List the partitions that have an owner, and who it is",
+                                   run_partition_list);
+  list->add_option("PATH", list.options->path, "The partitioner's path")->required();
+}
+
+}  // namespace zkr
