@@ -253,7 +253,10 @@ class ZKRECIPES_API Client {
   void async_commit(const Transaction& transaction, Handler<std::vector<OperationResult>> handler,
                     const CallOptions& call = {}) const;
 
-  /// Brings the connected server up to date with the leader, so that later reads see all that was written before.
+  /// Brings the connected server up to date with the leader, so that later reads see what was written before. Not quite
+  /// all of it if that server is the leader: it answers before it has applied what it has just told the others to
+  /// commit, and if a majority has left it, until it finds out. A transaction that changes nothing
+  /// (`commit(Transaction().check("/"))`) before the reads has no such gap; it costs a write.
   void sync(const Path& path = {}, const CallOptions& call = {}) const;
   void sync(const Path& path, const CallOptions& call, std::error_code& error) const;
   void async_sync(const Path& path, Handler<void> handler, const CallOptions& call = {}) const;

@@ -103,7 +103,7 @@ struct CacheOptions {
 /// What a snapshot has to contain, for a refresh.
 enum class ReadBarrier {
   none,    ///< All that this client has written itself. No request, unless the reply of such a write was lost.
-  sync,    ///< All that the leader had committed, as Client::sync().
+  sync,    ///< What the leader had applied, as Client::sync(): the last few commits may be missing.
   quorum,  ///< All that was committed, proven by a transaction that changes nothing: also if the leader was deposed.
 };
 

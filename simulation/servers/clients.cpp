@@ -143,7 +143,7 @@ void Clients::request(Connection& connection, Request request) {
   // A real server forgets about the packet of a session that is over.
   if (!coordinator_->touch(connection.session, connection.timeout)) return;
   if (!is_known(request.op)) {
-    connection.reply(request.xid, 0, code::unimplemented);
+    connection.reply(request.xid, -1, code::unimplemented);
     return connection.close();
   }
   Job job;

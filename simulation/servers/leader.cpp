@@ -13,6 +13,9 @@ using namespace std::chrono_literals;
 namespace {
 /// A learner that is further behind gets the whole state.
 constexpr std::size_t longest_diff = 500;
+/// The thread that applies what is committed is late, by as much as this, once in a while.
+constexpr std::uint64_t applied_late_one_in = 100;
+constexpr Nanos latest_to_apply = 3ms;
 }  // namespace
 
 Leader::Leader(Machine& machine, RoleHooks hooks)
@@ -108,7 +111,7 @@ void Leader::send_history(Learner& learner) {
   std::vector<TxnPtr> missing = machine_.disk.after(common);
   std::erase_if(missing, [this](const TxnPtr& txn) { return txn->zxid > committed_; });
   if (common > its.last || common < its.snapshot || missing.size() > longest_diff) {
-    const auto snapshot = std::make_shared<const Tree>(machine_.memory.tree);
+    const auto snapshot = std::make_shared<const Tree>(committed_tree());
     return tell(learner, [snapshot, zxid = committed_](Follower& follower) { follower.snapshot(*snapshot, zxid); });
   }
   if (common < its.last) tell(learner, [common](Follower& follower) { follower.truncate(common); });
@@ -268,13 +271,41 @@ void Leader::commit(const EntryPtr& entry) {
   for (const auto& [link, learner] : learners_) {
     if (learner->synchronised) tell(*learner, [zxid](Follower& follower) { follower.commit(zxid); });
   }
-  machine_.clients.commit(*entry);
+  apply_soon(entry);
   const auto waiting = syncs_.extract(zxid);
   if (waiting.empty()) return;
   for (const auto& [link, job] : waiting.mapped()) {
     const auto learner = learners_.find(link);
     if (learner != learners_.end()) tell(*learner->second, [job = job](Follower& follower) { follower.synced(job); });
   }
+}
+
+// The leader tells the others first. A thread of its own then applies what is committed for its own clients, and neither
+// their reads nor their syncs wait for that, as long as their own session has nothing outstanding. So a client of the
+// leader may read, behind a sync, what a client of a follower has already replaced: real servers did that after 19 of
+// 5,000 writes.
+void Leader::apply_soon(const EntryPtr& entry) {
+  if (standalone()) return machine_.clients.commit(*entry);
+  unapplied_.push_back(entry);
+  if (unapplied_.size() == 1) apply_next();
+}
+
+void Leader::apply_next() {
+  Random& random = machine_.process.events().random();
+  const Nanos late = random.one_in(applied_late_one_in) ? Nanos(random.between(0, latest_to_apply.count())) : Nanos(0);
+  machine_.process.after(lane::applying, machine_.process.hesitation() + late, life_.guarded([this] {
+    const EntryPtr entry = std::move(unapplied_.front());
+    unapplied_.pop_front();
+    if (!unapplied_.empty()) apply_next();
+    machine_.clients.commit(*entry);
+  }));
+}
+
+Tree Leader::committed_tree() const {
+  Tree tree = machine_.memory.tree;
+  for (const EntryPtr& entry : unapplied_)
+    tree.apply(*entry->txn);
+  return tree;
 }
 
 // Time.

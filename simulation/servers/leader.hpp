@@ -100,6 +100,9 @@ class Leader : public Coordinator {
   void propose(Txn txn, std::int32_t xid, Op asked);
   void commit_ready();
   void commit(const EntryPtr& entry);
+  void apply_soon(const EntryPtr& entry);
+  void apply_next();
+  [[nodiscard]] Tree committed_tree() const;
   void sync(Learner& learner, const JobPtr& job);
 
   void expire(SessionId session);
@@ -123,6 +126,7 @@ class Leader : public Coordinator {
   Zxid last_proposed_ = 0;
   Zxid committed_;
   std::deque<Proposal> outstanding_;
+  std::deque<EntryPtr> unapplied_;  // Committed, but the leader's own clients do not see it yet.
   std::map<Zxid, std::vector<std::pair<LinkId, JobPtr>>> syncs_;
 
   SessionTracker tracker_;

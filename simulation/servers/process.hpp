@@ -20,6 +20,7 @@ constexpr Lane leader_loop = 2;
 constexpr Lane log = 3;
 constexpr Lane election = 4;
 constexpr Lane reaper = 5;
+constexpr Lane applying = 6;
 constexpr Lane peer(Host host) { return 100 + static_cast<Lane>(host); }
 constexpr Lane client(std::uint64_t connection) { return 1000 + connection; }
 }  // namespace lane
