@@ -9,9 +9,9 @@
 
 namespace zktesting::simulated {
 
-RealConnection::RealConnection(const Server& server, std::chrono::milliseconds timeout,
+RealConnection::RealConnection(const detail::Endpoint& server, std::chrono::milliseconds timeout,
                                const detail::SessionId& session)
-    : socket_({server.address(), server.port()}, end()), frames_(64 << 20) {
+    : socket_(server, end()), frames_(64 << 20) {
   socket_.write(detail::WireClient::connect_frame(timeout, session), end());
   const std::optional<std::string> reply = next();
   if (!reply) throw Error("the server has closed a connection that was to begin");
@@ -51,19 +51,25 @@ void Story::add(Line line) {
   if (lines_.size() > remembered) lines_.pop_front();
 }
 
+Comparison::Comparison(std::vector<detail::Endpoint> servers, Model& model, Times& times, std::size_t clients)
+    : servers_(std::move(servers)), model_(model), times_(times), clients_(clients) {
+  for (std::size_t i = 0; i < clients; ++i)
+    clients_[i].server = i % servers_.size();
+}
+
 void Comparison::open(Client& client, std::chrono::milliseconds timeout) {
-  client.real = std::make_unique<RealConnection>(server_, timeout);
-  client.model = model_.open(client.real->session().id, client.real->address());
+  client.real = std::make_unique<RealConnection>(servers_[client.server], timeout);
+  client.model = model_.open(client.real->session().id, client.real->address(), client.server);
   story_.says(number_of(client), fmt::format("has a new session, {:x}", client.real->session().id));
 }
 
 void Comparison::resume(Client& client) {
   const detail::SessionId session = client.real->session();
-  client.real = std::make_unique<RealConnection>(server_, std::chrono::seconds(30), session);
+  client.real = std::make_unique<RealConnection>(servers_[client.server], std::chrono::seconds(30), session);
   model_.drop(client.model);
-  client.model = model_.resume(session.id, client.real->address());
+  client.model = model_.resume(session.id, client.real->address(), client.server);
   client.asked.clear();
-  story_.says(number_of(client), "resumes its session");
+  story_.says(number_of(client), fmt::format("resumes its session at server {}", client.server));
 }
 
 std::string Comparison::frame_of(Client& client, Request& request) {
@@ -96,7 +102,7 @@ void Comparison::add_bytes(Client& client, std::string_view bytes, std::string_v
 
 bool Comparison::flush(Client& client) {
   client.real->send(client.bytes);
-  model_.receive(client.model, client.bytes);
+  model_.receive(client.model, client.bytes, client.asked.size());
   client.bytes.clear();
   while (!model_.connection(client.model).sent.empty()) {
     const std::optional<std::string> real = client.real->next();
@@ -123,16 +129,27 @@ std::string Comparison::with_times(std::string frame, const Request& asked) {
   return frame;
 }
 
+/// With the real session's number, too.
+std::string Comparison::of_model(std::string frame, const Request& asked) {
+  for (const std::size_t at : stats_in(frame, asked)) {
+    const Stat stat = Decoder(std::string_view(frame).substr(at)).stat();
+    const Millis ctime = times_of_model_.replaced(stat.czxid, stat.ctime);
+    const Millis mtime = times_of_model_.replaced(stat.mzxid, stat.mtime);
+    frame.replace(at + 16, 16, Encoder().int64(ctime).int64(mtime).bytes());
+    frame.replace(at + 44, 8, Encoder().int64(model_.real_session(stat.ephemeral_owner)).bytes());
+  }
+  return frame;
+}
+
 bool Comparison::compare(Client& client, const std::string& heard) {
   std::deque<std::string>& sent = model_.connection(client.model).sent;
   const Request asked = is_event(heard) || client.asked.empty() ? Request() : client.asked.front();
   const std::string real = with_times(heard, asked);
   story_.hears(number_of(client), asked, real);
   if (sent.empty()) return differ(client, "the model has sent nothing");
-  if (real != sent.front()) {
-    const Request expected = is_event(sent.front()) || client.asked.empty() ? Request() : client.asked.front();
-    return differ(client, "the model's is\n  " + text_of(sent.front(), expected));
-  }
+  const Request expected = is_event(sent.front()) || client.asked.empty() ? Request() : client.asked.front();
+  const std::string model = of_model(sent.front(), expected);
+  if (real != model) return differ(client, "the model's is\n  " + text_of(model, expected));
   sent.pop_front();
   if (is_event(real) || client.asked.empty()) return true;
   if ((asked.op == Op::create || asked.op == Op::create2) && real.size() > 16)

@@ -12,18 +12,19 @@
 #include <vector>
 
 #include "local_server.hpp"
+#include "model.hpp"
 #include "simulation/servers/wire.hpp"
 #include "zktesting/detail/endpoint.hpp"
 #include "zktesting/detail/socket.hpp"
 #include "zktesting/detail/wire_client.hpp"
-#include "zktesting/server.hpp"
 
 namespace zktesting::simulated {
 
 /// A client's connection with the real server.
 class RealConnection {
  public:
-  RealConnection(const Server& server, std::chrono::milliseconds timeout, const detail::SessionId& session = {});
+  RealConnection(const detail::Endpoint& server, std::chrono::milliseconds timeout,
+                 const detail::SessionId& session = {});
 
   void send(std::string_view frames) { socket_.write(frames, end()); }
   /// The next frame without its length; nothing at the end of the stream.
@@ -40,7 +41,7 @@ class RealConnection {
   detail::SessionId session_;
 };
 
-/// When the real server's transactions were: each zxid has one time, whoever tells it.
+/// When the transactions of one side were: each zxid has one time, whoever tells it.
 class Times {
  public:
   Millis replaced(Zxid zxid, Millis time) {
@@ -75,21 +76,22 @@ class Story {
   std::deque<Line> lines_;
 };
 
-/// Several clients, and both servers for each of them. Whatever comes back must be the same.
+/// Several clients, and a server of both sides for each of them. Whatever comes back must be the same.
 class Comparison {
  public:
   struct Client {
+    std::size_t server = 0;
     std::unique_ptr<RealConnection> real;
     ConnectionId model = 0;
     std::string bytes;          // Not sent yet.
     std::deque<Request> asked;  // Not answered yet.
   };
 
-  Comparison(const Server& server, LocalServer& model, Times& times, std::size_t clients)
-      : server_(server), model_(model), times_(times), clients_(clients) {}
+  Comparison(std::vector<detail::Endpoint> servers, Model& model, Times& times, std::size_t clients);
 
   Client& client(std::size_t number) { return clients_[number]; }
   [[nodiscard]] std::size_t clients() const { return clients_.size(); }
+  [[nodiscard]] std::size_t servers() const { return servers_.size(); }
   [[nodiscard]] std::size_t requests() const { return static_cast<std::size_t>(xid_); }
 
   void open(Client& client, std::chrono::milliseconds timeout = std::chrono::seconds(30));
@@ -109,7 +111,7 @@ class Comparison {
   }
   [[nodiscard]] bool ended(const Client& client) { return model_.connection(client.model).closed; }
 
-  LocalServer& model() { return model_; }
+  [[nodiscard]] Zxid last_zxid() const { return model_.last_zxid(); }
   /// What was said last, for a person.
   [[nodiscard]] std::string story() const { return story_.text(); }
   /// The path that the last answered create made.
@@ -121,11 +123,13 @@ class Comparison {
   bool ends(Client& client);
   bool differ(const Client& client, std::string_view what);
   std::string with_times(std::string frame, const Request& asked);
+  std::string of_model(std::string frame, const Request& asked);
   std::size_t number_of(const Client& client) const { return static_cast<std::size_t>(&client - clients_.data()); }
 
-  const Server& server_;
-  LocalServer& model_;
+  const std::vector<detail::Endpoint> servers_;
+  Model& model_;
   Times& times_;
+  Times times_of_model_;
   std::vector<Client> clients_;
   std::int32_t xid_ = 0;
   std::string created_;

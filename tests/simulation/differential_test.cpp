@@ -2,6 +2,10 @@
 // comes back must be the same, byte for byte: replies, their zxids and Stats, children and their order, events and where
 // they stand among the replies. Times alone are replaced, by a number that follows from the transaction's zxid.
 //
+// The same with three servers: each client has one of its own, and another one when it comes back. Only one client asks at
+// a time, and begins with a sync: how far a follower lags behind differs from run to run. At a leader it begins with a write:
+// a leader answers a sync before it has applied what it has told its followers to commit.
+//
 // ZKRECIPES_RUNS=number: so many requests. ZKRECIPES_SEED=number: the seed of the first round; each has the next.
 //
 // What differs, and is therefore not asked:
@@ -28,15 +32,18 @@
 #include <chrono>
 #include <cstdlib>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "comparison.hpp"
+#include "ensemble_model.hpp"
 #include "local_server.hpp"
 #include "random_requests.hpp"
 #include "simulation/servers/access.hpp"
 #include "simulation/servers/owner.hpp"
+#include "zktesting/ensemble.hpp"
 
 namespace zktesting::simulated {
 namespace {
@@ -44,6 +51,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t requests_in_all = 100'000;
+constexpr std::uint64_t requests_of_an_ensemble = 10'000;
 constexpr std::uint64_t requests_of_a_round = 2'000;
 
 std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
@@ -58,12 +66,25 @@ Request chosen_request(Op op, std::string path = {}) {
   return request;
 }
 
+Request failing_write() {
+  Request request = chosen_request(Op::remove, "/nothing");
+  request.version = -1;
+  return request;
+}
+
 Request create_of(const std::string& path, std::int32_t flags = mode::persistent) {
   Request request = chosen_request(Op::create, path);
   request.flags = flags;
   request.data = "";
   request.acl = {{perms::all, {"world", "anyone"}}};
   return request;
+}
+
+/// Each real server has addresses of its own in it.
+bool names_configuration(const Request& request) {
+  const auto is_it = [](const std::string& path) { return path == "/zookeeper/config"; };
+  return is_it(request.path) || std::ranges::any_of(request.data_watches, is_it) ||
+         std::ranges::any_of(request.parts, names_configuration);
 }
 
 ServerOptions options() {
@@ -74,40 +95,82 @@ ServerOptions options() {
   return options;
 }
 
-/// That of a real server on which nothing else happens.
-Zxid last_zxid(const Server& server) {
-  RealConnection connection(server, 30s);
-  connection.send(
-      Encoder().buffer(Encoder().int32(1).int32(static_cast<std::int32_t>(Op::close_session)).bytes()).bytes());
-  const std::optional<std::string> reply = connection.next();
-  return reply ? Decoder(std::string_view(*reply).substr(4)).int64() : 0;
+detail::Endpoint endpoint_of(const zktesting::Server& server) { return {server.address(), server.port()}; }
+
+/// Of real servers on which nothing else happens.
+Beginning beginning_of(const zktesting::Server& server) {
+  RealConnection connection(endpoint_of(server), 30s);
+  const auto ask = [&](Request request) {
+    connection.send(Encoder().buffer(encode_request(request)).bytes());
+    const std::optional<std::string> reply = connection.next();
+    if (!reply) throw Error("the server does not say what there is");
+    return *reply;
+  };
+  Request exists = chosen_request(Op::exists, "/");
+  exists.xid = 1;
+  const std::string found = ask(exists);
+  const Stat root = Decoder(std::string_view(found).substr(16)).stat();
+  const std::string closed = ask(chosen_request(Op::close_session));
+  return {Decoder(std::string_view(closed).substr(4)).int64(), (root.cversion + root.num_children) / 2};
 }
+
+/// Three clients that ask at random, one at a time.
+class RandomClients {
+ public:
+  RandomClients(Comparison& both, std::uint64_t seed)
+      : both_(both), random_(seed), requests_(random_.fork(), fmt::format("/r{}", seed)), seed_(seed) {}
+
+  /// Of several servers, those at which a sync brings what others have written; a client of another one writes.
+  std::set<std::size_t> followers = {};
+  /// True: all was the same.
+  bool play(std::uint64_t requests);
+
+ private:
+  bool begin_turn(Comparison::Client& client);
+  bool step(Comparison::Client& client);
+  bool ask_some(Comparison::Client& client);
+  bool break_off(Comparison::Client& client);
+  bool all(Op op);
+
+  Comparison& both_;
+  Random random_;
+  RandomRequests requests_;
+  const std::uint64_t seed_;
+};
 
 /// A real server, and its model.
 class Differential : public ::testing::Test {
  protected:
   explicit Differential(const ServerOptions& how = options(), TreeOptions tree = {})
-      : server_(how), model_(last_zxid(server_), tree, digest_of(RandomRequests::super)) {}
+      : server_(how), model_(beginning_of(server_).last_zxid, tree, digest_of(RandomRequests::super)) {}
 
-  Comparison comparison(std::size_t clients) { return {server_, model_, times_, clients}; }
+  Comparison comparison(std::size_t clients) { return {{endpoint_of(server_)}, model_, times_, clients}; }
 
-  /// Random requests. True: all was the same.
-  bool round(std::uint64_t seed);
+  bool round(std::uint64_t seed) {
+    Comparison both = comparison(3);
+    return RandomClients(both, seed).play(requests_of_a_round);
+  }
 
-  Server server_;
+  zktesting::Server server_;
   LocalServer model_;
   Times times_;
-
- private:
-  static bool step(Comparison& both, Comparison::Client& client, RandomRequests& requests);
-  static bool ask_some(Comparison& both, Comparison::Client& client, RandomRequests& requests);
-  static bool break_off(Comparison& both, Comparison::Client& client, RandomRequests& requests);
 };
 
-bool Differential::ask_some(Comparison& both, Comparison::Client& client, RandomRequests& requests) {
+// What others have written is there, on this client's server, before the sync is answered. The first of its requests need not
+// wait for that.
+bool RandomClients::begin_turn(Comparison::Client& client) {
+  if (both_.servers() == 1) return true;
+  both_.add(client, followers.contains(client.server) ? chosen_request(Op::sync, "/") : failing_write());
+  return random_.one_in(2) || both_.flush(client);
+}
+
+bool RandomClients::ask_some(Comparison::Client& client) {
+  Comparison& both = both_;
+  RandomRequests& requests = requests_;
   const auto waits = [](const Request& request) { return RandomRequests::waits(request); };
   for (auto left = requests.random().one_in(5) ? 1 : requests.random().between(2, 120); left > 0; --left) {
-    const Request request = requests.next(both.model().tree().last_zxid());
+    const Request request = requests.next(both.last_zxid());
+    if (both.servers() > 1 && names_configuration(request)) continue;
     if (requests.random().one_in(200))
       both.add_cut(client, request, static_cast<std::size_t>(requests.random().between(1, 60)));
     else
@@ -118,7 +181,9 @@ bool Differential::ask_some(Comparison& both, Comparison::Client& client, Random
 }
 
 /// The end of a connection in one of several ways, and a new one.
-bool Differential::break_off(Comparison& both, Comparison::Client& client, RandomRequests& requests) {
+bool RandomClients::break_off(Comparison::Client& client) {
+  Comparison& both = both_;
+  RandomRequests& requests = requests_;
   switch (requests.random().below(6)) {
     case 0:
       if (!both.ask(client, chosen_request(Op::close_session))) return false;
@@ -132,32 +197,37 @@ bool Differential::break_off(Comparison& both, Comparison::Client& client, Rando
     default: break;
   }
   if (!both.flush(client)) return false;
+  client.server = random_.below(both.servers());
   both.resume(client);
   return true;
 }
 
-bool Differential::step(Comparison& both, Comparison::Client& client, RandomRequests& requests) {
-  if (requests.random().one_in(25)) return both.ask(client, requests.auth());
-  if (requests.random().one_in(40)) return break_off(both, client, requests);
-  const bool same = ask_some(both, client, requests);
-  requests.note_created(both.created());
+bool RandomClients::step(Comparison::Client& client) {
+  if (!begin_turn(client)) return false;
+  if (requests_.random().one_in(25)) return both_.flush(client) && both_.ask(client, requests_.auth());
+  if (requests_.random().one_in(40)) return both_.flush(client) && break_off(client);
+  const bool same = ask_some(client);
+  requests_.note_created(both_.created());
   return same;
 }
 
-bool Differential::round(std::uint64_t seed) {
-  Random random(seed);
-  RandomRequests requests(random.fork(), fmt::format("/r{}", seed));
-  Comparison both = comparison(3);
+bool RandomClients::all(Op op) {
+  for (std::size_t i = 0; i < both_.clients(); ++i) {
+    const bool same = begin_turn(both_.client(i)) && both_.ask(both_.client(i), chosen_request(op));
+    if (!same) return false;
+  }
+  return true;
+}
+
+bool RandomClients::play(std::uint64_t requests) {
+  for (std::size_t i = 0; i < both_.clients(); ++i)
+    both_.open(both_.client(i));
   bool same = true;
-  for (std::size_t i = 0; i < both.clients(); ++i)
-    both.open(both.client(i));
-  while (same && both.requests() < requests_of_a_round)
-    same = step(both, both.client(random.below(both.clients())), requests);
-  for (std::size_t i = 0; same && i < both.clients(); ++i)
-    same = both.ask(both.client(i), chosen_request(Op::ping));  // Brings what others' writes have sent them.
-  for (std::size_t i = 0; same && i < both.clients(); ++i)
-    same = both.ask(both.client(i), chosen_request(Op::close_session));
-  EXPECT_TRUE(same) << both.story() << "ZKRECIPES_SEED=" << seed << " ZKRECIPES_RUNS=1";
+  while (same && both_.requests() < requests)
+    same = step(both_.client(random_.below(both_.clients())));
+  // The ping brings what others' writes have sent them.
+  same = same && all(Op::ping) && all(Op::close_session);
+  EXPECT_TRUE(same) << both_.story() << "ZKRECIPES_SEED=" << seed_ << " ZKRECIPES_RUNS=1";
   return same;
 }
 
@@ -185,6 +255,36 @@ TEST_F(Differential, ManyChildrenAreListedInTheSameOrder) {
   both.add(client, chosen_request(Op::get_ephemerals, "/"));
   ASSERT_TRUE(both.flush(client)) << both.story();
   ASSERT_TRUE(both.ask(client, chosen_request(Op::close_session))) << both.story();
+}
+
+TEST(DifferentialEnsemble, TheModelAnswersAsRealServers) {
+  zktesting::EnsembleOptions how;
+  how.server.container_check_interval = 24h;
+  how.server.jvm_flags = {"-Dorg.slf4j.simpleLogger.defaultLogLevel=off"};
+  zktesting::Ensemble real(how);
+  std::vector<detail::Endpoint> servers;
+  for (std::size_t i = 0; i < real.size(); ++i)
+    servers.push_back(endpoint_of(real.server(i)));
+  EnsembleModel model(static_cast<int>(real.size()), beginning_of(real.server(0)));
+  std::set<std::size_t> followers;
+  for (const std::size_t follower : real.followers())
+    if (follower != model.leader()) followers.insert(follower);
+  Times times;
+  {  // The last change of the root's children is the same from here on.
+    Comparison both(servers, model, times, 1);
+    both.open(both.client(0));
+    ASSERT_TRUE(both.ask(both.client(0), create_of("/first"))) << both.story();
+    ASSERT_TRUE(both.ask(both.client(0), chosen_request(Op::remove, "/first"))) << both.story();
+    ASSERT_TRUE(both.ask(both.client(0), chosen_request(Op::close_session))) << both.story();
+  }
+  const std::uint64_t first = number_from("ZKRECIPES_SEED", std::random_device()());
+  const std::uint64_t rounds = number_from("ZKRECIPES_RUNS", requests_of_an_ensemble) / requests_of_a_round;
+  for (std::uint64_t i = 0; i < std::max<std::uint64_t>(1, rounds); ++i) {
+    Comparison both(servers, model, times, 3);
+    RandomClients clients(both, first + i);
+    clients.followers = followers;
+    ASSERT_TRUE(clients.play(requests_of_a_round));
+  }
 }
 
 /// Everything that happens at a node and below it.

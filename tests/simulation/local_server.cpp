@@ -6,12 +6,12 @@
 
 namespace zktesting::simulated {
 
-ConnectionId LocalServer::open(SessionId session, std::string_view address) {
+ConnectionId LocalServer::open(SessionId session, std::string_view address, std::size_t server) {
   tree_.apply(tree_.prepare_create_session(session, 30'000, next_zxid(), time_of(next_zxid())));
-  return resume(session, address);
+  return resume(session, address, server);
 }
 
-ConnectionId LocalServer::resume(SessionId session, std::string_view address) {
+ConnectionId LocalServer::resume(SessionId session, std::string_view address, std::size_t /*server*/) {
   Connection& connection = connections_[++made_];
   connection.session = session;
   connection.address = address;
@@ -41,7 +41,7 @@ void LocalServer::answer(Connection& connection, const Request& request, const R
     send(connection, encode_reply(request.xid, tree_.last_zxid(), reply.error, reply.body));
 }
 
-void LocalServer::receive(ConnectionId id, std::string_view bytes) {
+void LocalServer::receive(ConnectionId id, std::string_view bytes, std::size_t /*replies*/) {
   Connection& connection = connections_.at(id);
   connection.frames.add(bytes);
   while (!connection.closed) {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "model.hpp"
 #include "simulation/servers/tree.hpp"
 #include "simulation/servers/watches.hpp"
 #include "simulation/servers/wire.hpp"
@@ -14,7 +14,7 @@
 namespace zktesting::simulated {
 
 /// The model of one server, without time, network or other servers: what is proposed is applied at once.
-class LocalServer {
+class LocalServer : public Model {
  public:
   /// `last_zxid`: that of the real server with which this one is compared.
   explicit LocalServer(Zxid last_zxid, TreeOptions options = {}, std::string super = {})
@@ -25,27 +25,23 @@ class LocalServer {
   /// A transaction's time. The real one's is replaced by it before replies are compared.
   static Millis time_of(Zxid zxid) { return zxid * 1000; }
 
-  /// A connection for a new session, which a real server has given its number.
-  ConnectionId open(SessionId session, std::string_view address);
-  /// For one that lives. What it had authenticated as is forgotten.
-  ConnectionId resume(SessionId session, std::string_view address);
-  void drop(ConnectionId connection);
-
-  void receive(ConnectionId connection, std::string_view bytes);
+  ConnectionId open(SessionId session, std::string_view address, std::size_t server) override;
+  ConnectionId resume(SessionId session, std::string_view address, std::size_t server) override;
+  void drop(ConnectionId connection) override;
+  void receive(ConnectionId connection, std::string_view bytes, std::size_t replies) override;
 
   /// What a server does by itself.
   void expire(SessionId session);
   void reap(Millis now);
 
-  struct Connection {
+  struct Connection : Model::Connection {
     SessionId session = 0;
     std::string address;
     std::vector<Id> identities;
     FrameReader frames;
-    std::deque<std::string> sent;  // Frames without their lengths.
-    bool closed = false;           // By the server, after what was sent.
   };
-  Connection& connection(ConnectionId connection) { return connections_.at(connection); }
+  Connection& connection(ConnectionId connection) override { return connections_.at(connection); }
+  [[nodiscard]] Zxid last_zxid() const override { return tree_.last_zxid(); }
   [[nodiscard]] const Tree& tree() const { return tree_; }
 
  private:
