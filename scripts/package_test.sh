@@ -119,8 +119,10 @@ for form in shared static; do
     -DCONSUMER_FORM=$form -DCONSUMER_WITH_ASIO=OFF -DCONSUMER_VERSION="$series"
   run "find_package, $form: build" cmake --build "/test/build/$form"
   run "find_package, $form: run" "/test/build/$form/consumer"
+  run "find_package, $form: a simulated world" "/test/build/$form/simulation"
 done
 uses yes /test/build/shared/consumer
+uses yes /test/build/shared/simulation
 uses no /test/build/static/consumer
 
 run "pkg-config: build" sh -c "g++ -std=c++20 $consumer -o /test/build/pc \$(pkg-config --cflags --libs zkrecipes zktesting)"
