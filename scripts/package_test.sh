@@ -87,9 +87,11 @@ for file in share/man/man1/zkr.1.gz share/man/man1/zkrecipes-guardian.1.gz share
   [[ -s $debian/usr/$file ]] || die "zkrecipes-tools has no /usr/$file"
 done
 
-say "installing compiler and CMake"
-inside apt-get -qq install -y --no-install-recommends g++ cmake make pkg-config >"$work/apt.log" 2>&1 ||
+say "installing compiler, CMake and systemd"
+inside apt-get -qq install -y --no-install-recommends g++ cmake make pkg-config systemd >"$work/apt.log" 2>&1 ||
   { cat "$work/apt.log" >&2; die "apt-get, see above"; }
+
+run "the unit" systemd-analyze verify --man=no /usr/lib/systemd/system/zkr-lead@.service
 
 # --- Without zktesting ----------------------------------------------------------------------------
 say "installing the libraries"
