@@ -568,6 +568,43 @@ TEST(Decider, CommandsOfADeadFrontHaveOneSecond) {
   EXPECT_EQ(running.at(1s).look_at, start_of_time + 2s);
 }
 
+TEST(Decider, WhatMayEndItsWorkIsToldWhenItsTimeIsOver) {
+  Running running;
+  running.facts.stop_signal = SIGTERM;
+  running.facts.drained_at = start_of_time + 4s;
+  EXPECT_EQ(running.at(1s).act, Act::wait);
+  EXPECT_EQ(running.at(1s).look_at, start_of_time + 4s);
+  EXPECT_EQ(running.at(4s).act, Act::term);
+  EXPECT_EQ(running.at(4s).cause, Cause::stopped);
+  EXPECT_EQ(running.at(4s).look_at, start_of_time + 11500ms);
+  EXPECT_EQ(running.at(11500ms).act, Act::kill);
+  running.facts.child = Child::ended;
+  running.facts.tree_empty = true;
+  EXPECT_EQ(running.at(11600ms).act, Act::release);
+  running.facts.lease.state = LeaseState::gone;
+  EXPECT_EQ(running.at(11700ms).ending, (Ending{.code = 0, .signal = SIGTERM}));
+}
+
+TEST(Decider, WhatMayEndItsWorkEndsAsItWouldHave) {
+  Running running;
+  running.facts.stop_signal = SIGTERM;
+  running.facts.drained_at = start_of_time + 4s;
+  running.facts.child = Child::ended;
+  running.facts.child_ending = {.code = 3, .signal = 0};
+  running.facts.tree_empty = true;
+  EXPECT_EQ(running.at(5s).act, Act::release);
+  EXPECT_EQ(running.past.cause, Cause::command_ended) << "although its time was over";
+}
+
+TEST(Decider, ReleaseIsWaitedForAsLongAsItMayTake) {
+  Running running;
+  running.options.release_patience = 1h;
+  running.facts.child = Child::ended;
+  running.facts.tree_empty = true;
+  EXPECT_EQ(running.at(1s).act, Act::release);
+  EXPECT_EQ(running.at(10s).look_at, start_of_time + 1s + 1h);
+}
+
 TEST(Decider, RevokeSendsTheSignalThatIsWanted) {
   Running running;
   running.options.on_revoke = SIGUSR1;

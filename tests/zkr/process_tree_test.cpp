@@ -698,6 +698,44 @@ void end_soon(Rig& rig, Duration doubt = Duration::zero()) {
   await([&] { return valid_until_on_page(rig.front()) == lease.valid_until; });
 }
 
+// ---- The command may end its work -----------------------------------------------------------------------------------
+
+TEST_P(ProcessTreeTest, CommandMayEndItsWorkWhenWeAreToldToEnd) {
+  Rig rig(puppet("signals say up read exit 3"), setup({"--drain", "100000"}));
+  rig.lines().await("up");
+  rig.signal(SIGTERM);
+  await_signals_taken(rig.front());
+  rig.type("go on\n");
+  EXPECT_EQ(rig.lines().rest(), Words{"line go on"}) << "and no signal before";
+  expect_end(rig, killed_by(SIGTERM));
+}
+
+TEST_P(ProcessTreeTest, SecondSignalIsForTheCommandThatEndsItsWork) {
+  Rig rig(puppet("say up pause"), setup({"--drain", "100000"}));
+  rig.lines().await("up");
+  rig.signal(SIGTERM);
+  await_signals_taken(rig.front());
+  rig.signal(SIGTERM);
+  expect_end(rig, killed_by(SIGTERM));
+}
+
+TEST_P(ProcessTreeTest, CommandThatDoesNotEndItsWorkIsEnded) {
+  Rig rig(puppet("signals say up pause"), setup({"--drain", "10", "--grace", "200"}));
+  rig.lines().await("up");
+  rig.signal(SIGINT);
+  EXPECT_TRUE(rig.lines().await("signal 15"));
+  expect_end(rig, killed_by(SIGINT));
+}
+
+TEST_P(ProcessTreeTest, NothingIsStartedWhenWeAreToldToEnd) {
+  Rig rig(puppet("say up"), setup({"--drain", "100000"}, false));
+  rig.signal(SIGTERM);
+  EXPECT_TRUE(rig.hand().await_release());
+  rig.hand().confirm_release();
+  EXPECT_EQ(told(rig.await_end()), killed_by(SIGTERM));
+  EXPECT_TRUE(rig.lines().rest().empty());
+}
+
 /// Its instants are the puppet's own, and those of the page.
 void expect_stopped_in_time(Rig& rig, Instant valid_until) {
   rig.lines().rest();

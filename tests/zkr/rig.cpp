@@ -47,7 +47,9 @@ class HandHeld : public zkr::Holder {
     return lease_;
   }
   std::vector<std::string> environment() const override { return {"ZKR_TOKEN=" + std::to_string(lease_.token)}; }
-  void release() override { ::send(socket_.get(), zkr::release_word, 1, MSG_NOSIGNAL); }
+  void release(const std::optional<zkr::Ending>&) override {
+    ::send(socket_.get(), zkr::release_word, 1, MSG_NOSIGNAL);
+  }
 
  private:
   zkr::Descriptor socket_;
@@ -77,6 +79,7 @@ void apply(zkr::RunRequest& request, const std::string& option, const std::strin
   if (option == "--max-hold") request.options.max_hold = milliseconds(value);
   if (option == "--on-doubt" && value == "freeze") request.options.on_doubt = zkr::OnDoubt::freeze;
   if (option == "--descendants") request.options.descendants = descendants(value);
+  if (option == "--drain") request.options.drain = milliseconds(value);
   if (option == "--on-revoke") request.options.on_revoke = std::stoi(value);
   if (option == "--cgroup") request.use_cgroup = value == "yes";
   if (option == "--again" && value == "yes") {

@@ -13,9 +13,8 @@
 
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/hold/held_paths.hpp"
+#include "tools/zkr/hold/lease_session.hpp"
 #include "tools/zkr/hold/waiting_text.hpp"
-#include "zkclient/detail/requests/session_state.hpp"
-#include "zkclient/detail/servers/hosts.hpp"
 
 namespace zkr {
 namespace {
@@ -27,16 +26,6 @@ constexpr auto first_report_after = 1s;
 constexpr auto report_pause = 10s;
 constexpr std::chrono::nanoseconds for_ever = std::chrono::years(1);
 constexpr auto look_patience = 1s;  // For what is only told.
-
-Instant instant_of(zkclient::BootClock::time_point time) { return Instant(time.time_since_epoch()); }
-
-/// When the newest write was sent that a quorum has acknowledged: a heartbeat, while a lease is held.
-Instant proven_at(const zkclient::Session& session) { return instant_of(session.impl()->told_up_to()); }
-
-/// What ends an attempt, but not the wish: the place in the queue is gone.
-bool lost_the_place(const zkclient::Error& error) {
-  return error.errc() == Errc::session_lost || error.errc() == Errc::connection_loss || error.errc() == Errc::not_held;
-}
 
 bool is_valid(const Prize& prize) {
   const auto leases = prize.leases();
@@ -61,11 +50,8 @@ ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
   zkclient::set_log_level(request_.verbose ? zkclient::LogLevel::info : zkclient::LogLevel::warning);
   try {
     client_.emplace(request_.connection.hosts, request_.connection.options);
-    if (request_.start.guardian != nullptr) {
-      for (const zkclient::detail::Host& host : zkclient::detail::parse_hosts(request_.connection.hosts))
-        request_.start.guardian->tell(fmt::format("server {} {}", host.port, host.name));
-      states_ = client_->on_state_change([this](const zkclient::StateChange& change) { tell_guardian(change); });
-    }
+    if (request_.start.guardian != nullptr)
+      states_ = guard_sessions(*client_, request_.connection.hosts, *request_.start.guardian);
     contest_ = make_contest(*client_, request_.stake);
   } catch (const zkclient::Error& error) {
     fail(exit_code_of(error.errc()), error.what());
@@ -79,7 +65,7 @@ ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
 }
 
 ZooKeeperHolder::~ZooKeeperHolder() {
-  release();
+  stop();
   if (client_) client_->close();
   control_.reset();
   if (worker_.joinable()) worker_.join();
@@ -103,7 +89,7 @@ const Lease& ZooKeeperHolder::lease_now() {
     lease_.revoke_asked = lease_.revoke_asked || part->revoke_requested().stop_requested();
     // A lease that is uncertain is held until its end.
     if (!part->valid()) lease_.state = LeaseState::lost;
-    lease_.proven_at = proven_at(*part->session());
+    lease_.proven_at = instant_of(part->session()->proven_at());
   }
   if (lease_.state == LeaseState::held) lease_.valid_until = until;
   return lease_;
@@ -136,7 +122,9 @@ std::vector<std::string> ZooKeeperHolder::environment() const {
   return changes;
 }
 
-void ZooKeeperHolder::release() {
+void ZooKeeperHolder::release(const std::optional<Ending>&) { stop(); }
+
+void ZooKeeperHolder::stop() {
   stop_.request_stop();                    // Calls what waits for it, so without the mutex.
   { const std::lock_guard lock(mutex_); }  // Whoever has just looked waits by now.
   changed_.notify_all();
@@ -158,7 +146,7 @@ void ZooKeeperHolder::work() noexcept {
 
 void ZooKeeperHolder::contend_and_hold() {
   await_server();
-  require_margin();
+  require_margin(request_.run, client_->session().timeout());
   if (!request_.quiet) teller_ = std::thread([this] { tell_waiting(); });
   Prize prize = win_beside_no_other_kind();
   {
@@ -192,18 +180,6 @@ void ZooKeeperHolder::await_server() {
     const std::string trouble = client_->trouble();
     throw Failure(exit_no_server, "no server answers: " + (trouble.empty() ? request_.connection.hosts : trouble));
   }
-}
-
-/// KILL needs time to work; and what is killed as early as that could not run between two heartbeats.
-void ZooKeeperHolder::require_margin() {
-  if (!request_.run.kill_margin) return;  // Where ours is too long, the session is too short for leases: that is told.
-  const Duration timeout = client_->session().timeout();
-  const Duration margin = kill_margin(timeout, request_.run);
-  if (margin <= longest_kill_margin(timeout)) return;
-  const auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
-  throw Failure(exit_usage, fmt::format("a --kill-margin of {:g} s is too long: {:g} s is the most for a session "
-                                        "timeout of {:g} s",
-                                        seconds(margin), seconds(longest_kill_margin(timeout)), seconds(timeout)));
 }
 
 /// Others may hold it for as long as they like, unless there is a --timeout.
@@ -300,20 +276,6 @@ void ZooKeeperHolder::hold(Prize prize) {
   }
 }
 
-/// As zkrecipes::Guardian does it, whose helper is of this kind.
-void ZooKeeperHolder::tell_guardian(const zkclient::StateChange& change) const {
-  using zkclient::ConnectionState;
-  if (change.state == ConnectionState::lost || change.state == ConnectionState::closed)
-    request_.start.guardian->tell("none");
-  if (change.state != ConnectionState::connected) return;
-  const zkclient::SessionCredentials session = change.session.credentials();
-  std::string password;
-  for (const char byte : session.password)
-    password += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  request_.start.guardian->tell(
-      fmt::format("session {} {} {}", session.id, change.session.timeout().count(), password));
-}
-
 /// Nothing of the session is left at the servers afterwards, if one of them answers while it can live.
 void ZooKeeperHolder::leave() {
   try {
@@ -336,11 +298,7 @@ void ZooKeeperHolder::answer(const std::string& request, const ControlReply& rep
 
 ControlAnswer ZooKeeperHolder::answer_held() {
   const std::lock_guard lock(mutex_);
-  const Lease& lease = lease_now();
-  const auto left = std::chrono::floor<std::chrono::milliseconds>(lease.valid_until - BootClock::now());
-  if (lease.state != LeaseState::held || is_leaving() || left.count() <= 0)
-    return {.code = exit_lost, .text = "the lease is over"};
-  return {.code = exit_success, .text = std::to_string(left.count())};
+  return held_answer(is_leaving() ? std::nullopt : std::optional(lease_now()));
 }
 
 /// Servers may take their time, while others ask something else.

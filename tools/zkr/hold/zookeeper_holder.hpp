@@ -50,15 +50,15 @@ class ZooKeeperHolder : public Holder {
   Lease look() override;
   std::vector<std::string> take_messages() override;
   std::vector<std::string> environment() const override;
-  void release() override;
+  void release(const std::optional<Ending>& ending) override;
 
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
+  void stop();
   void work() noexcept;
   void contend_and_hold();
   void await_server();
-  void require_margin();
   Prize win();
   Prize win_beside_no_other_kind();
   bool refuse_other_kinds(const Prize& prize);
@@ -74,7 +74,6 @@ class ZooKeeperHolder : public Holder {
   void answer(const std::string& request, const ControlReply& reply);
   ControlAnswer answer_held();
   void publish(const std::string& request, const ControlReply& reply);
-  void tell_guardian(const zkclient::StateChange& change) const;
   void finish(LeaseState state);
   void fail(int code, const std::string& text);
   void say(const std::string& text, bool error = false);

@@ -32,6 +32,7 @@ struct Plan {
   std::vector<char*> shell_words;  // "/bin/sh", the file, and the command's further words.
   std::string shell = "/bin/sh";
   int cgroup_door;
+  int input;
   Instant too_late;
   int trouble;
   int lost = -1;
@@ -78,6 +79,7 @@ void pass_on_as(int number, int descriptor) {
   if (plan.cgroup_door >= 0 && ::write(plan.cgroup_door, "0", 1) != 1) {
     // The walk of the tree finds it all the same.
   }
+  if (plan.input >= 0) pass_on_as(STDIN_FILENO, plan.input);
   if (plan.lost >= 0) pass_on_as(*plan.command.lost_descriptor, plan.lost);
   plan.caller.restore_dispositions();
   plan.caller.restore_mask();
@@ -146,7 +148,7 @@ std::vector<std::string> candidates(const std::string& word, const char* search_
   return files;
 }
 
-Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door,
+Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door, int input,
               Instant too_late) {
   std::array<int, 2> trouble{-1, -1};
   std::array<int, 2> lost{-1, -1};
@@ -165,6 +167,7 @@ Started start(const Command& command, const Caller& caller, Environment& environ
             .words = pointers_to(command.words),
             .shell_words = {},
             .cgroup_door = cgroup_door,
+            .input = input,
             .too_late = too_late,
             .trouble = tell_trouble.get(),
             .lost = lost[0],

@@ -50,9 +50,9 @@ struct Started {
 };
 
 /// Forks on the caller's thread, which must be the keeper's main one: the command is killed when that thread ends.
-/// `cgroup_door`: of the group that the command enters; -1 for none. From `too_late` on it is not executed: this
+/// `cgroup_door`: of the group that the command enters; -1 for none. `input`: its standard input; -1: as ours is. From `too_late` on it is not executed: this
 /// process may have been stopped since it found that there is time.
-Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door,
+Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door, int input,
               Instant too_late);
 
 }  // namespace zkr

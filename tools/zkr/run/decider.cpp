@@ -10,7 +10,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration leftovers_grace = 2s;  // Of what a command that has ended left behind.
 constexpr Duration orphans_grace = 1s;    // Of a command whose front was killed.
-constexpr Duration release_patience = 5s;
 constexpr Duration withdraw_patience = 1s;
 
 Duration margin(Duration timeout) { return std::max<Duration>(50ms, timeout / 40); }
@@ -29,6 +28,7 @@ struct Situation {
   Instant held_too_long_at() const {
     return options.max_hold ? facts.lease.granted_at + *options.max_hold : Instant::max();
   }
+  Instant drained_at() const { return facts.drained_at.value_or(Instant::max()); }
   bool asked_to_give_up() const { return facts.lease.revoke_asked && options.on_revoke != 0; }
   bool holds_on_for_descendants(Cause cause) const {
     return cause == Cause::command_ended && options.descendants == Descendants::wait && facts.stop_signal == 0;
@@ -52,6 +52,7 @@ Cause cause_while_running(const Situation& at) {
   if (at.facts.front_gone) return Cause::front_gone;
   if (at.asked_to_give_up()) return Cause::revoked;
   if (at.facts.now >= at.held_too_long_at()) return Cause::held_too_long;
+  if (at.facts.now >= at.drained_at()) return Cause::stopped;
   return ended ? Cause::command_ended : Cause::none;
 }
 
@@ -107,7 +108,7 @@ Decision end_tree(const Situation& at, Cause cause) {
 
 Decision let_run(const Situation& at, Cause cause) {
   if (at.in_doubt()) return {.act = Act::freeze, .cause = cause};
-  return wait_until(cause, std::min(at.at.term_at, at.held_too_long_at()));
+  return wait_until(cause, std::min({at.at.term_at, at.held_too_long_at(), at.drained_at()}));
 }
 
 Decision while_running(const Situation& at, Cause cause) {
@@ -136,7 +137,7 @@ bool nothing_left_in_queue(const Facts& facts) {
 /// The front waits for the release, if a server answers; then the keeper, until nothing of the session can be left.
 Decision after_release(const Situation& at) {
   const Cause cause = at.past.cause;
-  const Duration patience = cause == Cause::stopped ? withdraw_patience : release_patience;
+  const Duration patience = cause == Cause::stopped ? withdraw_patience : at.options.release_patience;
   const bool gone = nothing_left_in_queue(at.facts);
   if (!at.past.front_told) {
     const Instant due = *at.past.released + patience;

@@ -18,6 +18,9 @@ struct RunOptions {
   Descendants descendants = Descendants::kill;
   int on_revoke = 15;  // SIGTERM: the whole tree. Another signal: the command alone. 0: nothing is done.
   int lost_exit_code = 79;
+  /// What tells us to end reaches the command no earlier than that; it may end its work. Without: at once.
+  std::optional<Duration> drain{};
+  Duration release_patience = std::chrono::seconds(5);  // How long to wait for servers when the command has ended.
 };
 
 // ---- When --------------------------------------------------------------------------------------------------------
@@ -46,13 +49,6 @@ Instant front_kills_at(Instant valid_until, Duration timeout, const RunOptions& 
 
 enum class Child { none, running, ended };
 
-/// How a process ended: with a code, or of a signal.
-struct Ending {
-  int code = 0;
-  int signal = 0;
-  friend bool operator==(const Ending&, const Ending&) = default;
-};
-
 /// Why all comes to an end.
 enum class Cause { none, command_ended, lost, revoked, held_too_long, stopped, front_gone, not_acquired };
 
@@ -63,7 +59,8 @@ struct Facts {
   Ending child_ending;      // Of Child::ended.
   bool tree_empty = true;   // Nothing that the command started is left, nor the command.
   bool front_gone = false;  // Nobody waits for the exit code any more.
-  int stop_signal = 0;      // That the command could not be told: it has not started yet, or has ended.
+  int stop_signal = 0;      // That the command was not told: it has not started yet, or has ended, or may end its work.
+  std::optional<Instant> drained_at{};  // When such a command has had its time.
 };
 
 /// What was done so far.

@@ -2,11 +2,14 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <system_error>
 #include <vector>
 
 namespace zkr {
@@ -41,6 +44,18 @@ void drain(int descriptor) {
   char buffer[512];
   while (::read(descriptor, buffer, sizeof buffer) > 0) {
   }
+}
+
+Descriptor file_with(const std::string& bytes) {
+  Descriptor file(::memfd_create("zkr-input", MFD_CLOEXEC));
+  for (std::size_t written = 0; file && written < bytes.size();) {
+    const ssize_t size = ::write(file.get(), bytes.data() + written, bytes.size() - written);
+    if (size <= 0) throw std::system_error(errno, std::generic_category(), "a file in memory");
+    written += static_cast<std::size_t>(size);
+  }
+  if (!file || ::lseek(file.get(), 0, SEEK_SET) != 0)
+    throw std::system_error(errno, std::generic_category(), "a file in memory");
+  return file;
 }
 
 Descriptor signal_descriptor(std::initializer_list<int> signals) {

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "tools/zkr/run/instant.hpp"
@@ -54,6 +55,9 @@ void wait_for_any(std::initializer_list<int> descriptors);
 bool readable_now(int descriptor);
 /// Reads what is there, to no purpose but that it is read.
 void drain(int descriptor);
+
+/// A file in memory, to be read from its beginning. Errors: std::system_error.
+Descriptor file_with(const std::string& bytes);
 
 /// Signals of this process that are blocked, as something to read.
 Descriptor signal_descriptor(std::initializer_list<int> signals);

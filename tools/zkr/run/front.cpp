@@ -111,10 +111,19 @@ void Front::hear_signal(const signalfd_siginfo& signal) {
   pass_on(number, signal.ssi_code == SI_KERNEL);
 }
 
+/// With --drain the first signal to end is for the keeper; the next one, if we have not ended by then, for the command.
+bool Front::lets_work_end(int signal) {
+  if (!options_.drain || !ends(signal) || around_.caller.ignores(signal) || draining_) return false;
+  draining_ = true;
+  around_.link.send({.word = Word::end, .number = signal});
+  return true;
+}
+
 /// A command that was there when the signal came was announced before. So no signal of the terminal reaches it twice.
 void Front::pass_on(int signal, bool from_terminal) {
   const int stops_before = stops_;
   hear_keeper();
+  if (lets_work_end(signal)) return;
   if (stops(signal) && stops_ != stops_before) return;  // It was obeyed with the command, and is over.
   if (command_) return tell_command(signal, from_terminal);
   if (!starting_) return without_command(signal);

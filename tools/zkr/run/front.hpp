@@ -46,6 +46,7 @@ class Front {
   void hear_signals();
   void hear_signal(const signalfd_siginfo& signal);
   void pass_on(int signal, bool from_terminal);
+  bool lets_work_end(int signal);
   /// It has not started yet, or has ended: the signal is for us.
   void without_command(int signal);
   void tell_command(int signal, bool from_terminal);
@@ -70,6 +71,7 @@ class Front {
   bool command_in_our_group_ = true;
   bool starting_ = false;                        // The keeper has begun to start the command.
   std::vector<std::pair<int, bool>> held_back_;  // Signals that came meanwhile, and whether from the terminal.
+  bool draining_ = false;                        // The keeper was told to end, and the command was not.
   int stops_ = 0;                                // How often this process has stopped itself.
   bool keeper_gone_ = false;
   bool keeper_stays_ = false;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ struct Lease {
   int failure = 0;  // Of `failed`: the exit code that says why.
 };
 
+/// How a process ended: with a code, or of a signal.
+struct Ending {
+  int code = 0;
+  int signal = 0;
+  friend bool operator==(const Ending&, const Ending&) = default;
+};
+
 /// The seam between the process tree and ZooKeeper. The keeper makes one after it was forked, and calls it on its main
 /// thread alone, so an implementation may have threads of its own.
 class Holder {
@@ -45,8 +53,12 @@ class Holder {
   virtual std::vector<std::string> take_messages() { return {}; }
   /// What the command's environment gets, when the lease is held: "NAME=value" replaces, "NAME" removes.
   virtual std::vector<std::string> environment() const = 0;
+  /// What the command finds on its standard input, when the lease is held. Nothing: what our caller gave us.
+  virtual std::optional<std::string> input() const { return std::nullopt; }
   /// Begins to give the lease back, or to leave the queue; `gone` says that it is done. Called once. Does not block.
-  virtual void release() = 0;
+  /// `ending`: of a command that has ended by itself while the lease was held, and of which nothing is left, unless it
+  /// may leave something. Nothing: it did not run, or we have ended it.
+  virtual void release(const std::optional<Ending>& ending) = 0;
 };
 
 }  // namespace zkr

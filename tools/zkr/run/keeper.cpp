@@ -74,7 +74,7 @@ void Keeper::hear_front() {
   while (const auto message = around_.link.receive(none)) {
     if (message->word == Word::signal) pass_on(message->number);
     if (message->word == Word::continued) front_continued();
-    if (message->word == Word::end) told_to_end_ = true;
+    if (message->word == Word::end) told_to_end(message->number);
   }
 }
 
@@ -85,6 +85,14 @@ void Keeper::pass_on(int signal) {
   } else if (stop_signal_ == 0) {
     stop_signal_ = signal;
   }
+}
+
+/// A command that was told the same needs nothing from us. One that was not may end its work.
+void Keeper::told_to_end(int signal) {
+  told_to_end_ = true;
+  if (!request_.options.drain || stop_signal_ != 0) return;
+  stop_signal_ = signal;
+  drained_at_ = BootClock::now() + *request_.options.drain;
 }
 
 void Keeper::hear_children() {
@@ -140,7 +148,8 @@ Facts Keeper::facts() const {
           .child_ending = child_ending_,
           .tree_empty = tree_empty_,
           .front_gone = around_.link.peer_gone(),
-          .stop_signal = stop_signal_};
+          .stop_signal = stop_signal_,
+          .drained_at = drained_at_};
 }
 
 Decision Keeper::act_until_wait() {
@@ -159,7 +168,9 @@ void Keeper::tell(Cause cause) {
   switch (cause) {
     case Cause::lost: return around_.link.say(loss_text(facts()));
     case Cause::revoked: return around_.link.say("another client asks for the lease: the command is ended");
-    case Cause::held_too_long: return around_.link.say("the lease was held for --max-hold: the command is ended");
+    case Cause::held_too_long:
+      return around_.link.say("the lease was held for " + request_.max_hold_option + ": the command is ended");
+    case Cause::stopped: return around_.link.say("told to end, and --drain is over: the command is ended");
     default: return;
   }
 }
@@ -187,8 +198,10 @@ void Keeper::start_command() {
   around_.page.write(LeasePage::State::running);
   around_.link.send({.word = Word::guard});
   command_started_ = BootClock::now();
+  const std::optional<std::string> bytes = holder_->input();
+  const Descriptor input = bytes ? file_with(*bytes) : Descriptor();
   started_ = start(request_.command, around_.caller, environment, around_.cgroup ? around_.cgroup->door() : -1,
-                   deadlines(lease_, request_.options).kill_at);
+                   input.get(), deadlines(lease_, request_.options).kill_at);
   if (started_.number < 0) {
     child_ = Child::ended;
     child_ending_ = {.code = 71, .signal = 0};
@@ -230,7 +243,8 @@ void Keeper::release() {
   if (!tree_empty_) around_.link.say("the command has ended, and what it left behind runs on without the lease");
   around_.page.write(LeasePage::State::idle);
   if (!keeps_descriptors()) around_.caller.let_go_descriptors(false);  // Nobody is to wait for us.
-  holder_->release();
+  const bool by_itself = past_.cause == Cause::command_ended && child_ == Child::ended;
+  holder_->release(by_itself ? std::optional(child_ending_) : std::nullopt);
 }
 
 void Keeper::end_run(const Ending& ending) {
@@ -239,7 +253,9 @@ void Keeper::end_run(const Ending& ending) {
     const Duration ran = past_.started ? BootClock::now() - command_started_ : Duration::zero();
     next_run_ = request_.run_again(ending, past_.cause, ran);
   }
-  if (!next_run_) let_front_exit(ending);
+  if (next_run_) return;
+  // However a command has ended that was waited for: we were told to end.
+  let_front_exit(drained_at_ ? Ending{.signal = stop_signal_} : ending);
 }
 
 void Keeper::let_front_exit(const Ending& ending) {

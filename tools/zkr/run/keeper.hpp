@@ -47,6 +47,7 @@ class Keeper {
   void hear_child(const ChildNews& news);
   void hear_trouble();
   void pass_on(int signal);
+  void told_to_end(int signal);
   void command_stopped(int signal);
   void command_resumed();
   void front_continued();
@@ -80,6 +81,7 @@ class Keeper {
   bool tree_empty_ = true;
   bool front_stopped_ = false;
   int stop_signal_ = 0;
+  std::optional<Instant> drained_at_;
   bool told_to_end_ = false;
   Instant command_started_{};
   std::optional<Duration> next_run_;

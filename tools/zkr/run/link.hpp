@@ -13,7 +13,7 @@ enum class Word {
   // From the front to the keeper.
   signal,     // `number` is for the command.
   continued,  // The front was stopped, and goes on.
-  end,        // The command was told to end by us, and is not to be started again.
+  end,        // We were told to end by the signal `number`: the command is not to be started again.
   // From the keeper to the front.
   guard,    // From now on, what the page says of the lease.
   started,  // The command, with a descriptor of its process. `number`: whether it is in the front's process group.

@@ -46,6 +46,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
       around.page.begin(BootClock::now() + *pause);
       pause = Keeper(request, around, *pause).run();
     }
+    if (request.after_last_holder) request.after_last_holder();
     if (around.guardian) around.guardian->tell("farewell");
     if (cgroup) cgroup->remove();
   } catch (const std::exception& error) {

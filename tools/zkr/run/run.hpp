@@ -29,8 +29,10 @@ struct HolderStart {
 struct RunRequest {
   Command command{};
   RunOptions options{};
-  bool use_cgroup = true;  // Where it is possible.
-  /// Called in the keeper, which has no other thread then; with RunRequest::run_again, several times.
+  std::string max_hold_option = "--max-hold";  // What set RunOptions::max_hold.
+  bool use_cgroup = true;                      // Where it is possible.
+  /// Called in the keeper; with RunRequest::run_again, several times. The keeper has no threads but those that it has
+  /// made.
   std::function<std::unique_ptr<Holder>(const HolderStart& start)> make_holder{};
   /// "NAME=word" of the environment of all that is run. The word is added to ZKR_IDS as well, which holds those of runs
   /// that this one is part of: what carries it is killed by the guardian. Empty: there is no guardian.
@@ -38,6 +40,8 @@ struct RunRequest {
   /// Called in the keeper when a lease has been given back, unless we were told to end: how long to wait before a
   /// holder is made again, and the command started again. Nothing: this is the end. It may be empty.
   std::function<std::optional<Duration>(const Ending& ending, Cause cause, Duration ran)> run_again{};
+  /// Called in the keeper when there is no holder any more, and none will be made. It may be empty.
+  std::function<void()> after_last_holder{};
   /// Called in the front, last. It may be empty.
   std::function<void(const Outcome& outcome)> report{};
 };
