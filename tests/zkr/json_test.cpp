@@ -169,6 +169,7 @@ TEST_F(ZkrJsonShapes, EachRecipesCommandWritesWhatTheGuideSays) {
   check("queue size", {"queue", "size", "/queue"});
   check("queue peek", {"queue", "peek", "/queue"});
   check("queue pop", {"queue", "pop", "/queue"});
+  check("queue retry-dead", {"queue", "retry-dead", "/queue"});
   check("queue purge", {"queue", "purge", "/queue"});
 }
 

@@ -188,6 +188,34 @@ TEST_F(ZkrLooking, ItemThatCannotBeWrittenStaysInTheQueue) {
   EXPECT_EQ(zkr({"queue", "pop", "/place", "--timeout", "20s"}).output, "second");
 }
 
+TEST_F(ZkrLooking, ItemsWithPrioritiesAreNotPushedAmongThoseWithout) {
+  EXPECT_EQ(zkr({"queue", "push", "/place", "plain"}).code, 0);
+  const Called refused = zkr({"queue", "push", "/place", "urgent", "--priority", "1"});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_EQ(refused.errors, "zkr: /place has items without priorities\n");
+  EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "1\n");
+}
+
+TEST_F(ZkrLooking, DeadLettersAreRetriedAtTheEndOfTheQueue) {
+  EXPECT_EQ(json({"queue", "retry-dead", "/place"}).at("retried"), 0);
+  zkrecipes::PriorityQueue queue(client(), path(), {.layout = zkrecipes::QueueLayout::standard()});
+  for (const char* item : {"a", "b"}) {
+    queue.push(item, 3, {.deadline = soon()});
+    queue.claim({.deadline = soon()}).reject("nobody can read it", {.deadline = soon()});
+  }
+  queue.push("c", 3, {.deadline = soon()});
+  EXPECT_EQ(zkr({"queue", "retry-dead", "/place", "-v"}).errors, "zkr: 2 items\n");
+  for (const char* item : {"c", "a", "b"}) {
+    auto claim = queue.claim({.deadline = soon()});
+    EXPECT_EQ(claim.data(), item);
+    EXPECT_EQ(claim.reason(), "");
+    EXPECT_EQ(claim.priority(), 3);
+    EXPECT_EQ(claim.deliveries(), 1);
+    claim.commit({.deadline = soon()});
+  }
+  EXPECT_EQ(json({"queue", "retry-dead", "/place"}).at("retried"), 0);
+}
+
 TEST_F(ZkrLooking, LayoutOfAQueueIsThatOfItsItems) {
   zkrecipes::PriorityQueue theirs(client(), path(), {.layout = zkrecipes::QueueLayout::kazoo()});
   theirs.push("later", 200);

@@ -49,17 +49,6 @@ void add_choice(CLI::App& app, const std::string& name, Value& value, const std:
   app.add_option_function<std::string>(name, read, help)->type_name("WORD");
 }
 
-/// Not to be guessed, and the same for all that belong to one run.
-std::string random_id() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    throw Failure(exit_system, "no random numbers");
-  std::string text;
-  for (const unsigned char byte : bytes)
-    text += fmt::format("{:02x}", byte);
-  return text;
-}
-
 std::vector<std::string> lines_of(const char* text) {
   std::vector<std::string> lines;
   for (const char* begin = text; begin != nullptr && *begin != '\0';) {
@@ -78,11 +67,7 @@ std::vector<std::string> words_of_hold(const Context& context, const CommandOpti
 
 std::vector<std::string> words_to_run(const Context& context, const CommandOptions& options) {
   if (options.hold) return words_of_hold(context, options);
-  if (options.shell_line && !context.words.command.empty())
-    throw Failure(exit_usage, "a command behind -- or -c, not both");
-  if (options.shell_line) return {"/bin/sh", "-c", *options.shell_line};
-  if (context.words.command.empty()) throw Failure(exit_usage, "no command: zkr ... -- COMMAND");
-  return context.words.command;
+  return command_words(context, options.shell_line);
 }
 
 bool is_held_now(const std::string& socket) {
@@ -153,13 +138,33 @@ void add_command_options(CLI::App& app, CommandOptions& options) {
   app.add_flag("--reentrant", options.reentrant, "Run the command if a caller of this one holds the path already");
 }
 
+std::string random_id() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw Failure(exit_system, "no random numbers");
+  std::string text;
+  for (const unsigned char byte : bytes)
+    text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::vector<std::string> command_words(const Context& context, const std::optional<std::string>& shell_line) {
+  if (shell_line && !context.words.command.empty()) throw Failure(exit_usage, "a command behind -- or -c, not both");
+  if (shell_line) return {"/bin/sh", "-c", *shell_line};
+  if (context.words.command.empty()) throw Failure(exit_usage, "no command: zkr ... -- COMMAND");
+  return context.words.command;
+}
+
+void require_least_margin(const RunOptions& options) {
+  if (options.kill_margin.value_or(least_kill_margin) >= least_kill_margin) return;
+  throw Failure(exit_usage, "--kill-margin " + to_text(*options.kill_margin) + " is too short: 50ms is the least");
+}
+
 void run_while_held(const Context& context, const CommandOptions& options, Stake stake) {
   RunRequest run;
   run.command.words = words_to_run(context, options);
   run.options = options.run;
-  if (options.run.kill_margin.value_or(least_kill_margin) < least_kill_margin)
-    throw Failure(exit_usage,
-                  "--kill-margin " + to_text(*options.run.kill_margin) + " is too short: 50ms is the least");
+  require_least_margin(options.run);
   for (const std::string& path : stake.paths)
     zkclient::Path{path};  // Refuses what is none.
   stake.id = options.id;

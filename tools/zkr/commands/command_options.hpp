@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/zkr/cli/context.hpp"
 #include "tools/zkr/cli/exit_code.hpp"
@@ -35,6 +36,15 @@ struct CommandOptions {
 
 /// `options` must live as long as `app`.
 void add_command_options(CLI::App& app, CommandOptions& options);
+
+/// The words behind "--", or those that run the shell line. Errors: Failure, if it is not one of both.
+std::vector<std::string> command_words(const Context& context, const std::optional<std::string>& shell_line);
+
+/// Errors: Failure, if the margin is shorter than any machine is punctual.
+void require_least_margin(const RunOptions& options);
+
+/// Not to be guessed, and the same for all that belong to one run.
+std::string random_id();
 
 /// Runs the words behind "--", or the shell line, while the stake is held. Errors: Failure.
 [[noreturn]] void run_while_held(const Context& context, const CommandOptions& options, Stake stake);

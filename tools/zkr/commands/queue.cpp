@@ -1,4 +1,4 @@
-// queue push, pop, peek, ls, size, purge.
+// queue push, pop, peek, ls, size, purge, retry-dead.
 
 #include <signal.h>
 
@@ -7,10 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <zkrecipes/inspect.hpp>
-#include <zkrecipes/priority_queue.hpp>
-#include <zkrecipes/queue.hpp>
-
 #include "tools/zkr/cli/data_option.hpp"
 #include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/output.hpp"
@@ -18,23 +14,23 @@
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/commands.hpp"
+#include "tools/zkr/commands/queue.hpp"
+#include "tools/zkr/hold/any_queue.hpp"
 
 namespace zkr {
 namespace {
 
-using zkclient::Path;
 using zkrecipes::QueueBase;
-using zkrecipes::QueueLayout;
-
-struct QueueOptions {
-  std::string path;
-  std::string layout;
-};
 
 struct PushOptions {
   QueueOptions queue;
   DataOption item;
   std::optional<std::int32_t> priority;
+};
+
+struct RetryOptions {
+  QueueOptions queue;
+  std::string dead_letters;
 };
 
 struct PopOptions {
@@ -43,62 +39,16 @@ struct PopOptions {
   bool try_once = false;
 };
 
-/// Either kind of queue, of the layout that the option says, or that the items there tell.
-class AnyQueue {
- public:
-  AnyQueue(const zkclient::Client& client, const QueueOptions& options, bool prioritized) {
-    const Path path(options.path);
-    const zkrecipes::Inspection found = zkrecipes::inspect(client, path);
-    if (prioritized && found.kind == zkrecipes::RecipeKind::queue && found.items > 0) {
-      throw Failure(exit_usage, path.str() + " has items without priorities");
-    }
-    const bool is_of_kazoo = options.layout == "kazoo" || options.layout == "kazoo-locking";
-    zkrecipes::QueueOptions how;
-    how.layout = layout_of(client, path, options.layout, found);
-    using Style = QueueLayout::Style;
-    knows_claims_ = how.layout->style() == Style::standard || how.layout->style() == Style::kazoo_locking;
-    if (prioritized || found.kind == zkrecipes::RecipeKind::priority_queue || is_of_kazoo) {
-      sorted_.emplace(client, path, how);
-    } else {
-      plain_.emplace(client, path, how);
-    }
-  }
-
-  /// All who take items from it heed claims. (In a node of Curator's there may be several items, and a claim is of all.)
-  bool knows_claims() const { return knows_claims_; }
-  QueueBase& operator*() { return sorted_ ? static_cast<QueueBase&>(*sorted_) : *plain_; }
-  QueueBase* operator->() { return &**this; }
-  void push(std::string_view item, std::int32_t priority) {
-    if (sorted_) return sorted_->push(item, priority);
-    plain_->push(item);
-  }
-
- private:
-  static QueueLayout layout_of(const zkclient::Client& client, const Path& path, const std::string& named,
-                               const zkrecipes::Inspection& found) {
-    using zkrecipes::NodeNaming;
-    if (named == "standard") return QueueLayout::standard();
-    if (named == "zookeeper") return QueueLayout::zookeeper();
-    if (named == "curator") return QueueLayout::curator();
-    if (named == "kazoo") return QueueLayout::kazoo();
-    if (named == "kazoo-locking") return QueueLayout::kazoo_locking();
-    if (found.naming == NodeNaming::zookeeper) return QueueLayout::zookeeper();
-    if (found.naming == NodeNaming::curator) return QueueLayout::curator();
-    if (found.naming != NodeNaming::kazoo) return QueueLayout::standard();
-    const bool locking = client.exists(path / "entries").has_value();
-    return locking ? QueueLayout::kazoo_locking() : QueueLayout::kazoo();
-  }
-
-  std::optional<zkrecipes::Queue> plain_;
-  std::optional<zkrecipes::PriorityQueue> sorted_;
-  bool knows_claims_ = false;
-};
+/// For a call that begins now.
+AnyQueue open_queue(const zkclient::Client& client, const QueueOptions& options, bool prioritized = false) {
+  return AnyQueue(client, {.path = options.path, .layout = options.layout, .prioritized = prioritized});
+}
 
 // --- The commands -------------------------------------------------------------------------------------------------
 
 int run_push(const Context& context, const PushOptions& options) {
   const std::string item = options.item.required_bytes(context.words);
-  AnyQueue(connect(context), options.queue, options.priority.has_value()).push(item, options.priority.value_or(0));
+  open_queue(connect(context), options.queue, options.priority.has_value()).push(item, options.priority.value_or(0));
   return exit_success;
 }
 
@@ -129,7 +79,7 @@ int show_item(const Context& context, const std::string& path, const std::option
 // An item leaves the queue when it is written; if that fails, it goes back to its place.
 int run_pop(const Context& context, const PopOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);  // It goes back at once, not when the session has timed out.
-  AnyQueue queue(connect(context), options.queue, false);
+  AnyQueue queue = open_queue(connect(context), options.queue);
   const std::string& path = options.queue.path;
   if (!queue.knows_claims()) return show_item(context, path, pop_from(*queue, options));
   auto claim = claim_from(*queue, options);
@@ -140,12 +90,12 @@ int run_pop(const Context& context, const PopOptions& options) {
 }
 
 int run_peek(const Context& context, const QueueOptions& options) {
-  AnyQueue queue(connect_to_look(context), options, false);
+  AnyQueue queue = open_queue(connect_to_look(context), options);
   return show_item(context, options.path, queue->peek());
 }
 
 int run_items(const Context& context, const QueueOptions& options) {
-  AnyQueue queue(connect_to_look(context), options, false);
+  AnyQueue queue = open_queue(connect_to_look(context), options);
   std::vector<std::vector<std::string>> rows;
   for (const zkrecipes::QueueItem& item : queue->list()) {
     if (context.json) {
@@ -170,7 +120,7 @@ int run_items(const Context& context, const QueueOptions& options) {
 }
 
 int run_size(const Context& context, const QueueOptions& options) {
-  AnyQueue queue(connect_to_look(context), options, false);
+  AnyQueue queue = open_queue(connect_to_look(context), options);
   const std::size_t size = queue->size();
   if (context.json) {
     write_line(json::object{{"path", options.path}, {"items", size}});
@@ -182,7 +132,7 @@ int run_size(const Context& context, const QueueOptions& options) {
 
 // Item by item, as consumers take them: what is claimed stays, and what comes meanwhile may be taken or stay.
 int run_purge(const Context& context, const QueueOptions& options) {
-  AnyQueue queue(connect(context), options, false);
+  AnyQueue queue = open_queue(connect(context), options);
   std::size_t left = queue->size();
   std::size_t taken = 0;
   while (left-- > 0 && queue->try_pop())
@@ -195,16 +145,43 @@ int run_purge(const Context& context, const QueueOptions& options) {
   return exit_success;
 }
 
+// Rejected once more there, an item goes to the dead letters' dead letters, in one transaction: that is the queue.
+int run_retry_dead(const Context& context, const RetryOptions& options) {
+  const zkclient::Client client = connect(context);
+  const AnyQueue queue = open_queue(client, options.queue);
+  const zkclient::Path dead =
+      options.dead_letters.empty() ? queue.usual_dead_letters() : zkclient::Path(options.dead_letters);
+  std::size_t retried = 0;
+  if (client.exists(dead)) {
+    QueueChoice choice{.path = dead.str(), .layout = queue.layout()};
+    choice.options.dead_letters = zkclient::Path(options.queue.path);
+    AnyQueue letters(client, choice);
+    // Those that come back meanwhile are left.
+    for (std::size_t left = letters->size(); left > 0; --left) {
+      auto letter = letters->try_claim();
+      if (!letter) break;
+      letter->reject("");
+      ++retried;
+    }
+  }
+  if (context.json) {
+    write_line(json::object{{"path", options.queue.path}, {"retried", retried}});
+  } else if (context.verbose) {
+    say(fmt::format("{} items", retried));
+  }
+  return exit_success;
+}
+
+}  // namespace
+
 void add_queue_options(CLI::App* command, QueueOptions& options) {
   command->add_option("PATH", options.path, "The queue")->required();
   command->add_option("--layout", options.layout, "Whose names its items have; that of the items there, else standard")
       ->check(CLI::IsMember({"standard", "zookeeper", "curator", "kazoo", "kazoo-locking"}));
 }
 
-}  // namespace
-
 void add_queue(CLI::App& app, Context& context) {
-  CLI::App* queue = app.add_subcommand("queue", "Items in a queue: push, pop, peek, ls, size, purge");
+  CLI::App* queue = app.add_subcommand("queue", "Items in a queue: push, pop, peek, ls, size, work, retry-dead, purge");
   queue->require_subcommand(1);
   const auto push = add_subcommand(*queue, context, "push", "Append an item", run_push, true);
   add_queue_options(push.app, push.options->queue);
@@ -221,6 +198,12 @@ void add_queue(CLI::App& app, Context& context) {
   add_queue_options(list.app, *list.options);
   const auto size = add_subcommand(*queue, context, "size", "The number of items, claimed ones included", run_size);
   add_queue_options(size.app, *size.options);
+  add_queue_work(*queue, context);
+  const auto retry = add_subcommand(*queue, context, "retry-dead", "Put all dead letters back, at the end of the queue",
+                                    run_retry_dead);
+  add_queue_options(retry.app, retry.options->queue);
+  retry->add_option("--dead-letters", retry.options->dead_letters, "The queue that they are in; PATH/dead")
+      ->type_name("PATH");
   const auto purge = add_subcommand(*queue, context, "purge", "Take all items that are not claimed", run_purge);
   add_queue_options(purge.app, *purge.options);
 }

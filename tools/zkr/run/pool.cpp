@@ -1,0 +1,117 @@
+#include "tools/zkr/run/pool.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <set>
+
+#include "tools/zkr/run/descriptor.hpp"
+#include "tools/zkr/run/front.hpp"
+#include "tools/zkr/run/process_tree.hpp"
+
+namespace zkr {
+namespace {
+
+constexpr int exit_no_process = 71;
+constexpr std::array<int, 6> signals_passed_on{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+bool tells_to_end(int signal) { return signal != SIGUSR1 && signal != SIGUSR2; }
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// The parent of the processes that work.
+class Pool {
+ public:
+  Pool() : parent_(::getpid()) {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGCHLD);
+    for (const int signal : signals_passed_on) {
+      if (!is_ignored(signal)) sigaddset(&blocked, signal);
+    }
+    ::sigprocmask(SIG_BLOCK, &blocked, &mask_);
+    signals_ = Descriptor(::signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  void start(int processes, const std::function<void()>& work) {
+    for (int i = 0; i < processes; ++i) {
+      const pid_t child = ::fork();
+      if (child == 0) be_child(work);
+      if (child > 0) children_.insert(child);
+      if (child < 0) fail({.code = exit_no_process, .signal = 0});
+    }
+  }
+
+  Ending await() {
+    while (!children_.empty()) {
+      wait_for_any({signals_.get()});
+      hear_signals();
+      reap([this](const ChildNews& news) { hear(news); });
+    }
+    if (told_by_) return {.code = 0, .signal = *told_by_};
+    return failure_.value_or(Ending{});
+  }
+
+ private:
+  [[noreturn]] void be_child(const std::function<void()>& work) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent_) ::_exit(exit_no_process);
+    signals_.close();
+    ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
+    work();
+    ::_exit(0);
+  }
+
+  void hear_signals() {
+    signalfd_siginfo signal{};
+    while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+      const int number = static_cast<int>(signal.ssi_signo);
+      if (number == SIGCHLD) continue;
+      if (tells_to_end(number) && !told_by_) told_by_ = number;
+      if (signal.ssi_code != SI_KERNEL) tell(number);  // What a terminal sends, all in the group have got.
+    }
+  }
+
+  void hear(const ChildNews& news) {
+    if (news.code == CLD_STOPPED || news.code == CLD_CONTINUED || children_.erase(news.number) == 0) return;
+    if (news.code == CLD_EXITED && news.status == 0) return;
+    fail(news.code == CLD_EXITED ? Ending{.code = news.status} : Ending{.code = 0, .signal = news.status});
+  }
+
+  /// The first one says how all end.
+  void fail(const Ending& ending) {
+    if (failure_ || told_by_) return;
+    failure_ = ending;
+    tell(SIGTERM);
+  }
+
+  void tell(int signal) const {
+    for (const pid_t child : children_)
+      ::kill(child, signal);
+  }
+
+  const pid_t parent_;
+  sigset_t mask_{};
+  Descriptor signals_;
+  std::set<pid_t> children_;  // Not reaped.
+  std::optional<int> told_by_;
+  std::optional<Ending> failure_;
+};
+
+}  // namespace
+
+void run_pool(int processes, const std::function<void()>& work) {
+  Pool pool;
+  pool.start(processes, work);
+  end_as(pool.await());
+}
+
+}  // namespace zkr
