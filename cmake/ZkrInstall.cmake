@@ -170,8 +170,12 @@ endforeach()
 
 # README.md's links lead to the guides and the examples beside it, and those of the guides to the monitoring files.
 install(
-  FILES LICENSE README.md CHANGELOG.md
+  FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
   DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+  COMPONENT doc)
+install(
+  FILES bench/README.md
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}/bench"
   COMPONENT doc)
 install(
   DIRECTORY docs

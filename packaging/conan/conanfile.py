@@ -10,7 +10,8 @@ from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load, rmdir
 from conan.tools.system.package_manager import Apt
 
-SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md", "cmake/*", "docs/*", "examples/*", "include/*",
+SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "cmake/*",
+           "docs/*", "examples/*", "include/*",
            "monitoring/*", "recipes/*", "simulation/*", "tools/*", "zkclient/*",
            "zktesting/*")
 BOOST, HEADERS = "boost/[>=1.81 <2]", {"header_only": True}
@@ -45,7 +46,10 @@ class ZkrecipesConan(ConanFile):
 
     def system_requirements(self):
         # ConanCenter has the multi-threaded C client only.
-        Apt(self).install(["libzookeeper-st-dev"], check=True)
+        packages = ["libzookeeper-st-dev"]
+        if self.options.with_zkr:  # CMake's own module finds the system's.
+            packages.append("libncurses-dev")
+        Apt(self).install(packages, check=True)
 
     def requirements(self):
         self.requires("fmt/[>=9 <12]", transitive_headers=True)
@@ -81,7 +85,7 @@ class ZkrecipesConan(ConanFile):
         rmdir(self, os.path.join(self.package_folder, "share"))
         rmdir(self, os.path.join(self.package_folder, "lib", "systemd"))
         if self.options.with_zkr and not os.path.exists(os.path.join(self.package_folder, "bin", "zkr")):
-            raise ConanException("zkr was not built: CLI11, toml++ or Boost was not found")
+            raise ConanException("zkr was not built: CLI11, toml++, ncurses or Boost was not found")
 
     def package_info(self):
         # The installed package of CMake is a better one than Conan could write.
