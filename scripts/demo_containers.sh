@@ -173,6 +173,8 @@ leading_server() {
 # --- The acts -------------------------------------------------------------------------------------
 
 echo "five players, one leader, one lock, one shared file; three servers: all in containers"
+# An image that is there may be of other sources. All players share one.
+[[ -n ${ZKRECIPES_IMAGE-} ]] || "${compose[@]}" build ann >"$log" 2>&1 || { cat "$log" >&2; die "could not build our image, see above"; }
 "${compose[@]}" up --detach >"$log" 2>&1 || { cat "$log" >&2; die "could not start the containers, see above"; }
 for service in "${servers[@]}" "${players[@]}"; do
   container[$service]=$("${compose[@]}" ps --quiet "$service")
