@@ -23,25 +23,60 @@ extern char** environ;
 
 namespace testkit {
 
-/// This program once more, as a client of an ensemble, with cables of its own to each of the servers: proxies. Its
-/// standard input is a pipe whose end tells it to end, its standard output the file that the caller gives.
-class CabledProcess {
+/// A client's own way to each server of an ensemble: proxies.
+class Cables {
  public:
-  CabledProcess(const zktesting::Ensemble& ensemble, int output) : output_(output) {
+  explicit Cables(const zktesting::Ensemble& ensemble) {
     for (std::size_t i = 0; i < ensemble.size(); ++i)
       cables_.push_back(std::make_unique<zktesting::Proxy>(ensemble.connect_string(i)));
   }
-  ~CabledProcess() { kill(); }
-  CabledProcess(const CabledProcess&) = delete;
-  CabledProcess& operator=(const CabledProcess&) = delete;
 
-  /// Where it finds the servers: by its cables.
+  /// Where the client finds the servers by them.
   std::string hosts() const {
     std::string hosts;
     for (const auto& cable : cables_)
       hosts += (hosts.empty() ? "" : ",") + cable->connect_string();
     return hosts;
   }
+  /// What is sent in this direction is held, whatever cable it takes.
+  void stall(zktesting::Direction direction) {
+    for (const auto& cable : cables_)
+      cable->stall(direction);
+  }
+  void unplug(std::optional<std::size_t> all_but = {}) {
+    for (std::size_t i = 0; i < cables_.size(); ++i) {
+      if (i == all_but) continue;
+      cables_[i]->refuse(true);
+      cables_[i]->cut();
+    }
+  }
+  void mend() {
+    for (const auto& cable : cables_) {
+      cable->refuse(false);
+      cable->unstall(zktesting::Direction::both);
+    }
+  }
+  /// The only server that the client is connected to, if it is.
+  std::optional<std::size_t> server() const {
+    for (std::size_t i = 0; i < cables_.size(); ++i) {
+      if (cables_[i]->connections() != 0) return i;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<std::unique_ptr<zktesting::Proxy>> cables_;
+};
+
+/// This program once more, as a client of an ensemble, with cables of its own. Its standard input is a pipe whose end
+/// tells it to end, its standard output the file that the caller gives.
+class CabledProcess : public Cables {
+ public:
+  CabledProcess(const zktesting::Ensemble& ensemble, int output) : Cables(ensemble), output_(output) {}
+  ~CabledProcess() { kill(); }
+  CabledProcess(const CabledProcess&) = delete;
+  CabledProcess& operator=(const CabledProcess&) = delete;
+
   void start(std::vector<std::string> arguments) {
     std::array<int, 2> input{};
     if (::pipe2(input.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
@@ -86,32 +121,6 @@ class CabledProcess {
     return wait();
   }
 
-  /// What is sent in this direction is held, whatever cable it takes.
-  void stall(zktesting::Direction direction) {
-    for (const auto& cable : cables_)
-      cable->stall(direction);
-  }
-  void unplug(std::optional<std::size_t> all_but = {}) {
-    for (std::size_t i = 0; i < cables_.size(); ++i) {
-      if (i == all_but) continue;
-      cables_[i]->refuse(true);
-      cables_[i]->cut();
-    }
-  }
-  void mend() {
-    for (const auto& cable : cables_) {
-      cable->refuse(false);
-      cable->unstall(zktesting::Direction::both);
-    }
-  }
-  /// The only server that it is connected to, if it is.
-  std::optional<std::size_t> server() const {
-    for (std::size_t i = 0; i < cables_.size(); ++i) {
-      if (cables_[i]->connections() != 0) return i;
-    }
-    return std::nullopt;
-  }
-
  private:
   int wait() {
     int status = 0;
@@ -121,7 +130,6 @@ class CabledProcess {
   }
 
   const int output_;
-  std::vector<std::unique_ptr<zktesting::Proxy>> cables_;
   pid_t pid_ = 0;
   int input_ = -1;
 };

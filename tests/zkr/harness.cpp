@@ -60,6 +60,12 @@ bool readable(int descriptor, bool wait) {
   return ::poll(&polled, 1, wait ? -1 : 0) == 1;
 }
 
+Duration nanoseconds_at(const Descriptor& page, std::size_t offset) {
+  std::int64_t nanoseconds = 0;
+  if (::pread(page.get(), &nanoseconds, sizeof nanoseconds, static_cast<off_t>(offset)) <= 0) return Duration::zero();
+  return Duration(nanoseconds);
+}
+
 class EndWhatIsLeft : public testing::EmptyTestEventListener {
  public:
   EndWhatIsLeft() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
@@ -289,18 +295,23 @@ char state_of(pid_t process) {
   return status ? status->state : 'X';
 }
 
-Instant valid_until_on_page(pid_t front) {
+Descriptor page_of(pid_t front) {
   const std::string folder = "/proc/" + std::to_string(front) + "/fd";
   std::error_code gone;
   for (const auto& entry : std::filesystem::directory_iterator(folder, gone)) {
-    if (std::filesystem::read_symlink(entry, gone).string().find("zkr-lease") == std::string::npos) continue;
-    const Descriptor page(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-    std::int64_t nanoseconds = 0;
-    if (::pread(page.get(), &nanoseconds, sizeof nanoseconds, offsetof(LeasePage::Content, valid_until)) > 0)
-      return Instant(Duration(nanoseconds));
+    if (std::filesystem::read_symlink(entry, gone).string().find("zkr-lease") != std::string::npos)
+      return Descriptor(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
   }
-  return Instant{};
+  return Descriptor();
 }
+
+Instant valid_until_on_page(const Descriptor& page) {
+  return Instant(nanoseconds_at(page, offsetof(LeasePage::Content, valid_until)));
+}
+
+Instant valid_until_on_page(pid_t front) { return valid_until_on_page(page_of(front)); }
+
+Duration timeout_on_page(const Descriptor& page) { return nanoseconds_at(page, offsetof(LeasePage::Content, timeout)); }
 
 void await(const std::function<bool()>& condition) {
   const Instant broken = BootClock::now() + 10min;  // Ends a run that is broken.

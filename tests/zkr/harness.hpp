@@ -136,8 +136,13 @@ std::string rig_program();
 
 /// A process's state as in /proc: 'T' when it is stopped. 'X': it is gone.
 char state_of(pid_t process);
-/// The end of the lease, as the page of that front says it. Long ago: there is no page.
+/// The page of that front, which stays when the front is gone.
+Descriptor page_of(pid_t front);
+/// The end of the lease, as a page says it. Long ago: there is no page.
+Instant valid_until_on_page(const Descriptor& page);
 Instant valid_until_on_page(pid_t front);
+/// T.
+Duration timeout_on_page(const Descriptor& page);
 /// Looks until it is so: for what the kernel tells nobody of.
 void await(const std::function<bool()>& condition);
 /// Looks until a process that reads its signals has none left, and waits again.

@@ -5,11 +5,16 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,14 +64,49 @@ void rest(long nanoseconds) {
   ::nanosleep(&time, nullptr);
 }
 
+std::int64_t boot_nanoseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
 /// The instrument that deadlines are measured with.
 [[noreturn]] void tick() {
   while (true) {
-    timespec now{};
-    ::clock_gettime(CLOCK_BOOTTIME, &now);
-    say("t " + std::to_string(now.tv_sec * 1'000'000'000 + now.tv_nsec));
+    say("t " + std::to_string(boot_nanoseconds()));
     rest(1'000'000);
   }
+}
+
+/// Appends "NAME PID TOKEN INSTANT" to a file that others write as well, once in a millisecond, for so many of them.
+void keep_log(const std::string& file, const std::string& name, long milliseconds) {
+  const int log = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  const char* token = std::getenv("ZKR_TOKEN");
+  const std::string head = name + " " + std::to_string(::getpid()) + " " + (token != nullptr ? token : "0") + " ";
+  const std::int64_t end = boot_nanoseconds() + milliseconds * 1'000'000;
+  for (std::int64_t now = 0; now < end; rest(1'000'000)) {
+    now = boot_nanoseconds();
+    const std::string line = head + std::to_string(now) + "\n";
+    if (::write(log, line.data(), line.size()) < 0) ::_exit(1);
+  }
+  ::close(log);
+}
+
+/// To the service manager, as sd_notify(). Lines of the text have a comma between them.
+void notify_manager(std::string text) {
+  const char* name = std::getenv("NOTIFY_SOCKET");
+  if (name == nullptr) return say("nobody to be notified");
+  std::replace(text.begin(), text.end(), ',', '\n');
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = name;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (::sendto(socket, text.data(), text.size(), 0, reinterpret_cast<const sockaddr*>(&address), size) < 0)
+    say("nobody hears of it");
+  ::close(socket);
 }
 
 /// Each lives until it has forked the next one, so whoever was seen is gone soon.
@@ -214,6 +254,11 @@ void run_from(const Script& script, std::size_t& next) {
   if (verb == "without-environment") forget_environment(bracketed(script, next));
   if (verb == "without-first-thread") end_first_thread(bracketed(script, next));
   if (verb == "say") return say(script.at(next++));
+  if (verb == "notify") return notify_manager(script.at(next++));
+  if (verb == "log") {  // FILE NAME MILLISECONDS
+    next += 3;
+    return keep_log(script.at(next - 3), script.at(next - 2), std::stol(script.at(next - 1)));
+  }
   if (verb == "env") {
     const char* value = std::getenv(script.at(next).c_str());
     return say(script.at(next++) + "=" + (value != nullptr ? value : "(none)"));

@@ -40,14 +40,14 @@ pid_t start_zkr(const Words& words, const std::function<void()>& before_exec, in
   ::_exit(127);
 }
 
+}  // namespace
+
 std::string short_name_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/comm");
   std::string name;
   std::getline(file, name);
   return name;
 }
-
-}  // namespace
 
 ZkrProcess::ZkrProcess(const Words& words, const std::function<void()>& before_exec) {
   PipeEnds input;
@@ -66,14 +66,16 @@ ZkrProcess::~ZkrProcess() {
 }
 
 pid_t ZkrProcess::child(const std::string& name) const {
-  pid_t found = -1;
-  await([&] {
-    for (const pid_t child : PinnedProcess(process_).children()) {
-      if (short_name_of(child) == name) found = child;
-    }
-    return found > 0;
-  });
-  return found;
+  std::optional<pid_t> found;
+  await([&] { return (found = child_now(name)).has_value(); });
+  return *found;
+}
+
+std::optional<pid_t> ZkrProcess::child_now(const std::string& name) const {
+  for (const pid_t child : PinnedProcess(process_).children()) {
+    if (short_name_of(child) == name) return child;
+  }
+  return std::nullopt;
 }
 
 void ZkrProcess::type(const std::string& text) const {
@@ -89,6 +91,12 @@ std::string ZkrProcess::end() {
     status_ = status;
   }
   return told(*status_);
+}
+
+bool ZkrProcess::ended_now() {
+  int status = 0;
+  if (!status_ && ::waitpid(process_, &status, WNOHANG) == process_) status_ = status;
+  return status_.has_value();
 }
 
 }  // namespace zkr

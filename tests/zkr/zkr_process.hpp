@@ -10,6 +10,9 @@
 
 namespace zkr {
 
+/// As ps shows it.
+std::string short_name_of(pid_t process);
+
 /// The program itself, with pipes to the test. What it was still to do when the test is over is killed.
 class ZkrProcess {
  public:
@@ -23,6 +26,8 @@ class ZkrProcess {
   pid_t front() const { return process_; }
   /// Of that name; waits until there is one.
   pid_t child(const std::string& name) const;
+  /// The same, without waiting.
+  std::optional<pid_t> child_now(const std::string& name) const;
   pid_t keeper() const { return child("zkr-keeper"); }
   /// Of the command, mostly. At its end when nobody can write there any more.
   Lines& lines() { return lines_; }
@@ -32,6 +37,8 @@ class ZkrProcess {
   void signal(int signal) const;
   /// Waits until it has ended: "exit 3", "signal 15".
   std::string end();
+  /// Whether it has ended, without waiting.
+  bool ended_now();
 
  private:
   pid_t process_ = -1;
