@@ -334,6 +334,17 @@ TEST_F(ZkrLock, SeveralPathsAreHeldTogether) {
   expect_free();
 }
 
+TEST_F(ZkrLock, OutageBeforeTheCommandEndsATryWithTheServersTrouble) {
+  auto list = proxy_.hold_next_reply(zktesting::RequestType::get_children2);
+  ZkrProcess& zkr = start("say started", {"--try", "--connect-timeout", "1s", "--session-timeout", "60s"});
+  ASSERT_TRUE(list.wait(20s));
+  proxy_.refuse(true);
+  proxy_.cut();
+  EXPECT_TRUE(says(zkr, "no server answers: " + proxy_.connect_string() + " refused"));
+  EXPECT_EQ(zkr.end(), exited(69));
+  EXPECT_EQ(zkr.lines().rest(), Words{});
+}
+
 // ---- Signals and ends --------------------------------------------------------------------------------------------
 
 TEST_F(ZkrLock, Z1TermReachesTheCommandThenTheLockIsFree) {
@@ -667,6 +678,18 @@ TEST_F(ZkrLead, CandidateThatStandsAgainProvesWhoItIs) {
   EXPECT_TRUE(zkr.lines().await("up"));
 }
 
+TEST_F(ZkrLead, Z36LeaderThatIsStartedAnewDoesNotWaitForItsGhost) {
+  const Words long_session{"--session-timeout", "60s"};
+  ZkrProcess& before = lead("say up pause", long_session);
+  ASSERT_TRUE(before.lines().await("up"));
+  const pid_t keeper = before.keeper();
+  const Instant killed = BootClock::now();
+  before.signal(SIGKILL);
+  ::kill(keeper, SIGKILL);
+  EXPECT_TRUE(lead("say up pause", long_session).lines().await("up"));
+  EXPECT_LT(BootClock::now() - killed, 30s);
+}
+
 TEST_F(ZkrLead, Z30OnceEndsWithTheLoss) {
   ZkrProcess& zkr = lead("say up pause", {"--once"});
   ASSERT_TRUE(zkr.lines().await("up"));
@@ -845,6 +868,20 @@ TEST_F(ZkrLock, Z53FrontEndsWhileNoServerAnswers) {
   EXPECT_EQ(zkr.end(), exited(3));
   EXPECT_TRUE(zkr.lines().ended_now());
   EXPECT_TRUE(zkr.errors().ended_now());
+}
+
+TEST_F(ZkrLock, Z53SubstitutionOfAShellReturnsWhileNoServerAnswers) {
+  const std::string inner = ZKR " lock " + path_ + "/inner --server " + proxy_.connect_string() +
+                            " -- sh -c 'echo up >&2; read line; echo out'";
+  ZkrProcess shell({"lock", path_, "--server", zktesting::SharedServer::instance().connect_string(), "-c",
+                    "x=$(" + inner + "); echo got $x; read line"});
+  ASSERT_TRUE(shell.errors().await("up"));
+  proxy_.stall(zktesting::Direction::both);
+  shell.type("go\n");
+  EXPECT_EQ(shell.lines().await("got"), "got out");
+  proxy_.unstall(zktesting::Direction::both);
+  shell.type("go\n");
+  EXPECT_EQ(shell.end(), exited(0));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <set>
 
 #include "tests/zkr/harness.hpp"
+#include "tools/guardian/control_group.hpp"
 #include "tools/guardian/orders.hpp"
 #include "tools/zkr/run/cgroup.hpp"
 #include "tools/zkr/run/process_tree.hpp"
@@ -455,6 +456,23 @@ TEST_P(ProcessTreeTest, Z39DaemonIsLeft) {
   EXPECT_EQ(told(rig.await_end()), exited(9));
 }
 
+TEST_P(ProcessTreeTest, DaemonThatIsLeftKeepsItsControlGroup) {
+  const std::string cgroup = GetParam();
+  Rig rig(puppet("daemon [ say up read ] exit 9"), setup({"--descendants", "leave"}));
+  const std::string folder = cgroup_of(rig.front());
+  ASSERT_TRUE(rig.hand().await_release());
+  rig.hand().confirm_release();
+  EXPECT_EQ(told(rig.await_end()), exited(9));
+  EXPECT_TRUE(rig.lines().await("up"));
+  EXPECT_EQ(std::filesystem::exists(folder), cgroup == "yes") << "a group that is in use cannot be removed";
+  rig.close_input();
+  rig.lines().rest();
+  await([&folder] {
+    guardian::remove_control_group(folder);
+    return !std::filesystem::exists(folder);
+  });
+}
+
 TEST_P(ProcessTreeTest, Z52ForkStormIsEnded) {
   Rig rig(puppet("ignore 15 storm"), setup());
   ASSERT_TRUE(rig.lines().await("storm"));
@@ -773,6 +791,28 @@ TEST_P(ProcessTreeTest, StoppedFrontDoesNotHinderTheDeadline) {
   expect_stopped_in_time(rig, end);
   rig.signal(SIGCONT);
   EXPECT_EQ(told(rig.await_end()), exited(79));
+}
+
+// What it looks like to a machine that was suspended: the end of the lease lies in the past all at once.
+TEST_P(ProcessTreeTest, MachineThatWasSuspendedKillsAtOnce) {
+  Rig rig(puppet("fork [ setsid signals pause ] signals say up pause"), setup({"--grace", "30000"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  rig.hand().set(lease_to_kill_at(BootClock::now() - 1h, 1s, 30s));
+  EXPECT_EQ(rig.lines().rest(), Words{}) << "there was no time for TERM";
+  if (rig.hand().await_release()) rig.hand().confirm_release();  // The front may have killed the keeper, too.
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+}
+
+TEST_P(ProcessTreeTest, Z14CommandThatIgnoresTermIsKilledAfterItsGrace) {
+  Rig rig(puppet("signals say up pause"), setup({"--grace", "300"}));
+  ASSERT_TRUE(rig.lines().await("up"));
+  Lease wanted = long_lease();
+  wanted.revoke_asked = true;
+  const Instant asked = BootClock::now();
+  rig.hand().set(wanted);
+  EXPECT_TRUE(rig.lines().await("signal 15"));
+  expect_end(rig, exited(80));
+  EXPECT_GE(BootClock::now() - asked, 300ms);
 }
 
 TEST_P(ProcessTreeTest, ProofInTimeCostsNothing) {

@@ -177,9 +177,13 @@ void ZooKeeperHolder::await_server() {
     prove(*client_, request_.connection.identities, call(deadline));
   } catch (const zkclient::Error& error) {
     if (error.errc() != Errc::deadline_exceeded) throw;
-    const std::string trouble = client_->trouble();
-    throw Failure(exit_no_server, "no server answers: " + (trouble.empty() ? request_.connection.hosts : trouble));
+    fail_without_server();
   }
+}
+
+void ZooKeeperHolder::fail_without_server() const {
+  const std::string trouble = client_->trouble();
+  throw Failure(exit_no_server, "no server answers: " + (trouble.empty() ? request_.connection.hosts : trouble));
 }
 
 /// Others may hold it for as long as they like, unless there is a --timeout.
@@ -238,7 +242,8 @@ std::optional<std::vector<std::string>> ZooKeeperHolder::list_nodes(const std::s
     if (!error || error == Errc::no_node) return names;
     const zkclient::Error trouble(static_cast<Errc>(error.value()), "children", path);
     if (lost_the_place(trouble) && !is_leaving()) return std::nullopt;
-    if (trouble.errc() != Errc::deadline_exceeded || limited) throw trouble;
+    if (trouble.errc() != Errc::deadline_exceeded) throw trouble;
+    if (limited) fail_without_server();
     say("no server answers: waiting for one before the command is started (" + client_->trouble() + ")");
   }
   return std::nullopt;

@@ -59,6 +59,7 @@ class ZooKeeperHolder : public Holder {
   void work() noexcept;
   void contend_and_hold();
   void await_server();
+  [[noreturn]] void fail_without_server() const;
   Prize win();
   Prize win_beside_no_other_kind();
   bool refuse_other_kinds(const Prize& prize);

@@ -163,7 +163,7 @@ void Front::hear_child(const ChildNews& news) {
   tree_.forget(news.number);
   if (news.number != around_.keeper || keeper_gone_) return;
   keeper_gone_ = true;
-  was_guarded_ = around_.page.state() == LeasePage::State::running;
+  was_guarded_ = killed_late_ || around_.page.state() == LeasePage::State::running;
 }
 
 /// Returns when this process goes on. `SIGCONT` is in signals_ then.
@@ -187,6 +187,7 @@ std::optional<Instant> Front::deadline() const {
 void Front::kill_what_is_late() {
   const auto due = deadline();
   if (!due || BootClock::now() < *due) return;
+  killed_late_ = true;
   if (around_.cgroup) around_.cgroup->kill();
   tree_.kill();
 }

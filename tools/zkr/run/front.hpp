@@ -75,6 +75,7 @@ class Front {
   int stops_ = 0;                                // How often this process has stopped itself.
   bool keeper_gone_ = false;
   bool keeper_stays_ = false;
+  bool killed_late_ = false;  // The keeper may have ended the tree in the same moment.
   bool was_guarded_ = false;  // The lease was needed when the keeper went.
   bool command_killed_ = false;
   std::optional<Ending> ending_;
