@@ -542,6 +542,39 @@ TEST(Decider, FreezeIsThawedIfTheLeaseIsProven) {
   EXPECT_EQ(running.at(15500ms).look_at, start_of_time + 30s);
 }
 
+TEST(Decider, SilenceEndsTheCommand) {
+  Running running;
+  running.past.runs_since = start_of_time;
+  running.options.watchdog = 5s;
+  EXPECT_EQ(running.at(1s).look_at, start_of_time + 5s);
+  running.facts.lease.alive_at = start_of_time + 2s;
+  EXPECT_EQ(running.at(5s).look_at, start_of_time + 7s);
+  EXPECT_EQ(running.at(7s).act, Act::term);
+  EXPECT_EQ(running.past.cause, Cause::hung);
+}
+
+TEST(Decider, SilenceOfWhatIsFrozenIsNoSilence) {
+  Running running;
+  running.past.runs_since = start_of_time;
+  running.options.on_doubt = OnDoubt::freeze;
+  running.options.watchdog = 15s + 100ms;
+  EXPECT_EQ(running.at(15s).act, Act::freeze);
+  EXPECT_EQ(running.at(15200ms).act, Act::wait);
+  running.facts.lease.proven_at += 15s;
+  running.facts.lease.valid_until += 15s;
+  EXPECT_EQ(running.at(15500ms).act, Act::thaw);
+  EXPECT_EQ(running.at(15500ms).look_at, start_of_time + 30s);
+  EXPECT_EQ(running.past.cause, Cause::none);
+}
+
+TEST(Decider, SilenceOfWhatHasEndedIsNoSilence) {
+  Running running;
+  running.options.watchdog = 1s;
+  running.options.descendants = Descendants::wait;
+  running.facts.child = Child::ended;
+  EXPECT_EQ(running.at(2s).act, Act::wait);
+}
+
 TEST(Decider, DescendantsAreWaitedForButNotForEver) {
   Running running;
   running.options.descendants = Descendants::wait;

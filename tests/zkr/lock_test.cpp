@@ -4,10 +4,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +27,7 @@
 
 #include "tests/support/testkit.hpp"
 #include "tests/zkr/zkr_process.hpp"
+#include "tools/zkr/hold/unix_address.hpp"
 #include "tools/zkr/run/process_tree.hpp"
 
 namespace zkr {
@@ -580,6 +583,10 @@ class ZkrLead : public ZkrLock {
     processes_.push_back(std::make_unique<ZkrProcess>(operator_words(with({"lead", path_}, options), puppet(script))));
     return *processes_.back();
   }
+  bool is_ready() {
+    const auto leader = zkrecipes::LeaderElection(client_, path_).leader();
+    return leader && leader->ready;
+  }
   std::string leaders_node() {
     std::string node;
     EXPECT_TRUE(eventually([&] {
@@ -735,6 +742,92 @@ TEST_F(ZkrLead, Z29LeadershipIsGivenUpWhenNothingRunsAnyMore) {
   EXPECT_EQ(zkr.end(), exited(3));
   EXPECT_TRUE(zkr.lines().ended_now());
   expect_free();
+}
+
+// ---- How the command is ------------------------------------------------------------------------------------------
+
+/// Where services say how they are.
+class ServiceManager {
+ public:
+  ServiceManager() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    const UnixAddress address = abstract_address(name_);
+    EXPECT_EQ(::bind(socket_.get(), address.get(), address.size), 0);
+  }
+  /// What is started by that is a service of this manager.
+  template <typename Start>
+  ZkrProcess& start(const Start& service) const {
+    ::setenv("NOTIFY_SOCKET", ("@" + name_).c_str(), 1);
+    ZkrProcess& started = service();
+    ::unsetenv("NOTIFY_SOCKET");
+    return started;
+  }
+  /// Waits for the next message.
+  std::string next() const {
+    std::array<char, 4096> text{};
+    const ssize_t size = ::recv(socket_.get(), text.data(), text.size(), 0);
+    return {text.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+  }
+
+ private:
+  std::string name_ = "zkr-test-manager-" + std::to_string(::getpid());
+  Descriptor socket_;
+};
+
+TEST_F(ZkrLead, LeaderIsReadyOnceItsCommandRuns) {
+  lead("say up pause", {"--ready", "start"});
+  EXPECT_TRUE(eventually([this] { return is_ready(); }));
+  EXPECT_TRUE(processes_.back()->lines().await("up"));
+}
+
+TEST_F(ZkrLead, LeaderIsReadyWhenItsCommandSaysSo) {
+  const ServiceManager manager;
+  ZkrProcess& zkr = manager.start([this]() -> ZkrProcess& {
+    return lead("say up read notify MAINPID=7,READY=1,STATUS=works read exit 0", {"--ready", "notify"});
+  });
+  ASSERT_TRUE(zkr.lines().await("up"));
+  EXPECT_FALSE(is_ready());
+  zkr.type("go\n");
+  EXPECT_EQ(manager.next(), "READY=1\nSTATUS=works\n");
+  EXPECT_TRUE(eventually([this] { return is_ready(); }));
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrLead, ReadinessThatNoServerHasHeardOfIsToldAgain) {
+  ZkrProcess& zkr = lead("say up read notify READY=1 say told read exit 0", {"--ready", "notify"});
+  ASSERT_TRUE(zkr.lines().await("up"));
+  const auto lost = proxy_.drop_next_request(zktesting::RequestType::multi);
+  zkr.type("go\n");
+  ASSERT_TRUE(zkr.lines().await("told"));
+  EXPECT_TRUE(eventually([this] { return is_ready(); }));
+  EXPECT_TRUE(lost.happened());
+}
+
+TEST_F(ZkrLead, CommandThatIsSilentForTooLongIsEnded) {
+  const Folder folder;
+  const std::string file = folder / "report";
+  EXPECT_EQ(lead("say up pause", {"--watchdog", "200ms", "--report", file}).end(), exited(81));
+  std::string text;
+  std::getline(std::ifstream(file), text);
+  EXPECT_TRUE(text.starts_with(R"({"reason":"hung","code":81,)")) << text;
+  expect_free();
+  EXPECT_EQ(lead("say up pause", {"--watchdog", "0"}).end(), exited(64));
+}
+
+TEST_F(ZkrLead, CommandSaysThatItIsAlive) {
+  const ServiceManager manager;
+  ZkrProcess& by_notification = manager.start([this]() -> ZkrProcess& {
+    return lead("env WATCHDOG_USEC env WATCHDOG_PID notify WATCHDOG=1 read exit 0", {"--watchdog", "600s"});
+  });
+  EXPECT_EQ(by_notification.lines().await("WATCHDOG_USEC"), "WATCHDOG_USEC=600000000");
+  EXPECT_EQ(by_notification.lines().await("WATCHDOG_PID"), "WATCHDOG_PID=(none)");
+  EXPECT_EQ(manager.next(), "WATCHDOG=1\n");
+  by_notification.type("go\n");
+  EXPECT_EQ(by_notification.end(), exited(0));
+  ZkrProcess by_call(operator_words(with({"lead", path_}, {"--watchdog", "600s"}),
+                                    {"sh", "-c", ZKR " alive; echo code $?; ZKR_SOCKET=none " ZKR " alive; exit $?"}));
+  EXPECT_EQ(by_call.lines().await("code"), "code 0");
+  EXPECT_EQ(by_call.end(), exited(79));
 }
 
 // ---- Deaths of our own -------------------------------------------------------------------------------------------

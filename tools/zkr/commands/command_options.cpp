@@ -175,6 +175,7 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
   hold.not_acquired_code = options.not_acquired_code;
   hold.held_already = lines_of(std::getenv("ZKR_HELD"));
   hold.run = options.run;
+  hold.ready = options.ready;
   hold.quiet = context.quiet;
   hold.verbose = context.verbose;
   if (is_held_by_caller(hold, options.reentrant)) become(run.command.words);

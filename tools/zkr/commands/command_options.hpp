@@ -28,6 +28,7 @@ struct CommandOptions {
   bool reentrant = false;
   std::string report;
   std::optional<int> lost_descriptor;
+  Ready ready = Ready::none;
   /// Without a command: hold until standard input is at its end.
   bool hold = false;
   /// As RunRequest::run_again.

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/commands/command_options.hpp"
 #include "tools/zkr/commands/commands.hpp"
@@ -30,6 +31,7 @@ struct LeadOptions {
   CommandOptions command;
   std::string path;
   std::string restart = "never";
+  std::string ready = "none";
   bool once = false;
 };
 
@@ -47,7 +49,8 @@ class Restarts {
     }
     if (cause == Cause::revoked || cause == Cause::held_too_long) return Duration::zero();
     if (cause == Cause::lost) return ran < short_run ? doubled(pause_after_loss_) : Duration::zero();
-    if (cause != Cause::command_ended || !wants_again(ending)) return std::nullopt;
+    const bool of_itself = cause == Cause::command_ended || cause == Cause::hung;
+    if (!of_itself || !wants_again(ending)) return std::nullopt;
     return doubled(pause_);
   }
 
@@ -68,6 +71,11 @@ class Restarts {
   Duration pause_after_loss_ = first_pause_after_loss;
 };
 
+Ready ready_of(const LeadOptions& options) {
+  if (options.ready == "start") return Ready::start;
+  return options.ready == "notify" ? Ready::notify : Ready::none;
+}
+
 /// Another one for each process: the candidate that was killed is another one than that which follows it.
 std::string default_id() {
   std::array<char, 256> host{};
@@ -85,10 +93,20 @@ void add_lead(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"never", "on-failure", "always"}))
       ->type_name("WORD");
   lead->add_flag("--once", options->once, "End with the first leadership, also if it is lost");
+  lead->add_option("--ready", options->ready,
+                   "When others are told that the command has taken over: none (the default; it calls zkr ready), "
+                   "start (at once), or notify (it says READY=1, as services of systemd do)")
+      ->check(CLI::IsMember({"none", "start", "notify"}))
+      ->type_name("WORD");
+  add_duration(*lead, "--watchdog", options->command.run.watchdog,
+               "End a command that has not said for that long that it is alive, by WATCHDOG=1 or zkr alive");
   add_command_options(*lead, options->command);
   lead->callback([&context, options] {
     context.action = [&context, options]() -> int {
       if (options->command.id.empty()) options->command.id = default_id();
+      if (options->command.run.watchdog == Duration::zero())
+        throw Failure(exit_usage, "a --watchdog of no time at all");
+      options->command.ready = ready_of(*options);
       options->command.run_again = Restarts(*options);
       run_while_held(context, options->command, Stake{.paths = {options->path}, .mode = Mode::leader});
     };

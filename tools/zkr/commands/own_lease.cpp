@@ -1,4 +1,4 @@
-// zkr held, zkr ready, zkr proclaim: what a command asks about its own lease. Its keeper answers.
+// zkr held, zkr alive, zkr ready, zkr proclaim: what a command asks about its own lease. Its keeper answers.
 
 #include <CLI/CLI.hpp>
 
@@ -32,6 +32,12 @@ void add_held(CLI::App& app, Context& context) {
   CLI::App* held = app.add_subcommand(
       "held", "For a command that zkr runs: prints how many milliseconds the lease lasts at least, or ends with 79");
   held->callback([&context] { context.action = [] { return ask("held"); }; });
+}
+
+void add_alive(CLI::App& app, Context& context) {
+  CLI::App* alive = app.add_subcommand(
+      "alive", "For a command that zkr lead --watchdog runs: says that it is alive, or ends with 79");
+  alive->callback([&context] { context.action = [] { return ask("alive"); }; });
 }
 
 void add_ready(CLI::App& app, Context& context) {

@@ -26,6 +26,7 @@ std::string reason_of(const Outcome& outcome) {
     case Cause::lost: return "lost";
     case Cause::revoked: return "revoked";
     case Cause::held_too_long: return "held too long";
+    case Cause::hung: return "hung";
     case Cause::stopped: return "stopped";
     case Cause::not_acquired: return outcome.ending.code == exit_no_server ? "no server" : "not acquired";
     case Cause::front_gone:

@@ -2,18 +2,17 @@
 
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "tools/zkr/cli/failure.hpp"
+#include "tools/zkr/hold/unix_address.hpp"
 
 namespace zkr {
 namespace {
@@ -21,19 +20,6 @@ namespace {
 constexpr std::size_t longest_message = std::size_t{160} * 1024;  // Of what a socket takes by default.
 constexpr timeval server_patience{.tv_sec = 1, .tv_usec = 0};     // For a request.
 constexpr timeval client_patience{.tv_sec = 20, .tv_usec = 0};    // For an answer.
-
-struct Address {
-  /// Its name begins with a zero: it is no file.
-  explicit Address(const std::string& name) {
-    address.sun_family = AF_UNIX;
-    const std::size_t length = name.copy(&address.sun_path[1], sizeof address.sun_path - 1);
-    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-
-  sockaddr_un address{};
-  socklen_t size = 0;
-};
 
 Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
@@ -72,7 +58,7 @@ bool send(const Descriptor& socket, const std::string& text) {
 }  // namespace
 
 std::unique_ptr<ControlServer> ControlServer::open(const std::string& name, Answer answer) {
-  const Address address(name);
+  const UnixAddress address = abstract_address(name);
   Descriptor listener = new_socket();
   if (::bind(listener.get(), address.get(), address.size) != 0 || ::listen(listener.get(), 16) != 0) return nullptr;
   return std::unique_ptr<ControlServer>(new ControlServer(std::move(listener), std::move(answer)));
@@ -105,7 +91,7 @@ void ControlReply::operator()(const ControlAnswer& answer) const {
 }
 
 std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request) {
-  const Address address(name);
+  const UnixAddress address = abstract_address(name);
   const Descriptor socket = new_socket();
   if (::connect(socket.get(), address.get(), address.size) != 0) {
     if (errno != ECONNREFUSED) fail_to_ask(std::strerror(errno));

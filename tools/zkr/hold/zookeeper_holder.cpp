@@ -32,6 +32,9 @@ bool is_valid(const Prize& prize) {
   return std::all_of(leases.begin(), leases.end(), [](const zkrecipes::Lease* lease) { return lease->valid(); });
 }
 
+/// What the command finds in NOTIFY_SOCKET, without the "@".
+std::string notify_socket(const HoldRequest& request) { return request.control_socket + "-notify"; }
+
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines)
@@ -61,11 +64,13 @@ ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
     control_ = ControlServer::open(
         request_.control_socket, [this](const std::string& asked, const ControlReply& reply) { answer(asked, reply); });
   }
+  open_notifications();
   worker_ = std::thread([this] { work(); });
 }
 
 ZooKeeperHolder::~ZooKeeperHolder() {
   stop();
+  notifications_.reset();
   if (client_) client_->close();
   control_.reset();
   if (worker_.joinable()) worker_.join();
@@ -118,8 +123,17 @@ std::vector<std::string> ZooKeeperHolder::environment() const {
   changes.push_back(fmt::format("ZKR_SESSION=0x{:x}", static_cast<std::uint64_t>(session)));
   changes.push_back("ZKR_HELD=" + joined(held));
   changes.push_back("ZKR_SOCKET=" + request_.control_socket);
+  if (notifications_) changes.push_back("NOTIFY_SOCKET=@" + notify_socket(request_));
+  if (request_.run.watchdog) {
+    changes.push_back(fmt::format("WATCHDOG_USEC={}", *request_.run.watchdog / 1us));
+    changes.emplace_back("WATCHDOG_PID");  // Of a service manager that watches this process.
+  }
   changes.push_back(has_tokens(request_.stake.mode) ? fmt::format("ZKR_TOKEN={}", lease_.token) : "ZKR_TOKEN");
   return changes;
+}
+
+void ZooKeeperHolder::command_started() {
+  if (request_.ready == Ready::start) tell_ready();
 }
 
 void ZooKeeperHolder::release(const std::optional<Ending>&) { stop(); }
@@ -297,6 +311,7 @@ void ZooKeeperHolder::leave() {
 
 void ZooKeeperHolder::answer(const std::string& request, const ControlReply& reply) {
   if (request == "held") return reply(answer_held());
+  if (request == "alive") return reply(answer_alive());
   if (request == "ready" || request.starts_with("proclaim ")) return publish(request, reply);
   reply({.code = exit_usage, .text = "the lease knows no such question"});
 }
@@ -306,8 +321,39 @@ ControlAnswer ZooKeeperHolder::answer_held() {
   return held_answer(is_leaving() ? std::nullopt : std::optional(lease_now()));
 }
 
+ControlAnswer ZooKeeperHolder::answer_alive() {
+  const ControlAnswer held = answer_held();
+  if (held.code != exit_success) return held;
+  {
+    const std::lock_guard lock(mutex_);
+    lease_.alive_at = BootClock::now();
+  }
+  notify();
+  return {};
+}
+
+void ZooKeeperHolder::open_notifications() {
+  if (request_.ready != Ready::notify && !request_.run.watchdog) return;
+  notifications_ = Notifications::open(notify_socket(request_), [this](const std::string& line) { hear(line); });
+}
+
+void ZooKeeperHolder::hear(const std::string& notification) {
+  if (notification == "WATCHDOG=1") answer_alive();
+  if (notification == "READY=1" && request_.ready == Ready::notify) tell_ready();
+}
+
+/// Again and again if a server may not have heard it: the command says it once.
+void ZooKeeperHolder::tell_ready() {
+  publish("ready", [this](const ControlAnswer& answer) {
+    if (answer.code == exit_success || answer.code == exit_lost) return;
+    if (answer.code == exit_in_doubt || answer.code == exit_no_server) return tell_ready();
+    say("others are not told that the command is ready: " + answer.text, true);
+  });
+}
+
 /// Servers may take their time, while others ask something else.
-void ZooKeeperHolder::publish(const std::string& request, const ControlReply& reply) {
+void ZooKeeperHolder::publish(const std::string& request,
+                              const std::function<void(const ControlAnswer& answer)>& reply) {
   const auto done = [reply](const zkclient::Result<void>& result) {
     if (result) return reply({});
     reply({.code = exit_code_of(result.error().errc()), .text = result.error().what()});

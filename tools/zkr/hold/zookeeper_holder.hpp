@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,11 +16,15 @@
 #include "tools/zkr/cli/connection_options.hpp"
 #include "tools/zkr/hold/contest.hpp"
 #include "tools/zkr/hold/control.hpp"
+#include "tools/zkr/hold/notifications.hpp"
 #include "tools/zkr/run/descriptor.hpp"
 #include "tools/zkr/run/holder.hpp"
 #include "tools/zkr/run/run.hpp"
 
 namespace zkr {
+
+/// When a leader is shown to others as ready, besides when its command calls `zkr ready`.
+enum class Ready { none, start, notify };
 
 struct HoldRequest {
   Connection connection;
@@ -31,6 +36,7 @@ struct HoldRequest {
   std::vector<std::string> held_already{};  // By whom this was called: lines of ZKR_HELD.
   RunOptions run{};                         // To be told of.
   std::string control_socket{};             // Where the command asks about its lease. Empty: nowhere.
+  Ready ready = Ready::none;
   HolderStart start{};
   bool patient = false;  // Waits for a server for ever.
   bool quiet = false;    // Nothing is said but errors.
@@ -50,6 +56,7 @@ class ZooKeeperHolder : public Holder {
   Lease look() override;
   std::vector<std::string> take_messages() override;
   std::vector<std::string> environment() const override;
+  void command_started() override;
   void release(const std::optional<Ending>& ending) override;
 
  private:
@@ -74,7 +81,11 @@ class ZooKeeperHolder : public Holder {
   void tell_deadlines();
   void answer(const std::string& request, const ControlReply& reply);
   ControlAnswer answer_held();
-  void publish(const std::string& request, const ControlReply& reply);
+  ControlAnswer answer_alive();
+  void publish(const std::string& request, const std::function<void(const ControlAnswer& answer)>& reply);
+  void open_notifications();
+  void hear(const std::string& notification);
+  void tell_ready();
   void finish(LeaseState state);
   void fail(int code, const std::string& text);
   void say(const std::string& text, bool error = false);
@@ -98,6 +109,7 @@ class ZooKeeperHolder : public Holder {
   std::vector<std::string> messages_;
 
   std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<Notifications> notifications_;
   std::thread worker_;
   std::thread teller_;
 };

@@ -29,6 +29,11 @@ struct Situation {
     return options.max_hold ? facts.lease.granted_at + *options.max_hold : Instant::max();
   }
   Instant drained_at() const { return facts.drained_at.value_or(Instant::max()); }
+  /// What is frozen cannot say anything.
+  Instant hung_at() const {
+    if (!options.watchdog || facts.child != Child::running || past.frozen) return Instant::max();
+    return std::max(past.runs_since, facts.lease.alive_at) + *options.watchdog;
+  }
   bool asked_to_give_up() const { return facts.lease.revoke_asked && options.on_revoke != 0; }
   bool holds_on_for_descendants(Cause cause) const {
     return cause == Cause::command_ended && options.descendants == Descendants::wait && facts.stop_signal == 0;
@@ -53,6 +58,7 @@ Cause cause_while_running(const Situation& at) {
   if (at.asked_to_give_up()) return Cause::revoked;
   if (at.facts.now >= at.held_too_long_at()) return Cause::held_too_long;
   if (at.facts.now >= at.drained_at()) return Cause::stopped;
+  if (at.facts.now >= at.hung_at()) return Cause::hung;
   return ended ? Cause::command_ended : Cause::none;
 }
 
@@ -70,7 +76,8 @@ Ending ending_of(Cause cause, const Facts& facts, const RunOptions& options) {
     case Cause::command_ended: return facts.child_ending;
     case Cause::lost: return {.code = options.lost_exit_code};
     case Cause::revoked: return {.code = 80};
-    case Cause::held_too_long: return {.code = 81};
+    case Cause::held_too_long:
+    case Cause::hung: return {.code = 81};
     case Cause::stopped: return {.signal = facts.stop_signal};
     case Cause::not_acquired: return {.code = facts.lease.failure};
     case Cause::front_gone:
@@ -108,7 +115,7 @@ Decision end_tree(const Situation& at, Cause cause) {
 
 Decision let_run(const Situation& at, Cause cause) {
   if (at.in_doubt()) return {.act = Act::freeze, .cause = cause};
-  return wait_until(cause, std::min({at.at.term_at, at.held_too_long_at(), at.drained_at()}));
+  return wait_until(cause, std::min({at.at.term_at, at.held_too_long_at(), at.drained_at(), at.hung_at()}));
 }
 
 Decision while_running(const Situation& at, Cause cause) {
@@ -188,11 +195,17 @@ Past after(const Past& past, const Facts& facts, const Decision& decision) {
   Past next = past;
   next.cause = decision.cause;
   switch (decision.act) {
-    case Act::run: next.started = true; break;
+    case Act::run:
+      next.started = true;
+      next.runs_since = facts.now;
+      break;
     case Act::term: next.term_sent = facts.now; break;
     case Act::kill: ++next.kills; break;
     case Act::freeze: next.frozen = true; break;
-    case Act::thaw: next.frozen = false; break;
+    case Act::thaw:
+      next.frozen = false;
+      next.runs_since = facts.now;
+      break;
     case Act::release: next.released = facts.now; break;
     case Act::exit: next.front_told = facts.now; break;
     case Act::wait:

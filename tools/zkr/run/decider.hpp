@@ -14,6 +14,7 @@ struct RunOptions {
   std::optional<Duration> grace{};        // From TERM to KILL. Without: T/4; 1 s with OnDoubt::freeze.
   std::optional<Duration> kill_margin{};  // From KILL to the end of the lease. Without: 250 ms or T/40.
   std::optional<Duration> max_hold{};
+  std::optional<Duration> watchdog{};  // For so long the command need not say that it is alive.
   OnDoubt on_doubt = OnDoubt::term;
   Descendants descendants = Descendants::kill;
   int on_revoke = 15;  // SIGTERM: the whole tree. Another signal: the command alone. 0: nothing is done.
@@ -50,7 +51,7 @@ Instant front_kills_at(Instant valid_until, Duration timeout, const RunOptions& 
 enum class Child { none, running, ended };
 
 /// Why all comes to an end.
-enum class Cause { none, command_ended, lost, revoked, held_too_long, stopped, front_gone, not_acquired };
+enum class Cause { none, command_ended, lost, revoked, held_too_long, hung, stopped, front_gone, not_acquired };
 
 struct Facts {
   Instant now;
@@ -66,6 +67,7 @@ struct Facts {
 /// What was done so far.
 struct Past {
   bool started = false;
+  Instant runs_since{};  // When the command was started, or let go on.
   Cause cause = Cause::none;
   std::optional<Instant> term_sent{};
   int kills = 0;

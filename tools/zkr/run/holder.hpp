@@ -26,7 +26,8 @@ struct Lease {
   Instant valid_until{};  // X: another client holds it no earlier. It may move forward, never back.
   std::uint64_t token = 0;
   bool revoke_asked = false;
-  int failure = 0;  // Of `failed`: the exit code that says why.
+  Instant alive_at{};  // When the command said last that it is alive.
+  int failure = 0;     // Of `failed`: the exit code that says why.
 };
 
 /// How a process ended: with a code, or of a signal.
@@ -55,6 +56,8 @@ class Holder {
   virtual std::vector<std::string> environment() const = 0;
   /// What the command finds on its standard input, when the lease is held. Nothing: what our caller gave us.
   virtual std::optional<std::string> input() const { return std::nullopt; }
+  /// The command runs.
+  virtual void command_started() {}
   /// Begins to give the lease back, or to leave the queue; `gone` says that it is done. Called once. Does not block.
   /// `ending`: of a command that has ended by itself while the lease was held, and of which nothing is left, unless it
   /// may leave something. Nothing: it did not run, or we have ended it.

@@ -171,6 +171,7 @@ void Keeper::tell(Cause cause) {
     case Cause::held_too_long:
       return around_.link.say("the lease was held for " + request_.max_hold_option + ": the command is ended");
     case Cause::stopped: return around_.link.say("told to end, and --drain is over: the command is ended");
+    case Cause::hung: return around_.link.say("the command has not said for --watchdog that it is alive: it is ended");
     default: return;
   }
 }
@@ -210,6 +211,7 @@ void Keeper::start_command() {
   child_ = Child::running;
   tree_empty_ = false;
   around_.link.send({.word = Word::started, .number = started_.in_our_group ? 1 : 0}, started_.process.get());
+  holder_->command_started();
   if (!keeps_descriptors()) around_.caller.let_go_descriptors(false);
 }
 
