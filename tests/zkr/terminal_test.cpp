@@ -236,6 +236,16 @@ TEST(ZkrOnATerminal, Z49InterruptStopsALoopOfTheShell) {
   EXPECT_EQ(terminal.status_at_the_shell(), "status 130");
 }
 
+TEST(ZkrOnATerminal, InterruptReachesACommandThatMayEndItsWork) {
+  Terminal terminal;
+  terminal.type(terminal.zkr_line("say up pause", "--drain 100000") + "\n");
+  terminal.grant();
+  terminal.await("up");
+  terminal.type("\x03");
+  terminal.finish();
+  EXPECT_EQ(terminal.status_at_the_shell(), "status 130");
+}
+
 TEST(ZkrOnATerminal, Z48BackgroundTakesNoTerminal) {
   Terminal terminal;
   terminal.start("pid group say up pause", " &");
