@@ -6,7 +6,7 @@
 #
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
 #   scripts/setup.sh --no-server  without Java and the server: what building takes
-#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, zsh, docker-compose, Prometheus, and the headers
+#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, zsh, abidw, docker-compose, Prometheus, and the headers
 #                               of an older Boost: where one of them cannot be had, the tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
@@ -132,6 +132,8 @@ find_missing() {
     want spin have_command spin
     # For completions.
     want zsh have_command zsh
+    # For the layout of public types.
+    want abigail-tools have_command abidw
     # For docker-compose.yml.
     want docker-compose have_docker_compose
     # For the alert rules, the dashboard, and the service that it looks at.

@@ -28,3 +28,5 @@ mapfile -t recipe < <(sed -n '/^SOURCES = (/,/)$/p' packaging/conan/conanfile.py
 ((${#recipe[@]} > 0))
 take recipe "${recipe[@]}"
 configures recipe -DZKRECIPES_BUILD_TESTING_LIB=ON
+cmake --install "$work/recipe-build" --prefix "$work/prefix" --component doc >"$work/log" 2>&1 ||
+  { cat "$work/log"; echo "FAILED: recipe lacks a guide, see above"; exit 1; }
