@@ -25,7 +25,7 @@ def cases(tests):
 def rows(root):
     """Headers with a table of what goes wrong, and their rows, as failure_rows.txt has them."""
     text = (root / "tests/failure_rows.txt").read_text(encoding="utf-8")
-    sections = re.findall(r"^\[\w+\.hpp\]\n((?:.+\n)*)", text, re.M)
+    sections = re.findall(r"^\[\w+\.hpp\]\n((?:[^\[\n].*\n)*)", text, re.M)
     return len(sections), sum(section.count(" | ") for section in sections)
 
 
