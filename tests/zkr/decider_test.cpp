@@ -542,6 +542,18 @@ TEST(Decider, FreezeIsThawedIfTheLeaseIsProven) {
   EXPECT_EQ(running.at(15500ms).look_at, start_of_time + 30s);
 }
 
+TEST(Decider, FrontOfAMemberWaitsForTheOthersUnlessItIsTold) {
+  Running running;
+  running.options.ends_together = true;
+  running.facts.child = Child::ended;
+  running.facts.tree_empty = true;
+  EXPECT_EQ(running.at(1s).act, Act::release);
+  EXPECT_EQ(running.at(1s).look_at, std::nullopt);
+  EXPECT_EQ(running.at(1h).act, Act::wait);
+  running.facts.stop_signal = SIGTERM;
+  EXPECT_EQ(running.at(1h).act, Act::exit);
+}
+
 TEST(Decider, SilenceEndsTheCommand) {
   Running running;
   running.past.runs_since = start_of_time;

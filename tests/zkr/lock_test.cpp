@@ -830,6 +830,80 @@ TEST_F(ZkrLead, CommandSaysThatItIsAlive) {
   EXPECT_EQ(by_call.end(), exited(79));
 }
 
+// ---- Beginning and ending together ---------------------------------------------------------------------------------
+
+class ZkrBarrier : public ZkrLock {
+ protected:
+  ZkrProcess& enter(const std::string& script, const Words& options = {}) {
+    Words words = with({"barrier", "enter", "-n", "2", path_}, options);
+    processes_.push_back(std::make_unique<ZkrProcess>(operator_words(words, puppet(script))));
+    return *processes_.back();
+  }
+};
+
+TEST_F(ZkrBarrier, CommandsBeginAndEndTogether) {
+  ZkrProcess& first = enter("env ZKR_MODE env ZKR_TOKEN read exit 3");
+  ASSERT_TRUE(queued(1));
+  ZkrProcess& second = enter("say up read exit 4");
+  EXPECT_EQ(first.lines().await(""), "ZKR_MODE=member");
+  EXPECT_EQ(first.lines().await(""), "ZKR_TOKEN=(none)");
+  ASSERT_TRUE(second.lines().await("up"));
+  first.type("go\n");
+  ASSERT_TRUE(queued(1));           // It is out,
+  EXPECT_FALSE(first.ended_now());  // and waits for the other one.
+  second.type("go\n");
+  EXPECT_EQ(second.end(), exited(4));
+  EXPECT_EQ(first.end(), exited(3));
+  expect_free();
+}
+
+TEST_F(ZkrBarrier, OneWhoWaitsForTheOthersEndCanBeEnded) {
+  ZkrProcess& first = enter("say up read exit 3");
+  ZkrProcess& second = enter("say up pause");
+  ASSERT_TRUE(first.lines().await("up"));
+  ASSERT_TRUE(second.lines().await("up"));
+  first.type("go\n");
+  ASSERT_TRUE(queued(1));
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.end(), exited(3));
+}
+
+TEST_F(ZkrBarrier, DeadMemberIsNotWaitedFor) {
+  ZkrProcess& first = enter("say up read exit 3", {"--session-timeout", "60s"});
+  ZkrProcess& second = enter("say up pause", {"--session-timeout", "60s"});
+  ASSERT_TRUE(first.lines().await("up"));
+  ASSERT_TRUE(second.lines().await("up"));
+  const pid_t keeper = second.keeper();
+  second.signal(SIGKILL);
+  ::kill(keeper, SIGKILL);
+  first.type("go\n");
+  EXPECT_EQ(first.end(), exited(3));
+}
+
+TEST_F(ZkrBarrier, MemberThatIsLostIsKilled) {
+  ZkrProcess& first = enter("say up pause");
+  ASSERT_TRUE(queued(1));
+  const std::string node = path_ + "/" + client_.children(path_).names.at(0);
+  enter("say up pause");
+  ASSERT_TRUE(first.lines().await("up"));
+  client_.remove(node);
+  EXPECT_EQ(first.end(), exited(79));
+}
+
+TEST_F(ZkrBarrier, MemberThatIsAloneIsNotAcquired) {
+  ZkrProcess& alone = enter("say started", {"--try"});
+  EXPECT_TRUE(says(alone, path_ + ": the others have not come"));
+  EXPECT_EQ(alone.end(), exited(75));
+  EXPECT_EQ(enter("say started", {"--timeout", "100ms"}).end(), exited(75));
+  expect_free();
+  ZkrProcess& waits = enter("say started");
+  ASSERT_TRUE(queued(1));
+  EXPECT_EQ(start("say started", {"--try"}).end(), exited(65)) << "a lock is something else";
+  waits.signal(SIGINT);
+  EXPECT_EQ(waits.end(), killed_by(SIGINT));
+  EXPECT_EQ(waits.lines().rest(), Words{});
+}
+
 // ---- Deaths of our own -------------------------------------------------------------------------------------------
 
 TEST_F(ZkrLock, Z21DeadFrontFreesTheLockWhenAllIsGone) {

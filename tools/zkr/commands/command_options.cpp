@@ -104,9 +104,9 @@ bool is_held_by_caller(const HoldRequest& hold, bool reentrant) {
 
 }  // namespace
 
-void add_command_options(CLI::App& app, CommandOptions& options) {
+void add_command_options(CLI::App& app, CommandOptions& options, const std::string& try_names) {
   app.add_option("-c,--command", options.shell_line, "Run this line by /bin/sh")->type_name("LINE");
-  app.add_flag("-n,--try,--nonblock", options.try_once, "Do not wait for others");
+  app.add_flag(try_names, options.try_once, "Do not wait for others");
   add_duration(app, "-w,--timeout", options.timeout, "How long to wait for others; without: for ever");
   app.add_option("-E,--conflict-exit-code", options.not_acquired_code, "The exit code if others hold it; 75")
       ->check(CLI::Range(0, 255))

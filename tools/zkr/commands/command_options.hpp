@@ -35,8 +35,8 @@ struct CommandOptions {
   std::function<std::optional<Duration>(const Ending& ending, Cause cause, Duration ran)> run_again;
 };
 
-/// `options` must live as long as `app`.
-void add_command_options(CLI::App& app, CommandOptions& options);
+/// `options` must live as long as `app`. `try_names`: of the option that waits for nobody.
+void add_command_options(CLI::App& app, CommandOptions& options, const std::string& try_names = "-n,--try,--nonblock");
 
 /// The words behind "--", or those that run the shell line. Errors: Failure, if it is not one of both.
 std::vector<std::string> command_words(const Context& context, const std::optional<std::string>& shell_line);

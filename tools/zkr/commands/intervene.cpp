@@ -10,6 +10,7 @@
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
+#include "tools/zkr/commands/barrier_enter.hpp"
 #include "tools/zkr/commands/commands.hpp"
 #include "tools/zkr/commands/revocation.hpp"
 
@@ -75,7 +76,8 @@ int run_revoke(const Context& context, const RevokeOptions& options) {
 }  // namespace
 
 void add_barrier(CLI::App& app, Context& context) {
-  CLI::App* barrier = app.add_subcommand("barrier", "A gate where others wait: raise, lower, wait");
+  CLI::App* barrier =
+      app.add_subcommand("barrier", "A gate where others wait: raise, lower, wait; or a place to meet: enter");
   barrier->require_subcommand(1);
   const auto raise = add_subcommand(*barrier, context, "raise", "Put it up, until it is lowered", run_raise);
   raise->add_option("PATH", raise.options->path, "The barrier")->required();
@@ -84,6 +86,7 @@ void add_barrier(CLI::App& app, Context& context) {
   lower->add_option("PATH", lower.options->path, "The barrier")->required();
   const auto wait = add_subcommand(*barrier, context, "wait", "Wait until it is down", run_wait);
   wait->add_option("PATH", wait.options->path, "The barrier")->required();
+  add_barrier_enter(*barrier, context);
   add_duration(*wait.app, "-w,--timeout", wait.options->timeout, "Do not wait longer than that");
 }
 

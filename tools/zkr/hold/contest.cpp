@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include <zkrecipes/leader_election.hpp>
@@ -105,8 +106,41 @@ class ElectionContest : public Contest {
   zkrecipes::LeaderElection election_;
 };
 
+class MeetingContest : public Contest {
+ public:
+  MeetingContest(zkclient::Client client, const Stake& stake)
+      : client_(std::move(client)), path_(stake.paths.at(0)), members_(stake.members), id_(stake.id) {
+    new_barrier();  // Refuses what cannot be met at.
+  }
+
+  Prize win(const zkclient::CallOptions& call) override {
+    auto barrier = new_barrier();
+    barrier->enter(call);
+    return Prize(Place{std::move(barrier), client_.session()});
+  }
+  std::optional<Prize> try_to_win(const zkclient::CallOptions& call) override {
+    auto barrier = new_barrier();
+    const zkclient::AnyStop& stop = call.stop;
+    if (!barrier->try_enter_for(std::chrono::nanoseconds::zero(), zkrecipes::WaitOptions(stop))) return std::nullopt;
+    return Prize(Place{std::move(barrier), client_.session()});
+  }
+  /// Nobody is in the way: some are missing.
+  std::vector<zkrecipes::Contender> contenders(std::size_t, const zkclient::CallOptions&) const override { return {}; }
+
+ private:
+  std::shared_ptr<zkrecipes::DoubleBarrier> new_barrier() const {
+    return std::make_shared<zkrecipes::DoubleBarrier>(client_, path_, members_,
+                                                      zkrecipes::DoubleBarrierOptions{.id = id_});
+  }
+
+  zkclient::Client client_;
+  zkclient::Path path_;
+  int members_;
+  std::string id_;
+};
+
 /// Whose nodes they are, by their names. kazoo's election is its lock, which its writers are as well.
-enum class Kind { mutex, shared_mutex, semaphore, election, kazoo_lock, kazoo_reader, unknown };
+enum class Kind { mutex, shared_mutex, semaphore, election, meeting, kazoo_lock, kazoo_reader, unknown };
 
 /// The contenders of that stake see these nodes, and those see them.
 bool belongs(Kind kind, const Stake& stake) {
@@ -114,6 +148,7 @@ bool belongs(Kind kind, const Stake& stake) {
     case Mode::exclusive: return kind == (stake.kazoo ? Kind::kazoo_lock : Kind::mutex);
     case Mode::leader: return kind == (stake.kazoo ? Kind::kazoo_lock : Kind::election);
     case Mode::slot: return kind == Kind::semaphore;
+    case Mode::member: return kind == Kind::meeting;
     case Mode::shared:
     case Mode::writer: break;
   }
@@ -127,6 +162,7 @@ Kind kind_of_name(const std::string& name) {
   if (has(name, "__rlock__")) return Kind::kazoo_reader;
   if (has(name, "__READ__") || has(name, "__WRIT__")) return Kind::shared_mutex;
   if (has(name, "latch-")) return Kind::election;
+  if (has(name, "-member-")) return Kind::meeting;
   if (name == "locks" || name == "leases") return Kind::semaphore;
   if (has(name, "lock-")) return Kind::mutex;
   return Kind::unknown;
@@ -141,11 +177,12 @@ const char* to_string(Mode mode) {
     case Mode::shared: return "shared";
     case Mode::slot: return "slot";
     case Mode::leader: return "leader";
+    case Mode::member: return "member";
   }
   return "unknown";
 }
 
-bool has_tokens(Mode mode) { return mode != Mode::shared && mode != Mode::slot; }
+bool has_tokens(Mode mode) { return mode != Mode::shared && mode != Mode::slot && mode != Mode::member; }
 
 std::vector<const zkrecipes::Lease*> Prize::leases() const {
   std::vector<const zkrecipes::Lease*> all;
@@ -157,15 +194,64 @@ std::vector<const zkrecipes::Lease*> Prize::leases() const {
   return all;
 }
 
+bool Prize::valid() const {
+  if (const auto* place = std::get_if<Place>(&held_)) return place->barrier->inside();
+  const auto all = leases();
+  return std::all_of(all.begin(), all.end(), [](const zkrecipes::Lease* lease) { return lease->valid(); });
+}
+
+zkclient::BootClock::time_point Prize::valid_until() const {
+  if (const auto* place = std::get_if<Place>(&held_)) return place->session.valid_until();
+  auto until = zkclient::BootClock::time_point::max();
+  for (const zkrecipes::Lease* lease : leases())
+    until = std::min(until, lease->valid_until());
+  return until;
+}
+
+bool Prize::revoke_requested() const {
+  const auto all = leases();
+  return std::any_of(all.begin(), all.end(),
+                     [](const zkrecipes::Lease* lease) { return lease->revoke_requested().stop_requested(); });
+}
+
+std::vector<std::stop_token> Prize::ends() const {
+  std::vector<std::stop_token> all;
+  if (const auto* place = std::get_if<Place>(&held_)) all.push_back(place->barrier->lost());
+  for (const zkrecipes::Lease* lease : leases()) {
+    all.push_back(lease->lost());
+    all.push_back(lease->revoke_requested());
+  }
+  return all;
+}
+
+zkclient::Session Prize::session() const {
+  const auto* place = std::get_if<Place>(&held_);
+  return place != nullptr ? place->session : *leases().at(0)->session();
+}
+
+std::uint64_t Prize::token() const {
+  const auto all = leases();
+  return all.empty() ? 0 : static_cast<std::uint64_t>(all[0]->token().value);
+}
+
+std::vector<std::string> Prize::nodes() const {
+  std::vector<std::string> all;
+  for (const zkrecipes::Lease* lease : leases())
+    all.push_back(lease->node());
+  return all;
+}
+
 void Prize::release() {
   // For as long as it takes: by then the node is gone, or its session dead.
   const zkclient::CallOptions patient{.deadline = std::chrono::hours(24)};
   if (auto* leadership = std::get_if<zkrecipes::Leadership>(&held_)) leadership->release(patient);
   if (auto* several = std::get_if<zkrecipes::MultiLease>(&held_)) several->release(patient);
+  if (const auto* place = std::get_if<Place>(&held_)) place->barrier->leave(patient);
 }
 
 std::unique_ptr<Contest> make_contest(const zkclient::Client& client, const Stake& stake) {
   if (stake.mode == Mode::leader) return std::make_unique<ElectionContest>(client, stake);
+  if (stake.mode == Mode::member) return std::make_unique<MeetingContest>(client, stake);
   return std::make_unique<LockContest>(client, stake);
 }
 

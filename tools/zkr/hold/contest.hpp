@@ -1,13 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include <zkclient/client.hpp>
 #include <zkrecipes/contender.hpp>
+#include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/election.hpp>
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/multi_lock.hpp>
@@ -15,7 +18,7 @@
 namespace zkr {
 
 /// As what a path is held.
-enum class Mode { exclusive, shared, writer, slot, leader };
+enum class Mode { exclusive, shared, writer, slot, leader, member };
 
 /// The word for it in ZKR_MODE.
 const char* to_string(Mode mode);
@@ -28,25 +31,47 @@ struct Stake {
   Mode mode = Mode::exclusive;
   int slots = 0;             // Of Mode::slot, unless there is a
   std::string slots_node{};  // node that says how many.
+  int members = 0;           // Of Mode::member: how many begin and end together.
   std::string id{};          // Shown to others.
   bool kazoo = false;        // Named as kazoo does it, not Curator.
 };
 
-/// What was won: at least one lease.
+/// A place in a round of a double barrier.
+struct Place {
+  std::shared_ptr<zkrecipes::DoubleBarrier> barrier;
+  zkclient::Session session;
+};
+
+/// What was won: at least one lease, or a place.
 class Prize {
  public:
   Prize() = default;
+  explicit Prize(Place place) : held_(std::move(place)) {}
   explicit Prize(zkrecipes::MultiLease leases) : held_(std::move(leases)) {}
   explicit Prize(zkrecipes::Leadership leadership) : held_(std::move(leadership)) {}
 
-  std::vector<const zkrecipes::Lease*> leases() const;
+  /// Nothing of it is lost.
+  bool valid() const;
+  /// Of what ends first.
+  zkclient::BootClock::time_point valid_until() const;
+  bool revoke_requested() const;
+  /// Each is stopped when something of it is lost, or another client asks for it.
+  std::vector<std::stop_token> ends() const;
+  zkclient::Session session() const;
+  /// 0 for a place.
+  std::uint64_t token() const;
+  /// None for a place.
+  std::vector<std::string> nodes() const;
   /// Nothing, unless it is a leadership.
   zkrecipes::Leadership* leadership() { return std::get_if<zkrecipes::Leadership>(&held_); }
-  /// Waits until nothing of it is left at the servers. Errors: zkclient::Error.
+  /// Waits until nothing of it is left at the servers; for a place, also until the others have left. Errors:
+  /// zkclient::Error.
   void release();
 
  private:
-  std::variant<std::monostate, zkrecipes::MultiLease, zkrecipes::Leadership> held_;
+  std::vector<const zkrecipes::Lease*> leases() const;
+
+  std::variant<std::monostate, zkrecipes::MultiLease, zkrecipes::Leadership, Place> held_;
 };
 
 /// One or more paths, to be held together. Blocking calls; `call` ends them. Thread safety: all members.

@@ -27,10 +27,7 @@ constexpr auto report_pause = 10s;
 constexpr std::chrono::nanoseconds for_ever = std::chrono::years(1);
 constexpr auto look_patience = 1s;  // For what is only told.
 
-bool is_valid(const Prize& prize) {
-  const auto leases = prize.leases();
-  return std::all_of(leases.begin(), leases.end(), [](const zkrecipes::Lease* lease) { return lease->valid(); });
-}
+const char* not_won(Mode mode) { return mode == Mode::member ? ": the others have not come" : " is not free"; }
 
 /// What the command finds in NOTIFY_SOCKET, without the "@".
 std::string notify_socket(const HoldRequest& request) { return request.control_socket + "-notify"; }
@@ -88,14 +85,11 @@ Lease ZooKeeperHolder::look() {
 
 const Lease& ZooKeeperHolder::lease_now() {
   if (lease_.state != LeaseState::held || is_leaving()) return lease_;
-  Instant until = Instant::max();
-  for (const zkrecipes::Lease* part : prize_.leases()) {
-    until = std::min(until, instant_of(part->valid_until()));
-    lease_.revoke_asked = lease_.revoke_asked || part->revoke_requested().stop_requested();
-    // A lease that is uncertain is held until its end.
-    if (!part->valid()) lease_.state = LeaseState::lost;
-    lease_.proven_at = instant_of(part->session()->proven_at());
-  }
+  const Instant until = instant_of(prize_.valid_until());
+  lease_.revoke_asked = lease_.revoke_asked || prize_.revoke_requested();
+  lease_.proven_at = instant_of(prize_.session().proven_at());
+  // A lease that is uncertain is held until its end.
+  if (!prize_.valid()) lease_.state = LeaseState::lost;
   if (lease_.state == LeaseState::held) lease_.valid_until = until;
   return lease_;
 }
@@ -108,18 +102,13 @@ std::vector<std::string> ZooKeeperHolder::take_messages() {
 std::vector<std::string> ZooKeeperHolder::environment() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> changes = request_.environment;
-  std::vector<std::string> nodes;
-  std::int64_t session = 0;
-  for (const zkrecipes::Lease* part : prize_.leases()) {
-    nodes.push_back(part->node());
-    session = part->session()->id();
-  }
+  const std::int64_t session = prize_.session().id();
   std::vector<std::string> held = request_.held_already;
   for (const HeldPath& one : held_paths(request_.connection, request_.stake, request_.control_socket))
     held.push_back(one.line());
   changes.push_back("ZKR_PATH=" + joined(request_.stake.paths));
   changes.push_back(std::string("ZKR_MODE=") + to_string(request_.stake.mode));
-  changes.push_back("ZKR_NODE=" + joined(nodes));
+  changes.push_back("ZKR_NODE=" + joined(prize_.nodes()));
   changes.push_back(fmt::format("ZKR_SESSION=0x{:x}", static_cast<std::uint64_t>(session)));
   changes.push_back("ZKR_HELD=" + joined(held));
   changes.push_back("ZKR_SOCKET=" + request_.control_socket);
@@ -220,7 +209,7 @@ Prize ZooKeeperHolder::win() {
       if (!trouble.empty()) throw Failure(exit_no_server, "no server answers: " + trouble);
       const std::string holder = describe_holder(call(std::chrono::steady_clock::now() + look_patience));
       throw Failure(static_cast<ExitCode>(request_.not_acquired_code),
-                    holder.empty() ? request_.stake.paths[0] + " is not free" : holder);
+                    holder.empty() ? request_.stake.paths[0] + not_won(request_.stake.mode) : holder);
     }
   }
 }
@@ -250,7 +239,7 @@ bool ZooKeeperHolder::refuse_other_kinds(const Prize& prize) {
 /// Tries again while the lease lasts, unless the wait has a limit. Nothing: the lease is lost, or the session.
 std::optional<std::vector<std::string>> ZooKeeperHolder::list_nodes(const std::string& path, const Prize& prize) {
   const bool limited = request_.try_once || request_.timeout;
-  while (is_valid(prize)) {
+  while (prize.valid()) {
     std::error_code error;
     auto names = client_->children(path, call(std::nullopt), error).names;
     if (!error || error == Errc::no_node) return names;
@@ -268,15 +257,11 @@ void ZooKeeperHolder::hold(Prize prize) {
   {
     const std::lock_guard lock(mutex_);
     prize_ = std::move(prize);
-    const auto leases = prize_.leases();
     lease_.state = LeaseState::held;
-    lease_.timeout = leases.at(0)->session()->timeout();
+    lease_.timeout = prize_.session().timeout();
     lease_.granted_at = BootClock::now();
-    lease_.token = static_cast<std::uint64_t>(leases.at(0)->token().value);
-    for (const zkrecipes::Lease* part : leases) {
-      ends.push_back(part->lost());
-      ends.push_back(part->revoke_requested());
-    }
+    lease_.token = prize_.token();
+    ends = prize_.ends();
   }
   {
     std::vector<std::unique_ptr<std::stop_callback<std::function<void()>>>> told;

@@ -147,7 +147,8 @@ Decision after_release(const Situation& at) {
   const Duration patience = cause == Cause::stopped ? withdraw_patience : at.options.release_patience;
   const bool gone = nothing_left_in_queue(at.facts);
   if (!at.past.front_told) {
-    const Instant due = *at.past.released + patience;
+    const bool together = at.options.ends_together && cause == Cause::command_ended && at.facts.stop_signal == 0;
+    const Instant due = together ? Instant::max() : *at.past.released + patience;
     if (!gone && at.facts.now < due) return wait_until(cause, due);
     return {.act = Act::exit, .cause = cause, .ending = ending_of(cause, at.facts, at.options)};
   }

@@ -17,7 +17,8 @@ struct RunOptions {
   std::optional<Duration> watchdog{};  // For so long the command need not say that it is alive.
   OnDoubt on_doubt = OnDoubt::term;
   Descendants descendants = Descendants::kill;
-  int on_revoke = 15;  // SIGTERM: the whole tree. Another signal: the command alone. 0: nothing is done.
+  bool ends_together = false;  // A release that takes long waits for others: so does the front, if no signal comes.
+  int on_revoke = 15;          // SIGTERM: the whole tree. Another signal: the command alone. 0: nothing is done.
   int lost_exit_code = 79;
   /// What tells us to end reaches the command no earlier than that; it may end its work. Without: at once.
   std::optional<Duration> drain{};
