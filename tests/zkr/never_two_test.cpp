@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -97,7 +98,9 @@ class Judge {
     last_of_older_ = std::max(last_of_older_, line.at);
     if (!line.who.ends_with('d')) newest_ = line;
   }
+  /// Once for each token.
   void blame(const Line& line, const char* what) {
+    if (!blamed_.insert(line.token).second) return;
     const auto from = (line.at - 2 * session_timeout).time_since_epoch().count();
     if (Duration(stalls_.worst(from, testkit::boot_ns())) > longest_stall) {
       ++not_counted_;
@@ -113,6 +116,7 @@ class Judge {
   Line newest_;
   std::size_t terms_ = 0;
   std::size_t not_counted_ = 0;
+  std::set<std::uint64_t> blamed_;
   testkit::Stalls stalls_;
 };
 
