@@ -84,8 +84,8 @@ class ZKRECIPES_API Election {
   void resign(const zkclient::CallOptions& call = {});
   void async_resign(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
-  /// The leader, nullopt when there is none; not older than the call. Blocks for a few round trips. Errors: those
-  /// common to all operations of Client.
+  /// The leader, nullopt when there is none; as it was at the call, as far as Client::sync() goes. Blocks for a few
+  /// round trips. Errors: those common to all operations of Client.
   std::optional<Leader> leader(const zkclient::CallOptions& call = {}) const;
   void async_leader(zkclient::Handler<std::optional<Leader>> handler, const zkclient::CallOptions& call = {}) const;
   /// The candidates that can be seen, the leader first. Blocking and errors as leader().

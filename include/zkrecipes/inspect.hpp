@@ -12,8 +12,8 @@
 /// own listing (Acquirable::contenders(), Election::candidates(), QueueBase::list()) says more, and is for programs that
 /// know what they use.
 ///
-/// Guaranteed: nothing is written; what was acknowledged before the call is seen; contenders stand in the recipe's own
-/// order, and hold by the recipe's own rule. The kind follows from the names of nodes alone: names that no recipe of
+/// Guaranteed: nothing is written; what was acknowledged before the call is seen, as far as Client::sync() goes;
+/// contenders stand in the recipe's own order, and hold by the recipe's own rule. The kind follows from the names of nodes alone: names that no recipe of
 /// this library understands are listed as foreign, and nothing is said about who of them holds.
 /// Not guaranteed: one instant (the nodes are read after the list of them; what vanishes between is left out); that a
 /// path without contenders is known for what it is: a lock that is free looks like any node without children.

@@ -12,9 +12,10 @@ inline bool is_behind(const Reply& sync, const Reply& read) noexcept {
 
 inline bool is_there_or_not(const Reply& read) noexcept { return read.ok() || read.failed(Errc::no_node); }
 
-/// Reads what the leader has applied: the server that answers may lag behind the one that took an earlier write, so the read
-/// goes out behind a sync, in one flight. A leader itself may have told others to commit what it has not applied yet. If they come out of order because a connection breaks, both are sent again. The
-/// failure of the sync is the reply's, if the read itself worked, or found no node.
+/// Reads what the leader has applied: the server that answers may lag behind the one that took an earlier write, so the
+/// read goes out behind a sync, in one flight. (A leader may have told others to commit what it has not applied yet.) If
+/// they come out of order because a connection breaks, both are sent again. The failure of the sync is the reply's, if the
+/// read itself worked, or found no node.
 ZKRECIPES_INTERNAL_API Awaitable<Reply> fresh(std::shared_ptr<ClientCore> client, Request read, Call call);
 /// The same behind a transaction that changes nothing, in place of a sync: it costs a write. For reads that nobody repeats, as
 /// those that find out whether a node was made. A leader that a majority has left answers its clients' syncs at once, until it
