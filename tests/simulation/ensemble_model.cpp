@@ -55,10 +55,18 @@ void EnsembleModel::catch_up_with(const Beginning& real) {
     write(Op::create, "/gone");
     write(Op::remove, "/gone");
   }
-  if (last_zxid() > real.last_zxid) throw std::logic_error("the real ensemble has made too few transactions");
-  while (last_zxid() < real.last_zxid)
+  if (last_zxid() >= real.last_zxid) throw std::logic_error("the real ensemble has made too few transactions");
+  while (last_zxid() < real.last_zxid - 1)
     write(Op::remove, "/nothing");
+  write(Op::close_session, "");
   drop(writer);
+}
+
+Zxid EnsembleModel::last_zxid() const {
+  Zxid last = 0;
+  for (int server = 1; server <= ensemble_.size(); ++server)
+    last = std::max(last, ensemble_.tree(server).last_zxid());
+  return last;
 }
 
 template <typename Condition>

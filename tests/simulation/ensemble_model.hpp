@@ -32,8 +32,8 @@ class EnsembleModel : public Model {
 
   Model::Connection& connection(ConnectionId connection) override { return connections_.at(connection); }
   [[nodiscard]] SessionId real_session(SessionId session) const override;
-  /// Of the leader, which has applied it.
-  [[nodiscard]] Zxid last_zxid() const override { return ensemble_.tree(ensemble_.leader().value()).last_zxid(); }
+  /// That of the server that has applied most: a leader may be later than others.
+  [[nodiscard]] Zxid last_zxid() const override;
   [[nodiscard]] std::size_t leader() const { return static_cast<std::size_t>(ensemble_.leader().value()) - 1; }
 
  private:
