@@ -256,12 +256,17 @@ Faults check_members(const History& history) {
   for (const Entry& entry : history.entries()) {
     if (entry.what == "stays") staying.insert(entry.who);
   }
+  std::set<std::string> certain = staying;
+  for (const Entry& entry : history.entries()) {
+    if (entry.what == "left") certain.erase(entry.who);
+  }
   Faults faults;
   bool somebody = false;
   for (const Entry& entry : history.entries()) {
     if (entry.what != "sees") continue;
     somebody = true;
-    if (split(entry.text) != staying)
+    const std::set<std::string> seen = split(entry.text);
+    if (!std::ranges::includes(seen, certain) || !std::ranges::includes(staying, seen))
       faults.push_back(fmt::format("{} sees {}, and there are {}", entry.who, entry.text, names_of(staying)));
   }
   if (!somebody) faults.push_back("nobody sees anything");

@@ -47,8 +47,8 @@ Faults check_transfers(const History& history, std::int64_t total);
 /// No id (a) comes twice in one space (text); ids of one maker (b) of one process grow.
 Faults check_ids(const History& history);
 
-/// After "calm": who "stays" is listed in what each process "sees" (text: names with commas, in order), and nobody else.
-/// Somebody must see something.
+/// After "calm": who "stays" is listed in what each process "sees" (text: names with commas, in order), and nobody else. Who
+/// has "left" all the same may be listed or not. Somebody must see something.
 Faults check_members(const History& history);
 
 /// What is seen of a configuration ("seen": a is the revision, b the object that shows it; text: the values) is whole: for

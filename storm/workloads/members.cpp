@@ -151,6 +151,8 @@ void run_naming(Place& place) {
       }
       return listed;
     });
+    // A thread that stood still for longer than a short session's lease allows: the name is gone, and nobody binds it anew.
+    if (!own->valid()) place.note("left");
   });
 }
 

@@ -231,6 +231,13 @@ TEST(AgreementCheckers, EveryoneSeesWhoIsThere) {
   EXPECT_NE(verdict({{0, "p0", "stays"}, {0, "p1", "stays"}, {5, "p0", "sees", 0, 0, "p0"}}, check_members), "");
   EXPECT_NE(verdict({{0, "p0", "stays"}, {5, "p0", "sees", 0, 0, "p0,p1"}}, check_members), "");
   EXPECT_NE(verdict({{0, "p0", "stays"}}, check_members), "");
+  for (const char* seen : {"p0", "p0,p1"})
+    EXPECT_EQ(verdict({{0, "p0", "stays"}, {0, "p1", "stays"}, {5, "p0", "sees", 0, 0, seen}, {6, "p1", "left"}},
+                      check_members),
+              "");
+  EXPECT_NE(verdict({{0, "p0", "stays"}, {0, "p1", "stays"}, {5, "p0", "sees", 0, 0, "p1"}, {6, "p1", "left"}},
+                    check_members),
+            "");
 }
 
 TEST(AgreementCheckers, ARevisionIsWholeAndTheSameEverywhere) {
