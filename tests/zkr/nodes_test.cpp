@@ -252,7 +252,7 @@ TEST_F(ZkrNodes, AccessControlListsAreReadAndReplaced) {
   const auto got = json({"acl", "get", "/node"});
   EXPECT_EQ(got.at("acl").at(1), (boost::json::object{{"scheme", "ip"}, {"id", "127.0.0.1"}, {"permissions", "w"}}));
   EXPECT_EQ(got.at("stat").at("acl_version"), 1);
-  expect_failure({"acl", "set", "/node", "world:anyone:r", "--version", "7"}, 73, "another version");
+  expect_failure({"acl", "set", "/node", "world:anyone:ra", "--version", "7"}, 73, "another version");
   expect({"acl", "set", "/node", "world:anyone:cdrwa", "--version", "1"}, "");
   expect_failure({"acl", "get", "/none"}, 66, "/none");
   expect_failure({"acl", "set", "/node", "world:anyone"}, 64, "scheme:id:cdrwa");
@@ -263,9 +263,17 @@ TEST_F(ZkrNodes, Z66AclSetTellsWhatWasThereBefore) {
   client().create("/node", "");
   EXPECT_EQ(zkr({"acl", "set", "/node", "world:anyone:ra", "-v"}).errors,
             "zkr: /node was world:anyone:cdrwa, version 0\n");
-  const auto former = json({"acl", "set", "/node", "world:anyone:r"}).at("former");
+  const auto former = json({"acl", "set", "/node", "world:anyone:r", "--without-admin"}).at("former");
   EXPECT_EQ(former.at("acl_version"), 1);
   EXPECT_EQ(former.at("acl").at(0).at("permissions"), "ra");
+}
+
+TEST_F(ZkrNodes, AclSetDoesNotLockEverybodyOutUnasked) {
+  client().create("/node", "");
+  expect_failure({"acl", "set", "/node", "world:anyone:cdrw", "ip:127.0.0.1:r"}, 64, "--without-admin");
+  EXPECT_EQ(client().get_acl("/node").acl, zkclient::open_acl());
+  expect({"acl", "set", "/node", "world:anyone:r", "--without-admin"}, "");
+  EXPECT_EQ(client().get_acl("/node").acl, zkclient::read_only_acl());
 }
 
 TEST_F(ZkrNodes, Z65RefusedAclNamesTheRight) {
@@ -325,8 +333,9 @@ TEST_F(ZkrNodes, TransactionOfTheGuideEndsAsItSays) {
 
 // Before anything is sent.
 TEST_F(ZkrNodes, TransactionThatMakesNoSenseIsRefusedWhole) {
-  for (const char* line : {"move /a /b", "set /node", "create", "delete /node x", "delete /node -1", "check /node 1 2",
-                           "create node", "set /node \"open", "set /node \"a\"b", "set /node \"\\x\""}) {
+  for (const char* line :
+       {"move /a /b", "set /node", "create", "delete /node x", "delete /node -1", "check /node 1 2", "create node",
+        "create /node #note", "set /node \"open", "set /node \"a\"b", "set /node \"\\x\""}) {
     expect_failure({"txn"}, 65, "line 2", std::string("create /new\n") + line);
   }
   expect_failure({"txn"}, 65, "no operation", "# nothing\n");

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "tools/zkr/cli/acl_text.hpp"
 #include "tools/zkr/cli/base64.hpp"
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/cli/json.hpp"
@@ -92,6 +93,17 @@ TEST(ZkrOutput, OneWordOfALine) {
   EXPECT_EQ(printable("web-1 é"), "web-1 é");
   EXPECT_EQ(printable("a\nb\x1b[31m"), "a\\x0Ab\\x1B[31m");
   EXPECT_EQ(printable("\xff z"), "\\xFF z");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "2J \xC2\x80\xC2\xA0\xC3\x9B"),
+            "\\xC2\\x9B2J \\xC2\\x80\xC2\xA0\xC3\x9B");
+}
+
+// A server takes any text for an id.
+TEST(ZkrOutput, AccessOfAStrangerDoesNotReachTheTerminal) {
+  zkclient::Acl entry;
+  entry.scheme = "x\n";
+  entry.id = "a\x1b[2J:b";
+  EXPECT_EQ(acl_text(entry), "x\\x0A:a\\x1B[2J:b:cdrwa");
 }
 
 TEST(ZkrSelfDescription, WhatRecipesWrite) {

@@ -4,6 +4,7 @@
 
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/cli/json.hpp"
+#include "tools/zkr/cli/output.hpp"
 
 namespace zkr {
 namespace {
@@ -29,7 +30,7 @@ zkclient::Acl parse_acl_entry(const std::string& text) {
 std::string acl_text(const zkclient::Acl& entry) {
   const std::string& scheme = entry.scheme;
   const std::string& id = entry.id;
-  return fmt::format("{}:{}:{}", scheme, id, permissions_text(entry.permissions));
+  return fmt::format("{}:{}:{}", printable(scheme), printable(id), permissions_text(entry.permissions));
 }
 
 zkclient::AclList parse_acl_texts(const std::vector<std::string>& texts) {

@@ -24,6 +24,11 @@ std::size_t width(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
 }
 
+// U+0080 to U+009F: terminals obey them as they obey an escape.
+bool is_late_control(std::string_view utf8) {
+  return utf8.size() > 1 && utf8[0] == '\xC2' && static_cast<unsigned char>(utf8[1]) < 0xA0;
+}
+
 }  // namespace
 
 void write_bytes(std::string_view bytes) {
@@ -77,10 +82,13 @@ std::string printable(std::string_view bytes) {
   json::object probe;
   add_data(probe, bytes);
   const bool utf8 = probe.contains("data");
-  for (const char byte : bytes) {
-    const auto code = static_cast<unsigned char>(byte);
-    const bool plain = code >= 0x20 && code != 0x7F && (utf8 || code < 0x80);
-    text += plain ? std::string(1, byte) : fmt::format("\\x{:02X}", code);
+  while (!bytes.empty()) {
+    const auto code = static_cast<unsigned char>(bytes.front());
+    const std::size_t size = utf8 && is_late_control(bytes) ? 2 : 1;
+    const bool plain = size == 1 && code >= 0x20 && code != 0x7F && (utf8 || code < 0x80);
+    for (const char byte : bytes.substr(0, size))
+      text += plain ? std::string(1, byte) : fmt::format("\\x{:02X}", static_cast<unsigned char>(byte));
+    bytes.remove_prefix(size);
   }
   return text;
 }

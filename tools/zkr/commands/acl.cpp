@@ -1,5 +1,6 @@
 // acl get, set: who may do what with a node.
 
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -24,6 +25,7 @@ struct AclSetOptions {
   std::string path;
   std::vector<std::string> entries;
   std::optional<std::int32_t> version;
+  bool without_admin = false;
 };
 
 int run_acl_get(const Context& context, const AclGetOptions& options) {
@@ -52,9 +54,18 @@ NodeAcl replace_acl(const zkclient::Client& client, const Path& path, const zkcl
   }
 }
 
+// Nobody could ever undo such a list but the servers' superuser.
+void require_admin(const zkclient::AclList& acl) {
+  const bool any = std::any_of(acl.begin(), acl.end(), [](const zkclient::Acl& entry) {
+    return (entry.permissions & zkclient::Acl::admin) != 0;
+  });
+  if (!any) throw Failure(exit_usage, "no entry has an \"a\": nobody could change the list again (--without-admin)");
+}
+
 int run_acl_set(const Context& context, const AclSetOptions& options) {
   const Path path(options.path);
   const zkclient::AclList acl = parse_acl_texts(options.entries);
+  if (!options.without_admin) require_admin(acl);
   const NodeAcl former = replace_acl(connect_to_look(context), path, acl, options.version);
   if (context.verbose) {
     std::vector<std::string> texts;
@@ -80,6 +91,7 @@ void add_acl(CLI::App& app, Context& context) {
   set->add_option("PATH", set.options->path, "The node")->required();
   set->add_option("ENTRY", set.options->entries, "scheme:id:cdrwa; auth::cdrwa is who calls")->required();
   set->add_option("--version", set.options->version, "Only if the list has this version (acl_version)")->type_name("N");
+  set->add_flag("--without-admin", set.options->without_admin, "Also a list that nobody may change again");
 }
 
 }  // namespace zkr

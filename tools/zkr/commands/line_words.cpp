@@ -26,6 +26,9 @@ std::vector<std::string> words_of_line(std::string_view line, const std::string&
   for (;;) {
     line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
     if (line.empty() || (words.empty() && line.front() == '#')) return words;
+    if (line.front() == '#') {
+      throw Failure(exit_format, where + ": a comment has a line of its own, and data that begins with # has quotes");
+    }
     const bool quoted = line.front() == '"';
     const std::size_t end = quoted ? end_of_quoted(line) : std::min(line.find_first_of(blanks), line.size());
     if (end == std::string_view::npos) throw Failure(exit_format, where + ": a quote has no end");
