@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -16,6 +17,7 @@
 
 #include <zkrecipes/mutex.hpp>
 
+#include "tests/support/program.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 #include "tests/zkr/zkr_call.hpp"
@@ -109,6 +111,7 @@ class OnScreen {
     ::unlockpt(master_.get());
     const winsize size{.ws_row = rows, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
     ::ioctl(master_.get(), TIOCSWINSZ, &size);
+    modes_before_ = modes();
     words.insert(words.begin(), zkr_program());
     std::vector<std::string> entries = {"TERM=vt100", "XDG_CONFIG_HOME=/nowhere"};
     for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -131,6 +134,16 @@ class OnScreen {
     EXPECT_EQ(::write(master_.get(), keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
   void signal(int number) const { ::kill(process_, number); }
+  void resize(unsigned short width) const {
+    const winsize size{.ws_row = rows, .ws_col = width, .ws_xpixel = 0, .ws_ypixel = 0};
+    ::ioctl(master_.get(), TIOCSWINSZ, &size);
+  }
+  termios modes() const {
+    termios now{};
+    ::tcgetattr(master_.get(), &now);
+    return now;
+  }
+  const termios& modes_before() const { return modes_before_; }
   /// Waits until this stands on the screen.
   testing::AssertionResult shows(const std::string& text) {
     const auto end = SteadyClock::now() + patience;
@@ -190,6 +203,7 @@ class OnScreen {
   }
 
   Descriptor master_;
+  termios modes_before_{};
   Vt100 screen_{rows, columns};
   pid_t process_ = -1;
   std::optional<int> status_;
@@ -246,6 +260,66 @@ TEST_F(ZkrTopScreen, SignalEndsIt) {
   ASSERT_TRUE(screen.shows("/locks  -"));
   screen.signal(SIGTERM);
   EXPECT_EQ(screen.end(), 128 + SIGTERM);
+}
+
+TEST_F(ZkrTopScreen, TerminalIsAsItWasBefore) {
+  client().create("/locks", "");
+  for (const bool by_key : {true, false}) {
+    OnScreen screen(top());
+    ASSERT_TRUE(screen.shows("/locks  -"));
+    EXPECT_EQ(screen.modes().c_lflag & (ICANON | ECHO), 0U);
+    if (by_key) {
+      screen.type("q");
+    } else {
+      screen.signal(SIGINT);
+    }
+    EXPECT_EQ(screen.end(), by_key ? 0 : 128 + SIGINT);
+    const termios before = screen.modes_before();
+    const termios after = screen.modes();
+    EXPECT_EQ(after.c_lflag, before.c_lflag);
+    EXPECT_EQ(after.c_iflag, before.c_iflag);
+    EXPECT_EQ(after.c_oflag, before.c_oflag);
+    EXPECT_EQ(after.c_cflag, before.c_cflag);
+  }
+}
+
+TEST_F(ZkrTopScreen, AnotherSizeIsNoAnswer) {
+  const auto lease = zkrecipes::Mutex(client(), "/locks", {.id = "ci"}).acquire();
+  OnScreen screen(top());
+  ASSERT_TRUE(screen.shows("/locks  mutex"));
+  screen.type("R");
+  ASSERT_TRUE(screen.shows("to give it back? y/N"));
+  screen.resize(100);
+  screen.type("y");
+  EXPECT_TRUE(screen.shows("/locks: requested"));
+  screen.type("q");
+  EXPECT_EQ(screen.end(), 0);
+}
+
+TEST_F(ZkrTopScreen, NumberOfLooksNeedsNoScreen) {
+  OnScreen screen(top({"--looks", "1"}));
+  EXPECT_TRUE(screen.shows("/locks  no node"));
+  EXPECT_EQ(screen.end(), 0);
+}
+
+TEST_F(ZkrTopScreen, FolderThatCannotBeReadKeepsItsRows) {
+  client().create("/locks", "", {.acl = zkclient::read_only_acl()});
+  EXPECT_EQ(call_zkr(top({"--looks", "1", "--every", "0"})).code, 64);
+  client().create("/other/a", "", {.parents = true});
+  const auto lease = zkrecipes::Mutex(client(), "/other/a").acquire();
+  zkclient::AclList nobody(1);
+  nobody[0].permissions = zkclient::Acl::admin;
+  testkit::Program program(zkr_program(), {"--server", hosts(), "--prefix", prefix().str(), "--json", "top", "/other",
+                                           "/other/a", "--batch", "--every", "10ms"});
+  EXPECT_NE(program.next_line().find("\"path\":\"/other/a\""), std::string::npos);
+  client().set_acl("/other", nobody);
+  std::string line;
+  while (line.find("\"path\":\"/other\",\"kind\":null") == std::string::npos)
+    line = program.next_line();
+  EXPECT_NE(line.find("\"holders\":null"), std::string::npos) << line;
+  line = program.next_line();
+  EXPECT_NE(line.find("\"path\":\"/other/a\",\"kind\":\"mutex\""), std::string::npos) << line;
+  client().set_acl("/other", zkclient::open_acl());
 }
 
 TEST_F(ZkrTopScreen, BatchNeedsNoScreen) {

@@ -44,8 +44,29 @@ TEST(ZkrTop, RowTellsHolderTimesAndNotes) {
   EXPECT_EQ(top_lines({revoked}).back(), "/b    mutex  0x11    0s    0     -       0.0            revoke asked");
   TopRow free = row("/c", {});
   free.found.kind = RecipeKind::unknown;
-  free.trouble = "no access";
-  EXPECT_EQ(top_lines({free}).back(), "/c    -     -       -     0     -       0.0            no access");
+  EXPECT_EQ(top_lines({free}).back(), "/c    -     -       -     0     -       0.0");
+}
+
+// Nobody may take it for free.
+TEST(ZkrTop, WhatCouldNotBeReadHasNoNumbers) {
+  TopRow unread = row("/a", {contender("lock-0000000001", true)});
+  unread.trouble = "no access";
+  EXPECT_EQ(top_lines({unread}).back(), "/a    -     ?       ?     ?     ?       ?              no access");
+  TopRow never;
+  never.path = "/b";
+  never.trouble = "no access";
+  for (const json::object& told : {top_json(unread), top_json(never)}) {
+    for (const char* member : {"kind", "naming", "holder", "holders", "waiters", "held_ms", "handovers_per_minute"})
+      EXPECT_TRUE(told.at(member).is_null()) << member;
+    EXPECT_EQ(told.at("notes"), (json::array{"no access"}));
+  }
+}
+
+TEST(ZkrTop, HolderInJsonIsOneName) {
+  const TopRow several = row("/s", {contender("lease-0000000001", true), contender("lease-0000000002", true)});
+  EXPECT_EQ(holder_text(several), "web-1:4711 +1");
+  EXPECT_EQ(top_json(several).at("holder"), "web-1:4711");
+  EXPECT_EQ(top_json(several).at("holders"), 2);
 }
 
 TEST(ZkrTop, ItemsThatNobodyHasClaimedWait) {
@@ -162,6 +183,23 @@ TEST_F(ZkrTopKeys, NobodyIsAskedToGiveWayWithoutAnAnswer) {
   view.press(TopKey::revoke);
   EXPECT_EQ(message(), "/b: nobody holds it");
   EXPECT_EQ(view.press(TopKey::yes).revoke, "");
+}
+
+// Between the question and its answer rows come and go.
+TEST_F(ZkrTopKeys, AnswerIsAboutWhatWasAsked) {
+  view.press(TopKey::revoke);
+  view.show({row("/0", {contender("lock-0000000001", true)}), row("/a", {contender("lock-0000000001", true)})});
+  EXPECT_EQ(view.press(TopKey::yes).revoke, "/a");
+  view.press(TopKey::revoke);
+  view.show({row("/0", {contender("lock-0000000001", true)})});
+  (void)view.draw(24);
+  EXPECT_EQ(view.press(TopKey::yes).revoke, "");
+  EXPECT_EQ(message(), "/a: the holder has changed, nobody was asked");
+  view.press(TopKey::revoke);
+  EXPECT_EQ(message(), "/0: ask web-1:4711 to give it back? y/N");
+  view.show({row("/0", {contender("lock-0000000002", true, 0s, "host=web-2 pid=1 since=x")})});
+  EXPECT_EQ(view.press(TopKey::yes).revoke, "");
+  EXPECT_EQ(message(), "/0: the holder has changed, nobody was asked");
 }
 
 TEST_F(ZkrTopKeys, EnterShowsWhoAndAnyKeyGoesBack) {

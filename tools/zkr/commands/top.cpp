@@ -32,6 +32,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto shortest_interval = 10ms;  // Shorter ones would only load the servers.
+
 struct TopOptions {
   std::vector<std::string> paths;
   std::optional<std::chrono::nanoseconds> interval;
@@ -104,13 +106,27 @@ class TopThread {
   std::jthread thread_;  // The last member: it uses the others.
 };
 
-std::string ask_to_give_way(const zkclient::Client& client, const std::string& path) {
+std::string revoke_text(const zkclient::Client& client, const std::string& path, const std::stop_token& stop) {
   try {
-    const auto outcome = revoke_any(client, zkclient::Path(path), {}, {.deadline = 5s});
+    const auto outcome = revoke_any(client, zkclient::Path(path), {}, {.deadline = 5s, .stop = stop});
     return printable(path) + ": " + zkrecipes::to_string(outcome);
   } catch (const zkclient::Error& error) {
     return error.what();
   }
+}
+
+// On a thread of its own: a signal ends the wait for a server that keeps silent.
+std::string ask_to_give_way(const zkclient::Client& client, const std::string& path, const EndingSignals& signals) {
+  const Descriptor asked(::eventfd(0, EFD_CLOEXEC));
+  std::string text;
+  {
+    const std::jthread asking([&](const std::stop_token& stop) {
+      text = revoke_text(client, path, stop);
+      ::eventfd_write(asked.get(), 1);
+    });
+    wait_for_any({signals.get(), asked.get()});
+  }
+  return text;
 }
 
 /// What has come: a signal that ends the program, or keys and rows.
@@ -134,7 +150,7 @@ void show_until_the_end(const TopLooker& looker, TopThread& rows, const EndingSi
       if (wish.quit) return;
       if (wish.revoke.empty()) continue;
       screen.draw(view.draw(screen.height()));
-      view.tell(ask_to_give_way(looker.client(), wish.revoke));
+      view.tell(ask_to_give_way(looker.client(), wish.revoke, signals));
     }
   }
 }
@@ -152,8 +168,9 @@ int run_on_screen(TopLooker& looker, const EndingSignals& signals) {
 int run_top(const Context& context, const TopOptions& options) {
   std::vector<zkclient::Path> paths(options.paths.begin(), options.paths.end());
   const std::chrono::nanoseconds interval = options.interval.value_or(2s);
+  if (interval < shortest_interval) throw Failure(exit_usage, "--every: 10ms at least");
   const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
-  if (options.batch || context.json || !terminal) {
+  if (options.batch || options.looks || context.json || !terminal) {
     TopLooker looker(connect_to_look(context), std::move(paths), interval);
     return run_batch(context, looker, options.looks);
   }
@@ -172,7 +189,7 @@ void add_top(CLI::App& app, Context& context) {
   add_duration(*command.app, "--every", options.interval,
                "The time between two looks; 2s. Long lists: five times that");
   command->add_flag("--batch", options.batch, "Lines instead of a screen, as without a terminal");
-  command->add_option("--looks", options.looks, "Without a screen: end after so many")->type_name("N");
+  command->add_option("--looks", options.looks, "End after so many, without a screen")->type_name("N");
 }
 
 }  // namespace zkr

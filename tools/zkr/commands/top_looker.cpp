@@ -16,6 +16,7 @@ using zkrecipes::Inspection;
 constexpr std::size_t long_list = 1000;
 constexpr int looks_left_out = 4;
 constexpr std::size_t most_children = 1000;
+constexpr const char* only_so_many = "only the first 1000 children are shown";
 constexpr std::size_t most_at_once = 64;
 
 bool is_folder(const Inspection& found) {
@@ -34,58 +35,88 @@ Pending begin_look(const zkclient::Client& client, const Path& path, const CallO
 
 }  // namespace
 
-// The children of a folder, the path itself otherwise. What cannot be read has a row as well, which tells why.
-std::vector<Path> TopLooker::places(const CallOptions& call) {
+// Those whose turn it is.
+std::vector<Path> TopLooker::due(const std::vector<Path>& paths) {
   std::vector<Path> all;
-  for (const Path& path : paths_) {
-    std::vector<std::string> names;
-    try {
-      if (is_folder(zkrecipes::inspect(client_, path, call))) names = client_.children(path, call).names;
-    } catch (const zkclient::Error& error) {
-      if (error.errc() == zkclient::Errc::cancelled) throw;
-    }
-    std::sort(names.begin(), names.end());
-    names.resize(std::min(names.size(), most_children));
-    for (const std::string& name : names)
-      all.push_back(path / name);
-    if (names.empty()) all.push_back(path);
+  std::set<std::string> known;
+  for (const Path& path : paths) {
+    if (known.insert(path.str()).second && seen_[path.str()].pause-- <= 0) all.push_back(path);
   }
   return all;
 }
 
 void TopLooker::look_at(const std::vector<Path>& paths, const CallOptions& call) {
-  std::vector<Pending> pending;
-  for (const Path& path : paths)
-    pending.push_back(begin_look(client_, path, call));
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    zkclient::Result<Inspection> found = pending[i].get();
-    Place& place = seen_[paths[i].str()];
-    place.row.path = paths[i].str();
-    place.row.looked = std::chrono::system_clock::now();
-    place.row.trouble = found ? "" : found.error().code().message();
-    if (!found) continue;
-    const auto now = std::chrono::steady_clock::now();
-    place.handovers.look(*found, now);
-    place.row.handovers_per_minute = place.handovers.per_minute(now);
-    place.pause = std::max(found->items, found->contenders.size()) > long_list ? looks_left_out : 0;
-    place.row.found = std::move(*found);
+  for (std::size_t begin = 0; begin < paths.size(); begin += most_at_once) {
+    const std::size_t end = std::min(begin + most_at_once, paths.size());
+    std::vector<Pending> pending;
+    for (std::size_t i = begin; i < end; ++i)
+      pending.push_back(begin_look(client_, paths[i], call));
+    for (std::size_t i = begin; i < end; ++i)
+      take_in(paths[i], pending[i - begin].get());
   }
 }
 
-std::vector<TopRow> TopLooker::look(const CallOptions& call) {
-  const std::vector<Path> all = places(call);
-  std::set<std::string> wanted;
-  std::vector<Path> due;
-  for (const Path& path : all) {
-    wanted.insert(path.str());
-    if (seen_[path.str()].pause-- <= 0) due.push_back(path);
-    if (due.size() == most_at_once) look_at(std::exchange(due, {}), call);
+void TopLooker::take_in(const Path& path, zkclient::Result<Inspection> found) {
+  if (!found && found.error().errc() == zkclient::Errc::cancelled) throw zkclient::Error(found.error());
+  const auto now = std::chrono::steady_clock::now();
+  Place& place = seen_[path.str()];
+  place.row.path = path.str();
+  place.row.looked = std::chrono::system_clock::now();
+  place.row.trouble = found ? "" : found.error().code().message();
+  place.pause = 0;
+  if (!found) return;
+  place.handovers.look(*found, now);
+  place.row.handovers_per_minute = place.handovers.per_minute(now);
+  if (std::max(found->items, found->contenders.size()) > long_list) place.pause = looks_left_out;
+  place.row.found = std::move(*found);
+}
+
+void TopLooker::look_for_children(const Path& path, const CallOptions& call) {
+  Place& place = seen_[path.str()];
+  if (!place.row.trouble.empty()) return;
+  std::vector<std::string> names;
+  try {
+    if (is_folder(place.row.found)) names = client_.children(path, call).names;
+  } catch (const zkclient::Error& error) {
+    if (error.errc() == zkclient::Errc::cancelled) throw;
+    place.row.trouble = error.code().message();
+    return;
   }
-  look_at(due, call);
-  std::erase_if(seen_, [&](const auto& one) { return !wanted.contains(one.first); });
+  std::sort(names.begin(), names.end());
+  place.has_more = names.size() > most_children;
+  if (names.size() > long_list) place.pause = looks_left_out;
+  names.resize(std::min(names.size(), most_children));
+  place.children.clear();
+  for (const std::string& name : names)
+    place.children.push_back(path / name);
+}
+
+std::vector<TopRow> TopLooker::look(const CallOptions& call) {
+  const std::vector<Path> named = due(paths_);
+  look_at(named, call);
+  std::set<std::string> wanted;
+  std::set<std::string> known;
+  std::vector<Path> children;
+  for (const Path& path : paths_)
+    known.insert(path.str());
+  for (const Path& path : named)
+    look_for_children(path, call);
+  for (const Path& path : paths_) {
+    const Place& folder = seen_[path.str()];
+    // Beside its children only if there is something to tell of it.
+    if (folder.children.empty() || folder.has_more || !folder.row.trouble.empty()) wanted.insert(path.str());
+    for (const Path& child : folder.children) {
+      wanted.insert(child.str());
+      if (known.insert(child.str()).second) children.push_back(child);
+    }
+  }
+  look_at(due(children), call);
+  std::erase_if(seen_, [&](const auto& one) { return !known.contains(one.first); });
   std::vector<TopRow> rows;
-  for (const auto& [path, place] : seen_)
-    rows.push_back(place.row);
+  for (const std::string& path : wanted) {
+    rows.push_back(seen_[path].row);
+    if (seen_[path].has_more && rows.back().trouble.empty()) rows.back().trouble = only_so_many;
+  }
   return rows;
 }
 

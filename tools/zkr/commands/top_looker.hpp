@@ -11,14 +11,15 @@
 
 namespace zkr {
 
-/// Looks at paths again and again. A path where no recipe has nodes stands for its children.
+/// Looks at paths again and again. A path where no recipe has nodes stands for its children, the first thousand.
 class TopLooker {
  public:
   TopLooker(zkclient::Client client, std::vector<zkclient::Path> paths, std::chrono::nanoseconds interval)
       : client_(std::move(client)), paths_(std::move(paths)), interval_(interval) {}
 
   /// All rows, by path. Long lists, of more than 1,000, are read at every fifth call only. What cannot be read is told
-  /// in its row. Blocks for a few round trips. Errors: cancelled.
+  /// in its row; of a folder that cannot be read, the children that it had stay. Blocks for a few round trips. Errors:
+  /// cancelled.
   std::vector<TopRow> look(const zkclient::CallOptions& call = {});
 
   std::chrono::nanoseconds interval() const { return interval_; }
@@ -29,10 +30,15 @@ class TopLooker {
     TopRow row;
     HandoverCount handovers;
     int pause = 0;  // So many looks are left out.
+    /// If it is a folder: as it was read last.
+    std::vector<zkclient::Path> children;
+    bool has_more = false;  // Children than are shown.
   };
 
-  std::vector<zkclient::Path> places(const zkclient::CallOptions& call);
+  std::vector<zkclient::Path> due(const std::vector<zkclient::Path>& paths);
   void look_at(const std::vector<zkclient::Path>& paths, const zkclient::CallOptions& call);
+  void take_in(const zkclient::Path& path, zkclient::Result<zkrecipes::Inspection> found);
+  void look_for_children(const zkclient::Path& path, const zkclient::CallOptions& call);
 
   zkclient::Client client_;
   std::vector<zkclient::Path> paths_;

@@ -60,7 +60,7 @@ std::size_t waiters_of(const Inspection& found) {
 
 std::vector<std::string> notes_of(const TopRow& row) {
   std::vector<std::string> notes;
-  if (!row.trouble.empty()) notes.push_back(row.trouble);
+  if (!row.trouble.empty()) return {row.trouble};
   bool asked = false;
   std::size_t lasting = 0;
   for (const Contender& one : row.found.contenders) {
@@ -76,6 +76,7 @@ std::vector<std::string> notes_of(const TopRow& row) {
 }
 
 std::string kind_of(const TopRow& row) {
+  if (!row.trouble.empty()) return "-";
   if (row.found.kind == RecipeKind::nothing) return "no node";
   return row.found.kind == RecipeKind::unknown ? "-" : zkrecipes::to_string(row.found.kind);
 }
@@ -84,6 +85,15 @@ const Contender* first_holder(const Inspection& found) {
   const auto holder = std::find_if(found.contenders.begin(), found.contenders.end(),
                                    [](const Contender& one) { return one.holds && !one.foreign; });
   return holder == found.contenders.end() ? nullptr : &*holder;
+}
+
+// By host and process, else as it names itself.
+std::string name_of(const Contender& holder) {
+  // What asks it to give way has overwritten its words.
+  if (holder.data == "__REVOKE__") return session_text(holder.session_id);
+  const SelfDescription self = parse_self_description(holder.data);
+  const std::string name = self.host.empty() ? printable(self.who) : printable(self.host) + ":" + printable(self.pid);
+  return name.empty() ? session_text(holder.session_id) : name;
 }
 
 }  // namespace
@@ -153,10 +163,14 @@ std::vector<std::string> top_lines(const std::vector<TopRow>& rows) {
   std::vector<std::vector<std::string>> cells = {
       {"PATH", "KIND", "HOLDER", "HELD", "WAIT", "OLDEST", "HANDOVERS/min", "NOTE"}};
   for (const TopRow& row : rows) {
-    cells.push_back({printable(row.path), kind_of(row), holder_text(row.found), age_text(row, true),
+    const std::string notes = fmt::format("{}", fmt::join(notes_of(row), ", "));
+    if (!row.trouble.empty()) {
+      cells.push_back({printable(row.path), kind_of(row), holder_text(row), "?", "?", "?", "?", notes});
+      continue;
+    }
+    cells.push_back({printable(row.path), kind_of(row), holder_text(row), age_text(row, true),
                      std::to_string(waiters_of(row.found)), age_text(row, false),
-                     fmt::format("{:.1f}", row.handovers_per_minute),
-                     fmt::format("{}", fmt::join(notes_of(row), ", "))});
+                     fmt::format("{:.1f}", row.handovers_per_minute), notes});
   }
   std::vector<std::string> lines;
   std::istringstream text(table(cells));
@@ -168,31 +182,30 @@ std::vector<std::string> top_lines(const std::vector<TopRow>& rows) {
 json::object top_json(const TopRow& row) {
   const ContenderCounts counts = count_contenders(row.found);
   const std::vector<std::string> notes = notes_of(row);
-  const bool held = first_holder(row.found) != nullptr;
+  const Contender* const holder = first_holder(row.found);
+  // What could not be read is told by nulls: a 0 would say that the path is free.
+  const auto if_known = [&row](json::value value) { return row.trouble.empty() ? std::move(value) : json::value(); };
   json::object object;
   object["time"] = utc_text(row.looked);
   object["path"] = row.path;
-  object["kind"] = zkrecipes::to_string(row.found.kind);
-  object["naming"] = zkrecipes::to_string(row.found.naming);
-  object["holder"] = held ? json::value(holder_text(row.found)) : json::value(nullptr);
-  object["holders"] = counts.holders;
-  object["waiters"] = waiters_of(row.found);
-  object["held_ms"] = age_json(row, true);
-  object["oldest_wait_ms"] = age_json(row, false);
-  object["handovers_per_minute"] = row.handovers_per_minute;
+  object["kind"] = if_known(zkrecipes::to_string(row.found.kind));
+  object["naming"] = if_known(zkrecipes::to_string(row.found.naming));
+  object["holder"] = if_known(holder == nullptr ? json::value() : json::value(name_of(*holder)));
+  object["holders"] = if_known(counts.holders);
+  object["waiters"] = if_known(waiters_of(row.found));
+  object["held_ms"] = if_known(age_json(row, true));
+  object["oldest_wait_ms"] = if_known(age_json(row, false));
+  object["handovers_per_minute"] = if_known(row.handovers_per_minute);
   object["notes"] = json::array(notes.begin(), notes.end());
   return object;
 }
 
-std::string holder_text(const Inspection& found) {
-  const Contender* const holder = first_holder(found);
+std::string holder_text(const TopRow& row) {
+  if (!row.trouble.empty()) return "?";
+  const Contender* const holder = first_holder(row.found);
   if (holder == nullptr) return "-";
-  const SelfDescription self = parse_self_description(holder->data);
-  std::string text = self.host.empty() ? printable(self.who) : printable(self.host) + ":" + self.pid;
-  // What asks it to give way has overwritten its words.
-  if (text.empty() || holder->data == "__REVOKE__") text = session_text(holder->session_id);
-  const std::size_t holders = count_contenders(found).holders;
-  return holders > 1 ? fmt::format("{} +{}", text, holders - 1) : text;
+  const std::size_t holders = count_contenders(row.found).holders;
+  return holders > 1 ? fmt::format("{} +{}", name_of(*holder), holders - 1) : name_of(*holder);
 }
 
 }  // namespace zkr

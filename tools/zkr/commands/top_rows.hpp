@@ -42,7 +42,7 @@ struct TopRow {
   zkrecipes::Inspection found = {};
   std::chrono::system_clock::time_point looked = {};
   double handovers_per_minute = 0;
-  std::string trouble = {};  // Why it could not be read. "": it was.
+  std::string trouble = {};  // Why it could not be read: then nothing else is told of it. "": it was.
 };
 
 enum class TopSort { path, waiters, held, handovers };
@@ -56,7 +56,7 @@ void sort_rows(std::vector<TopRow>& rows, TopSort sort);
 std::vector<std::string> top_lines(const std::vector<TopRow>& rows);
 json::object top_json(const TopRow& row);
 
-/// Who holds: "web-1:4711", and how many others. "-": nobody.
-std::string holder_text(const zkrecipes::Inspection& found);
+/// Who holds: "web-1:4711", and how many others. "-": nobody. "?": it could not be read.
+std::string holder_text(const TopRow& row);
 
 }  // namespace zkr

@@ -74,7 +74,9 @@ void TopScreen::draw(const TopPicture& picture) {
 }
 
 std::optional<TopKey> TopScreen::key() {
-  const int code = ::getch();
+  int code = ::getch();
+  while (code == KEY_RESIZE)  // Nobody has pressed it.
+    code = ::getch();
   if (code == ERR) return std::nullopt;
   return key_of(code);
 }

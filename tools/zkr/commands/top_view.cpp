@@ -36,8 +36,27 @@ void TopView::show(std::vector<TopRow> rows) {
 
 TopView::Wish TopView::answer(TopKey key) {
   mode_ = Mode::list;
-  message_ = key == TopKey::yes ? "asking ..." : "";
-  return {.revoke = key == TopKey::yes ? selected_ : ""};
+  message_.clear();
+  if (key != TopKey::yes) return {};
+  const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const TopRow& one) { return one.path == asked_.path; });
+  if (row == rows_.end() || holder_text(*row) != asked_.holder) {
+    message_ = printable(asked_.path) + ": the holder has changed, nobody was asked";
+    return {};
+  }
+  message_ = "asking ...";
+  return {.revoke = asked_.path};
+}
+
+void TopView::ask_about(const TopRow& row) {
+  if (!row.trouble.empty()) {
+    message_ = printable(row.path) + ": " + row.trouble;
+  } else if (holder_text(row) == "-") {
+    message_ = printable(row.path) + ": nobody holds it";
+  } else {
+    mode_ = Mode::ask;
+    asked_ = {row.path, holder_text(row)};
+    message_ = fmt::format("{}: ask {} to give it back? y/N", printable(asked_.path), asked_.holder);
+  }
 }
 
 TopView::Wish TopView::press(TopKey key) {
@@ -58,11 +77,7 @@ TopView::Wish TopView::press(TopKey key) {
     sort_ = next(sort_);
     sort_rows(rows_, sort_);
   }
-  if (key == TopKey::revoke && holder_text(row->found) == "-") message_ = printable(row->path) + ": nobody holds it";
-  if (key == TopKey::revoke && message_.empty()) {
-    mode_ = Mode::ask;
-    message_ = fmt::format("{}: ask {} to give it back? y/N", printable(row->path), holder_text(row->found));
-  }
+  if (key == TopKey::revoke) ask_about(*row);
   return {};
 }
 
@@ -70,7 +85,8 @@ TopPicture TopView::draw_who() {
   TopPicture picture;
   picture.lines = {"q quit, any other key: back", message_};
   if (const TopRow* const row = selected()) {
-    std::istringstream text(inspection_text(row->path, row->found));
+    const bool known = row->trouble.empty();
+    std::istringstream text(known ? inspection_text(row->path, row->found) : row->path + "  " + row->trouble);
     for (std::string line; std::getline(text, line);)
       picture.lines.push_back(line);
   }

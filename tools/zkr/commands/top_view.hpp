@@ -37,15 +37,23 @@ class TopView {
  private:
   enum class Mode { list, who, ask };
 
+  /// Rows come and go before it is answered.
+  struct Question {
+    std::string path;
+    std::string holder;
+  };
+
   TopRow* selected();
   TopPicture draw_list(std::size_t height);
   TopPicture draw_who();
+  void ask_about(const TopRow& row);
   Wish answer(TopKey key);
 
   std::vector<TopRow> rows_;
   TopSort sort_ = TopSort::path;
   Mode mode_ = Mode::list;
   std::string selected_;  // A path: lines change their places.
+  Question asked_;        // In Mode::ask.
   std::size_t first_ = 0;
   std::string message_ = "looking ...";
 };
