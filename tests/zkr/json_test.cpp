@@ -41,16 +41,24 @@ class ShapeBook {
 
   /// "": the value has the shape. Else what differs.
   std::string difference(const bj::value& value, const std::string& shape) {
+    seen().insert(shape);
     return of_object(value, shapes_.at(shape).as_object());
   }
-  std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    for (const auto& shape : shapes_)
-      all.emplace_back(shape.key());
+  /// The shapes that no value has been compared with, by this book or by another one.
+  std::string never_seen() const {
+    std::string all;
+    for (const auto& shape : shapes_) {
+      const std::string name(shape.key());
+      if (!seen().contains(name)) all += (all.empty() ? "" : ", ") + name;
+    }
     return all;
   }
 
  private:
+  static std::set<std::string>& seen() {
+    static std::set<std::string> names;
+    return names;
+  }
   std::string of_object(const bj::value& value, const bj::object& shape) {
     if (!value.is_object()) return "no object: " + bj::serialize(value);
     std::set<std::string> known;
@@ -66,6 +74,13 @@ class ShapeBook {
     }
     for (const auto& member : value.as_object()) {
       if (!known.contains(std::string(member.key()))) return std::string(member.key()) + " is not in the guide";
+    }
+    // Data stands in one of two forms; only a node that is not there has none.
+    const bool there = !known.contains("event") || value.as_object().contains("stat");
+    for (const char* data : {"data", "value"}) {
+      const auto forms = value.as_object().count(data) + value.as_object().count(std::string(data) + "_base64");
+      if (there && known.contains(std::string(data) + "_base64") && forms != 1)
+        return std::string(data) + " is missing";
     }
     return "";
   }
@@ -103,6 +118,12 @@ class ShapeBook {
 class ZkrJsonShapes : public testkit::RecipeTest {
  protected:
   ZkrJsonShapes() : RecipeTest("/place") {}
+  // If all tests of them have run.
+  static void TearDownTestSuite() {
+    const testing::TestSuite& suite = *testing::UnitTest::GetInstance()->current_test_suite();
+    if (suite.test_to_run_count() != suite.total_test_count()) return;
+    EXPECT_EQ(ShapeBook().never_seen(), "");
+  }
 
   std::vector<std::string> call_of(std::vector<std::string> words) const {
     words.insert(words.begin(), {"--server", hosts(), "--prefix", prefix().str(), "--json"});

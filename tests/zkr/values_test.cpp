@@ -20,9 +20,9 @@ class ZkrValues : public testkit::RecipeTest {
  protected:
   ZkrValues() : RecipeTest("/place") {}
 
-  Called zkr(std::vector<std::string> words) const {
+  Called zkr(std::vector<std::string> words, const std::string& input = "") const {
     words.insert(words.begin(), {"--server", hosts(), "--prefix", prefix().str()});
-    return call_zkr(std::move(words));
+    return call_zkr(std::move(words), input);
   }
   void expect(std::vector<std::string> words, const std::string& output) const {
     const std::string told = testing::PrintToString(words);
@@ -39,6 +39,8 @@ TEST_F(ZkrValues, CounterIsReadAndAddedTo) {
   expect({"counter", "get", "/place"}, "-2\n");
   EXPECT_EQ(zkrecipes::Counter(client(), path()).get(), -2);
   EXPECT_EQ(zkr({"counter", "add", "/place", "x"}).code, 64);
+  EXPECT_EQ(zkr({"counter", "add", "/place", "-"}, "2\n").output, "0\n");
+  EXPECT_EQ(zkr({"counter", "add", "/place", "-"}, "2\n\n").code, 64);
   EXPECT_EQ(zkr({"counter", "get", "/place", "--encoding", "int32"}).code, 65);
   expect({"counter", "add", "/python", "3", "--encoding", "kazoo"}, "3\n");
   EXPECT_EQ(client().get("/python").data, "3");
@@ -61,6 +63,8 @@ TEST_F(ZkrValues, ConfigurationIsPublishedWhole) {
 }
 
 TEST_F(ZkrValues, MembersOfAGroupAreListed) {
+  EXPECT_EQ(zkr({"group", "ls", "/place"}).code, 66);
+  client().create("/place", "");
   expect({"group", "ls", "/place"}, "");
   zkrecipes::Group group(client(), path());
   const auto member = group.join("me", "at 10.0.0.8", {.deadline = soon()});
@@ -71,6 +75,8 @@ TEST_F(ZkrValues, MembersOfAGroupAreListed) {
 }
 
 TEST_F(ZkrValues, OwnersOfPartitionsAreListed) {
+  EXPECT_EQ(zkr({"partition", "ls", "/place"}).code, 66);
+  client().create("/place", "");
   expect({"partition", "ls", "/place"}, "");
   Box<zkrecipes::Partition> taken;
   zkrecipes::Partitioner partitioner(client(), path(), zkrecipes::PartitionSource::numbered(1),

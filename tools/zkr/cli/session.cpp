@@ -1,5 +1,7 @@
 #include "tools/zkr/cli/session.hpp"
 
+#include "tools/zkr/cli/failure.hpp"
+
 namespace zkr {
 
 zkclient::Client connect(const Context& context) { return connect(context, connection_of(context.connection)); }
@@ -17,6 +19,18 @@ zkclient::Client connect_to_look(const Context& context) {
   zkclient::Client client = connect(context);
   client.sync();
   return client;
+}
+
+zkclient::Client connect_to_look(const Context& context, const zkclient::Path& path, const char* command) {
+  zkclient::Client client = connect_to_look(context);
+  if (!client.exists(path)) throw zkclient::Error(zkclient::Errc::no_node, command, path.str());
+  return client;
+}
+
+void fail_wait(const zkclient::Client& client, const zkclient::Error& error) {
+  const bool over = error.errc() == zkclient::Errc::deadline_exceeded && client.trouble().empty();
+  if (!over) throw zkclient::Error(error);
+  throw Failure(exit_not_acquired, error.what());
 }
 
 }  // namespace zkr

@@ -14,5 +14,12 @@ zkclient::Client connect(const Context& context, const Connection& connection);
 
 /// The same, whose next reads see what was acknowledged to any client before.
 zkclient::Client connect_to_look(const Context& context);
+/// The same, for a recipe's path: many recipes take one that is not there for one where nobody is. Errors: also no_node;
+/// it names `command`.
+zkclient::Client connect_to_look(const Context& context, const zkclient::Path& path, const char* command);
+
+/// Ends a wait that had a time: Failure (exit_not_acquired) if the time is over, though a server answers. Else throws
+/// `error`.
+[[noreturn]] void fail_wait(const zkclient::Client& client, const zkclient::Error& error);
 
 }  // namespace zkr

@@ -37,7 +37,13 @@ std::string reason_of(const CommitStatus& transaction) {
 }
 
 json::object commit_json(const CommitStatus& transaction) {
-  const auto names = [](const std::vector<std::string>& list) { return json::array(list.begin(), list.end()); };
+  // They stand in the data of nodes, so they may be any bytes.
+  const auto names = [](const std::vector<std::string>& list) {
+    json::array array;
+    for (const std::string& name : list)
+      array.emplace_back(printable(name));
+    return array;
+  };
   const auto begun = std::chrono::system_clock::time_point(std::chrono::milliseconds(transaction.begun_ms));
   return {{"id", transaction.id},
           {"state", state_of(transaction)},
@@ -62,7 +68,8 @@ std::vector<std::string> commit_row(const CommitStatus& transaction) {
 }
 
 int run_commit_list(const Context& context, const CommitPlace& options) {
-  const zkrecipes::CommitCoordinator coordinator(connect_to_look(context), options.path);
+  const zkclient::Path path(options.path);
+  const zkrecipes::CommitCoordinator coordinator(connect_to_look(context, path, "commit ls"), path);
   const std::vector<CommitStatus> transactions = coordinator.transactions();
   std::vector<std::vector<std::string>> rows = {
       {"TRANSACTION", "STATE", "BEGUN", "VOTED", "DONE", "COORDINATOR", "REASON"}};
@@ -74,20 +81,34 @@ int run_commit_list(const Context& context, const CommitPlace& options) {
   return exit_success;
 }
 
+void write_outcome(const Context& context, const CommitOutcome& outcome) {
+  const char* state = outcome.committed ? "committed" : "aborted";
+  const std::string reason = printable(outcome.reason);
+  if (context.json) {
+    write_line(json::object{{"id", outcome.id}, {"state", state}, {"reason", reason}});
+  } else {
+    write_line(outcome.id + " " + state + (reason.empty() ? "" : ": " + reason));
+  }
+}
+
 int run_commit_recover(const Context& context, const CommitRecovery& options) {
+  const zkclient::Path path(options.path);
   zkclient::CallOptions call;
   if (options.timeout) call.deadline = *options.timeout;
-  zkrecipes::CommitCoordinator coordinator(connect_to_look(context), options.path);
-  for (const CommitOutcome& outcome : coordinator.recover(call)) {
-    const char* state = outcome.committed ? "committed" : "aborted";
-    const std::string reason = printable(outcome.reason);
-    if (context.json) {
-      write_line(json::object{{"id", outcome.id}, {"state", state}, {"reason", reason}});
-    } else {
-      write_line(outcome.id + " " + state + (reason.empty() ? "" : ": " + reason));
+  const zkclient::Client client = connect_to_look(context, path, "commit recover");
+  zkrecipes::CommitCoordinator coordinator(client, path);
+  try {
+    for (const CommitOutcome& outcome : coordinator.recover(call))
+      write_outcome(context, outcome);
+    return exit_success;
+  } catch (const zkclient::Error& error) {
+    if (error.errc() != zkclient::Errc::deadline_exceeded || !client.trouble().empty()) throw;
+    // Those that it has decided, and that others have to finish.
+    for (const CommitStatus& transaction : coordinator.transactions()) {
+      if (transaction.outcome) write_outcome(context, *transaction.outcome);
     }
+    fail_wait(client, error);
   }
-  return exit_success;
 }
 
 }  // namespace

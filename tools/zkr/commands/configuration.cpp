@@ -37,12 +37,12 @@ struct Publication {
 };
 
 // What the ensemble has now. If that cannot be in force, the reason says more than the time that is over.
-ConfigurationPtr read_configuration(const Configuration& configuration) {
+ConfigurationPtr read_configuration(const zkclient::Client& client, const Configuration& configuration) {
   try {
     return configuration.wait_live({.deadline = configuration_patience});
-  } catch (const zkclient::Error&) {
+  } catch (const zkclient::Error& error) {
     if (const auto problem = configuration.problem()) throw zkclient::Error(*problem);
-    throw;
+    fail_wait(client, error);
   }
 }
 
@@ -64,10 +64,9 @@ json::object configuration_json(const std::string& path, const zkrecipes::Config
 
 int run_configuration_get(const Context& context, const ConfigurationPlace& options) {
   const zkclient::Path path(options.path);
-  const zkclient::Client client = connect_to_look(context);
-  if (!client.exists(path)) throw zkclient::Error(zkclient::Errc::no_node, "config get", path.str());
+  const zkclient::Client client = connect_to_look(context, path, "config get");
   const Configuration configuration(client, path);
-  const ConfigurationPtr now = read_configuration(configuration);
+  const ConfigurationPtr now = read_configuration(client, configuration);
   if (!options.key.empty()) {
     const std::string* const value = now->find(options.key);
     if (value == nullptr) throw Failure(exit_no_node, path.str() + " has no key " + options.key);
@@ -108,7 +107,7 @@ int run_configuration_publish(const Context& context, const Publication& options
   const zkclient::Client client = connect_to_look(context);
   const bool there = client.exists(path).has_value();
   Configuration configuration(client, path, {.id = options.id});
-  if (there) read_configuration(configuration);  // What it has not seen, it does not overwrite.
+  if (there) read_configuration(client, configuration);  // What it has not seen, it does not overwrite.
   const std::int64_t revision =
       configuration.publish(std::move(update), options.revision.value_or(zkrecipes::any_revision));
   if (context.json) {

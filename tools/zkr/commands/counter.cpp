@@ -26,7 +26,9 @@ zkrecipes::CounterEncoding encoding_of(const CounterPlace& place) {
   return zkrecipes::CounterEncoding::curator_int64;
 }
 
-std::int64_t parse_delta(const std::string& text) {
+// What other programs write has a line break at its end.
+std::int64_t parse_delta(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {

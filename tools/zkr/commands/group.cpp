@@ -36,7 +36,7 @@ json::object member_json(const zkrecipes::Member& member) {
 
 int run_group_list(const Context& context, const GroupPlace& options) {
   const zkclient::Path path(options.path);
-  const zkrecipes::Group group(connect_to_look(context), path, {.layout = layout_of(options)});
+  const zkrecipes::Group group(connect_to_look(context, path, "group ls"), path, {.layout = layout_of(options)});
   std::vector<std::vector<std::string>> rows = {{"MEMBER", "SINCE", "SESSION", "PAYLOAD"}};
   for (const zkrecipes::Member& member : group.members().members) {
     if (context.json) write_line(member_json(member));

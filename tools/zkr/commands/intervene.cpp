@@ -52,9 +52,7 @@ int run_wait(const Context& context, const BarrierOptions& options) {
     zkrecipes::Barrier(client, options.path).wait(call);
     return exit_success;
   } catch (const zkclient::Error& error) {
-    const bool is_up = error.errc() == zkclient::Errc::deadline_exceeded && client.trouble().empty();
-    if (!is_up) throw;
-    throw Failure(exit_not_acquired, error.what());
+    fail_wait(client, error);
   }
 }
 

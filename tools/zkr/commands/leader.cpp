@@ -107,9 +107,7 @@ int run_leader(const Context& context, const LeaderOptions& options) {
   try {
     leader = find(client, path, options);
   } catch (const zkclient::Error& error) {
-    const bool over = !options.wait.empty() && options.timeout && error.errc() == zkclient::Errc::deadline_exceeded;
-    if (!over) throw;
-    throw Failure(exit_not_acquired, error.what());
+    fail_wait(client, error);
   }
   if (context.json) {
     write_line(seen_json(path, leader));

@@ -96,7 +96,12 @@ std::string kinds_text(const std::vector<MeasuredPath>& all) {
 
 int run_metrics(const Context& context, const MetricsOptions& options) {
   if (context.json) throw Failure(exit_usage, "metrics are OpenMetrics text; \"top --batch --json\" writes JSON");
-  std::vector<zkclient::Path> paths(options.paths.begin(), options.paths.end());
+  std::vector<zkclient::Path> paths;
+  for (const std::string& text : options.paths) {
+    const zkclient::Path path(text);
+    // Samples that are there twice are refused by who reads them.
+    if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+  }
   const zkclient::Client client = connect(context);
   std::vector<MeasuredPath> all;
   for (const zkclient::Path& path : paths)

@@ -20,10 +20,20 @@ struct PartitionPlace {
   std::string path;
 };
 
+auto read_owners(const zkclient::Client& client, const zkclient::Path& path) {
+  const zkrecipes::PartitionMap map(client, path);
+  try {
+    return map.wait_ready({.deadline = 15s});
+  } catch (const zkclient::Error& error) {
+    fail_wait(client, error);
+  }
+}
+
 int run_partition_list(const Context& context, const PartitionPlace& options) {
-  const zkrecipes::PartitionMap map(connect_to_look(context), options.path);
+  const zkclient::Path path(options.path);
+  const zkclient::Client client = connect_to_look(context, path, "partition ls");
   std::vector<std::vector<std::string>> rows = {{"PARTITION", "OWNER", "TOKEN", "SESSION", "DATA"}};
-  for (const auto& [partition, owner] : map.wait_ready({.deadline = 15s})) {
+  for (const auto& [partition, owner] : read_owners(client, path)) {
     const std::string session = session_text(owner.session_id);
     if (context.json) {
       json::object object{

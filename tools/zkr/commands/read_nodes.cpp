@@ -106,7 +106,7 @@ int run_list(const Context& context, const ListOptions& options) {
 }
 
 // Where the client of an ephemeral node's session is connected from, as the servers' lists of connections have it.
-json::value address_of(const zkclient::Stat& stat, const Connection& connection) {
+json::value address_of(const Context& context, const zkclient::Stat& stat, const Connection& connection) {
   if (!is_ephemeral(stat)) return nullptr;
   bool all_tell = true;
   for (const Probed& probed : probe_all(connection.hosts, {.patience = connection.options.operation_timeout})) {
@@ -115,6 +115,7 @@ json::value address_of(const zkclient::Stat& stat, const Connection& connection)
     const auto found = probed.sessions->find(stat.ephemeral_owner);
     if (found != probed.sessions->end()) return json::value(found->second);
   }
+  if (context.quiet) return nullptr;
   say(all_tell ? "no server has a connection of that session"
                : "not all servers tell their connections: \"zkr doctor\" says why");
   return nullptr;
@@ -127,7 +128,7 @@ int run_stat(const Context& context, const StatOptions& options) {
   client.sync();
   const zkclient::Stat stat = client.children(path).stat;
   json::object object = json_of(stat);
-  if (options.address) object["address"] = address_of(stat, connection);
+  if (options.address) object["address"] = address_of(context, stat, connection);
   if (context.json) {
     write_line(json::object{{"path", path.str()}, {"stat", std::move(object)}});
     return exit_success;
