@@ -6,8 +6,9 @@
 #
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
 #   scripts/setup.sh --no-server  without Java and the server: what building takes
-#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, zsh, abidw, docker-compose, Prometheus, and the headers
-#                               of an older Boost: where one of them cannot be had, the tests that need it are skipped
+#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, zsh, fish, abidw, docker-compose, Prometheus, and the
+#                               headers of an older Boost: where one of them cannot be had, the tests that need it are
+#                               skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
@@ -132,6 +133,7 @@ find_missing() {
     want spin have_command spin
     # For completions.
     want zsh have_command zsh
+    want fish have_command fish
     # For the layout of public types.
     want abigail-tools have_command abidw
     # For docker-compose.yml.

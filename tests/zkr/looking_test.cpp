@@ -297,6 +297,7 @@ TEST_F(ZkrLooking, MetricsAreAsTheGuideShowsThem) {
 TEST_F(ZkrLooking, Z79TwoReadersSeeTheSameMetrics) {
   zkrecipes::Queue(client(), path()).push("a");
   const std::string once = zkr({"metrics", "/place"}).output;
+  EXPECT_EQ(once, zkr({"metrics", "/place", "/place"}).output);
   EXPECT_EQ(once, zkr({"metrics", "/place"}).output);
   EXPECT_NE(once, "");
 }
@@ -336,6 +337,7 @@ TEST_F(ZkrLooking, TransactionsAreListedAndRecovered) {
   // The coordinator is gone before there is a decision; its participant votes later.
   other.close();
   EXPECT_EQ(testkit::error_of([&] { (void)result_of(running); }), Errc::in_doubt);
+  EXPECT_EQ(zkr({"commit", "recover", "/place", "--timeout", "100ms"}).code, 75) << "a vote is missing";
   gate.open.put(1);
   const auto decided = json({"commit", "recover", "/place"});
   EXPECT_EQ(std::string(decided.at("id").as_string()), id);
@@ -410,7 +412,7 @@ TEST_F(ZkrLooking, BashCompletesWordsAndNodes) {
   const std::string folder = std::filesystem::path(zkr_program()).parent_path().string();
   const std::string script = "PATH=" + folder + ":$PATH\neval \"$(zkr completion bash)\"\n" + R"sh(
 complete_words() {
-  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  COMP_LINE="$*" COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
   _zkr
   echo "${COMPREPLY[*]}"
 }
@@ -432,16 +434,83 @@ echo "$nodes"
   EXPECT_EQ(bash.next_line(), "/place/deploy");
 }
 
+// Each line that is written is taken for a word by another bash: what comes out of it is the node's path again.
+TEST_F(ZkrLooking, BashNeverExecutesNamesOfNodes) {
+  const std::vector<std::string> names = {"$(echo${IFS}owned)", "`echo owned`", "a b", "it's", "x;echo owned"};
+  for (const std::string& name : names)
+    client().create("/place/" + name, "", {.parents = true});
+  const std::string folder = std::filesystem::path(zkr_program()).parent_path().string();
+  const std::string script = "PATH=" + folder + ":$PATH\neval \"$(zkr completion bash)\"\n" + R"sh(
+COMP_LINE="zkr --server $1 --prefix $2 get /place/" COMPREPLY=()
+COMP_WORDS=(zkr --server "${1%:*}" : "${1##*:}" --prefix "$2" get /place/) COMP_CWORD=8  # As bash divides them.
+for ((i = 0; i < 100; ++i)); do
+  _zkr
+  [[ $COMPREPLY ]] && break
+done
+for word in "${COMPREPLY[@]}"; do
+  bash -c "printf '%s\n' $word"
+done
+)sh";
+  testkit::Program bash("/bin/bash", {"-c", script, "bash", hosts(), prefix().str()});
+  for (const std::string& name : names)
+    EXPECT_EQ(bash.next_line(), "/place/" + name);
+}
+
+// Of a word with a colon bash replaces what stands behind it.
+TEST_F(ZkrLooking, BashCompletesNodesWithColons) {
+  client().create("/place/job:1/deploy now", "", {.parents = true});
+  const std::string folder = std::filesystem::path(zkr_program()).parent_path().string();
+  const std::string script = "PATH=" + folder + ":$PATH\neval \"$(zkr completion bash)\"\n" + R"sh(
+export ZKRECIPES_SERVER=$1
+complete_behind_colon() {
+  COMP_LINE="zkr --prefix=$1 get $2:$3" COMP_WORDS=(zkr --prefix = "$1" get "$2" : "$3") COMP_CWORD=7
+  for ((i = 0; i < 100; ++i)); do
+    _zkr
+    [[ $COMPREPLY ]] && break
+  done
+  echo "${COMPREPLY[*]}"
+}
+complete_behind_colon "$2" /place/job 1/de
+complete_behind_colon "$2" /place/job 1/deploy\\\ n
+)sh";
+  testkit::Program bash("/bin/bash", {"-c", script, "bash", hosts(), prefix().str()});
+  EXPECT_EQ(bash.next_line(), "1/deploy\\ now");
+  EXPECT_EQ(bash.next_line(), "1/deploy\\ now");
+}
+
+TEST_F(ZkrLooking, FishCompletesWordsAndNodesOfTheServersThatAreNamed) {
+  if (!std::filesystem::exists("/usr/bin/fish")) GTEST_SKIP() << "fish is not installed (Debian package fish)";
+  client().create("/place/$(echo owned)/deploy now", "", {.parents = true});
+  const std::string folder = std::filesystem::path(zkr_program()).parent_path().string();
+  const std::string script = "set PATH " + folder + " $PATH\nzkr completion fish | source\n" + R"sh(
+complete -C "zkr lea" | string replace -r '\t.*' ''
+for line in "zkr --server $argv[1] --prefix=$argv[2] get /place/" \
+            "zkr --server=$argv[1] --prefix $argv[2] get /place/\\\$\\(echo\\ owned\\)/de"
+  for i in (seq 100)  # A slow machine may need more than the time that it gets.
+    set nodes (complete -C $line)
+    test -n "$nodes"; and break
+  end
+  printf '%s\n' $nodes
+end
+)sh";
+  testkit::Program fish("/usr/bin/fish", {"--no-config", "-c", script, hosts(), prefix().str()});
+  EXPECT_EQ(fish.next_line(), "lead");
+  EXPECT_EQ(fish.next_line(), "leader");
+  EXPECT_EQ(fish.next_line(), "/place/$(echo owned)");
+  EXPECT_EQ(fish.next_line(), "/place/$(echo owned)/deploy now");
+}
+
 // The shell's own parts of a completion are played: what is written is what it would have to choose from.
 TEST_F(ZkrLooking, ZshCompletesWordsAndNodes) {
   if (!std::filesystem::exists("/bin/zsh")) GTEST_SKIP() << "zsh is not installed (Debian package zsh)";
-  client().create("/place/deploy", "", {.parents = true});
+  client().create("/place/a b/$(echo owned)", "", {.parents = true});
+  client().create("/place/deploy", "");
   const std::string folder = std::filesystem::path(zkr_program()).parent_path().string();
   const std::string script = "PATH=" + folder + ":$PATH\n" + R"sh(
 compdef() { print "$@" }
 compadd() {  # -a names, or -S '' -p PARENT -a names
   local -a all=($4${^names})
-  print -r -- ${(M)all:#$PREFIX*}
+  print -r -- ${(M)all:#${(Q)PREFIX}*}
 }
 _normal() { print -r -- "of another command: $words, $CURRENT" }
 complete_words() {
@@ -454,11 +523,13 @@ complete_words zkr queue pu
 complete_words zkr get --js
 complete_words zkr nonsense nonsense
 complete_words zkr lock /place -- ls --al
-for ((i = 0; i < 100; ++i)); do  # A slow machine may need more than the time that it gets.
-  nodes=$(complete_words zkr --server "$1" --prefix "$2" get /place/de)
-  [[ -n $nodes ]] && break
+for word in /place/de '/place/a\ b/'; do
+  for ((i = 0; i < 100; ++i)); do  # A slow machine may need more than the time that it gets.
+    nodes=$(complete_words zkr --server "$1" --prefix="$2" get $word)
+    [[ -n $nodes ]] && break
+  done
+  print -r -- "$nodes"
 done
-print -r -- "$nodes"
 )sh";
   testkit::Program zsh("/bin/zsh", {"-f", "-c", script, "zsh", hosts(), prefix().str()});
   EXPECT_EQ(zsh.next_line(), "_zkr zkr");
@@ -468,6 +539,7 @@ print -r -- "$nodes"
   EXPECT_EQ(zsh.next_line(), "");
   EXPECT_EQ(zsh.next_line(), "of another command: ls --al, 2");
   EXPECT_EQ(zsh.next_line(), "/place/deploy");
+  EXPECT_EQ(zsh.next_line(), "/place/a b/$(echo owned)");
 }
 
 // --- observe ------------------------------------------------------------------------------------------------------

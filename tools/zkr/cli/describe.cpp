@@ -57,19 +57,57 @@ std::string words_for(const CommandDescription& program, const CommandDescriptio
 }
 
 // clang-format off
+// Names of nodes are other clients' words: no shell may ever take one for its own (compgen -W, for one, executes what
+// stands in it). bash divides words at ":", "=" and "@" as well, so what no blank divides is put together again.
 constexpr std::string_view bash_head = R"sh(# Completions of zkr, made by: zkr completion bash
+_zkr_plain() {  # The word without its quotes.
+  local quote= letter i
+  plain=
+  for ((i = 0; i < ${#1}; ++i)); do
+    letter=${1:i:1}
+    case $quote$letter in
+      \\ | \"\\) ((++i)) && plain+=${1:i:1} ;;
+      \' | \") quote=$letter ;;
+      \'\' | \"\") quote= ;;
+      *) plain+=$letter ;;
+    esac
+  done
+}
+_zkr_place() {  # The word behind an option that says where the servers are.
+  [[ $place_option ]] && place+=("$place_option" "$plain") && place_option= && return
+  case $plain in
+    --server | --profile | --prefix) place_option=$plain ;;
+    --server=* | --profile=* | --prefix=*) place+=("$plain") ;;
+  esac
+}
+_zkr_nodes() {  # As shells want them typed.
+  local before=$1 parent=${plain%/*} name typed
+  while IFS= read -r name; do
+    [[ $name == "${plain##*/}"* ]] || continue
+    printf -v typed %q "$parent/$name"
+    COMPREPLY+=("${typed#"$before"}")
+  done < <(timeout 0.3 zkr "${place[@]}" --connect-timeout 300ms ls "${parent:-/}" 2>/dev/null)
+}
 _zkr() {
-  local current=${COMP_WORDS[COMP_CWORD]} path= word place=() i
-  for ((i = 1; i < COMP_CWORD; ++i)); do
-    word=${COMP_WORDS[i]}
+  local words=() line=$COMP_LINE path= place=() place_option= blanks word plain i
+  for ((i = 0; i <= COMP_CWORD; ++i)); do
+    word=${COMP_WORDS[i]} blanks=${line%%[![:blank:]]*}
+    line=${line#"$blanks"} line=${line#"$word"}
+    if [[ $i == 0 || $blanks ]]; then words+=("$word"); else words[-1]+=$word; fi
+  done
+  local current=${words[-1]} last=${COMP_WORDS[COMP_CWORD]}
+  COMPREPLY=()
+  for word in "${words[@]:1:${#words[@]} - 2}"; do
     [[ $word == -- ]] && { compopt -o default; return; }
-    case $word in --server | --profile | --prefix) place+=("$word" "${COMP_WORDS[i + 1]}") ;; esac
+    _zkr_plain "$word"
+    _zkr_place
     [[ $word != -* && " $(_zkr_words "$path") " == *" $word "* ]] && path="${path:+$path }$word"
   done
   if [[ $current == /* ]]; then
-    local parent=${current%/*} names
-    names=$(timeout 0.3 zkr "${place[@]}" --connect-timeout 300ms ls "${parent:-/}" 2>/dev/null) || return
-    mapfile -t COMPREPLY < <(compgen -P "$parent/" -W "$names" -- "${current##*/}")
+    [[ $current == *[\'\"]* ]] && return
+    _zkr_plain "$current"
+    [[ $last == [:=@]* ]] && last=
+    _zkr_nodes "${current%"$last"}"
     compopt -o nospace 2>/dev/null
   else
     mapfile -t COMPREPLY < <(compgen -W "$(_zkr_words "$path")" -- "$current")
@@ -92,12 +130,15 @@ _zkr() {
       _normal
       return
     fi
-    case $word in (--server | --profile | --prefix) place+=($word ${(Q)words[i + 1]}) ;; esac
+    case $word in
+      (--server | --profile | --prefix) place+=($word "${(Q)words[i + 1]}") ;;
+      (--server=* | --profile=* | --prefix=*) place+=("${(Q)word}") ;;
+    esac
     [[ $word != -* && " $(_zkr_words "$command") " == *" $word "* ]] && command="${command:+$command }$word"
   done
   if [[ $PREFIX == /* ]]; then
-    local parent=${PREFIX%/*}
-    names=(${(f)"$(timeout 0.3 zkr $place --connect-timeout 300ms ls "${parent:-/}" 2>/dev/null)"})
+    local parent=${${(Q)PREFIX}%/*}
+    names=(${(f)"$(timeout 0.3 zkr "$place[@]" --connect-timeout 300ms ls "${parent:-/}" 2>/dev/null)"})
     compadd -S '' -p "$parent/" -a names
   else
     names=($(_zkr_words "$command"))
@@ -157,6 +198,31 @@ std::string fish_option(const OptionDescription& option) {
   return text;
 }
 
+// What stands in the output of a command is a word for fish, whatever its letters.
+constexpr std::string_view fish_nodes =
+    R"sh(complete -c zkr -f -n 'string match -q "/*" -- (commandline -ct)' -a '(__zkr_nodes)'
+function __zkr_nodes
+  set -l place
+  set -l place_option
+  for word in (commandline -opc)
+    if set -q place_option[1]
+      set -a place $place_option $word
+      set place_option
+    else if contains -- $word --server --profile --prefix
+      set place_option $word
+    else if string match -qr '^--(server|profile|prefix)=' -- $word
+      set -a place $word
+    end
+  end
+  set -l parent (string unescape -- (commandline -ct) | string replace -r '/[^/]*$' '')
+  set -l node $parent
+  test -n "$node"; or set node /
+  for name in (timeout 0.3 zkr $place --connect-timeout 300ms ls $node 2>/dev/null)
+    echo "$parent/$name"
+  end
+end
+)sh";
+
 std::string fish_completion(const CommandDescription& program) {
   std::string text = "# Completions of zkr, made by: zkr completion fish\n";
   visit(program, "", [&](const std::string& path, const CommandDescription& command) {
@@ -170,14 +236,7 @@ std::string fish_completion(const CommandDescription& program) {
       text += fmt::format("{}{} -d {}\n", where, fish_option(option), fish_quoted(option.help));
     }
   });
-  text += R"sh(complete -c zkr -f -n 'string match -q "/*" -- (commandline -ct)' -a '(__zkr_nodes (commandline -ct))'
-function __zkr_nodes
-  set -l parent (string replace -r "/[^/]*\$" "" -- $argv[1])
-  set -l node $parent
-  test -n "$node"; or set node /
-  timeout 0.3 zkr --connect-timeout 300ms ls $node 2>/dev/null | string replace -r "^" $parent/
-end
-)sh";
+  text += fish_nodes;
   return text;
 }
 
