@@ -112,7 +112,7 @@ TEST(StormScenario, AServerIsStrandedBehindWhichALeaseIsHeld) {
     }
   }
   EXPECT_GT(stranded, 20);
-  EXPECT_GT(lost, stranded / 4);
+  EXPECT_GT(lost, stranded / 8);
 }
 
 TEST(StormScenario, WorldsOfTheirOwnTroubleShortSessions) {
