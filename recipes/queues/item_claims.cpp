@@ -124,14 +124,21 @@ Awaitable<Result<void>> ItemClaims::give_back(Taken claim, bool seen, Call call)
     co_return Result<void>();
   }
   claim_over(claim);
-  // When its session is over, it goes back without us.
-  if (written.outcome == Written::Outcome::in_doubt || reply.failed(Errc::session_lost)) co_return Result<void>();
+  const bool in_doubt = written.outcome == Written::Outcome::in_doubt;
+  if (in_doubt || reply.failed(Errc::session_lost)) co_return gone_with_session(claim, in_doubt, reply.detail);
   const bool unclear = written.outcome == Written::Outcome::failed || !tells_of_loss(written);
   // It goes back, if not to where it should.
   zk::spawn(remove_claim(shared_from_this(), claim.key, claim.claim, claim.version, call.bound));
   if (written.outcome == Written::Outcome::refused && unclear) written.reply.error = zk::rc::to_errc(written.code);
   if (unclear) co_return spec_->error(written.reply, returning);
   co_return Error(Errc::not_held, returning, spec_->path, "the claim was lost");
+}
+
+// The item goes back without us. That is no rejection, unless it was written before.
+Result<void> ItemClaims::gone_with_session(const Taken& claim, bool in_doubt, const std::string& detail) const {
+  if (!claim.rejection) return {};
+  if (in_doubt) return Error(Errc::in_doubt, returning, spec_->path, detail);
+  return Error(Errc::not_held, returning, spec_->path, "the claim was lost");
 }
 
 Awaitable<void> ItemClaims::give_back_later(std::shared_ptr<ItemClaims> self, Taken claim,

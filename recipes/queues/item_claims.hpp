@@ -34,6 +34,7 @@ class ItemClaims : public std::enable_shared_from_this<ItemClaims> {
   void returned(const Taken& claim, bool buried);
   void claim_removed(const Taken& claim);
   void claim_over(const Taken& claim);
+  Result<void> gone_with_session(const Taken& claim, bool in_doubt, const std::string& detail) const;
   void keep(const Taken& claim);
   bool to_be_buried(const Taken& claim, bool seen) const;
 

@@ -290,6 +290,35 @@ TEST_F(QueueFaults, RejectionLost) {
   }
 }
 
+TEST_F(QueueFaults, SessionLostWhileRejectWaitsForTheAnswer) {
+  Client client = calm_proxied();
+  Queue queue(client, "/queue");
+  queue.push("poison", patient());
+  Claim claim = queue.claim(patient());
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  auto waiting = in_thread([&] { return error_of([&] { claim.reject("nobody can read it", patient()); }); });
+  ASSERT_TRUE(held.wait(patience));
+  expire(client);
+  proxy.cut();
+  held.release();
+  EXPECT_EQ(result_of(waiting), Errc::in_doubt);
+  EXPECT_FALSE(claim.valid());
+}
+
+TEST_F(QueueFaults, SessionLostBeforeReject) {
+  Client client = calm_proxied();
+  Queue queue(client, "/queue");
+  queue.push("poison", patient());
+  Claim claim = queue.claim(patient());
+  refuse_and_cut();
+  auto waiting = in_thread([&] { return error_of([&] { claim.reject("nobody can read it", patient()); }); });
+  expire(client);
+  proxy.refuse(false);
+  EXPECT_EQ(result_of(waiting), Errc::not_held);
+  EXPECT_TRUE(claims(0));
+  EXPECT_EQ(queue.pop(patient()), "poison") << "it was not rejected";
+}
+
 TEST_F(QueueFaults, CommitRefusedForAnotherReason) {
   Client client = calm_proxied();
   Queue queue(client, "/queue");
