@@ -548,10 +548,40 @@ TEST(Decider, FrontOfAMemberWaitsForTheOthersUnlessItIsTold) {
   running.facts.child = Child::ended;
   running.facts.tree_empty = true;
   EXPECT_EQ(running.at(1s).act, Act::release);
-  EXPECT_EQ(running.at(1s).look_at, std::nullopt);
+  running.facts.lease.proven_at = start_of_time + 1h;
   EXPECT_EQ(running.at(1h).act, Act::wait);
+  const Past waiting = running.past;
   running.facts.stop_signal = SIGTERM;
   EXPECT_EQ(running.at(1h).act, Act::exit);
+  running.facts.stop_signal = 0;
+  running.past = waiting;
+  running.facts.told_to_end = true;
+  EXPECT_EQ(running.at(1h).act, Act::exit) << "it was told while its command ran";
+}
+
+TEST(Decider, MemberWhoseFrontIsDeadWaitsForNobody) {
+  Running running;
+  running.options.ends_together = true;
+  running.facts.child = Child::ended;
+  running.facts.tree_empty = true;
+  EXPECT_EQ(running.at(1s).act, Act::release);
+  running.facts.lease.proven_at = start_of_time + 1h;
+  EXPECT_EQ(running.at(1h).act, Act::wait);
+  running.facts.front_gone = true;
+  EXPECT_EQ(running.at(1h).act, Act::exit);
+  EXPECT_EQ(running.at(1h).look_at, start_of_time + 1h + 30s);
+  EXPECT_EQ(running.at(1h + 30s).act, Act::quit);
+}
+
+TEST(Decider, MemberWithoutAServerWaitsNoLongerThanOthers) {
+  Running running;
+  running.options.ends_together = true;
+  running.facts.child = Child::ended;
+  running.facts.tree_empty = true;
+  EXPECT_EQ(running.at(1s).act, Act::release);
+  running.facts.lease.proven_at = start_of_time + 10s;
+  EXPECT_EQ(running.at(20s).look_at, start_of_time + 10s + 7500ms + 5s) << "until the next proof is overdue";
+  EXPECT_EQ(running.at(22500ms).act, Act::exit);
 }
 
 TEST(Decider, SilenceEndsTheCommand) {
@@ -648,6 +678,21 @@ TEST(Decider, ReleaseIsWaitedForAsLongAsItMayTake) {
   running.facts.tree_empty = true;
   EXPECT_EQ(running.at(1s).act, Act::release);
   EXPECT_EQ(running.at(10s).look_at, start_of_time + 1s + 1h);
+}
+
+TEST(Decider, ReleaseIsNotWaitedForLongIfWeAreToEnd) {
+  for (int why = 0; why < 3; ++why) {
+    Running running;
+    running.options.release_patience = 1h;
+    running.facts.child = Child::ended;
+    running.facts.tree_empty = true;
+    EXPECT_EQ(running.at(1s).act, Act::release);
+    if (why == 0) running.facts.stop_signal = SIGTERM;
+    running.facts.told_to_end = why == 1;
+    running.facts.front_gone = why == 2;
+    EXPECT_EQ(running.at(2s).look_at, start_of_time + 6s);
+    EXPECT_EQ(running.at(6s).act, Act::exit);
+  }
 }
 
 TEST(Decider, RevokeSendsTheSignalThatIsWanted) {

@@ -243,6 +243,15 @@ TEST_P(ProcessTreeTest, SignalThatOurCallerIgnoresEndsNoFurtherRun) {
   expect_end_of_runs(rig);
 }
 
+TEST_P(ProcessTreeTest, SignalThatIsNotMeantToEndUsEndsNoWaitForAnotherRun) {
+  Rig rig(puppet("say up read exit 0"), setup({"--again", "yes"}, false));
+  rig.signal(SIGUSR1);
+  await_signals_taken(rig.front());
+  rig.hand().set(long_lease());
+  ASSERT_TRUE(rig.lines().await("up"));
+  expect_end_of_runs(rig);
+}
+
 TEST_P(ProcessTreeTest, Z12SignalWhileWaitingWithdrawsAndKills) {
   Rig rig(puppet("say up"), setup({}, false));
   rig.signal(SIGINT);
@@ -733,7 +742,19 @@ TEST_P(ProcessTreeTest, SecondSignalIsForTheCommandThatEndsItsWork) {
   rig.lines().await("up");
   rig.signal(SIGTERM);
   await_signals_taken(rig.front());
+  rig.signal(SIGINT);
+  expect_end(rig, killed_by(SIGTERM));
+}
+
+TEST_P(ProcessTreeTest, SignalThatComesTwiceIsOne) {
+  Rig rig(puppet("signals say up read exit 3"), setup({"--drain", "100000"}));
+  rig.lines().await("up");
   rig.signal(SIGTERM);
+  await_signals_taken(rig.front());
+  rig.signal(SIGTERM);
+  await_signals_taken(rig.front());
+  rig.type("go on\n");
+  EXPECT_EQ(rig.lines().rest(), Words{"line go on"}) << "and no signal before";
   expect_end(rig, killed_by(SIGTERM));
 }
 

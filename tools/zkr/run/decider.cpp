@@ -11,6 +11,7 @@ using namespace std::chrono_literals;
 constexpr Duration leftovers_grace = 2s;  // Of what a command that has ended left behind.
 constexpr Duration orphans_grace = 1s;    // Of a command whose front was killed.
 constexpr Duration withdraw_patience = 1s;
+constexpr Duration told_patience = 5s;
 
 Duration margin(Duration timeout) { return std::max<Duration>(50ms, timeout / 40); }
 
@@ -141,14 +142,30 @@ bool nothing_left_in_queue(const Facts& facts) {
   return facts.lease.state == LeaseState::gone || facts.lease.state == LeaseState::failed;
 }
 
+/// We are to end, or nobody waits for our end any more.
+bool is_hurried(const Facts& facts) { return facts.stop_signal != 0 || facts.told_to_end || facts.front_gone; }
+
+Duration patience_with_servers(const Situation& at) {
+  if (at.past.cause == Cause::stopped) return withdraw_patience;
+  const Duration usual = at.options.release_patience;
+  return is_hurried(at.facts) ? std::min(usual, told_patience) : usual;
+}
+
+/// When the front has waited long enough for the release. Others are waited for as long as servers answer.
+Instant release_due(const Situation& at) {
+  const Instant due = *at.past.released + patience_with_servers(at);
+  const bool together = at.options.ends_together && at.past.cause == Cause::command_ended && !is_hurried(at.facts);
+  if (!together) return due;
+  const Instant overdue = at.facts.lease.proven_at + at.facts.lease.timeout / 4;
+  return std::max(due, overdue + patience_with_servers(at));
+}
+
 /// The front waits for the release, if a server answers; then the keeper, until nothing of the session can be left.
 Decision after_release(const Situation& at) {
   const Cause cause = at.past.cause;
-  const Duration patience = cause == Cause::stopped ? withdraw_patience : at.options.release_patience;
   const bool gone = nothing_left_in_queue(at.facts);
   if (!at.past.front_told) {
-    const bool together = at.options.ends_together && cause == Cause::command_ended && at.facts.stop_signal == 0;
-    const Instant due = together ? Instant::max() : *at.past.released + patience;
+    const Instant due = release_due(at);
     if (!gone && at.facts.now < due) return wait_until(cause, due);
     return {.act = Act::exit, .cause = cause, .ending = ending_of(cause, at.facts, at.options)};
   }

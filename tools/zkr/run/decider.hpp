@@ -17,8 +17,9 @@ struct RunOptions {
   std::optional<Duration> watchdog{};  // For so long the command need not say that it is alive.
   OnDoubt on_doubt = OnDoubt::term;
   Descendants descendants = Descendants::kill;
-  bool ends_together = false;  // A release that takes long waits for others: so does the front, if no signal comes.
-  int on_revoke = 15;          // SIGTERM: the whole tree. Another signal: the command alone. 0: nothing is done.
+  /// A release that takes long waits for others. So does the front, if no signal came and servers answer.
+  bool ends_together = false;
+  int on_revoke = 15;  // SIGTERM: the whole tree. Another signal: the command alone. 0: nothing is done.
   int lost_exit_code = 79;
   /// What tells us to end reaches the command no earlier than that; it may end its work. Without: at once.
   std::optional<Duration> drain{};
@@ -58,10 +59,11 @@ struct Facts {
   Instant now;
   Lease lease;
   Child child = Child::none;
-  Ending child_ending;      // Of Child::ended.
-  bool tree_empty = true;   // Nothing that the command started is left, nor the command.
-  bool front_gone = false;  // Nobody waits for the exit code any more.
-  int stop_signal = 0;      // That the command was not told: it has not started yet, or has ended, or may end its work.
+  Ending child_ending;       // Of Child::ended.
+  bool tree_empty = true;    // Nothing that the command started is left, nor the command.
+  bool front_gone = false;   // Nobody waits for the exit code any more.
+  bool told_to_end = false;  // By a signal, whether the command was told it or not.
+  int stop_signal = 0;  // That the command was not told: it has not started yet, or has ended, or may end its work.
   std::optional<Instant> drained_at{};  // When such a command has had its time.
 };
 

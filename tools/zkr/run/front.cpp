@@ -25,7 +25,6 @@ void print(const std::string& text) {
 }
 
 bool stops(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
-bool ends(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT; }
 bool ignored_by_default(int signal) { return signal == SIGCHLD || signal == SIGURG || signal == SIGWINCH; }
 
 /// It acts on this process as it would have on the command.
@@ -108,12 +107,14 @@ void Front::hear_signal(const signalfd_siginfo& signal) {
   const int number = static_cast<int>(signal.ssi_signo);
   if (number == SIGCHLD) return;
   if (number == SIGCONT) return around_.link.send({.word = Word::continued});
-  pass_on(number, signal.ssi_code == SI_KERNEL);
+  const bool may_be_counted = options_.drain && tells_to_end(number) && !around_.caller.ignores(number);
+  if (may_be_counted && !end_signals_.count(signal, BootClock::now())) return;
+  pass_on(number, is_for_the_group(signal));
 }
 
 /// With --drain the first signal to end is for the keeper; the next one, if we have not ended by then, for the command.
 bool Front::lets_work_end(int signal) {
-  if (!options_.drain || !ends(signal) || around_.caller.ignores(signal) || draining_) return false;
+  if (!options_.drain || !tells_to_end(signal) || around_.caller.ignores(signal) || draining_) return false;
   draining_ = true;
   around_.link.send({.word = Word::end, .number = signal});
   return true;
@@ -139,7 +140,7 @@ void Front::command_started(Descriptor process, bool in_our_group) {
 
 /// The command alone, and not of what the terminal has sent to the whole group.
 void Front::tell_command(int signal, bool from_terminal) {
-  if (ends(signal) && !around_.caller.ignores(signal)) around_.link.send({.word = Word::end});
+  if (tells_to_end(signal) && !around_.caller.ignores(signal)) around_.link.send({.word = Word::end});
   // A process that has ended but is not reaped takes signals, and does nothing with them.
   const bool ended = readable_now(command_.get());
   if (!ended && from_terminal && command_in_our_group_) return;

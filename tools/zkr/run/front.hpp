@@ -11,6 +11,7 @@
 #include "tools/zkr/run/cgroup.hpp"
 #include "tools/zkr/run/decider.hpp"
 #include "tools/zkr/run/descriptor.hpp"
+#include "tools/zkr/run/end_signals.hpp"
 #include "tools/zkr/run/lease_page.hpp"
 #include "tools/zkr/run/link.hpp"
 #include "tools/zkr/run/process_tree.hpp"
@@ -71,6 +72,7 @@ class Front {
   bool command_in_our_group_ = true;
   bool starting_ = false;                        // The keeper has begun to start the command.
   std::vector<std::pair<int, bool>> held_back_;  // Signals that came meanwhile, and whether from the terminal.
+  EndSignals end_signals_;                       // With --drain.
   bool draining_ = false;                        // The keeper was told to end, and the command was not.
   int stops_ = 0;                                // How often this process has stopped itself.
   bool keeper_gone_ = false;

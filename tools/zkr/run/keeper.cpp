@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/zkr/run/end_signals.hpp"
+
 namespace zkr {
 namespace {
 
@@ -78,11 +80,12 @@ void Keeper::hear_front() {
   }
 }
 
-/// To the command; where there is none, the signal is for us.
+/// To the command; where there is none, the signal is for us. Between two runs it ends us only if it is meant to.
 void Keeper::pass_on(int signal) {
+  const bool ends_us = !request_.run_again || tells_to_end(signal);
   if (child_ == Child::running) {
     signal_pinned(started_.process, signal);
-  } else if (stop_signal_ == 0) {
+  } else if (stop_signal_ == 0 && ends_us) {
     stop_signal_ = signal;
   }
 }
@@ -148,6 +151,7 @@ Facts Keeper::facts() const {
           .child_ending = child_ending_,
           .tree_empty = tree_empty_,
           .front_gone = around_.link.peer_gone(),
+          .told_to_end = told_to_end_,
           .stop_signal = stop_signal_,
           .drained_at = drained_at_};
 }
@@ -263,11 +267,11 @@ void Keeper::end_run(const Ending& ending) {
 void Keeper::let_front_exit(const Ending& ending) {
   around_.caller.let_go_descriptors(false);
   const bool done = lease_.state == LeaseState::gone || lease_.state == LeaseState::failed;
-  around_.link.send({.word = Word::ended,
-                     .number = done ? 0 : 1,
-                     .ending = ending,
-                     .cause = past_.cause,
-                     .command_killed = child_ending_.signal != 0});
+  around_.link.send_surely({.word = Word::ended,
+                            .number = done ? 0 : 1,
+                            .ending = ending,
+                            .cause = past_.cause,
+                            .command_killed = child_ending_.signal != 0});
 }
 
 }  // namespace zkr

@@ -1,5 +1,6 @@
 #include "tools/zkr/run/link.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -16,7 +17,16 @@ std::pair<Link, Link> Link::pair() {
   return {Link(ends[0]), Link(ends[1])};
 }
 
-void Link::send(const Message& message, int descriptor) {
+void Link::send(const Message& message, int descriptor) { (void)try_to_send(message, descriptor); }
+
+void Link::send_surely(const Message& message) {
+  while (!try_to_send(message, -1)) {
+    pollfd polled{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
+    ::poll(&polled, 1, -1);
+  }
+}
+
+bool Link::try_to_send(const Message& message, int descriptor) {
   iovec content{const_cast<Message*>(&message), sizeof message};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr header{};
@@ -31,7 +41,9 @@ void Link::send(const Message& message, int descriptor) {
     rights->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
   }
-  if (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL) < 0 && errno == EPIPE) peer_gone_ = true;
+  if (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL) >= 0) return true;
+  if (errno == EPIPE || errno == ECONNRESET) peer_gone_ = true;
+  return errno != EAGAIN && errno != EINTR;
 }
 
 void Link::say(const std::string& text) {

@@ -42,12 +42,16 @@ class Link {
   bool peer_gone() const { return peer_gone_; }
   /// Does not block: a peer that is stopped long enough misses something.
   void send(const Message& message, int descriptor = -1);
+  /// Waits while there is no room, until the peer reads or is gone.
+  void send_surely(const Message& message);
   void say(const std::string& text);
   /// Nothing: there is none now. A descriptor that came along goes to `descriptor`.
   std::optional<Message> receive(Descriptor& descriptor);
 
  private:
   explicit Link(int socket) : socket_(socket) {}
+  /// False: there is no room now.
+  bool try_to_send(const Message& message, int descriptor);
 
   Descriptor socket_;
   bool peer_gone_ = false;

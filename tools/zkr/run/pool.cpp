@@ -11,6 +11,7 @@
 #include <set>
 
 #include "tools/zkr/run/descriptor.hpp"
+#include "tools/zkr/run/end_signals.hpp"
 #include "tools/zkr/run/front.hpp"
 #include "tools/zkr/run/process_tree.hpp"
 
@@ -20,8 +21,6 @@ namespace {
 constexpr int exit_no_process = 71;
 constexpr std::array<int, 6> signals_passed_on{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-bool tells_to_end(int signal) { return signal != SIGUSR1 && signal != SIGUSR2; }
-
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -30,7 +29,8 @@ bool is_ignored(int signal) {
 /// The parent of the processes that work.
 class Pool {
  public:
-  Pool() : parent_(::getpid()) {
+  Pool() : parent_(::getpid()), children_ignored_(is_ignored(SIGCHLD)) {
+    ::signal(SIGCHLD, SIG_DFL);  // If it is ignored, nobody hears how a child has ended.
     sigset_t blocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGCHLD);
@@ -42,7 +42,7 @@ class Pool {
   }
 
   void start(int processes, const std::function<void()>& work) {
-    for (int i = 0; i < processes; ++i) {
+    for (int i = 0; i < processes && !failure_; ++i) {
       const pid_t child = ::fork();
       if (child == 0) be_child(work);
       if (child > 0) children_.insert(child);
@@ -65,6 +65,7 @@ class Pool {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent_) ::_exit(exit_no_process);
     signals_.close();
+    if (children_ignored_) ::signal(SIGCHLD, SIG_IGN);  // The command is to find it as we did.
     ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
     work();
     ::_exit(0);
@@ -75,9 +76,16 @@ class Pool {
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
       const int number = static_cast<int>(signal.ssi_signo);
       if (number == SIGCHLD) continue;
-      if (tells_to_end(number) && !told_by_) told_by_ = number;
-      if (signal.ssi_code != SI_KERNEL) tell(number);  // What a terminal sends, all in the group have got.
+      tells_to_end(number) ? told_to_end(signal) : tell(number);
     }
+  }
+
+  void told_to_end(const signalfd_siginfo& signal) {
+    const int number = static_cast<int>(signal.ssi_signo);
+    if (!told_by_) told_by_ = number;
+    if (!end_signals_.count(signal, BootClock::now()) || is_for_the_group(signal)) return;
+    for (const pid_t child : children_)
+      end_signals_.pass_on(child, number);
   }
 
   void hear(const ChildNews& news) {
@@ -99,9 +107,11 @@ class Pool {
   }
 
   const pid_t parent_;
+  const bool children_ignored_;  // SIGCHLD, by our caller.
   sigset_t mask_{};
   Descriptor signals_;
   std::set<pid_t> children_;  // Not reaped.
+  EndSignals end_signals_;
   std::optional<int> told_by_;
   std::optional<Ending> failure_;
 };
