@@ -15,7 +15,10 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <zkclient/client.hpp>
@@ -803,6 +806,41 @@ TEST_F(ZkrLead, ReadinessThatNoServerHasHeardOfIsToldAgain) {
   EXPECT_TRUE(lost.happened());
 }
 
+/// The socket for notifications of the keeper.
+std::string notify_socket_of(pid_t keeper) {
+  std::set<std::string> own;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(keeper) + "/fd")) {
+    std::error_code gone;
+    own.insert(std::filesystem::read_symlink(entry.path(), gone).string());
+  }
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    std::istringstream words(line);
+    std::string word;
+    std::string inode;
+    std::string name;
+    words >> word >> word >> word >> word >> word >> word >> inode >> name;
+    if (own.contains("socket:[" + inode + "]") && name.ends_with("-notify")) return name.substr(1);
+  }
+  return "";
+}
+
+TEST_F(ZkrLead, ReadinessThatIsSaidTooEarlyHindersNothing) {
+  ZkrProcess& other = lead("say up read exit 0");
+  ASSERT_TRUE(other.lines().await("up"));
+  ZkrProcess& zkr = lead("say up pause", {"--ready", "notify"});
+  ASSERT_TRUE(queued(2));
+  const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UnixAddress address = abstract_address(notify_socket_of(zkr.keeper()));
+  constexpr std::string_view ready = "READY=1";
+  ASSERT_EQ(::sendto(socket.get(), ready.data(), ready.size(), 0, address.get(), address.size), 7);
+  other.type("go\n");
+  ASSERT_TRUE(zkr.lines().await("up"));
+  EXPECT_FALSE(is_ready());
+  zkr.signal(SIGTERM);
+  EXPECT_EQ(zkr.end(), killed_by(SIGTERM));
+}
+
 TEST_F(ZkrLead, CommandThatIsSilentForTooLongIsEnded) {
   const Folder folder;
   const std::string file = folder / "report";
@@ -828,6 +866,28 @@ TEST_F(ZkrLead, CommandSaysThatItIsAlive) {
                                     {"sh", "-c", ZKR " alive; echo code $?; ZKR_SOCKET=none " ZKR " alive; exit $?"}));
   EXPECT_EQ(by_call.lines().await("code"), "code 0");
   EXPECT_EQ(by_call.end(), exited(79));
+}
+
+/// How long a command went on that has said "at INSTANT" right before it said that it is alive.
+Duration time_left_after_sign_of_life(ZkrProcess& zkr) {
+  const std::string at = zkr.lines().await("at").value_or("at 0").substr(3);
+  const bool in_time = zkr.lines().await("told").has_value();
+  EXPECT_EQ(zkr.end(), exited(81));
+  const Instant said(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::stod(at))));
+  return in_time ? BootClock::now() - said : Duration::max();  // On a machine that is too slow it was ended before.
+}
+
+TEST_F(ZkrLead, SignOfLifeGivesTheCommandItsTimeAgain) {
+  const auto start = [this](const std::string& sign_of_life) -> ZkrProcess& {
+    const std::string line = "sleep 1; echo at $(cut -d ' ' -f 1 /proc/uptime); " + sign_of_life + "; echo told; cat";
+    const Words words = with({"lead", path_ + "-" + std::to_string(++paths)}, {"--watchdog", "4s"});
+    processes_.push_back(std::make_unique<ZkrProcess>(operator_words(words, {"sh", "-c", line})));
+    return *processes_.back();
+  };
+  ZkrProcess& by_call = start(ZKR " alive");
+  ZkrProcess& by_notification = start(PUPPET " notify WATCHDOG=1");
+  EXPECT_GE(time_left_after_sign_of_life(by_call), 4s);
+  EXPECT_GE(time_left_after_sign_of_life(by_notification), 4s);
 }
 
 // ---- Beginning and ending together ---------------------------------------------------------------------------------
@@ -866,6 +926,18 @@ TEST_F(ZkrBarrier, OneWhoWaitsForTheOthersEndCanBeEnded) {
   ASSERT_TRUE(queued(1));
   first.signal(SIGTERM);
   EXPECT_EQ(first.end(), exited(3));
+}
+
+TEST_F(ZkrBarrier, OneWhoWasToldToEndWaitsForNobody) {
+  ZkrProcess& first = enter("signals say up read exit 3");
+  ZkrProcess& second = enter("say up pause");
+  ASSERT_TRUE(first.lines().await("up"));
+  ASSERT_TRUE(second.lines().await("up"));
+  first.signal(SIGTERM);
+  ASSERT_TRUE(first.lines().await("signal 15"));
+  first.type("go\n");
+  EXPECT_EQ(first.end(), exited(3));
+  EXPECT_FALSE(second.ended_now());
 }
 
 TEST_F(ZkrBarrier, DeadMemberIsNotWaitedFor) {

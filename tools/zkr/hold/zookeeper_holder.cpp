@@ -84,10 +84,11 @@ Lease ZooKeeperHolder::look() {
 }
 
 const Lease& ZooKeeperHolder::lease_now() {
-  if (lease_.state != LeaseState::held || is_leaving()) return lease_;
+  if (lease_.state != LeaseState::held) return lease_;
+  lease_.proven_at = instant_of(session_->proven_at());
+  if (is_leaving()) return lease_;
   const Instant until = instant_of(prize_.valid_until());
   lease_.revoke_asked = lease_.revoke_asked || prize_.revoke_requested();
-  lease_.proven_at = instant_of(prize_.session().proven_at());
   // A lease that is uncertain is held until its end.
   if (!prize_.valid()) lease_.state = LeaseState::lost;
   if (lease_.state == LeaseState::held) lease_.valid_until = until;
@@ -257,8 +258,9 @@ void ZooKeeperHolder::hold(Prize prize) {
   {
     const std::lock_guard lock(mutex_);
     prize_ = std::move(prize);
+    session_ = prize_.session();
     lease_.state = LeaseState::held;
-    lease_.timeout = prize_.session().timeout();
+    lease_.timeout = session_->timeout();
     lease_.granted_at = BootClock::now();
     lease_.token = prize_.token();
     ends = prize_.ends();
@@ -343,19 +345,26 @@ void ZooKeeperHolder::publish(const std::string& request,
     if (result) return reply({});
     reply({.code = exit_code_of(result.error().errc()), .text = result.error().what()});
   };
+  if (const auto refusal = begin_to_publish(request, done)) reply(*refusal);  // It may need the mutex.
+}
+
+std::optional<ControlAnswer> ZooKeeperHolder::begin_to_publish(const std::string& request,
+                                                               zkclient::Handler<void> done) {
   try {
     const std::lock_guard lock(mutex_);
     zkrecipes::Leadership* leadership = prize_.leadership();
-    if (is_leaving()) return reply({.code = exit_lost, .text = "the leadership is over"});
-    if (leadership == nullptr) return reply({.code = exit_usage, .text = "this is a lock, and no leadership"});
+    if (is_leaving()) return ControlAnswer{.code = exit_lost, .text = "the leadership is over"};
+    if (lease_.state == LeaseState::waiting) return ControlAnswer{.code = exit_lost, .text = "nothing is held yet"};
+    if (leadership == nullptr) return ControlAnswer{.code = exit_usage, .text = "this is a lock, and no leadership"};
     constexpr std::string_view verb = "proclaim ";
     if (request == "ready") {
-      leadership->async_ready(done);
+      leadership->async_ready(std::move(done));
     } else {
-      leadership->async_proclaim(request.substr(verb.size()), done);
+      leadership->async_proclaim(request.substr(verb.size()), std::move(done));
     }
+    return std::nullopt;
   } catch (const zkclient::Error& error) {
-    reply({.code = exit_code_of(error.errc()), .text = error.what()});
+    return ControlAnswer{.code = exit_code_of(error.errc()), .text = error.what()};
   }
 }
 

@@ -83,6 +83,8 @@ class ZooKeeperHolder : public Holder {
   ControlAnswer answer_held();
   ControlAnswer answer_alive();
   void publish(const std::string& request, const std::function<void(const ControlAnswer& answer)>& reply);
+  /// What is answered at once. Nothing: `done` is called when a server has answered.
+  std::optional<ControlAnswer> begin_to_publish(const std::string& request, zkclient::Handler<void> done);
   void open_notifications();
   void hear(const std::string& notification);
   void tell_ready();
@@ -105,6 +107,7 @@ class ZooKeeperHolder : public Holder {
   std::condition_variable changed_;
   bool waiting_ = true;  // Others hold it, as far as is known.
   Lease lease_;
+  std::optional<zkclient::Session> session_;  // Of the prize.
   Prize prize_;  // Read by the keeper's thread while the state is `held`; then the worker's alone.
   std::vector<std::string> messages_;
 
