@@ -5,10 +5,13 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +24,7 @@
 
 #include "tests/support/testkit.hpp"
 #include "tests/zkr/zkr_process.hpp"
+#include "tools/zkr/run/process_tree.hpp"
 
 namespace zkr {
 namespace {
@@ -63,16 +67,18 @@ class ZkrQueueWork : public testing::Test {
   }
   Queue dead_letters() const { return {client_, zkclient::Path(path_) / "dead"}; }
   /// zkr queue work PATH OPTIONS... -- COMMAND..., through the proxy.
-  ZkrProcess& work(const Words& command, const Words& options = {}) {
+  ZkrProcess& work(
+      const Words& command, const Words& options = {}, const std::function<void()>& before_exec = [] {}) {
     Words words{"queue", "work", path_, "--server", proxy_.connect_string()};
     words.insert(words.end(), options.begin(), options.end());
     words.emplace_back("--");
     words.insert(words.end(), command.begin(), command.end());
-    processes_.push_back(std::make_unique<ZkrProcess>(words));
+    processes_.push_back(std::make_unique<ZkrProcess>(words, before_exec));
     return *processes_.back();
   }
-  ZkrProcess& work_by_shell(const std::string& line, const Words& options = {}) {
-    return work({"/bin/sh", "-c", line}, options);
+  ZkrProcess& work_by_shell(
+      const std::string& line, const Words& options = {}, const std::function<void()>& before_exec = [] {}) {
+    return work({"/bin/sh", "-c", line}, options, before_exec);
   }
   std::size_t size() const { return queue().size(patient()); }
   bool is_empty() {
@@ -99,6 +105,13 @@ bool tells(ZkrProcess& zkr, const std::string& part) {
     if (line->find(part) != std::string::npos) return true;
   }
   return false;
+}
+
+/// All processes that pass signals on have passed on what there is.
+void await_all_signals_taken(const ZkrProcess& pool) {
+  await_signals_taken(pool.front());
+  for (const pid_t worker : PinnedProcess(pool.front()).children())
+    await_signals_taken(worker);
 }
 
 // ---- What the command gets ---------------------------------------------------------------------------------------
@@ -260,6 +273,50 @@ TEST_F(ZkrQueueWork, Z72ServersThatGoAwayAreWaitedFor) {
   EXPECT_EQ(size(), 0u);
 }
 
+TEST_F(ZkrQueueWork, Z72WorkerIsIdleOnlyIfAServerSaysSo) {
+  queue().push("a", patient());
+  ZkrProcess& zkr = work_by_shell(gates_.up(), {"--idle-exit", "300ms"});
+  ASSERT_TRUE(zkr.lines().await("up a"));
+  auto list = proxy_.hold_next_reply(zktesting::RequestType::get_children2);
+  queue().push("b", patient());
+  gates_.open("a");
+  ASSERT_TRUE(list.wait(20s));
+  ZkrProcess idle({"queue", "work", path_ + "-empty", "--server", zktesting::SharedServer::instance().connect_string(),
+                   "--idle-exit", "300ms", "--", "true"});
+  EXPECT_EQ(idle.end(), exited(0));  // For so long the first worker has heard nothing, too.
+  list.release();
+  EXPECT_TRUE(zkr.lines().await("up b"));
+  gates_.open("b");
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrQueueWork, SignalThatIsNotMeantToEndUsEndsNoWorkerThatWaits) {
+  ZkrProcess& zkr = work_by_shell("echo up", {"-v"});
+  ASSERT_TRUE(tells(zkr, "waiting for an item"));
+  zkr.signal(SIGUSR1);
+  await_signals_taken(zkr.front());
+  queue().push("item", patient());
+  EXPECT_TRUE(zkr.lines().await("up"));
+  ASSERT_TRUE(is_empty());
+  zkr.signal(SIGTERM);
+  EXPECT_EQ(zkr.end(), killed_by(SIGTERM));
+}
+
+TEST_F(ZkrQueueWork, RejectionInDoubtIsNoSuccess) {
+  queue().push("a", patient());
+  ZkrProcess& zkr = work_by_shell(gates_.up() + "exit 65", {"--max-items", "1", "--session-timeout", "4s"});
+  ASSERT_TRUE(zkr.lines().await("up"));
+  auto answer = proxy_.hold_next_reply(zktesting::RequestType::multi);
+  gates_.open("a");
+  ASSERT_TRUE(answer.wait(20s));
+  proxy_.refuse(true);
+  proxy_.cut();
+  EXPECT_TRUE(tells(zkr, "exit code 65: it may be delivered again, and not be a dead letter"));
+  proxy_.refuse(false);
+  EXPECT_EQ(zkr.end(), exited(0));
+  EXPECT_EQ(dead_letters().pop(patient()), "a");
+}
+
 TEST_F(ZkrQueueWork, Z73RunningItemIsFinishedAndNoOtherBegun) {
   queue().push_all({"a", "b"}, patient());
   ZkrProcess& zkr = work_by_shell(gates_.up() + "echo done");
@@ -326,13 +383,60 @@ TEST_F(ZkrQueueWork, SeveralWorkersEndTogether) {
   EXPECT_EQ(size(), 0u);
   queue().push_all({"a", "b"}, patient());
   EXPECT_EQ(work({"/nowhere/at-all"}, {"-j", "2"}).end(), exited(127));
-  ZkrProcess& told = work_by_shell(gates_.up(), {"-j", "2"});
+  ZkrProcess& told = work_by_shell(gates_.up() + "echo done", {"-j", "2"});
   told.lines().await("up");
   told.lines().await("up");
   told.signal(SIGTERM);
+  await_all_signals_taken(told);
   gates_.open("a");
   gates_.open("b");
+  EXPECT_EQ(told.lines().rest(), (Words{"done", "done"}));
   EXPECT_EQ(told.end(), killed_by(SIGTERM));
+  EXPECT_EQ(size(), 0u);
+}
+
+TEST_F(ZkrQueueWork, SignalToAllOfTheGroupLetsSeveralWorkersEndTheirWork) {
+  queue().push_all({"a", "b"}, patient());
+  ZkrProcess& zkr = work_by_shell(gates_.up() + "echo done", {"-j", "2"});
+  zkr.lines().await("up");
+  zkr.lines().await("up");
+  zkr.signal(SIGTERM);  // As timeout(1) does it.
+  ::kill(-zkr.front(), SIGTERM);
+  await_all_signals_taken(zkr);
+  gates_.open("a");
+  gates_.open("b");
+  EXPECT_EQ(zkr.lines().rest(), (Words{"done", "done"}));
+  EXPECT_EQ(zkr.end(), killed_by(SIGTERM));
+  EXPECT_EQ(size(), 0u);
+}
+
+TEST_F(ZkrQueueWork, SeveralWorkersHearOfATerminalThatIsHungUp) {
+  queue().push_all({"a", "b"}, patient());
+  Descriptor terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_EQ(::grantpt(terminal.get()), 0);
+  ASSERT_EQ(::unlockpt(terminal.get()), 0);
+  const std::string name = ::ptsname(terminal.get());
+  const auto take_terminal = [&name] { ::ioctl(::open(name.c_str(), O_RDWR | O_CLOEXEC), TIOCSCTTY, 0); };
+  ZkrProcess& zkr = work_by_shell(gates_.up() + "echo done", {"-j", "2"}, take_terminal);
+  zkr.lines().await("up");
+  zkr.lines().await("up");
+  terminal.close();
+  await_all_signals_taken(zkr);
+  gates_.open("a");
+  gates_.open("b");
+  EXPECT_EQ(zkr.lines().rest(), (Words{"done", "done"}));
+  EXPECT_EQ(zkr.end(), killed_by(SIGHUP));
+}
+
+TEST_F(ZkrQueueWork, SeveralWorkersOfACallerThatIgnoresItsChildren) {
+  queue().push_all({"a", "b"}, patient());
+  ZkrProcess& zkr = work({"grep", "SigIgn", "/proc/self/status"}, {"-j", "2", "--idle-exit", "0"},
+                         [] { ::signal(SIGCHLD, SIG_IGN); });
+  const Words lines = zkr.lines().rest();
+  EXPECT_EQ(zkr.end(), exited(0));
+  ASSERT_EQ(lines.size(), 2u);
+  const auto ignored = std::stoull(lines[0].substr(lines[0].find(':') + 1), nullptr, 16);
+  EXPECT_NE(ignored & (1ULL << (SIGCHLD - 1)), 0u) << "the command finds it as zkr has found it";
 }
 
 TEST_F(ZkrQueueWork, SeveralWorkersOfAKilledParentLeaveNothing) {
@@ -355,6 +459,10 @@ TEST_F(ZkrQueueWork, Z22WordsThatMakeNoSense) {
   EXPECT_EQ(ZkrProcess({"queue", "work", "no-slash", "--server", "x", "--", "true"}).end(), exited(64));
   EXPECT_EQ(work({"true"}, {"-j", "0"}).end(), exited(64));
   EXPECT_EQ(work({"true"}, {"--kill-margin", "0"}).end(), exited(64));
+  ZkrProcess no_port({"queue", "work", path_, "--server", "host:bad", "--", "true"});
+  EXPECT_TRUE(tells(no_port, "host:bad"));
+  EXPECT_EQ(no_port.end(), exited(64));
+  EXPECT_EQ(work({"true"}, {"--session-timeout", "10ms", "-j", "2"}).end(), exited(64));
 }
 
 TEST_F(ZkrQueueWork, ConsumersThatHeedNoClaimsAreNotWorkedBeside) {

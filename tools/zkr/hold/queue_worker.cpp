@@ -46,9 +46,15 @@ QueueWorker::QueueWorker(WorkRequest request, WorkBoard& board)
 QueueWorker::~QueueWorker() { close(); }
 
 std::unique_ptr<Holder> QueueWorker::next_claim(const HolderStart& start) {
-  open(start.guardian);
   succeeded_ = false;
-  return std::make_unique<ClaimHolder>(*this, start.pause, fmt::format("{}-{}", request_.control_sockets, ++claims_));
+  std::exception_ptr refused;
+  try {
+    open(start.guardian);
+  } catch (const std::exception&) {
+    refused = std::current_exception();
+  }
+  return std::make_unique<ClaimHolder>(*this, refused, start.pause,
+                                       fmt::format("{}-{}", request_.control_sockets, ++claims_));
 }
 
 void QueueWorker::open(const GuardianProcess* guardian) {
@@ -63,9 +69,8 @@ void QueueWorker::open(const GuardianProcess* guardian) {
 }
 
 void QueueWorker::close() {
-  if (!client_) return;
   queue_.reset();
-  client_->close();
+  if (client_) client_->close();
   zkclient::set_log_record_handler({});
 }
 
@@ -104,8 +109,8 @@ void QueueWorker::notify() const {
 
 // ---- For the keeper ----------------------------------------------------------------------------------------------
 
-ClaimHolder::ClaimHolder(QueueWorker& worker, Duration pause, std::string control_socket)
-    : worker_(worker), pause_(pause), control_socket_(std::move(control_socket)) {
+ClaimHolder::ClaimHolder(QueueWorker& worker, std::exception_ptr refused, Duration pause, std::string control_socket)
+    : worker_(worker), refused_(std::move(refused)), pause_(pause), control_socket_(std::move(control_socket)) {
   control_ = ControlServer::open(control_socket_,
                                  [this](const std::string& asked, const ControlReply& reply) { answer(asked, reply); });
   thread_ = std::thread([this] { work(); });
@@ -114,7 +119,8 @@ ClaimHolder::ClaimHolder(QueueWorker& worker, Duration pause, std::string contro
 ClaimHolder::~ClaimHolder() {
   release({});
   const LeaseState state = look().state;
-  if (state != LeaseState::gone && state != LeaseState::failed) worker_.client_->close();  // Ends what is waited for.
+  const bool waits = state != LeaseState::gone && state != LeaseState::failed;
+  if (waits && worker_.client_) worker_.client_->close();  // Ends what is waited for.
   control_.reset();
   thread_.join();
 }
@@ -127,9 +133,10 @@ Lease ClaimHolder::look() {
 
 const Lease& ClaimHolder::lease_now() {
   if (lease_.state != LeaseState::held || is_leaving()) return lease_;
-  lease_.valid_until = instant_of(claim_.valid_until());
+  const Instant until = instant_of(claim_.valid_until());
   lease_.proven_at = instant_of(claim_.session()->proven_at());
   if (!claim_.valid()) lease_.state = LeaseState::lost;
+  if (lease_.state == LeaseState::held) lease_.valid_until = until;
   return lease_;
 }
 
@@ -190,6 +197,7 @@ void ClaimHolder::work() noexcept {
 }
 
 void ClaimHolder::claim_and_hold() {
+  if (refused_) std::rethrow_exception(refused_);
   if (!worker_.board_.take_ticket()) return finish(LeaseState::failed);
   std::optional<Claim> claim;
   try {
@@ -240,7 +248,7 @@ std::optional<Claim> ClaimHolder::await_item() {
       const SteadyTime look_again = std::chrono::steady_clock::now() + second_look;
       if (!worker_.queue_->is_certain()) deadline = deadline ? std::min(*deadline, look_again) : look_again;
       if (auto claim = await_item_until(deadline)) return claim;
-      if (is_idle()) return std::nullopt;
+      if (is_idle()) return (*worker_.queue_)->try_claim(call());  // It throws if no server says that there is none.
     } catch (const zkclient::Error& error) {
       const bool no_answer = error.errc() == Errc::deadline_exceeded || lost_the_place(error);
       if (is_leaving() || !no_answer) throw;
@@ -268,9 +276,8 @@ std::optional<ClaimHolder::SteadyTime> ClaimHolder::idle_at() const {
   return std::max(*since + patience, now);
 }
 
-/// That servers are out of reach says nothing of the queue.
 bool ClaimHolder::is_idle() const {
-  if (!worker_.request_.idle_exit || !worker_.client_->trouble().empty()) return false;
+  if (!worker_.request_.idle_exit) return false;
   const auto since = worker_.board_.idle_since();
   return since && std::chrono::steady_clock::now() >= *since + *worker_.request_.idle_exit;
 }
@@ -321,7 +328,14 @@ void ClaimHolder::commit() {
 }
 
 void ClaimHolder::reject() {
-  claim_.reject(text_of(*ending_), {.deadline = std::chrono::hours(24)});
+  try {
+    claim_.reject(text_of(*ending_), {.deadline = std::chrono::hours(24)});
+  } catch (const zkclient::Error& error) {
+    if (!is_over(error)) throw;
+    return worker_.say(fmt::format("{}: {}: it may be delivered again, and not be a dead letter: {}",
+                                   printable(claim_.node()), text_of(*ending_), error.what()),
+                       true);
+  }
   worker_.say(fmt::format("{}: {}: it is a dead letter now", printable(claim_.node()), text_of(*ending_)));
   worker_.succeeded_ = true;
 }

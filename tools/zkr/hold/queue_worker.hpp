@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -78,7 +79,8 @@ class QueueWorker {
 /// One claim. A thread of its own waits for an item and, when the command has ended, commits, rejects or gives back.
 class ClaimHolder : public Holder {
  public:
-  ClaimHolder(QueueWorker& worker, Duration pause, std::string control_socket);
+  /// `refused`: why there is no client; nothing: there is one.
+  ClaimHolder(QueueWorker& worker, std::exception_ptr refused, Duration pause, std::string control_socket);
   ~ClaimHolder() override;
 
   int news() const override { return worker_.news_.get(); }
@@ -114,6 +116,7 @@ class ClaimHolder : public Holder {
   bool is_leaving() const { return stop_.stop_requested(); }
 
   QueueWorker& worker_;
+  const std::exception_ptr refused_;
   const Duration pause_;
   const std::string control_socket_;
   const SteadyTime begun_ = std::chrono::steady_clock::now();
