@@ -828,12 +828,14 @@ std::string notify_socket_of(pid_t keeper) {
 TEST_F(ZkrLead, ReadinessThatIsSaidTooEarlyHindersNothing) {
   ZkrProcess& other = lead("say up read exit 0");
   ASSERT_TRUE(other.lines().await("up"));
-  ZkrProcess& zkr = lead("say up pause", {"--ready", "notify"});
+  const ServiceManager manager;
+  ZkrProcess& zkr = manager.start([this]() -> ZkrProcess& { return lead("say up pause", {"--ready", "notify"}); });
   ASSERT_TRUE(queued(2));
   const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const UnixAddress address = abstract_address(notify_socket_of(zkr.keeper()));
   constexpr std::string_view ready = "READY=1";
   ASSERT_EQ(::sendto(socket.get(), ready.data(), ready.size(), 0, address.get(), address.size), 7);
+  EXPECT_EQ(manager.next(), "READY=1\n");  // It was heard by then.
   other.type("go\n");
   ASSERT_TRUE(zkr.lines().await("up"));
   EXPECT_FALSE(is_ready());
