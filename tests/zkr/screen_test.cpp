@@ -322,6 +322,17 @@ TEST_F(ZkrTopScreen, FolderThatCannotBeReadKeepsItsRows) {
   client().set_acl("/other", zkclient::open_acl());
 }
 
+TEST_F(ZkrTopScreen, FolderSaysThatItHasMoreChildren) {
+  client().create("/locks", "");
+  zkclient::Transaction children;
+  for (int i = 0; i <= 1000; ++i)
+    children.create("/locks/" + std::to_string(i), "");
+  client().commit(children);
+  const Called called = call_zkr(top({"--looks", "1"}));
+  EXPECT_EQ(std::count(called.output.begin(), called.output.end(), '\n'), 1002);
+  EXPECT_NE(called.output.find("  only the first 1000 children are shown\n"), std::string::npos);
+}
+
 TEST_F(ZkrTopScreen, BatchNeedsNoScreen) {
   OnScreen screen(top({"--batch", "--looks", "1"}));
   EXPECT_TRUE(screen.shows("/locks  no node"));
