@@ -68,6 +68,12 @@ class Terminal {
     hand_.confirm_release();
   }
 
+  /// The last of those who have its other end lets it go.
+  void hang_up() {
+    lines_ = Lines(Descriptor());
+    master_.close();
+  }
+
   /// Without the carriage return.
   std::string await(const std::string& beginning) {
     std::string line = lines_.await(beginning).value_or("(nothing)");
@@ -222,6 +228,18 @@ TEST(ZkrOnATerminal, Z49InterruptArrivesOnceAndTheCommandMayCleanUp) {
   await_signals_taken(terminal.shell());  // If it passed the signal on, that would come before the line.
   terminal.type("go\n");
   EXPECT_EQ(terminal.await("").substr(0, 7), "line go");
+  EXPECT_TRUE(hand.await_release());
+  hand.confirm_release();
+}
+
+TEST(ZkrOnATerminal, CommandHearsOfATerminalThatIsHungUp) {
+  const Folder folder;
+  LeaseHand hand(folder / "lease");
+  Terminal terminal({rig_program(), folder / "lease", "--", PUPPET, "say", "up", "pause"});
+  hand.meet();
+  hand.set(long_lease());
+  terminal.await("up");
+  terminal.hang_up();
   EXPECT_TRUE(hand.await_release());
   hand.confirm_release();
 }
