@@ -124,7 +124,8 @@ std::string ask_to_give_way(const zkclient::Client& client, const std::string& p
       text = revoke_text(client, path, stop);
       ::eventfd_write(asked.get(), 1);
     });
-    wait_for_any({signals.get(), asked.get()});
+    while (!readable_now(signals.get()) && !readable_now(asked.get()))  // Another size of the terminal wakes it, too.
+      wait_for_any({signals.get(), asked.get()});
   }
   return text;
 }
