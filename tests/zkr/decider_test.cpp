@@ -557,6 +557,8 @@ TEST(Decider, FrontOfAMemberWaitsForTheOthersUnlessItIsTold) {
   running.past = waiting;
   running.facts.told_to_end = true;
   EXPECT_EQ(running.at(1h).act, Act::exit) << "it was told while its command ran";
+  running.past = waiting;
+  EXPECT_EQ(running.at(1500ms).look_at, start_of_time + 2s);
 }
 
 TEST(Decider, MemberWhoseFrontIsDeadWaitsForNobody) {

@@ -146,9 +146,11 @@ bool nothing_left_in_queue(const Facts& facts) {
 bool is_hurried(const Facts& facts) { return facts.stop_signal != 0 || facts.told_to_end || facts.front_gone; }
 
 Duration patience_with_servers(const Situation& at) {
-  if (at.past.cause == Cause::stopped) return withdraw_patience;
+  const bool hurried = is_hurried(at.facts);
+  const bool waits_for_others = at.options.ends_together && hurried;  // That is what a release takes so long for.
+  if (at.past.cause == Cause::stopped || waits_for_others) return withdraw_patience;
   const Duration usual = at.options.release_patience;
-  return is_hurried(at.facts) ? std::min(usual, told_patience) : usual;
+  return hurried ? std::min(usual, told_patience) : usual;
 }
 
 /// When the front has waited long enough for the release. Others are waited for as long as servers answer.
