@@ -38,15 +38,13 @@ bool is_over(const zkclient::Error& error) { return error.errc() == Errc::not_he
 // ---- The worker --------------------------------------------------------------------------------------------------
 
 QueueWorker::QueueWorker(WorkRequest request, WorkBoard& board)
-    : request_(std::move(request)),
-      board_(board),
-      news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      pause_(first_back_off) {}
+    : request_(std::move(request)), board_(board), pause_(first_back_off) {}
 
 QueueWorker::~QueueWorker() { close(); }
 
 std::unique_ptr<Holder> QueueWorker::next_claim(const HolderStart& start) {
   succeeded_ = false;
+  if (!news_) news_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   std::exception_ptr refused;
   try {
     open(start.guardian);

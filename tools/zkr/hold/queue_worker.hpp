@@ -64,7 +64,7 @@ class QueueWorker {
 
   const WorkRequest request_;
   WorkBoard& board_;
-  const Descriptor news_;
+  Descriptor news_;  // Made in the keeper: what is there before is taken for our caller's, and closed.
   std::optional<zkclient::Client> client_;
   std::optional<zkclient::Subscription> states_;
   std::optional<AnyQueue> queue_;
