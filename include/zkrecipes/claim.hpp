@@ -76,8 +76,8 @@ class ZKRECIPES_API [[nodiscard]] Claim {
   void give_back_after(std::chrono::nanoseconds delay);
   /// Moves the item to the queue's dead letters, however often it was claimed: for one that no worker can digest. Claim
   /// it there to read `reason` (at most 4 KiB), which layouts of other libraries have no place for. Otherwise as
-  /// give_back(); and if the session ends before that has happened, the item is in its old place instead. Errors:
-  /// invalid_argument, and those of give_back().
+  /// give_back(). If the session ends before the answer comes, the item may be in its old place instead: in_doubt; or is
+  /// certainly there: not_held. Errors: these, invalid_argument, and those of give_back().
   void reject(std::string_view reason, const zkclient::CallOptions& call = {});
   void async_reject(std::string_view reason, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
