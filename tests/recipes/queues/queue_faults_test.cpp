@@ -310,9 +310,10 @@ TEST_F(QueueFaults, SessionLostBeforeReject) {
   Queue queue(client, "/queue");
   queue.push("poison", patient());
   Claim claim = queue.claim(patient());
+  const auto id = client.session().credentials();
   refuse_and_cut();
   auto waiting = in_thread([&] { return error_of([&] { claim.reject("nobody can read it", patient()); }); });
-  expire(client);
+  zktesting::expire(server.connect_string(), id.id, id.password);
   proxy.refuse(false);
   EXPECT_EQ(result_of(waiting), Errc::not_held);
   EXPECT_TRUE(claims(0));
