@@ -13,7 +13,8 @@ namespace {
 constexpr auto first_pause = std::chrono::milliseconds(50);
 constexpr auto last_pause = std::chrono::milliseconds(10'000);
 constexpr const char* committing = "queue commit";
-constexpr const char* returning = "queue give_back";
+/// As errors name it.
+const char* name_of_return(const Taken& claim) { return claim.rejection ? "queue reject" : "queue give_back"; }
 
 // The item or the claim is not there any more, or was claimed by another consumer since.
 bool tells_of_loss(const Written& written) {
@@ -108,15 +109,16 @@ Awaitable<void> ItemClaims::remove_claim(std::shared_ptr<ItemClaims> self, ItemK
 
 Awaitable<Result<void>> ItemClaims::give_back(Taken claim, bool seen, Call call) {
   if (claim.lease == nullptr || !claim.lease->pause() || !claim.lease->begin_release()) {
-    co_return Error(Errc::not_held, returning, spec_->path, "the claim was lost, or ended before");
+    co_return Error(Errc::not_held, name_of_return(claim), spec_->path, "the claim was lost, or ended before");
   }
   call.bound = claim.lease->session();
   Written written = co_await write_return(claim, seen, call);
   const Reply& reply = written.reply;
   const std::optional<Errc> early = reply.given_up ? reply.given_up : reply.error;
   if (early == Errc::deadline_exceeded || early == Errc::cancelled) {
+    Error error(*early, name_of_return(claim), spec_->path, "the item goes back in the background");
     zk::spawn(return_in_background(shared_from_this(), std::move(claim), seen));
-    co_return Error(*early, returning, spec_->path, "the item goes back in the background");
+    co_return error;
   }
   claim.lease->replaced();
   if (written.outcome == Written::Outcome::done) {
@@ -130,15 +132,15 @@ Awaitable<Result<void>> ItemClaims::give_back(Taken claim, bool seen, Call call)
   // It goes back, if not to where it should.
   zk::spawn(remove_claim(shared_from_this(), claim.key, claim.claim, claim.version, call.bound));
   if (written.outcome == Written::Outcome::refused && unclear) written.reply.error = zk::rc::to_errc(written.code);
-  if (unclear) co_return spec_->error(written.reply, returning);
-  co_return Error(Errc::not_held, returning, spec_->path, "the claim was lost");
+  if (unclear) co_return spec_->error(written.reply, name_of_return(claim));
+  co_return Error(Errc::not_held, name_of_return(claim), spec_->path, "the claim was lost");
 }
 
 // The item goes back without us. That is no rejection, unless it was written before.
 Result<void> ItemClaims::gone_with_session(const Taken& claim, bool in_doubt, const std::string& detail) const {
   if (!claim.rejection) return {};
-  if (in_doubt) return Error(Errc::in_doubt, returning, spec_->path, detail);
-  return Error(Errc::not_held, returning, spec_->path, "the claim was lost");
+  if (in_doubt) return Error(Errc::in_doubt, name_of_return(claim), spec_->path, detail);
+  return Error(Errc::not_held, name_of_return(claim), spec_->path, "the claim was lost");
 }
 
 Awaitable<void> ItemClaims::give_back_later(std::shared_ptr<ItemClaims> self, Taken claim,

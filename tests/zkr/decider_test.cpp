@@ -542,7 +542,8 @@ TEST(Decider, FreezeIsThawedIfTheLeaseIsProven) {
   EXPECT_EQ(running.at(15500ms).look_at, start_of_time + 30s);
 }
 
-TEST(Decider, FrontOfAMemberWaitsForTheOthersUnlessItIsTold) {
+/// Its command has ended; it waits for those of the other members.
+Running member_that_has_ended() {
   Running running;
   running.options.ends_together = true;
   running.facts.child = Child::ended;
@@ -550,6 +551,11 @@ TEST(Decider, FrontOfAMemberWaitsForTheOthersUnlessItIsTold) {
   EXPECT_EQ(running.at(1s).act, Act::release);
   running.facts.lease.proven_at = start_of_time + 1h;
   EXPECT_EQ(running.at(1h).act, Act::wait);
+  return running;
+}
+
+TEST(Decider, FrontOfAMemberWaitsForTheOthersUnlessItIsTold) {
+  Running running = member_that_has_ended();
   const Past waiting = running.past;
   running.facts.stop_signal = SIGTERM;
   EXPECT_EQ(running.at(1h).act, Act::exit);
@@ -562,13 +568,7 @@ TEST(Decider, FrontOfAMemberWaitsForTheOthersUnlessItIsTold) {
 }
 
 TEST(Decider, MemberWhoseFrontIsDeadWaitsForNobody) {
-  Running running;
-  running.options.ends_together = true;
-  running.facts.child = Child::ended;
-  running.facts.tree_empty = true;
-  EXPECT_EQ(running.at(1s).act, Act::release);
-  running.facts.lease.proven_at = start_of_time + 1h;
-  EXPECT_EQ(running.at(1h).act, Act::wait);
+  Running running = member_that_has_ended();
   running.facts.front_gone = true;
   EXPECT_EQ(running.at(1h).act, Act::exit);
   EXPECT_EQ(running.at(1h).look_at, start_of_time + 1h + 30s);

@@ -451,14 +451,30 @@ TEST_F(QueueTest, ItemComesBackMaxDeliveriesTimes) {
   EXPECT_EQ(dead.pop(patient()), "poison");
 }
 
+TEST_F(QueueTest, ErrorOfARejectionNamesIt) {
+  Queue queue(client(), "/queue");
+  queue.push("item", patient());
+  Claim claim = queue.claim(patient());
+  claim.commit(patient());
+  try {
+    claim.reject("too late", patient());
+    ADD_FAILURE() << "the claim was over";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::not_held);
+    EXPECT_EQ(error.operation(), "queue reject");
+  }
+}
+
 TEST_F(QueueTest, AClaimSaysUntilWhenItIsCertain) {
   using zkclient::BootClock;
   Queue queue(client(), "/queue");
   queue.push("item", patient());
   Claim claim = queue.claim(patient());
   EXPECT_EQ(claim.session(), client().session());
-  EXPECT_EQ(claim.valid_until(), client().session().valid_until());
-  EXPECT_GT(claim.valid_until(), BootClock::now());
+  const BootClock::time_point before = client().session().valid_until();
+  EXPECT_GE(claim.valid_until(), before);
+  EXPECT_LE(claim.valid_until(), client().session().valid_until());
+  EXPECT_TRUE(eventually([&] { return claim.valid_until() > BootClock::now(); }, testkit::patience));
   EXPECT_LT(claim.valid_until(), client().session().proven_at() + client().session().timeout());
   const BootClock::time_point first = claim.valid_until();
   EXPECT_TRUE(eventually([&] { return claim.valid_until() > first; }, testkit::patience)) << "by heartbeats";
