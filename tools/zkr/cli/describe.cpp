@@ -85,6 +85,7 @@ _zkr_nodes() {  # As shells want them typed.
   while IFS= read -r name; do
     [[ $name == "${plain##*/}"* ]] || continue
     printf -v typed %q "$parent/$name"
+    [[ $typed == "$before"* ]] || continue  # What was typed quotes in another way.
     COMPREPLY+=("${typed#"$before"}")
   done < <(timeout 0.3 zkr "${place[@]}" --connect-timeout 300ms ls "${parent:-/}" 2>/dev/null)
 }

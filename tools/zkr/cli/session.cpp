@@ -27,9 +27,12 @@ zkclient::Client connect_to_look(const Context& context, const zkclient::Path& p
   return client;
 }
 
+bool is_over(const zkclient::Client& client, const zkclient::Error& error) {
+  return error.errc() == zkclient::Errc::deadline_exceeded && client.trouble().empty();
+}
+
 void fail_wait(const zkclient::Client& client, const zkclient::Error& error) {
-  const bool over = error.errc() == zkclient::Errc::deadline_exceeded && client.trouble().empty();
-  if (!over) throw zkclient::Error(error);
+  if (!is_over(client, error)) throw zkclient::Error(error);
   throw Failure(exit_not_acquired, error.what());
 }
 

@@ -18,8 +18,9 @@ zkclient::Client connect_to_look(const Context& context);
 /// it names `command`.
 zkclient::Client connect_to_look(const Context& context, const zkclient::Path& path, const char* command);
 
-/// Ends a wait that had a time: Failure (exit_not_acquired) if the time is over, though a server answers. Else throws
-/// `error`.
+/// The call's time is over, though a server answers.
+bool is_over(const zkclient::Client& client, const zkclient::Error& error);
+/// Ends a wait that had a time: Failure (exit_not_acquired) if it is over. Else throws `error`.
 [[noreturn]] void fail_wait(const zkclient::Client& client, const zkclient::Error& error);
 
 }  // namespace zkr

@@ -102,7 +102,7 @@ int run_commit_recover(const Context& context, const CommitRecovery& options) {
       write_outcome(context, outcome);
     return exit_success;
   } catch (const zkclient::Error& error) {
-    if (error.errc() != zkclient::Errc::deadline_exceeded || !client.trouble().empty()) throw;
+    if (!is_over(client, error)) throw;
     // Those that it has decided, and that others have to finish.
     for (const CommitStatus& transaction : coordinator.transactions()) {
       if (transaction.outcome) write_outcome(context, *transaction.outcome);

@@ -107,6 +107,7 @@ int run_leader(const Context& context, const LeaderOptions& options) {
   try {
     leader = find(client, path, options);
   } catch (const zkclient::Error& error) {
+    if (options.wait.empty() || !options.timeout) throw;  // No time of the caller's is over.
     fail_wait(client, error);
   }
   if (context.json) {
