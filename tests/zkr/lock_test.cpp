@@ -1,5 +1,6 @@
 // `zkr lock` on a real server: what goes wrong, row by row, and what users of such programs have complained about.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -992,6 +993,16 @@ TEST_F(ZkrLock, DeadKeeperEndsTheCommand) {
   ::kill(zkr.keeper(), SIGKILL);
   EXPECT_EQ(zkr.end(), exited(79));
   EXPECT_TRUE(zkr.lines().ended_now());
+}
+
+TEST_F(ZkrLock, SessionThatHasTimedOutIsKnownAsSuch) {
+  zktesting::Proxy proxy(zktesting::SharedServer::instance().connect_string());
+  const zkclient::Client client(proxy.connect_string(), {.session_timeout = 2s});
+  const std::string session = fmt::format("{:#x}", client.connect(testkit::patient()).id());
+  EXPECT_FALSE(has_expired(session));
+  proxy.refuse(true);
+  proxy.cut();
+  if (zktesting::SharedServer::instance().has_control()) await([&] { return has_expired(session); });
 }
 
 TEST_F(ZkrLock, Z21DeadKeeperFreesTheLockAtOnce) {

@@ -746,18 +746,6 @@ TEST_P(ProcessTreeTest, SecondSignalIsForTheCommandThatEndsItsWork) {
   expect_end(rig, killed_by(SIGTERM));
 }
 
-TEST_P(ProcessTreeTest, SignalThatComesTwiceIsOne) {
-  Rig rig(puppet("signals say up read exit 3"), setup({"--drain", "100000"}));
-  rig.lines().await("up");
-  rig.signal(SIGTERM);
-  await_signals_taken(rig.front());
-  rig.signal(SIGTERM);
-  await_signals_taken(rig.front());
-  rig.type("go on\n");
-  EXPECT_EQ(rig.lines().rest(), Words{"line go on"}) << "and no signal before";
-  expect_end(rig, killed_by(SIGTERM));
-}
-
 TEST_P(ProcessTreeTest, CommandThatDoesNotEndItsWorkIsEnded) {
   Rig rig(puppet("signals say up pause"), setup({"--drain", "10", "--grace", "200"}));
   rig.lines().await("up");
