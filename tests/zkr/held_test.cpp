@@ -24,12 +24,17 @@ namespace {
 
 // --- Callers ------------------------------------------------------------------------------------------------------
 
-HeldPath held_as(const std::string& mode, const std::string& place, const std::string& socket = "alive") {
+HeldPath held_as(const std::string& mode, const std::string& place, const std::string& socket = "0") {
   return {.mode = mode, .socket = socket, .place = place};
 }
 
+/// Keepers say what was held at first, unless the socket's name says what they say.
 Nesting nesting_of(const std::vector<HeldPath>& wanted, const std::vector<HeldPath>& held) {
-  return nesting(wanted, held, [](const std::string& socket) { return socket == "alive"; });
+  return nesting(wanted, held, [&held](const std::string& socket) -> std::optional<std::string> {
+    if (socket == "dead") return std::nullopt;
+    if (socket.starts_with("says ")) return socket.substr(5);
+    return held.at(static_cast<std::size_t>(std::stoi(socket))).mode;
+  });
 }
 
 TEST(ZkrHeldPaths, AreWrittenAndRead) {
@@ -68,8 +73,15 @@ TEST(ZkrHeldPaths, ModeOfTheCallerMustBeStrongEnough) {
 TEST(ZkrHeldPaths, LeaseThatIsOverCountsForNothing) {
   const HeldPath over = held_as("exclusive", "/a", "dead");
   EXPECT_EQ(nesting_of({held_as("exclusive", "/a")}, {over}), Nesting::none);
-  EXPECT_EQ(nesting_of({held_as("exclusive", "/a"), held_as("exclusive", "/b")}, {over, held_as("exclusive", "/b")}),
-            Nesting::partly);
+  EXPECT_EQ(
+      nesting_of({held_as("exclusive", "/a"), held_as("exclusive", "/b")}, {over, held_as("exclusive", "/b", "1")}),
+      Nesting::partly);
+}
+
+TEST(ZkrHeldPaths, WhatTheKeeperSaysCounts) {
+  EXPECT_EQ(nesting_of({held_as("writer", "/a")}, {held_as("writer", "/a", "says shared")}), Nesting::partly);
+  EXPECT_EQ(nesting_of({held_as("shared", "/a")}, {held_as("writer", "/a", "says shared")}), Nesting::within);
+  EXPECT_EQ(nesting_of({held_as("shared", "/a")}, {held_as("shared", "/a", "says ")}), Nesting::partly);
 }
 
 // --- Asking -------------------------------------------------------------------------------------------------------

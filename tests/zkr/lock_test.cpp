@@ -32,6 +32,7 @@
 #include "tests/support/testkit.hpp"
 #include "tests/zkr/expiry.hpp"
 #include "tests/zkr/zkr_process.hpp"
+#include "tools/zkr/hold/contest.hpp"
 #include "tools/zkr/hold/unix_address.hpp"
 #include "tools/zkr/run/process_tree.hpp"
 
@@ -291,6 +292,122 @@ TEST_F(ZkrLock, SharersShareAndWritersDoNot) {
   EXPECT_EQ(start("exit 0", {"--writer", "--try"}).end(), exited(75));
   second.type("go\n");
   EXPECT_EQ(second.end(), exited(0));
+}
+
+// ---- From writer to reader ---------------------------------------------------------------------------------------
+
+TEST_F(ZkrLock, WriterBecomesAReaderAndLetsNoOtherWriterIn) {
+  ZkrProcess first(operator_words(
+      lock({"--writer"}), {"sh", "-c", "echo up; read line; " ZKR " downgrade; echo code $?; read line; exit 0"}));
+  ASSERT_TRUE(first.lines().await("up"));
+  const std::string node = holders_node();
+  ZkrProcess& reader = start("say up read exit 0", {"--shared"});
+  ASSERT_TRUE(queued(2));
+  ZkrProcess& writer = start("say up exit 0", {"--writer"});
+  ASSERT_TRUE(queued(3));
+  first.type("go\n");
+  const std::string now = first.lines().await("").value_or("");
+  EXPECT_NE(now, node);
+  EXPECT_TRUE(client_.exists(now).has_value()) << now;
+  EXPECT_EQ(first.lines().await("code"), "code 0");
+  ASSERT_TRUE(reader.lines().await("up"));
+  reader.type("go\n");
+  EXPECT_EQ(reader.end(), exited(0));
+  ASSERT_TRUE(queued(2));
+  EXPECT_FALSE(writer.ended_now());
+  first.type("go\n");
+  EXPECT_EQ(first.end(), exited(0));
+  EXPECT_EQ(writer.lines().rest(), Words{"up"});
+  EXPECT_EQ(writer.end(), exited(0));
+  expect_free();
+}
+
+TEST_F(ZkrLock, SeveralPathsAreDowngradedTogether) {
+  Words words = with({"lock", path_, path_ + "-other"}, {"--writer"});
+  ZkrProcess zkr(operator_words(std::move(words), {"sh", "-c", ZKR " downgrade && " ZKR " downgrade; read line"}));
+  std::set<std::string> nodes;
+  for (int i = 0; i < 4; ++i)
+    nodes.insert(zkr.lines().await("").value_or(""));
+  EXPECT_EQ(nodes.size(), 2U) << "who asks again is told the same";
+  for (const std::string& path : {path_, path_ + "-other"}) {
+    EXPECT_EQ(ZkrProcess(operator_words(with({"lock", path}, {"--shared", "--try"}), {"true"})).end(), exited(0));
+    EXPECT_EQ(ZkrProcess(operator_words(with({"lock", path}, {"--writer", "--try"}), {"true"})).end(), exited(75));
+  }
+  zkr.type("go\n");
+  EXPECT_EQ(zkr.end(), exited(0));
+  expect_free();
+}
+
+TEST_F(ZkrLock, FormerWriterIsNoneForWhatItStarts) {
+  const std::string inner = ZKR " lock --reentrant --server " + proxy_.connect_string() + " " + path_;
+  const std::string write = inner + " --writer -- echo writes; echo code $?; ";
+  const std::string read = inner + " --shared -- echo reads; ";
+  ZkrProcess zkr(
+      operator_words(lock({"--writer"}), {"sh", "-c", write + read + ZKR " downgrade >&2; " + write + read}));
+  EXPECT_EQ(zkr.lines().rest(), (Words{"writes", "code 0", "reads", "code 64", "reads"}));
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrLock, OnlyAWriterBecomesAReader) {
+  const auto code = [this](const Words& options) {
+    return ZkrProcess(operator_words(lock(options), {ZKR, "downgrade"})).end();
+  };
+  EXPECT_EQ(code({}), exited(64));
+  EXPECT_EQ(code({"--shared"}), exited(0)) << "it is one already";
+  EXPECT_EQ(code({"--kazoo", "--writer"}), exited(0));
+  EXPECT_EQ(code({"--slots", "2"}), exited(64));
+  EXPECT_EQ(ZkrProcess({"downgrade"}).end(), exited(64));
+}
+
+TEST_F(ZkrLock, OutageWhileAWriterBecomesAReaderIsWaitedFor) {
+  ZkrProcess zkr(operator_words(
+      lock({"--writer"}), {"sh", "-c",
+                           "exec 3<&0; echo up; read line; (" ZKR " downgrade >&2; echo code $?) & read line <&3; " ZKR
+                           " held; wait; exit 0"}));
+  ASSERT_TRUE(zkr.lines().await("up"));
+  auto held_back = proxy_.hold_next_reply(zktesting::RequestType::multi);
+  zkr.type("go\n");
+  ASSERT_TRUE(held_back.wait(10s));
+  zkr.type("go\n");
+  const std::string left = zkr.lines().await("").value_or("0");
+  EXPECT_GT(std::atoi(left.c_str()), 0) << left;
+  proxy_.cut();  // Whether it was done nobody has heard.
+  EXPECT_EQ(zkr.lines().await("code"), "code 0");
+  EXPECT_EQ(zkr.end(), exited(0));
+  expect_free();
+}
+
+TEST_F(ZkrLock, CommandThatEndsBeforeItIsAReaderLeavesNothing) {
+  ZkrProcess zkr(operator_words(
+      lock({"--writer"}), {"sh", "-c", "exec 3<&0; echo up; read line; " ZKR " downgrade & read line <&3; exit 3"}));
+  ASSERT_TRUE(zkr.lines().await("up"));
+  const pid_t keeper = zkr.keeper();
+  auto held_back = proxy_.hold_next_reply(zktesting::RequestType::multi);
+  zkr.type("go\n");
+  ASSERT_TRUE(held_back.wait(10s));
+  zkr.type("go\n");
+  EXPECT_TRUE(eventually([keeper] { return PinnedProcess(keeper).children().empty(); }));
+  held_back.release();
+  EXPECT_EQ(zkr.end(), exited(3));
+  expect_free();
+}
+
+/// The lease to write has ended, and that to read is not yet in its place.
+TEST_F(ZkrLock, LeaseIsHeldBetweenWriterAndReader) {
+  const Stake stake{.paths = {path_}, .mode = Mode::writer};
+  const auto contest = make_contest(client_, stake);
+  Prize prize = contest->win(testkit::patient());
+  const std::vector<std::string> before = prize.nodes();
+  zkrecipes::Lease reader = contest->downgrade(prize, 0, testkit::patient());
+  ASSERT_EQ(prize.lease(0).state(), zkrecipes::LeaseState::released);
+  EXPECT_TRUE(prize.valid());
+  EXPECT_GT(prize.valid_until(), zkclient::BootClock::now());
+  prize.replace(0, std::move(reader));
+  EXPECT_TRUE(prize.valid());
+  EXPECT_GT(prize.valid_until(), zkclient::BootClock::now());
+  EXPECT_NE(prize.nodes(), before);
+  prize.release();
+  expect_free();
 }
 
 TEST_F(ZkrLock, SlotsAreHeldBySoMany) {

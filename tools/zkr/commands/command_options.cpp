@@ -70,15 +70,17 @@ std::vector<std::string> words_to_run(const Context& context, const CommandOptio
   return command_words(context, options.shell_line);
 }
 
-bool is_held_now(const std::string& socket) {
-  const auto answer = ask_control(socket, "held");
-  return answer && answer->code == exit_success;
+/// "": it is held, but its keeper does not say as what. That is enough for nothing.
+std::optional<std::string> mode_now(const std::string& socket) {
+  const auto answer = ask_control(socket, "mode");
+  if (!answer || answer->code == exit_lost) return std::nullopt;
+  return answer->code == exit_success ? answer->text : "";
 }
 
 /// Whether a caller holds all that is wanted. Errors: Failure, if this call would wait for its own caller, for ever.
 bool is_held_by_caller(const HoldRequest& hold, bool reentrant) {
   const auto wanted = held_paths(hold.connection, hold.stake, "");
-  switch (nesting(wanted, parse_held_paths(hold.held_already), is_held_now)) {
+  switch (nesting(wanted, parse_held_paths(hold.held_already), mode_now)) {
     case Nesting::none: return false;
     case Nesting::within:
       if (reentrant) return true;

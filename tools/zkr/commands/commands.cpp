@@ -9,6 +9,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_lead(app, context);
   add_held(app, context);
   add_alive(app, context);
+  add_downgrade(app, context);
   add_ready(app, context);
   add_proclaim(app, context);
   add_hold_until_eof(app, context);

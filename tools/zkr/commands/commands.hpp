@@ -16,6 +16,7 @@ void add_lock(CLI::App& app, Context& context);
 void add_lead(CLI::App& app, Context& context);
 void add_held(CLI::App& app, Context& context);
 void add_alive(CLI::App& app, Context& context);
+void add_downgrade(CLI::App& app, Context& context);
 void add_ready(CLI::App& app, Context& context);
 void add_proclaim(CLI::App& app, Context& context);
 void add_hold_until_eof(CLI::App& app, Context& context);

@@ -1,4 +1,4 @@
-// zkr held, zkr alive, zkr ready, zkr proclaim: what a command asks about its own lease. Its keeper answers.
+// zkr held, zkr alive, zkr downgrade, zkr ready, zkr proclaim: what a command asks about its own lease. Its keeper answers.
 
 #include <CLI/CLI.hpp>
 
@@ -38,6 +38,13 @@ void add_alive(CLI::App& app, Context& context) {
   CLI::App* alive = app.add_subcommand(
       "alive", "For a command that zkr lead --watchdog runs: says that it is alive, or ends with 79");
   alive->callback([&context] { context.action = [] { return ask("alive"); }; });
+}
+
+void add_downgrade(CLI::App& app, Context& context) {
+  CLI::App* downgrade = app.add_subcommand("downgrade",
+                                           "For a command that zkr lock --writer runs: it goes on as with --shared, "
+                                           "and prints the nodes that stand for it now");
+  downgrade->callback([&context] { context.action = [] { return ask("downgrade"); }; });
 }
 
 void add_ready(CLI::App& app, Context& context) {

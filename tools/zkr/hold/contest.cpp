@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <future>
+#include <type_traits>
 #include <utility>
 
 #include <zkrecipes/leader_election.hpp>
@@ -15,6 +17,17 @@ namespace {
 
 zkrecipes::Layout layout_of(const Stake& stake) {
   return stake.kazoo ? zkrecipes::Layout::kazoo() : zkrecipes::Layout::curator();
+}
+
+zkclient::Error no_writer() { return {zkclient::Errc::invalid_argument, "downgrade", "", "this is no lease to write"}; }
+
+/// The lease may be read by others meanwhile: it is not changed here, other than by SharedMutex::downgrade().
+zkrecipes::Lease downgraded(zkrecipes::SharedMutex& mutex, const zkrecipes::Lease& lease,
+                            const zkclient::CallOptions& call) {
+  const auto answer = std::make_shared<std::promise<zkclient::Result<zkrecipes::Lease>>>();
+  mutex.async_downgrade(
+      lease, [answer](zkclient::Result<zkrecipes::Lease> result) { answer->set_value(std::move(result)); }, call);
+  return answer->get_future().get().value();
 }
 
 class LockContest : public Contest {
@@ -32,6 +45,9 @@ class LockContest : public Contest {
   }
   std::vector<zkrecipes::Contender> contenders(std::size_t path, const zkclient::CallOptions& call) const override {
     return locks_.at(path)->contenders(call);
+  }
+  zkrecipes::Lease downgrade(const Prize& prize, std::size_t path, const zkclient::CallOptions& call) const override {
+    return locks_.at(path)->downgrade(prize.lease(path), call);
   }
 
  private:
@@ -70,12 +86,20 @@ class LockContest : public Contest {
   struct Listed {
     virtual ~Listed() = default;
     virtual std::vector<zkrecipes::Contender> contenders(const zkclient::CallOptions& call) const = 0;
+    virtual zkrecipes::Lease downgrade(const zkrecipes::Lease& lease, const zkclient::CallOptions& call) const = 0;
   };
   template <typename Lock>
   struct Kept : Listed {
     explicit Kept(std::unique_ptr<Lock> kept) : lock(std::move(kept)) {}
     std::vector<zkrecipes::Contender> contenders(const zkclient::CallOptions& call) const override {
       return lock->contenders(call);
+    }
+    zkrecipes::Lease downgrade(const zkrecipes::Lease& lease, const zkclient::CallOptions& call) const override {
+      if constexpr (std::is_same_v<Lock, zkrecipes::SharedMutex>) {
+        return downgraded(*lock, lease, call);
+      } else {
+        throw no_writer();
+      }
     }
     std::unique_ptr<Lock> lock;
   };
@@ -100,6 +124,9 @@ class ElectionContest : public Contest {
   }
   std::vector<zkrecipes::Contender> contenders(std::size_t, const zkclient::CallOptions& call) const override {
     return election_.candidates(call);
+  }
+  zkrecipes::Lease downgrade(const Prize&, std::size_t, const zkclient::CallOptions&) const override {
+    throw no_writer();
   }
 
  private:
@@ -126,6 +153,9 @@ class MeetingContest : public Contest {
   }
   /// Nobody is in the way: some are missing.
   std::vector<zkrecipes::Contender> contenders(std::size_t, const zkclient::CallOptions&) const override { return {}; }
+  zkrecipes::Lease downgrade(const Prize&, std::size_t, const zkclient::CallOptions&) const override {
+    throw no_writer();
+  }
 
  private:
   std::shared_ptr<zkrecipes::DoubleBarrier> new_barrier() const {
@@ -168,6 +198,19 @@ Kind kind_of_name(const std::string& name) {
   return Kind::unknown;
 }
 
+/// One that a downgrade has ended stands until its successor takes its place: both are lost at the same time.
+bool stands(const zkrecipes::Lease& lease) {
+  switch (lease.state()) {
+    case zkrecipes::LeaseState::held:
+    case zkrecipes::LeaseState::uncertain: return true;
+    case zkrecipes::LeaseState::released:
+      return !lease.lost().stop_requested() && zkclient::BootClock::now() < lease.session()->valid_until();
+    case zkrecipes::LeaseState::lost:
+    case zkrecipes::LeaseState::releasing: break;
+  }
+  return false;
+}
+
 }  // namespace
 
 const char* to_string(Mode mode) {
@@ -191,20 +234,22 @@ std::vector<const zkrecipes::Lease*> Prize::leases() const {
     for (const zkrecipes::Lease& lease : several->leases())
       all.push_back(&lease);
   }
+  for (const auto& [path, reader] : readers_)
+    all.at(path) = &reader;
   return all;
 }
 
 bool Prize::valid() const {
   if (const auto* place = std::get_if<Place>(&held_)) return place->barrier->inside();
   const auto all = leases();
-  return std::all_of(all.begin(), all.end(), [](const zkrecipes::Lease* lease) { return lease->valid(); });
+  return std::all_of(all.begin(), all.end(), [](const zkrecipes::Lease* lease) { return stands(*lease); });
 }
 
 zkclient::BootClock::time_point Prize::valid_until() const {
   if (const auto* place = std::get_if<Place>(&held_)) return place->session.valid_until();
   auto until = zkclient::BootClock::time_point::max();
   for (const zkrecipes::Lease* lease : leases())
-    until = std::min(until, lease->valid_until());
+    until = std::min(until, stands(*lease) ? lease->session()->valid_until() : zkclient::BootClock::time_point::min());
   return until;
 }
 
@@ -246,6 +291,8 @@ void Prize::release() {
   const zkclient::CallOptions patient{.deadline = std::chrono::hours(24)};
   if (auto* leadership = std::get_if<zkrecipes::Leadership>(&held_)) leadership->release(patient);
   if (auto* several = std::get_if<zkrecipes::MultiLease>(&held_)) several->release(patient);
+  for (auto& [path, reader] : readers_)
+    reader.release(patient);
   if (const auto* place = std::get_if<Place>(&held_)) place->barrier->leave(patient);
 }
 

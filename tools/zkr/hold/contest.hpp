@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -62,6 +63,12 @@ class Prize {
   std::uint64_t token() const;
   /// None for a place.
   std::vector<std::string> nodes() const;
+  /// The lease of the path: of the stake's paths in their order.
+  const zkrecipes::Lease& lease(std::size_t path) const { return *leases().at(path); }
+  /// `reader` goes on where a downgrade has ended the lease of the path.
+  void replace(std::size_t path, zkrecipes::Lease reader) { readers_.insert_or_assign(path, std::move(reader)); }
+  bool is_replaced(std::size_t path) const { return readers_.contains(path); }
+  bool is_any_replaced() const { return !readers_.empty(); }
   /// Nothing, unless it is a leadership.
   zkrecipes::Leadership* leadership() { return std::get_if<zkrecipes::Leadership>(&held_); }
   /// Waits until nothing of it is left at the servers; for a place, also until the others have left. Errors:
@@ -72,6 +79,7 @@ class Prize {
   std::vector<const zkrecipes::Lease*> leases() const;
 
   std::variant<std::monostate, zkrecipes::MultiLease, zkrecipes::Leadership, Place> held_;
+  std::map<std::size_t, zkrecipes::Lease> readers_;  // By path.
 };
 
 /// One or more paths, to be held together. Blocking calls; `call` ends them. Thread safety: all members.
@@ -87,6 +95,9 @@ class Contest {
   virtual std::optional<Prize> try_to_win(const zkclient::CallOptions& call) = 0;
   /// Of one of the paths.
   virtual std::vector<zkrecipes::Contender> contenders(std::size_t path, const zkclient::CallOptions& call) const = 0;
+  /// Of Mode::writer: turns the lease of the path into one to read, without a gap. The one that goes on; the prize counts
+  /// as held until it is put there. Errors: zkclient::Error, as of SharedMutex::downgrade().
+  virtual zkrecipes::Lease downgrade(const Prize& prize, std::size_t path, const zkclient::CallOptions& call) const = 0;
 };
 
 /// Errors: zkclient::Error (invalid_path, invalid_argument).

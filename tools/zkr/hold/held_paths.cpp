@@ -9,12 +9,6 @@
 namespace zkr {
 namespace {
 
-/// Those of two modes that do not see each other's nodes differ.
-std::string mode_word(const Stake& stake) {
-  std::string word = stake.mode == Mode::writer ? "writer" : to_string(stake.mode);
-  return stake.kazoo ? "kazoo-" + word : word;
-}
-
 bool is_enough(const std::string& held, const std::string& wanted) {
   if (held == wanted) return true;
   return (wanted == "shared" && held == "writer") || (wanted == "kazoo-shared" && held == "kazoo-writer");
@@ -28,6 +22,11 @@ std::optional<HeldPath> parse_line(const std::string& line) {
 }
 
 }  // namespace
+
+std::string mode_word(const Stake& stake) {
+  std::string word = stake.mode == Mode::writer ? "writer" : to_string(stake.mode);
+  return stake.kazoo ? "kazoo-" + word : word;
+}
 
 std::vector<HeldPath> held_paths(const Connection& connection, const Stake& stake, const std::string& socket) {
   std::vector<HeldPath> held;
@@ -46,20 +45,22 @@ std::vector<HeldPath> parse_held_paths(const std::vector<std::string>& lines) {
 }
 
 Nesting nesting(const std::vector<HeldPath>& wanted, const std::vector<HeldPath>& held,
-                const std::function<bool(const std::string& socket)>& is_held_now) {
-  std::map<std::string, bool> answers;
+                const std::function<std::optional<std::string>(const std::string& socket)>& mode_now) {
+  std::map<std::string, std::optional<std::string>> answers;
   const auto answers_for = [&](const std::string& socket) {
     const auto known = answers.find(socket);
-    return known != answers.end() ? known->second : answers.emplace(socket, is_held_now(socket)).first->second;
+    return known != answers.end() ? known->second : answers.emplace(socket, mode_now(socket)).first->second;
   };
   bool any = false;
   bool all = true;
   for (const HeldPath& want : wanted) {
     bool enough = false;
     for (const HeldPath& have : held) {
-      if (have.place != want.place || !answers_for(have.socket)) continue;
+      if (have.place != want.place) continue;
+      const std::optional<std::string> mode = answers_for(have.socket);
+      if (!mode) continue;
       any = true;
-      enough = enough || is_enough(have.mode, want.mode);
+      enough = enough || is_enough(*mode, want.mode);
     }
     all = all && enough;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,13 +12,15 @@ namespace zkr {
 
 /// A path that a caller of this process holds: "MODE SOCKET PLACE", a line of ZKR_HELD.
 struct HeldPath {
-  std::string mode;    // As what it is held: "exclusive", "writer", "kazoo-shared", ...
+  std::string mode;    // As what it is wanted, or was held at first: "exclusive", "writer", "kazoo-shared", ...
   std::string socket;  // Where its keeper answers.
   std::string place;   // Servers and path, the same from whichever process.
 
   std::string line() const { return mode + " " + socket + " " + place; }
 };
 
+/// As what the paths of a stake are held. Those of two modes that do not see each other's nodes differ.
+std::string mode_word(const Stake& stake);
 /// What ZKR_HELD says once the stake is held, and its keeper answers there.
 std::vector<HeldPath> held_paths(const Connection& connection, const Stake& stake, const std::string& socket);
 /// Lines in another form are left out.
@@ -30,9 +33,10 @@ enum class Nesting {
   partly,  // Some are, or in a mode that is not enough. It would wait for its own caller.
 };
 
-/// `wanted` as held_paths() says it. `is_held_now` asks the keeper; what it denies counts for nothing: the lease is over,
-/// and this process has outlived it, or has its environment from elsewhere.
+/// `wanted` as held_paths() says it. `mode_now` asks the keeper as what its paths are held now: a writer may have become a
+/// reader since ZKR_HELD was written. Nothing: the lease is over, and counts for nothing; this process has outlived it,
+/// or has its environment from elsewhere.
 Nesting nesting(const std::vector<HeldPath>& wanted, const std::vector<HeldPath>& held,
-                const std::function<bool(const std::string& socket)>& is_held_now);
+                const std::function<std::optional<std::string>(const std::string& socket)>& mode_now);
 
 }  // namespace zkr

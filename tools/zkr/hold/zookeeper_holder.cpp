@@ -42,7 +42,7 @@ std::string joined(const std::vector<std::string>& lines) {
 }  // namespace
 
 ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
-    : request_(std::move(request)), news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : request_(std::move(request)), news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), mode_(request_.stake.mode) {
   zkclient::set_log_record_handler([this](const zkclient::LogRecord& record) {
     const bool of_a_lease = record.source == "zkrecipes" && record.level <= zkclient::LogLevel::warning;
     if (of_a_lease || request_.verbose) say(std::string(record.message), of_a_lease);
@@ -271,14 +271,28 @@ void ZooKeeperHolder::hold(Prize prize) {
       told.push_back(std::make_unique<std::stop_callback<std::function<void()>>>(end, [this] { notify(); }));
     if (request_.verbose) tell_deadlines();
     notify();
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_leaving(); });
+    work_until_leaving();
   }
   try {
     prize_.release();
     finish(LeaseState::gone);
   } catch (const zkclient::Error&) {
     leave();  // It was lost, and what is left of it goes with the session.
+  }
+}
+
+/// Who has asked for what is not begun any more is not answered: the lease is over.
+void ZooKeeperHolder::work_until_leaving() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return is_leaving() || !downgrades_.empty(); });
+    const std::vector<ControlReply> asked = std::exchange(downgrades_, {});
+    if (is_leaving()) return;
+    lock.unlock();
+    const ControlAnswer answer = downgrade();
+    for (const ControlReply& reply : asked)
+      reply(answer);
+    lock.lock();
   }
 }
 
@@ -298,7 +312,9 @@ void ZooKeeperHolder::leave() {
 
 void ZooKeeperHolder::answer(const std::string& request, const ControlReply& reply) {
   if (request == "held") return reply(answer_held());
+  if (request == "mode") return reply(answer_mode());
   if (request == "alive") return reply(answer_alive());
+  if (request == "downgrade") return ask_for_downgrade(reply);
   if (request == "ready" || request.starts_with("proclaim ")) return publish(request, reply);
   reply({.code = exit_usage, .text = "the lease knows no such question"});
 }
@@ -317,6 +333,53 @@ ControlAnswer ZooKeeperHolder::answer_alive() {
   }
   notify();
   return {};
+}
+
+ControlAnswer ZooKeeperHolder::answer_mode() {
+  const std::lock_guard lock(mutex_);
+  ControlAnswer answer = held_answer(is_leaving() ? std::nullopt : std::optional(lease_now()));
+  if (answer.code != exit_success) return answer;
+  Stake now = request_.stake;
+  now.mode = mode_;
+  return {.code = exit_success, .text = mode_word(now)};
+}
+
+void ZooKeeperHolder::ask_for_downgrade(const ControlReply& reply) {
+  if (const auto answer = begin_to_downgrade(reply)) return reply(*answer);
+  changed_.notify_all();
+}
+
+/// From here on the lease counts as one to read: nobody is to begin to write who learns of it later.
+std::optional<ControlAnswer> ZooKeeperHolder::begin_to_downgrade(const ControlReply& reply) {
+  const std::lock_guard lock(mutex_);
+  const ControlAnswer held = held_answer(is_leaving() ? std::nullopt : std::optional(lease_now()));
+  if (held.code != exit_success) return held;
+  if (request_.stake.mode == Mode::shared) return ControlAnswer{.text = joined(prize_.nodes())};
+  if (request_.stake.mode != Mode::writer)
+    return ControlAnswer{.code = exit_usage, .text = "this is held neither by --writer nor by --shared"};
+  downgrades_.push_back(reply);
+  mode_ = Mode::shared;
+  return std::nullopt;
+}
+
+/// On the worker's thread. What is a reader's already is left as it is, so it may be asked for again.
+ControlAnswer ZooKeeperHolder::downgrade() {
+  try {
+    for (std::size_t path = 0; path < request_.stake.paths.size(); ++path) {
+      if (prize_.is_replaced(path)) continue;
+      // For as long as the session lives: whoever gives it up has lost the lease.
+      const auto patient = call(std::chrono::steady_clock::now() + 24h);
+      zkrecipes::Lease reader = contest_->downgrade(prize_, path, patient);
+      const std::lock_guard lock(mutex_);
+      prize_.replace(path, std::move(reader));
+    }
+    return {.text = joined(prize_.nodes())};
+  } catch (const zkclient::Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (!prize_.valid()) return {.code = exit_lost, .text = error.what()};
+    if (!prize_.is_any_replaced() && downgrades_.empty()) mode_ = request_.stake.mode;
+    return {.code = exit_code_of(error.errc()), .text = error.what()};
+  }
 }
 
 void ZooKeeperHolder::open_notifications() {

@@ -72,6 +72,7 @@ class ZooKeeperHolder : public Holder {
   bool refuse_other_kinds(const Prize& prize);
   std::optional<std::vector<std::string>> list_nodes(const std::string& path, const Prize& prize);
   void hold(Prize prize);
+  void work_until_leaving();
   void leave();
   void tell_waiting();
   std::string describe_holder(const zkclient::CallOptions& call);
@@ -82,6 +83,11 @@ class ZooKeeperHolder : public Holder {
   void answer(const std::string& request, const ControlReply& reply);
   ControlAnswer answer_held();
   ControlAnswer answer_alive();
+  ControlAnswer answer_mode();
+  void ask_for_downgrade(const ControlReply& reply);
+  /// What is answered at once. Nothing: the worker has it to do.
+  std::optional<ControlAnswer> begin_to_downgrade(const ControlReply& reply);
+  ControlAnswer downgrade();
   void publish(const std::string& request, const std::function<void(const ControlAnswer& answer)>& reply);
   /// What is answered at once. Nothing: `done` is called when a server has answered.
   std::optional<ControlAnswer> begin_to_publish(const std::string& request, zkclient::Handler<void> done);
@@ -108,7 +114,10 @@ class ZooKeeperHolder : public Holder {
   bool waiting_ = true;  // Others hold it, as far as is known.
   Lease lease_;
   std::optional<zkclient::Session> session_;  // Of the prize.
-  Prize prize_;  // Read by the keeper's thread while the state is `held`; then the worker's alone.
+  Prize
+      prize_;  // Changed by the worker. Read by the keeper's thread while the state is `held`; then the worker's alone.
+  Mode mode_;  // As what it is held. A downgrade changes it when it begins.
+  std::vector<ControlReply> downgrades_;  // Who has asked the worker for one.
   std::vector<std::string> messages_;
 
   std::unique_ptr<ControlServer> control_;
