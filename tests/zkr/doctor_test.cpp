@@ -160,6 +160,18 @@ TEST_F(ZkrDescription, CompletionsHaveEveryWord) {
   });
 }
 
+TEST_F(ZkrDescription, Z37ManualPageSaysFirstWhatHappensToTheCommand) {
+  const std::string page = manual_page(describe(app_), "1.2.3");
+  std::size_t end = 0;
+  for (int line = 0; line < 24; ++line)
+    end = page.find('\n', end) + 1;
+  const std::string first = page.substr(0, end);
+  for (const char* words : {"Nothing that the command has started runs once the lock can belong to another client",
+                            "If servers stop to confirm the lease", "gets TERM, and KILL"})
+    EXPECT_NE(first.find(words), std::string::npos) << words << "\n" << first;
+  EXPECT_NE(page.find("\\fBzkr lock\\fR [\\fIoption\\fR ...] \\fIPATH\\fR ...\n"), std::string::npos);
+}
+
 TEST_F(ZkrDescription, ManualPageHasEveryWord) {
   const CommandDescription program = describe(app_);
   const std::string page = manual_page(program, "1.2.3");

@@ -19,13 +19,17 @@ OptionDescription describe_option(const CLI::Option& option) {
   description.required = option.get_required();
   if (description.positional) {
     description.names = {option.get_name(true)};
+    description.several = option.get_items_expected_max() > 1;
     return description;
   }
   for (const std::string& name : option.get_snames())
     description.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames())
     description.names.push_back("--" + name);
-  if (option.get_items_expected_max() > 0) description.value = option.get_type_name();
+  if (option.get_items_expected_max() > 0) {
+    description.value = option.get_type_name();
+    description.value.erase(std::min(description.value.find(':'), description.value.size()));  // What values are taken.
+  }
   return description;
 }
 
@@ -271,13 +275,24 @@ std::string synopsis(const std::string& path, const CommandDescription& command)
   if (has_options) text += " [\\fIoption\\fR ...]";
   for (const OptionDescription& option : command.options) {
     if (!option.positional) continue;
-    const std::string name = "\\fI" + roff(option.names.front()) + "\\fR";
+    const std::string name = "\\fI" + roff(option.names.front()) + "\\fR" + (option.several ? " ..." : "");
     text += option.required ? " " + name : " [" + name + "]";
   }
   return text;
 }
 
-constexpr std::string_view manual_description = R"man(.SH DESCRIPTION
+// What a reader looks for first is on the first page: what happens to the command. Each command's words come below.
+constexpr std::string_view manual_description = R"man(.SH NAME
+zkr \- run commands under locks in ZooKeeper, and look at what is there
+.SH SYNOPSIS
+.nf
+\fBzkr lock\fR [\fIoption\fR ...] \fIPATH\fR ... \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
+\fBzkr lead\fR [\fIoption\fR ...] \fIPATH\fR \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
+\fBzkr queue work\fR [\fIoption\fR ...] \fIPATH\fR \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
+\fBzkr barrier enter\fR [\fIoption\fR ...] \fIPATH\fR \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
+\fBzkr\fR \fICOMMAND\fR [\fIoption\fR ...] [\fIARGUMENT\fR ...]
+.fi
+.SH DESCRIPTION
 .B zkr lock
 and
 .B zkr lead
@@ -344,6 +359,39 @@ The lease was lost; another client asked for it; it was held too long.
 The command cannot be run; it is not there.
 .PP
 \fBzkr doctor\fR: 0, 1 for warnings, 2 for failures.
+.SH ENVIRONMENT
+.TP
+.BR ZKRECIPES_SERVER
+The servers, where no option and no profile says them.
+.PP
+The command that is run finds these:
+.TP
+.BR ZKR_PATH ", " ZKR_NODE
+What is held, and the nodes that stand for it; one a line.
+.TP
+.B ZKR_MODE
+Exclusive, shared, slot, leader, member or claim.
+.TP
+.B ZKR_TOKEN
+The fencing token.
+.TP
+.B ZKR_SESSION
+The session's id.
+.TP
+.BR ZKR_ID ", " ZKR_IDS
+The mark of this run, and of those that it is part of.
+.TP
+.B ZKR_HELD
+All that callers hold.
+.TP
+.B ZKR_SOCKET
+Where \fBzkr held\fR and its like ask.
+.TP
+.B ZKR_LOST_FD
+The descriptor of \fB\-\-lost\-fd\fR, which is at its end when the lease is lost.
+.TP
+.BR ZKR_ITEM ", " ZKR_DELIVERIES ", " ZKR_PRIORITY
+Of \fBqueue work\fR: the item, how often it was claimed, and its priority.
 .SH FILES
 .TP
 .I ~/.config/zkr/config.toml
@@ -378,11 +426,6 @@ std::string completion(const CommandDescription& program, const std::string& she
 
 std::string manual_page(const CommandDescription& program, const std::string& version) {
   std::string text = fmt::format(".TH ZKR 1 \"\" \"zkrecipes {}\" \"User Commands\"\n", version);
-  text += ".SH NAME\nzkr \\- run commands under locks in ZooKeeper, and look at what is there\n.SH SYNOPSIS\n.nf\n";
-  visit(program, "", [&](const std::string& path, const CommandDescription& command) {
-    if (command.commands.empty()) text += synopsis(path, command) + "\n";
-  });
-  text += ".fi\n";
   text += manual_description;
   text += ".SH OPTIONS OF ALL COMMANDS\n";
   for (const OptionDescription& option : program.options)

@@ -15,6 +15,7 @@ struct OptionDescription {
   std::string help;
   std::string variable;  // Of the environment, which says the same.
   bool positional = false;
+  bool several = false;  // A positional one that may be said more than once.
   bool required = false;
 };
 
