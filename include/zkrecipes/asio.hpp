@@ -17,6 +17,7 @@
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/id_blocks.hpp>
 #include <zkrecipes/inspect.hpp>
+#include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/lease.hpp>
@@ -70,6 +71,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::asy
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_compare_set,
                                      &SharedValue::async_compare_set>
     async_compare_set;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Latch::async_count_down> async_count_down;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_create> async_create;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
@@ -129,7 +131,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::asy
                                      &Membership::async_update, &Registration::async_update, &SharedValue::async_update>
     async_update;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PrimaryNode::async_update_status> async_update_status;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait> async_wait;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait, &Latch::async_wait> async_wait;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present,
                                      &Registration::async_wait_present>
     async_wait_present;
@@ -146,6 +148,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_
 inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_instances> async_instances;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_leader, &LeaderSelector::async_leader>
     async_leader;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Latch::async_left> async_left;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_list, &QueueBase::async_list> async_list;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Group::async_members> async_members;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_peek> async_peek;

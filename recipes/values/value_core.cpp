@@ -7,6 +7,7 @@
 
 #include "recipes/values/counter_kind.hpp"
 #include "recipes/values/last_writer.hpp"
+#include "recipes/values/latch_kind.hpp"
 #include "recipes/values/shared_value_kind.hpp"
 #include "zkclient/detail/recipe_random.hpp"
 
@@ -501,6 +502,7 @@ void ValueCore<Kind>::fail_all(Batch batch, const Reply& reply) {
 }
 
 template class ValueCore<CounterKind>;
+template class ValueCore<LatchKind>;
 template class ValueCore<SharedValueKind>;
 
 }  // namespace zkrecipes::detail

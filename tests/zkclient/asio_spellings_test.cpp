@@ -380,6 +380,15 @@ asio::awaitable<void> barriers(Client client, std::stop_source stop) {
   co_await zkrecipes::async_leave(member, {.stop = stop.get_token()}, use_awaitable);
 }
 
+asio::awaitable<void> latches(Client client, std::stop_source stop) {
+  zkrecipes::Latch latch(client, "/latch", 2);
+  EXPECT_EQ(co_await zkrecipes::async_count_down(latch, 2, {.stop = stop.get_token()}, use_awaitable), 0);
+  EXPECT_EQ(co_await zkrecipes::async_left(latch, {.stop = stop.get_token()}, use_awaitable), 0);
+  co_await zkrecipes::async_wait(latch, {.stop = stop.get_token()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Latches) { run(latches(c(), {})); }
+
 TEST_F(AsioSpellingsTest, Barriers) { run(barriers(c(), {})); }
 
 asio::awaitable<void> names(Client client, std::stop_source stop) {

@@ -15,6 +15,7 @@
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/id_blocks.hpp>
+#include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/multi_lock.hpp>
@@ -351,6 +352,23 @@ TEST_F(AsyncForms, SharedValues) {
   EXPECT_EQ(read().data, "2+");
 }
 
+TEST_F(AsyncForms, Latches) {
+  Latch latch(client(), "/latch", 2);
+  const auto left = [&] { return wait_for<std::int64_t>([&](auto h) { latch.async_left(std::move(h), patient()); }); };
+  EXPECT_EQ(left(), 2);
+  latch.count_down(1, patient());
+  EXPECT_EQ(wait_for<std::int64_t>([&](auto h) { latch.async_count_down(1, std::move(h), patient()); }), 0);
+  EXPECT_EQ(left(), 0);
+  wait_for<void>([&](auto h) { latch.async_wait(std::move(h), patient()); });
+  const std::vector<std::function<void()>> without_handler = {
+      [&] { latch.async_count_down(1, {}); },
+      [&] { latch.async_wait({}); },
+      [&] { latch.async_left({}); },
+  };
+  for (const auto& call : without_handler)
+    EXPECT_EQ(error_of(call), Errc::invalid_argument);
+}
+
 TEST_F(AsyncForms, Ids) {
   IdBlocks ids(client(), "/ids");
   const auto next = [&] { return wait_for<std::int64_t>([&](auto h) { ids.async_next(std::move(h), patient()); }); };
@@ -549,6 +567,7 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { Barrier(client(), "/x", {.acl = acl}); },
         [&] { Naming(client(), "/x", {.acl = acl}); },
         [&] { Counter(client(), "/x", {.acl = acl}); },
+        [&] { Latch(client(), "/x", 1, {.acl = acl}); },
         [&] { SharedValue(client(), "/x", {.acl = acl}); },
         [&] { IdBlocks(client(), "/x", {.acl = acl}); },
         [&] { WorkerIds(client(), "/x", {.acl = acl}); },

@@ -12,6 +12,7 @@
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/id_blocks.hpp>
+#include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
@@ -67,6 +68,7 @@ struct Recipes {
         naming(client, "/names"),
         counter(client, "/numbers/one"),
         value(client, "/numbers/value"),
+        latch(client, "/numbers/latch", 1'000'000),
         ids(client, "/numbers/ids", {.block = 3}),
         workers(client, "/workers", {.layout = {.worker_bits = 4}}),
         bank(client, "/bank"),
@@ -93,6 +95,7 @@ struct Recipes {
   Naming naming;
   Counter counter;
   SharedValue value;
+  Latch latch;
   IdBlocks ids;
   WorkerIds workers;
   Optimistic bank;
@@ -128,6 +131,7 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.configuration.async_wait_applied(1000, {"somebody"}, calls.handler<ConfigurationRollOut>());
     recipes.partition_map.async_wait_owner("no such one", {}, calls.handler<PartitionOwner>());
     recipes.barrier.async_wait(calls.handler<void>());
+    recipes.latch.async_wait(calls.handler<void>());
     recipes.queue.async_pop(calls.handler<std::string>());
     recipes.queue.async_claim(calls.handler<Claim>());
     recipes.priorities.async_pop(calls.handler<std::string>());
@@ -157,6 +161,8 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.value.async_set("x", calls.handler<void>());
     recipes.value.async_get(calls.handler<VersionedValue>());
     recipes.value.async_compare_set({}, "y", calls.handler<bool>());
+    recipes.latch.async_count_down(1, calls.handler<std::int64_t>());
+    recipes.latch.async_left(calls.handler<std::int64_t>());
     recipes.ids.async_next(calls.handler<std::int64_t>());
     recipes.workers.async_acquire(calls.handler<WorkerId>());
     recipes.bank.async_atomically([](OptimisticView& view) { view.exists("/bank"); }, calls.handler<void>());

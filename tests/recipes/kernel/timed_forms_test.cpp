@@ -13,6 +13,7 @@
 
 #include <zkrecipes/barrier.hpp>
 #include <zkrecipes/double_barrier.hpp>
+#include <zkrecipes/latch.hpp>
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
@@ -102,6 +103,12 @@ const std::vector<Form> forms = {
      [](Client& other) {
        zkrecipes::Barrier(other, "/b").raise();
        return std::shared_ptr<void>(nullptr, [&other](void*) { zkrecipes::Barrier(other, "/b").lower(); });
+     },
+     {RequestType::get_data}},
+    {"Latch",
+     [](Client& client, auto time, auto options) { return zkrecipes::Latch(client, "/l", 1).wait_for(time, options); },
+     [](Client& other) {
+       return std::shared_ptr<void>(nullptr, [&other](void*) { zkrecipes::Latch(other, "/l", 1).count_down(); });
      },
      {RequestType::get_data}},
     {"DoubleBarrier",

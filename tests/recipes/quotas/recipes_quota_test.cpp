@@ -10,6 +10,7 @@
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
 #include <zkrecipes/group.hpp>
+#include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
@@ -48,6 +49,19 @@ TEST_F(RecipesQuota, CounterIsLoweredOnce) {
     EXPECT_EQ(counter.get(patient()), 99);
   }
   EXPECT_TRUE(eventually([&] { return stand_ins() == 0; }));
+}
+
+TEST_F(RecipesQuota, LatchIsCountedDown) {
+  Latch(the_operator(), root() / "latches/one", 100).count_down(1, patient());
+  allow_nothing();
+  const Client client = proxied();
+  Latch latch(client, root() / "latches/one", 100);
+  const auto lost = proxy.drop_next_reply(RequestType::multi);
+  EXPECT_EQ(latch.count_down(1, patient()), 98);
+  EXPECT_TRUE(lost.happened());
+  Latch fresh(client, root() / "latches/two", 1);
+  EXPECT_EQ(error_of([&] { fresh.count_down(1, patient()); }), Errc::quota_exceeded);
+  EXPECT_EQ(fresh.left(patient()), 1);
 }
 
 TEST_F(RecipesQuota, SharedValueIsReplaced) {
