@@ -22,6 +22,7 @@
 #include <zkrecipes/asio.hpp>
 #include <zkrecipes/guardian.hpp>
 #include <zkrecipes/hashing.hpp>
+#include <zkrecipes/placement.hpp>
 #include <zkrecipes/tree_cache.hpp>
 #include <zktesting/expire.hpp>
 #include <zktesting/proxy.hpp>
