@@ -1,0 +1,145 @@
+#include "recipes/replication/placement_decider.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace zkrecipes::detail {
+
+// --- Hosts -----------------------------------------------------------------------------------------------------------
+
+void HostBook::see(const std::vector<ReplicaHost>& present, Time now) {
+  if (!began_) began_ = now;
+  for (auto& [id, known] : known_) {
+    const bool there = std::any_of(present.begin(), present.end(), [&id](const auto& host) { return host.id == id; });
+    if (there || !std::exchange(known.present, false)) continue;
+    known.since = now;
+  }
+  for (const ReplicaHost& host : present) {
+    const auto [place, fresh] = known_.try_emplace(host.id, Known{host, true, now});
+    Known& known = place->second;
+    known.host = host;
+    if (!std::exchange(known.present, true)) known.since = now;
+  }
+  std::erase_if(known_, [&](const auto& entry) { return !entry.second.present && settled(entry.second.since, now); });
+}
+
+std::optional<std::vector<ReplicaHost>> HostBook::counting(const std::vector<std::string>& assigned, Time now) const {
+  const auto has_replicas = [&assigned](const std::string& id) {
+    return std::binary_search(assigned.begin(), assigned.end(), id);
+  };
+  const bool began_long_ago = began_ && settled(*began_, now);
+  for (const std::string& id : assigned) {
+    if (!known_.contains(id) && !began_long_ago) return std::nullopt;
+  }
+  std::vector<ReplicaHost> hosts;
+  for (const auto& [id, known] : known_) {
+    const bool counts =
+        has_replicas(id) ? known.present || !settled(known.since, now) : known.present && settled(known.since, now);
+    if (counts) hosts.push_back(known.host);
+  }
+  return hosts;
+}
+
+std::optional<HostBook::Time> HostBook::until_settled(Time now) const {
+  std::optional<Time> soonest;
+  const auto consider = [&](Time since) {
+    const Time left = since + settle_ - now;
+    if (left > Time::zero() && (!soonest || left < *soonest)) soonest = left;
+  };
+  if (began_) consider(*began_);
+  for (const auto& [id, known] : known_)
+    consider(known.since);
+  return soonest;
+}
+
+// --- The goal --------------------------------------------------------------------------------------------------------
+
+const Placement& PlacementGoal::reach(const std::vector<ReplicaHost>& hosts,
+                                      const std::vector<PartitionFacts>& partitions, std::size_t replicas) {
+  std::vector<std::string> names;
+  for (const PartitionFacts& partition : partitions)
+    names.push_back(partition.name);
+  if (hosts_ == hosts && names_ == names) return goal_;
+  Placement before;
+  for (const PartitionFacts& partition : partitions) {
+    if (partition.node) before[partition.name] = partition.node->wanted;
+  }
+  goal_ = place_replicas(names, hosts, replicas, before);
+  hosts_ = hosts;
+  names_ = std::move(names);
+  return goal_;
+}
+
+// --- Steps -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+HostIds united(const HostIds& a, const HostIds& b) {
+  HostIds all;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  return all;
+}
+
+HostIds shared(const HostIds& a, const HostIds& b) {
+  HostIds both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+bool includes(const HostIds& all, const HostIds& some) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+/// All wanted replicas have all that was acknowledged, so the other ones can go.
+std::optional<PlacementStep> end_of_move(const PartitionFacts& partition) {
+  const HostIds& wanted = partition.node->wanted;
+  if (!partition.in_sync || !includes(partition.ready, wanted)) return std::nullopt;
+  return PlacementStep{partition.name, {wanted, wanted}, true, wanted};
+}
+
+/// The replicas of the goal are added. Those stay that may have acknowledged writes; without a state, that is all.
+PlacementStep way_to(const HostIds& goal, const PartitionFacts& partition) {
+  const HostIds& assigned = partition.node->assigned;
+  HostIds staying = assigned;
+  if (partition.in_sync) staying = shared(assigned, united(*partition.in_sync, goal));
+  PlacementStep step{partition.name, {goal, united(staying, goal)}};
+  step.rests_on_state = staying != assigned;
+  return step;
+}
+
+bool fewer_ready(const PartitionFacts* a, const PartitionFacts* b) { return a->ready.size() < b->ready.size(); }
+
+}  // namespace
+
+std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions, const Placement& goal,
+                                            const PlacementRules& rules) {
+  std::vector<PlacementStep> steps;
+  std::vector<const PartitionFacts*> waiting;
+  std::size_t moving = 0;
+  for (const PartitionFacts& partition : partitions) {
+    const HostIds& wanted = goal.at(partition.name);
+    const bool can_change = wanted.size() >= rules.minimum;
+    if (!partition.node) {
+      if (can_change) steps.push_back({partition.name, {wanted, wanted}});
+      continue;
+    }
+    const bool changes = can_change && partition.node->wanted != wanted;
+    if (!partition.node->moving()) {
+      if (changes) waiting.push_back(&partition);
+      continue;
+    }
+    ++moving;  // Also if it ends now: that may be refused.
+    const auto step = changes ? way_to(wanted, partition) : end_of_move(partition);
+    if (step) steps.push_back(*step);
+  }
+  std::stable_sort(waiting.begin(), waiting.end(), fewer_ready);
+  for (const PartitionFacts* partition : waiting) {
+    if (moving >= rules.max_moving) break;
+    steps.push_back(way_to(goal.at(partition->name), *partition));
+    ++moving;
+  }
+  return steps;
+}
+
+}  // namespace zkrecipes::detail

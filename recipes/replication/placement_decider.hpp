@@ -1,0 +1,100 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <zkclient/export.hpp>
+
+#include <zkrecipes/placement.hpp>
+
+/// What a placer does next. Pure functions of what it knows, which may be old: each step says on what it rests, and the
+/// placer has that checked in the transaction that writes it.
+namespace zkrecipes::detail {
+
+using HostIds = std::vector<std::string>;  ///< Ordered.
+
+/// What a partition's node says.
+struct PlacementNode {
+  HostIds wanted = {};    ///< Who shall have a replica.
+  HostIds assigned = {};  ///< Who has one, or makes one: all of `wanted`, and those whose replicas shall go.
+
+  bool moving() const { return wanted != assigned; }
+  friend bool operator==(const PlacementNode&, const PlacementNode&) = default;
+};
+
+/// What is known of the hosts, and since when. A host that goes keeps its place until it has been away for a while, and one
+/// that comes gets nothing before it has been there for a while. All that is found at the beginning counts as news.
+class ZKRECIPES_INTERNAL_API HostBook {
+ public:
+  using Time = std::chrono::nanoseconds;  ///< Of any clock that never goes back.
+
+  explicit HostBook(std::chrono::milliseconds settle) : settle_(settle) {}
+
+  /// These hosts are there now, and no other ones.
+  void see(const std::vector<ReplicaHost>& present, Time now);
+  /// The hosts that count: `assigned` are those that have, or shall have, a replica. nullopt: nobody can say so far, because
+  /// one of those is away for too short a time, and its rack is not known.
+  std::optional<std::vector<ReplicaHost>> counting(const std::vector<std::string>& assigned, Time now) const;
+  /// How long until counting() may say something else, by time alone; nullopt: it will not.
+  std::optional<Time> until_settled(Time now) const;
+
+ private:
+  struct Known {
+    ReplicaHost host;
+    bool present = true;
+    Time since{0};
+  };
+  bool settled(Time since, Time now) const { return now - since >= settle_; }
+
+  std::chrono::milliseconds settle_;
+  std::optional<Time> began_;
+  std::map<std::string, Known, std::less<>> known_;
+};
+
+struct PlacementRules {
+  std::size_t replicas = 3;
+  std::size_t minimum = 1;  ///< Fewer are never wanted.
+  std::size_t max_moving = 1;
+};
+
+struct PartitionFacts {
+  std::string name;
+  std::optional<PlacementNode> node = {};  ///< nullopt: it has none so far.
+  /// Who has every acknowledged write, as the state of its group says; nullopt: there is no state that can be read.
+  std::optional<HostIds> in_sync = {};
+  HostIds ready = {};  ///< Those of them that are members of the group, with the storage that the state names.
+};
+
+struct PlacementStep {
+  std::string partition;
+  PlacementNode next;
+  bool rests_on_state = false;  ///< A replica goes, because of what in_sync said.
+  HostIds rests_on_ready = {};  ///< A replica goes, because these are ready.
+
+  friend bool operator==(const PlacementStep&, const PlacementStep&) = default;
+};
+
+/// Where all replicas shall end. Stays what it is while the same hosts count, so that moves come to an end.
+class ZKRECIPES_INTERNAL_API PlacementGoal {
+ public:
+  /// Works it out anew if the hosts that count, or the partitions, are others than the last time.
+  const Placement& reach(const std::vector<ReplicaHost>& hosts, const std::vector<PartitionFacts>& partitions,
+                         std::size_t replicas);
+
+ private:
+  std::optional<std::vector<ReplicaHost>> hosts_;
+  std::vector<std::string> names_;
+  Placement goal_;
+};
+
+/// Ends a move whose wanted replicas are all ready; begins others, while fewer than max_moving are on their way: first
+/// those of partitions with the fewest ready replicas. A move under way gets another goal when that has changed. A goal
+/// below the minimum counts for nothing: there are too few hosts, and what is there stays. `goal` has all partitions.
+ZKRECIPES_INTERNAL_API std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions,
+                                                                   const Placement& goal, const PlacementRules& rules);
+
+}  // namespace zkrecipes::detail
