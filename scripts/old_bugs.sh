@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts bugs of the past back into the libraries, one after the other, and counts the seeds that the simulated world needs to
-# find each: it believes in nothing that it cannot find. Needs build/PRESET (default: once) built.
+# Puts bugs into the libraries and the decider of zkr, one after the other, most of them of the past, and counts the seeds that
+# the simulated world needs to find each: it believes in nothing that it cannot find. Needs build/PRESET (default: once) built.
 #   scripts/old_bugs.sh [--preset PRESET] [--seeds LAST] [NAME...]
 #
 # tests/simulation/old_bugs/NAME.patch begins with "workload: ...", "finds: ...", what its judge says, and "compile: SOURCES", the
@@ -32,7 +32,7 @@ for name in "${names[@]}"; do
   workload=$(sed -n 's/^workload: //p' "$patch")
   read -r -a sources <<<"$(sed -n 's/^compile: //p' "$patch")"
   rm -rf "$work" && mkdir -p "$work"
-  cp -a zkclient recipes "$work/"
+  cp -a zkclient recipes tools "$work/"
   patch -s -p1 -d "$work" <"$patch"
   objects=()
   for source in "${sources[@]}"; do

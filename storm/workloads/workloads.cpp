@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "storm/workloads/calls.hpp"
+#include "storm/workloads/commands.hpp"
 #include "storm/workloads/commits.hpp"
 #include "storm/workloads/interventions.hpp"
 #include "storm/workloads/items.hpp"
@@ -59,6 +60,8 @@ const std::vector<Workload>& workloads() {
       {"replacements", 3, run_replacements, look_at_replacements, check_replacements},
       {"emptied-replicas", 3, run_emptied_replicas, look_at_replicas, check_emptied_replicas},
       {"resolved-commits", 3, run_resolved_commits, look_at_agreements, check_resolved_commits},
+      {"locked-commands", 3, run_locked_commands, look_at_commands, check_commands_workload},
+      {"leading-commands", 3, run_leading_commands, look_at_commands, check_commands_workload},
       {"soup", 4, run_soup, look_at_soup, check_soup},
   };
   return all;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "storm/checkers/checkers.hpp"
+#include "storm/checkers/commands.hpp"
 
 namespace storm {
 namespace {
@@ -134,6 +135,58 @@ TEST(Checkers, AnAdditionThatGoesBackInTimeIsRefused) {
 TEST(Checkers, NoProgressAfterTheLastFaultIsRefused) {
   EXPECT_NE(judged({{0, "p0", "acquired", 1}, {5, "--", "calm"}}, progress), "");
   EXPECT_EQ(judged({{5, "--", "calm"}, {6, "p0", "acquired", 1}}, progress), "");
+}
+
+// --- Commands of zkr ----------------------------------------------------------------------------------------------
+
+constexpr std::int64_t long_ago = 4'000'000;  // In nanoseconds.
+
+TEST(Checkers, CommandsOneAfterTheOther) {
+  EXPECT_EQ(judged({{0, "p0", "acquired", 1, 9},
+                    {5, "p0", "valid", 1, 4},
+                    {6, "p0", "releasing", 1},
+                    {7, "p1", "acquired", 2, 9},
+                    {8, "p1", "valid", 2, 8}},
+                   check_commands),
+            "");
+}
+TEST(Checkers, ALineBehindANewerTokenIsRefused) {
+  EXPECT_NE(
+      judged({{0, "p0", "acquired", 1, 9}, {4, "p1", "acquired", 2, 9}, {5, "p0", "valid", 1, 4}}, check_commands), "");
+}
+TEST(Checkers, ALineWithoutACertainLeaseIsRefused) {
+  EXPECT_NE(judged({{0, "p0", "acquired", 1, 9}, {9, "p0", "valid", 1, 0}}, check_commands), "");
+}
+TEST(Checkers, ALineBehindTheReleaseIsRefused) {
+  EXPECT_NE(judged({{0, "p0", "acquired", 1, 9}, {4, "p0", "releasing", 1}, {5, "p0", "valid", 1, 4}}, check_commands),
+            "");
+}
+TEST(Checkers, OneOfTwoThatIsLateExcusesNothing) {
+  for (const char* who : {"late keeper", "late front"}) {
+    EXPECT_NE(
+        judged({{0, "p0", "acquired", 1, 9}, {9, "p0", "valid", 1, -1}, {10, "p0", who, 1, long_ago}}, check_commands),
+        "");
+  }
+}
+TEST(Checkers, WhatIsWrittenWhileBothStandStillIsNotJudged) {
+  const auto with_a_line_at = [](int ms) {
+    return judged({{0, "p0", "acquired", 1, 9},
+                   {ms, "p0", "valid", 1, -1},
+                   {9, "p0", "late keeper", 1, long_ago},
+                   {10, "p0", "late front", 1, long_ago}},
+                  check_commands);
+  };
+  EXPECT_EQ(with_a_line_at(7), "");
+  EXPECT_NE(with_a_line_at(5), "") << "the front was not late by then";
+  EXPECT_NE(with_a_line_at(10), "") << "the keeper was there again";
+}
+TEST(Checkers, AFrontThatIsGoneEndsNothing) {
+  EXPECT_EQ(judged({{0, "p0", "acquired", 1, 9},
+                    {1, "p0", "no front", 1},
+                    {8, "p0", "valid", 1, -1},
+                    {9, "p0", "late keeper", 1, long_ago}},
+                   check_commands),
+            "");
 }
 
 }  // namespace
