@@ -482,6 +482,55 @@ TEST_P(ProcessTreeTest, DaemonThatIsLeftKeepsItsControlGroup) {
   });
 }
 
+TEST(ZkrCgroup, OneThatWasLeftGoesWithTheNextRun) {
+  if (!cgroup_possible()) GTEST_SKIP() << "no writable cgroup of version 2 here";
+  const Words options{"--cgroup", "yes", "--descendants", "leave"};
+  Rig first(puppet("daemon [ say up read ] exit 9"), {.options = options});
+  const std::string left = cgroup_of(first.front());
+  ASSERT_TRUE(first.hand().await_release());
+  first.hand().confirm_release();
+  EXPECT_EQ(told(first.await_end()), exited(9));
+  ASSERT_TRUE(std::filesystem::exists(left));
+  first.close_input();
+  first.lines().rest();
+  // One that waits for its lease has a group, and nothing in it.
+  Rig waiting(puppet("exit 0"), {.options = options, .grant = false});
+  const std::string in_use = cgroup_of(waiting.front());
+  ASSERT_TRUE(std::filesystem::exists(in_use));
+  await([&] {
+    Rig next(puppet("exit 0"), {.options = options});
+    next.expect_release_of_empty_tree();
+    EXPECT_EQ(told(next.await_end()), exited(0));
+    return !std::filesystem::exists(left);
+  });
+  EXPECT_TRUE(std::filesystem::exists(in_use));
+  waiting.hand().set(long_lease());
+  waiting.expect_release_of_empty_tree();
+  EXPECT_EQ(told(waiting.await_end()), exited(0));
+}
+
+TEST(ZkrCgroup, OneThatIsLockedStays) {
+  if (!cgroup_possible()) GTEST_SKIP() << "no writable cgroup of version 2 here";
+  const pid_t nobody = ::fork();
+  if (nobody == 0) ::_exit(0);
+  ::waitpid(nobody, nullptr, 0);
+  const auto made = Cgroup::make("zkr-" + std::to_string(nobody));
+  ASSERT_TRUE(made);
+  const std::string path = made->path();
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  remove_empty_cgroups(parent);
+  EXPECT_TRUE(std::filesystem::exists(path));
+  auto over = Cgroup::make("zkr-" + std::to_string(nobody));
+  ASSERT_TRUE(over);
+  const std::string left = over->path();
+  EXPECT_NE(left, path);
+  over.reset();
+  remove_empty_cgroups(parent);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  made->remove();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST_P(ProcessTreeTest, Z52ForkStormIsEnded) {
   Rig rig(puppet("ignore 15 storm"), setup());
   ASSERT_TRUE(rig.lines().await("storm"));

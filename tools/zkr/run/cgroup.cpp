@@ -1,14 +1,19 @@
 #include "tools/zkr/run/cgroup.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <system_error>
 
 #include "tools/guardian/control_group.hpp"
 
@@ -49,6 +54,18 @@ std::string new_folder(const std::string& path) {
 
 }  // namespace
 
+void remove_empty_cgroups(const std::string& parent) {
+  constexpr std::string_view beginning = "zkr-";
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator(parent, gone)) {
+    const std::string name = entry.path().filename().string();
+    const pid_t front = name.starts_with(beginning) ? std::atoi(name.c_str() + beginning.size()) : 0;
+    const bool is_over = front > 0 && ::kill(front, 0) != 0 && errno == ESRCH;
+    // The number tells nothing of the processes of another namespace; the lock does.
+    if (is_over) guardian::remove_unused_control_group(entry.path().string());
+  }
+}
+
 std::optional<std::string> own_cgroup(const std::string& mounts, const std::string& groups) {
   const auto point = mount_point(mounts);
   if (!point) return std::nullopt;
@@ -62,9 +79,11 @@ std::optional<std::string> own_cgroup(const std::string& mounts, const std::stri
 std::optional<Cgroup> Cgroup::make(const std::string& name) {
   const auto parent = own_cgroup(text_of("/proc/self/mountinfo"), text_of("/proc/self/cgroup"));
   if (!parent) return std::nullopt;
+  remove_empty_cgroups(*parent);
   const std::string path = new_folder(*parent + "/" + name);
   if (path.empty()) return std::nullopt;
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ::flock(directory.get(), LOCK_SH);  // Until the last of us is gone: an empty one that is locked is not removed.
   Descriptor door(::openat(directory.get(), "cgroup.procs", O_WRONLY | O_CLOEXEC));
   const bool can_kill = ::faccessat(directory.get(), "cgroup.kill", W_OK, 0) == 0;
   Cgroup made(std::move(directory), std::move(door), path);

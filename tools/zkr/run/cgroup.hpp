@@ -11,7 +11,8 @@ namespace zkr {
 /// stroke, however fast it forks. Only where ours is writable.
 class Cgroup {
  public:
-  /// By that name, or, if it is taken, by one that begins like that. Nothing: it cannot be made.
+  /// By that name, or, if it is taken, by one that begins like that. Nothing: it cannot be made. What former runs had to
+  /// leave there, because a process of theirs went on, is removed if it has ended since.
   static std::optional<Cgroup> make(const std::string& name);
   Cgroup(Cgroup&&) = default;
   Cgroup& operator=(Cgroup&&) = default;
@@ -35,6 +36,9 @@ class Cgroup {
   Descriptor door_;
   std::string path_;
 };
+
+/// Removes the groups "zkr-NUMBER..." below that folder whose process is gone, and which no run and no process uses.
+void remove_empty_cgroups(const std::string& parent);
 
 /// Where version 2 is mounted, and where we are in it: from the texts of /proc/self/mountinfo and /proc/self/cgroup.
 std::optional<std::string> own_cgroup(const std::string& mounts, const std::string& groups);
