@@ -12,10 +12,12 @@
 #include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/id_blocks.hpp>
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/inspect.hpp>
 #include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
@@ -94,8 +96,11 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_p
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_proclaim> async_proclaim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_publish> async_publish;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_put> async_put;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push, &Queue::async_push> async_push;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_push_all, &Queue::async_push_all>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &DelayQueue::async_push, &IdQueue::async_push,
+                                     &PriorityQueue::async_push, &Queue::async_push>
+    async_push;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &DelayQueue::async_push_all, &IdQueue::async_push_all,
+                                     &PriorityQueue::async_push_all, &Queue::async_push_all>
     async_push_all;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_raise> async_raise;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Leadership::async_ready> async_ready;
@@ -104,7 +109,8 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release, &MultiLease::async_release,
                                      &WorkerId::async_release>
     async_release;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_remove> async_remove;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_remove, &IdQueue::async_remove>
+    async_remove;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::async_report_version> async_report_version;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_roll_back> async_roll_back;
@@ -121,7 +127,8 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &SharedMutex::async_
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_try_bind> async_try_bind;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_try_claim> async_try_claim;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_try_pop> async_try_pop;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &PriorityQueue::async_try_push, &Queue::async_try_push>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &DelayQueue::async_try_push, &IdQueue::async_try_push,
+                                     &PriorityQueue::async_try_push, &Queue::async_try_push>
     async_try_push;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Partitioner::async_stop, &PrimaryNode::async_stop>
     async_stop;

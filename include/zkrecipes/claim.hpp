@@ -46,6 +46,8 @@ class ZKRECIPES_API [[nodiscard]] Claim {
   /// The name of the item's node, and its priority.
   const std::string& node() const noexcept;
   std::int32_t priority() const noexcept;
+  /// The id that it has in an IdQueue; "" if it has none.
+  std::string id() const;
   /// Why it was rejected, if this is a dead letter: see reject(). "" otherwise, and in layouts of other libraries.
   const std::string& reason() const noexcept;
   /// How often this item was claimed, this time included (with prefetch also by workers that never looked at it).

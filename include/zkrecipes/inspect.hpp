@@ -41,6 +41,8 @@ enum class RecipeKind {
   double_barrier,   ///< DoubleBarrier.
   queue,            ///< Queue.
   priority_queue,   ///< PriorityQueue; also kazoo's queues, whose items all have priorities.
+  delay_queue,      ///< DelayQueue; also an IdQueue whose ids all look like times.
+  id_queue,         ///< IdQueue.
 };
 
 /// Whose names they are.

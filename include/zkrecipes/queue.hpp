@@ -19,8 +19,12 @@
 
 namespace zkrecipes {
 
+namespace detail {
+struct QueueSpec;
+}
+
 struct QueueOptions {
-  /// Default: standard() for a Queue, curator() for a PriorityQueue.
+  /// Default: standard() for a Queue, curator() for the other kinds.
   std::optional<QueueLayout> layout = {};
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
   std::string id = {};                           ///< Shown to operators in the data of claims.
@@ -45,9 +49,13 @@ struct QueueItem {
   int deliveries = 0;                           ///< How often it was claimed.
   std::string claimed_by;                       ///< The claimer's text; "" if it is not claimed.
   std::chrono::system_clock::time_point since;  ///< When it was pushed, by the server's clock.
+  std::chrono::system_clock::time_point not_before =
+      {};               ///< Of a DelayQueue: when it is due, by the consumers' clocks.
+  std::string id = {};  ///< Of an IdQueue.
 };
 
-/// The operations that Queue and PriorityQueue share: everything but push.
+/// The operations that all kinds of queues share: everything but push. Of a DelayQueue, they take and peek at items that
+/// are due; size() and list() show all.
 class ZKRECIPES_API QueueBase {
  public:
   /// Takes the first item out of the queue (beside other consumers: one of the first ones, so that they do not all meet
@@ -89,15 +97,19 @@ class ZKRECIPES_API QueueBase {
   const zkclient::Path& path() const noexcept;
 
  protected:
-  QueueBase(zkclient::Client client, zkclient::Path path, QueueOptions options, bool prioritized);
+  QueueBase(zkclient::Client client, zkclient::Path path, QueueOptions options, detail::QueueKind kind);
   ~QueueBase();
   QueueBase(QueueBase&&) noexcept;
   QueueBase& operator=(QueueBase&&) noexcept;
 
-  bool push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
-                  const zkclient::CallOptions& call);
-  void async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
-                        zkclient::Handler<bool> handler, const zkclient::CallOptions& call);
+  // `name`: of the items' nodes, without the number that the server appends.
+  bool push_items(std::vector<std::string> items, std::string name, bool wait, const zkclient::CallOptions& call);
+  void async_push_items(std::vector<std::string> items, std::string name, bool wait, zkclient::Handler<bool> handler,
+                        const zkclient::CallOptions& call);
+  std::size_t remove_items(std::string_view id, const zkclient::CallOptions& call);
+  void async_remove_items(std::string_view id, zkclient::Handler<std::size_t> handler,
+                          const zkclient::CallOptions& call);
+  const detail::QueueSpec& spec() const noexcept;
 
  private:
   struct State;
@@ -116,7 +128,8 @@ class ZKRECIPES_API QueueBase {
 ///    '-- slots (container)
 ///         '-- <uuid>             ephemeral: makes a write whose reply was lost repeatable, see below
 ///
-/// Invariant: an item leaves `items` in one transaction, once, by its pop() or the commit() of its newest claim.
+/// Invariant: an item leaves `items` in one transaction, once, by its pop() or the commit() of its newest claim (or by
+/// IdQueue::remove()).
 ///
 /// Every push, pop, claim and commit is a transaction that also writes to a slot of ours on condition of its version.
 /// If its reply is lost it is sent again: the condition fails if it was applied before. So a lost reply loses nothing

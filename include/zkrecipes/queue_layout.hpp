@@ -7,6 +7,18 @@
 
 namespace zkrecipes {
 
+namespace detail {
+
+/// For recipes: what the names of a queue's items say besides their order.
+enum class QueueKind : int {
+  plain,        ///< Nothing.
+  prioritized,  ///< A priority: PriorityQueue.
+  delayed,      ///< When they are due: DelayQueue.
+  identified,   ///< An id: IdQueue.
+};
+
+}  // namespace detail
+
 /// Where a queue keeps its items and how they look, so that programs that use other libraries can push to it and take
 /// from it. All programs that share a path must use the same one.
 ///

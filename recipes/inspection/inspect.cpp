@@ -36,6 +36,8 @@ const char* to_string(RecipeKind kind) noexcept {
     case RecipeKind::double_barrier: return "double barrier";
     case RecipeKind::queue: return "queue";
     case RecipeKind::priority_queue: return "priority queue";
+    case RecipeKind::delay_queue: return "delay queue";
+    case RecipeKind::id_queue: return "id queue";
   }
   return "unknown";
 }
@@ -206,8 +208,8 @@ Awaitable<Found> find_claims(LookPtr look, Recognition recognised, bool has_clai
   if (!items) co_return items.error();
   Result<Names> claimed = co_await list_folder(look, folders.claims);
   if (!claimed) co_return claimed.error();
-  if (style == Style::standard && detail::have_priorities(*items)) recognised.kind = RecipeKind::priority_queue;
-  const detail::ItemFormat format(style, recognised.kind == RecipeKind::priority_queue);
+  if (style == Style::standard) recognised.kind = detail::kind_of_items(*items, style);
+  const detail::ItemFormat format(style, detail::queue_kind_of(recognised.kind));
   Names claims;
   for (detail::ItemKey& key : detail::in_take_order(*claimed, format))
     claims.push_back(std::move(key.name));

@@ -26,8 +26,8 @@ bool any_holding(const Names& children, std::string_view of) {
   return std::any_of(children.begin(), children.end(), [&](const std::string& name) { return is_holding(name, of); });
 }
 
-bool any_item(const Names& children, Style style, bool prioritized) {
-  const ItemFormat format(style, prioritized);
+bool any_item(const Names& children, Style style, QueueKind kind) {
+  const ItemFormat format(style, kind);
   return std::any_of(children.begin(), children.end(),
                      [&](const std::string& name) { return format.parse(name).has_value(); });
 }
@@ -49,9 +49,10 @@ std::optional<RecipeKind> contended(const Names& children) {
 std::optional<Style> queue_style(const Names& children) {
   if (contains(children, "items")) return Style::standard;
   if (contains(children, "entries")) return Style::kazoo_locking;
-  if (any_item(children, Style::zookeeper, false)) return Style::zookeeper;
-  if (any_item(children, Style::kazoo, true)) return Style::kazoo;
-  const bool curator = any_item(children, Style::curator, false) || any_item(children, Style::curator, true);
+  if (any_item(children, Style::zookeeper, QueueKind::plain)) return Style::zookeeper;
+  if (any_item(children, Style::kazoo, QueueKind::prioritized)) return Style::kazoo;
+  const bool curator = any_item(children, Style::curator, QueueKind::prioritized) ||
+                       any_item(children, Style::curator, QueueKind::identified);
   return curator ? std::optional(Style::curator) : std::nullopt;
 }
 
@@ -68,8 +69,8 @@ NodeNaming naming_of(Style style) {
 
 Recognition recognise_queue(const Names& children, Style style) {
   const bool of_kazoo = style == Style::kazoo || style == Style::kazoo_locking;
-  const bool prioritized = of_kazoo || (style == Style::curator && any_item(children, style, true));
-  return {prioritized ? RecipeKind::priority_queue : RecipeKind::queue, naming_of(style), style};
+  if (of_kazoo) return {RecipeKind::priority_queue, naming_of(style), style};
+  return {style == Style::curator ? kind_of_items(children, style) : RecipeKind::queue, naming_of(style), style};
 }
 
 }  // namespace
@@ -89,7 +90,30 @@ Recognition recognise(const Names& children) {
   return {};
 }
 
-bool have_priorities(const Names& items) { return any_item(items, Style::standard, true); }
+RecipeKind kind_of_items(const Names& items, Style style) {
+  if (any_item(items, style, QueueKind::prioritized)) return RecipeKind::priority_queue;
+  const ItemFormat with_ids(style, QueueKind::identified);
+  const ItemFormat with_times(style, QueueKind::delayed);
+  RecipeKind kind = RecipeKind::queue;
+  for (const std::string& name : items) {
+    const std::string_view id = with_ids.id_of(name);
+    if (id.empty() || !with_ids.parse(name)) continue;
+    const auto time = with_times.parse(name);
+    // As a time is written; an id may be a short number.
+    if (!time || with_times.name_due(time->due_ms) != with_ids.name_with_id(id)) return RecipeKind::id_queue;
+    kind = RecipeKind::delay_queue;
+  }
+  return kind;
+}
+
+QueueKind queue_kind_of(RecipeKind kind) noexcept {
+  switch (kind) {
+    case RecipeKind::priority_queue: return QueueKind::prioritized;
+    case RecipeKind::delay_queue: return QueueKind::delayed;
+    case RecipeKind::id_queue: return QueueKind::identified;
+    default: return QueueKind::plain;
+  }
+}
 
 bool describes_raiser(std::string_view data) {
   const std::size_t host = data.find("host=");

@@ -8,6 +8,7 @@
 #include <zkrecipes/queue_layout.hpp>
 
 #include "recipes/kernel/wait_order.hpp"
+#include "recipes/queues/item_format.hpp"
 
 namespace zkrecipes::detail {
 
@@ -15,7 +16,7 @@ namespace zkrecipes::detail {
 struct Recognition {
   RecipeKind kind = RecipeKind::unknown;
   NodeNaming naming = NodeNaming::none;
-  std::optional<QueueLayout::Style> queue = {};  ///< Of the two kinds of queues.
+  std::optional<QueueLayout::Style> queue = {};  ///< Of all kinds of queues.
 
   friend bool operator==(const Recognition&, const Recognition&) = default;
 };
@@ -27,8 +28,12 @@ const ContenderNames& contending_names();
 /// alone is a guess: what is in it tells (the other folders of a queue go while they are empty).
 Recognition recognise(const std::vector<std::string>& children);
 
-/// Of a standard queue, whose folder of items tells it: whether these are the items of a PriorityQueue.
-bool have_priorities(const std::vector<std::string>& items);
+/// Of a queue in its own or in Curator's layout: which of the kinds of queues has such items. Times look like ids: names
+/// of which each could have a time are those of a DelayQueue.
+RecipeKind kind_of_items(const std::vector<std::string>& items, QueueLayout::Style style);
+
+/// The names of such a recipe's items.
+QueueKind queue_kind_of(RecipeKind kind) noexcept;
 
 /// Whether Barrier::raise() of this library has written `data` to say who has raised it.
 bool describes_raiser(std::string_view data);

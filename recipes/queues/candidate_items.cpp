@@ -19,19 +19,36 @@ constexpr double memory = 32;  // The attempts that success_ remembers.
 }  // namespace
 
 bool goes_before(const ItemKey& a, const ItemKey& b) {
-  return a.priority != b.priority ? a.priority < b.priority : precedes(a.sequence, b.sequence);
+  if (a.priority != b.priority) return a.priority < b.priority;
+  return a.due_ms != b.due_ms ? a.due_ms < b.due_ms : precedes(a.sequence, b.sequence);
 }
 
-void CandidateItems::replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed) {
+void CandidateItems::replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed,
+                             std::int64_t now_ms) {
   const std::set<std::string_view> taken(claimed.begin(), claimed.end());
   items_.clear();
+  later_.clear();
   for (ItemKey& key : in_order) {
-    if (!taken.contains(key.name) && !held_.contains(key.name)) items_.push_back(std::move(key));
+    if (!taken.contains(key.name) && !held_.contains(key.name)) later_.push_back(std::move(key));
   }
+  become_due(now_ms);
+}
+
+void CandidateItems::become_due(std::int64_t now_ms) {
+  while (!later_.empty() && later_.front().due_ms <= now_ms) {
+    items_.push_back(std::move(later_.front()));
+    later_.pop_front();
+  }
+}
+
+std::optional<std::int64_t> CandidateItems::next_due() const noexcept {
+  if (later_.empty()) return std::nullopt;
+  return later_.front().due_ms;
 }
 
 void CandidateItems::clear() {
   items_.clear();
+  later_.clear();
   held_.clear();
   calm();
 }

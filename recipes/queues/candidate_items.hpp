@@ -22,12 +22,19 @@ bool goes_before(const ItemKey& a, const ItemKey& b);
 /// Consumers that all try the first items get in each other's way. So one that lost a race tries one of the next ones
 /// instead, the more races it lost the further away, tries fewer at a time, and needs newer lists; one that lost none
 /// comes back to the first. What it passed over stays in the list. It never passes over another priority.
+///
+/// Items that are not due are kept apart, and are no candidates until a caller says that their time has come.
 class CandidateItems {
  public:
   static constexpr std::size_t widest = 512;  ///< Or a sixteenth of the list.
 
-  /// Replaces the list by a new one; `claimed` (by any consumer) and held() ones are left out.
-  void replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed);
+  /// Replaces the list by a new one; `claimed` (by any consumer) and held() ones are left out. `now_ms`: as
+  /// ItemKey::due_ms.
+  void replace(std::vector<ItemKey> in_order, const std::vector<std::string>& claimed, std::int64_t now_ms = 0);
+  /// It is that late: what is due by then may be tried.
+  void become_due(std::int64_t now_ms);
+  /// When the first of those that are not due is due; nullopt if there are none.
+  std::optional<std::int64_t> next_due() const noexcept;
   void clear();
   /// Puts an item back into its place.
   void insert(ItemKey key);
@@ -55,6 +62,7 @@ class CandidateItems {
 
  private:
   std::deque<ItemKey> items_;
+  std::deque<ItemKey> later_;  // Not due.
   std::set<std::string> held_;
   std::size_t spread_ = 1;
   double success_ = 1;  // The part of the latest attempts that succeeded.

@@ -104,6 +104,7 @@ const std::string& Claim::reason() const noexcept {
   return state_ != nullptr ? state_->taken().reason : none;
 }
 std::int32_t Claim::priority() const noexcept { return state_ != nullptr ? state_->taken().key.priority : 0; }
+std::string Claim::id() const { return std::string(state_ != nullptr ? state_->id() : ""); }
 int Claim::deliveries() const noexcept { return state_ != nullptr ? state_->taken().version : 0; }
 
 bool Claim::valid() const noexcept { return state_ != nullptr && is_ours(state_->taken()); }

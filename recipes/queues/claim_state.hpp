@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include <zkrecipes/claim.hpp>
 
@@ -15,6 +16,7 @@ class ClaimState {
 
   const std::shared_ptr<QueueCore>& core() const noexcept { return core_; }
   const Taken& taken() const noexcept { return taken_; }
+  std::string_view id() const { return core_->spec().format.id_of(taken_.key.name); }
   const std::shared_ptr<zk::ClientCore>& client() const noexcept { return core_->spec().client; }
 
  private:

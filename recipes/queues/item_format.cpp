@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -15,6 +16,7 @@ namespace {
 constexpr std::int32_t kazoo_default = 100;
 constexpr std::int32_t kazoo_most = 999;
 constexpr std::size_t hexadecimal_size = 9;  // "1" or "0", and eight digits.
+constexpr char bar = '|';                    // Before and behind a time or an id, as Curator writes them.
 
 // Curator's serialized form: a version, then for each item a mark, its size and its bytes, and a mark at the end.
 constexpr std::uint32_t curator_version = 0x0001'0001;
@@ -76,6 +78,15 @@ std::optional<std::int32_t> parse_hexadecimal(std::string_view text) {
   return priority;
 }
 
+// As Java's Long.parseLong, which Curator calls.
+std::optional<std::int64_t> parse_time(std::string_view text) {
+  std::uint64_t time = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), time, 16);
+  constexpr std::uint64_t latest = std::numeric_limits<std::int64_t>::max();
+  if (error != std::errc() || stop != text.data() + text.size() || time > latest) return std::nullopt;
+  return static_cast<std::int64_t>(time);
+}
+
 std::optional<std::int32_t> parse_decimal(std::string_view text) {
   std::uint32_t priority = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), priority);
@@ -96,32 +107,65 @@ std::string_view ItemFormat::prefix() const noexcept {
   return "entry-";
 }
 
-const char* ItemFormat::defect(std::int32_t priority) const noexcept {
-  const bool of_kazoo = style_ == Style::kazoo || style_ == Style::kazoo_locking;
-  return of_kazoo && (priority < 0 || priority > kazoo_most) ? "priorities of kazoo's queues are 0 to 999" : nullptr;
+const char* ItemFormat::defect() const noexcept {
+  const bool of_curator = style_ == Style::standard || style_ == Style::curator;
+  switch (kind_) {
+    case QueueKind::plain: break;
+    case QueueKind::prioritized: return style_ == Style::zookeeper ? "the layout has no priorities" : nullptr;
+    case QueueKind::delayed: return of_curator ? nullptr : "the layout has no delayed items";
+    case QueueKind::identified: return of_curator ? nullptr : "the layout has no ids";
+  }
+  return nullptr;
 }
 
-std::int32_t ItemFormat::usual_priority() const noexcept {
-  return style_ == Style::kazoo || style_ == Style::kazoo_locking ? kazoo_default : 0;
+const char* ItemFormat::defect(std::int32_t priority) const noexcept {
+  return of_kazoo() && (priority < 0 || priority > kazoo_most) ? "priorities of kazoo's queues are 0 to 999" : nullptr;
 }
+
+std::int32_t ItemFormat::usual_priority() const noexcept { return of_kazoo() ? kazoo_default : 0; }
 
 std::string ItemFormat::name(std::int32_t priority) const {
   if (hexadecimal()) {
     return fmt::format("{}{}{:08X}", prefix(), priority < 0 ? '0' : '1', static_cast<std::uint32_t>(priority));
   }
-  if (style_ == Style::kazoo || style_ == Style::kazoo_locking) return fmt::format("{}{:03}-", prefix(), priority);
+  if (of_kazoo()) return fmt::format("{}{:03}-", prefix(), priority);
   return std::string(prefix());
+}
+
+std::string ItemFormat::name_due(std::int64_t due_ms) const {
+  return fmt::format("{}{}{:08X}{}", prefix(), bar, due_ms, bar);
+}
+
+std::string ItemFormat::name_with_id(std::string_view id) const {
+  return fmt::format("{}{}{}{}", prefix(), bar, id, bar);
+}
+
+// "" for a name without bars: Curator puts an item back so when its consumer has thrown an exception.
+std::optional<std::string_view> ItemFormat::between_bars(std::string_view name) const noexcept {
+  name.remove_prefix(prefix().size());
+  if (!name.starts_with(bar)) return "";
+  const std::size_t end = name.find(bar, 1);
+  if (end == std::string_view::npos || end == 1) return std::nullopt;
+  return name.substr(1, end - 1);
 }
 
 std::optional<ItemKey> ItemFormat::parse(std::string_view name) const {
   if (!name.starts_with(prefix())) return std::nullopt;
   std::size_t end = prefix().size();  // Of what stands before the number.
   std::optional<std::int32_t> priority = usual_priority();
-  if (hexadecimal()) {
+  std::int64_t due_ms = 0;
+  if (kind_ == QueueKind::delayed || kind_ == QueueKind::identified) {
+    const auto text = between_bars(name);
+    if (!text) return std::nullopt;
+    if (!text->empty()) end += text->size() + 2;
+    const auto time = kind_ == QueueKind::delayed && !text->empty() ? parse_time(*text) : 0;
+    if (!time) return std::nullopt;
+    due_ms = *time;
+  } else if (hexadecimal()) {
     end += hexadecimal_size;
     if (name.size() <= end) return std::nullopt;
     priority = parse_hexadecimal(name.substr(prefix().size(), hexadecimal_size));
-  } else if (style_ == Style::kazoo || style_ == Style::kazoo_locking) {
+  } else if (of_kazoo()) {
     end = name.find('-', end) + 1;
     if (end != prefix().size() + 4) return std::nullopt;
     priority = parse_decimal(name.substr(prefix().size(), 3));
@@ -129,7 +173,12 @@ std::optional<ItemKey> ItemFormat::parse(std::string_view name) const {
   if (!priority) return std::nullopt;
   const auto sequence = sequence_of(name, {name.substr(0, end)});
   if (!sequence) return std::nullopt;
-  return ItemKey{*priority, *sequence, std::string(name)};
+  return ItemKey{*priority, *sequence, std::string(name), due_ms};
+}
+
+std::string_view ItemFormat::id_of(std::string_view name) const noexcept {
+  if (kind_ != QueueKind::identified || !name.starts_with(prefix())) return {};
+  return between_bars(name).value_or("");
 }
 
 std::string ItemFormat::encode(const std::vector<std::string>& items, std::string_view reason) const {
@@ -163,14 +212,24 @@ std::string ItemFormat::reason(std::string_view data) const {
   return rejection ? std::string(rejection->reason) : std::string();
 }
 
+const char* id_defect(std::string_view id) noexcept {
+  if (id.empty()) return "the id is empty";
+  if (id.find_first_of("/|") != std::string_view::npos) return "the id has a / or a |";
+  return nullptr;
+}
+
+std::string without_number(const ItemKey& key) {
+  return key.name.substr(0, key.name.size() - fmt::formatted_size("{:010}", key.sequence));
+}
+
 std::vector<ItemKey> in_take_order(const std::vector<std::string>& names, const ItemFormat& format) {
-  std::map<std::int32_t, std::vector<ItemKey>> levels;
+  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<ItemKey>> levels;
   for (const std::string& name : names) {
-    if (auto key = format.parse(name)) levels[key->priority].push_back(std::move(*key));
+    if (auto key = format.parse(name)) levels[{key->priority, key->due_ms}].push_back(std::move(*key));
   }
   std::vector<ItemKey> ordered;
   ordered.reserve(names.size());
-  for (auto& [priority, keys] : levels) {
+  for (auto& [level, keys] : levels) {
     // Names made by hand may be so far apart that "precedes" goes round in a circle, which no sort survives: compare
     // the distances from the first one.
     const auto before = [](const ItemKey& a, const ItemKey& b) { return precedes(a.sequence, b.sequence); };

@@ -15,6 +15,7 @@ struct ItemKey {
   std::int32_t priority = 0;
   std::int32_t sequence = 0;
   std::string name;
+  std::int64_t due_ms = 0;  ///< No consumer may have it before that time, see due_time.hpp. 0: any may.
 
   friend bool operator==(const ItemKey&, const ItemKey&) = default;
 };
@@ -23,15 +24,24 @@ struct ItemKey {
 class ItemFormat {
  public:
   using Style = QueueLayout::Style;
-  /// `prioritized`: of a PriorityQueue.
-  ItemFormat(Style style, bool prioritized) noexcept : style_(style), prioritized_(prioritized) {}
+  ItemFormat(Style style, QueueKind kind) noexcept : style_(style), kind_(kind) {}
 
+  /// Why there are no such queues; nullptr if there are.
+  const char* defect() const noexcept;
   /// Why no item can have this priority; nullptr if it can.
   const char* defect(std::int32_t priority) const noexcept;
-  /// The name without the number that the server appends.
+
+  // Names without the number that the server appends.
   std::string name(std::int32_t priority) const;
+  /// Of a DelayQueue.
+  std::string name_due(std::int64_t due_ms) const;
+  /// Of an IdQueue. `id`: one in which id_defect() finds nothing.
+  std::string name_with_id(std::string_view id) const;
+
   /// nullopt: not an item.
   std::optional<ItemKey> parse(std::string_view name) const;
+  /// The id of an item of an IdQueue; "" if it has none.
+  std::string_view id_of(std::string_view name) const noexcept;
 
   /// What a node with these items holds. More than one item only in Curator's format. `reason`: why it was rejected;
   /// other libraries' formats have no place for that.
@@ -48,15 +58,23 @@ class ItemFormat {
   std::int32_t usual_priority() const noexcept;
 
  private:
-  bool hexadecimal() const noexcept { return prioritized_ && (style_ == Style::standard || style_ == Style::curator); }
+  bool of_kazoo() const noexcept { return style_ == Style::kazoo || style_ == Style::kazoo_locking; }
+  bool hexadecimal() const noexcept { return kind_ == QueueKind::prioritized && !of_kazoo(); }
   std::string_view prefix() const noexcept;
+  std::optional<std::string_view> between_bars(std::string_view name) const noexcept;
 
   Style style_;
-  bool prioritized_;
+  QueueKind kind_;
 };
 
-/// The items among `names`, in the order in which they are to be taken: by priority, lower first, then as they were
-/// pushed. The server's counter may have wrapped around.
+/// Why no item can have this id; nullptr if it can.
+const char* id_defect(std::string_view id) noexcept;
+
+/// An item's name without the number that the server has appended.
+std::string without_number(const ItemKey& key);
+
+/// The items among `names`, in the order in which they are to be taken: by priority, lower first, by the time when they are
+/// due, then as they were pushed. The server's counter may have wrapped around.
 std::vector<ItemKey> in_take_order(const std::vector<std::string>& names, const ItemFormat& format);
 
 }  // namespace zkrecipes::detail

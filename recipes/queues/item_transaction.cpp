@@ -56,8 +56,7 @@ ItemTransaction& ItemTransaction::restore_first(std::int32_t version, const std:
 }
 
 ItemTransaction& ItemTransaction::bury(std::int32_t version, const std::string& data) {
-  const std::string name = spec_.format.name(key_.priority);
-  operations_.emplace_back(Transaction::Create{Path(zk::child_path(spec_.dead_letters, name)), data,
+  operations_.emplace_back(Transaction::Create{Path(zk::child_path(spec_.dead_letters, without_number(key_))), data,
                                                CreateMode::persistent_sequential, spec_.acl});
   return remove(version);
 }

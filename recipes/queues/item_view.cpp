@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "recipes/queues/claim_place.hpp"
+#include "recipes/queues/claim_look.hpp"
+#include "recipes/queues/due_time.hpp"
 
 namespace zkrecipes::detail {
 
@@ -52,6 +53,18 @@ Call ItemView::bound_call() const {
 bool ItemView::is_stale() const {
   return !listed_ || taken_since_ > candidates_.takes_until_old(length_) ||
          (!candidates_.empty() && steady_clock::now() - listed_at_ > longest_trust);
+}
+
+// --- Items that are not due ------------------------------------------------------------------------------------------
+
+void ItemView::note_time() {
+  if (candidates_.next_due()) candidates_.become_due(now_ms());
+}
+
+std::optional<steady_clock::time_point> ItemView::next_look_at_clock() const {
+  const std::optional<std::int64_t> due = candidates_.next_due();
+  if (!due) return std::nullopt;
+  return steady_clock::now() + pause_until_due(*due, now_ms());
 }
 
 // --- Reading the lists --------------------------------------------------------------------------------------------
@@ -127,30 +140,9 @@ Awaitable<Reply> ItemView::list() {
 
 Awaitable<Reply> ItemView::find_claim_elsewhere(ItemKey key, std::int32_t version, std::int64_t czxid) {
   const Call call = bound_call();
-  std::vector<std::string> places = claim_places(spec_->claim_path(key));
-  places.push_back(spec_->claim_path(key));  // The list may be older than it.
-  std::vector<PendingReply> looks;
-  for (const std::string& place : places)
-    looks.push_back(client_->launch(zk::make_request(OpType::exists, place), call));
-  // Behind them: if it still is the node that was read, no claim of it stood at that instant, and each later one gives it
-  // a version that no item has that was put back since.
-  const PendingReply item = client_->launch(zk::make_request(OpType::exists, spec_->item_path(key)), call);
-  Reply found;
-  found.error = Errc::no_node;
-  std::size_t where = 0;
-  for (std::size_t i = 0; i < looks.size(); ++i) {
-    Reply seen = co_await looks[i].get();
-    if (!found.failed(Errc::no_node)) continue;  // All are awaited.
-    found = std::move(seen);
-    where = i;
-  }
-  Reply same = co_await item.get();
-  if (found.failed(Errc::no_node)) {
-    if (!same.ok() && !same.failed(Errc::no_node)) co_return same;
-    if (!same.ok() || same.stat.czxid != czxid || same.stat.version != version) found.error = Errc::bad_version;
-  }
-  if (!found.ok() || call.bound != session_) co_return found;
-  Reply watched = co_await watch_claim(places[where]);
+  ClaimLook look = co_await look_for_claim(spec_, std::move(key), version, czxid, call);
+  if (!look.reply.ok() || call.bound != session_) co_return look.reply;
+  Reply watched = co_await watch_claim(std::move(look.place));
   co_return watched;
 }
 
@@ -178,7 +170,7 @@ void ItemView::learn(Reply& listed, const Reply& claimed) {
   items_seen_ = folder_changes(listed.stat.children_version, listed.stat.children_count);
   claims_seen_ = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
   claims_czxid_ = claimed.stat.czxid;
-  candidates_.replace(in_take_order(listed.names, spec_->format), claimed.names);
+  candidates_.replace(in_take_order(listed.names, spec_->format), claimed.names, now_ms());
   read_.clear();
   listed_ = true;
   if (folder_watch_ == nullptr || folder_czxid_ != listed.stat.czxid) {

@@ -38,6 +38,11 @@ class ItemView : public std::enable_shared_from_this<ItemView> {
   CandidateItems& candidates() noexcept { return candidates_; }
   const CandidateItems& candidates() const noexcept { return candidates_; }
 
+  /// Looks at the clock: items that are due now become candidates.
+  void note_time();
+  /// When to look at it next; nullopt if no item waits for its time.
+  std::optional<std::chrono::steady_clock::time_point> next_look_at_clock() const;
+
   /// Reads the lists.
   zk::Awaitable<zk::Reply> list();
   /// Asks whether items were added, or have come back, since the list was read: it is stale then.

@@ -4,23 +4,18 @@
 
 #include "recipes/kernel/waiter.hpp"
 #include "recipes/kernel/words.hpp"
+#include "recipes/queues/push_words.hpp"
 
 namespace zkrecipes::detail {
-
-namespace {
-
-constexpr const char* pushing = "queue push";
-
-}  // namespace
 
 PushGate::PushGate(QueueSpecPtr spec)
     : spec_(std::move(spec)),
       client_(spec_->client),
       writer_(std::make_shared<ExactlyOnceWriter>(client_, spec_->slots, spec_->acl)) {}
 
-Awaitable<Result<bool>> PushGate::push(std::vector<std::string> items, std::int32_t priority, WhenFull when_full,
-                                       Call call, std::string reason) {
-  const std::string node = zk::child_path(spec_->items, spec_->format.name(priority));
+Awaitable<Result<bool>> PushGate::push(std::vector<std::string> items, std::string name, WhenFull when_full, Call call,
+                                       std::string reason) {
+  const std::string node = zk::child_path(spec_->items, name);
   std::vector<Transaction::Operation> creations;
   for (std::string& item : items) {
     std::vector<std::string> one;

@@ -16,8 +16,9 @@ class PushGate {
  public:
   explicit PushGate(QueueSpecPtr spec);
 
-  /// All or none. False: there is no room, and it is refused then. `reason`: of items that were rejected before.
-  zk::Awaitable<zkclient::Result<bool>> push(std::vector<std::string> items, std::int32_t priority, WhenFull when_full,
+  /// All or none. False: there is no room, and it is refused then. `name`: of the nodes, without their numbers;
+  /// `reason`: of items that were rejected before.
+  zk::Awaitable<zkclient::Result<bool>> push(std::vector<std::string> items, std::string name, WhenFull when_full,
                                              zk::Call call, std::string reason = {});
 
  private:

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include <zkrecipes/priority_queue.hpp>
-
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/timed.hpp"
 #include "recipes/kernel/words.hpp"
 #include "recipes/queues/claim_state.hpp"
+#include "recipes/queues/item_removal.hpp"
+#include "recipes/queues/push_words.hpp"
 #include "recipes/queues/queue_core.hpp"
 
 namespace zkrecipes {
@@ -16,6 +16,7 @@ namespace zkrecipes {
 using namespace words;
 using detail::Patience;
 using detail::QueueCore;
+using detail::QueueKind;
 using detail::QueueSpec;
 using detail::TakeKind;
 using detail::Taken;
@@ -24,12 +25,15 @@ namespace {
 
 using CorePtr = std::shared_ptr<QueueCore>;
 constexpr const char* making = "queue";
-constexpr const char* pushing = "queue push";
+using detail::pushing;
+using detail::single;
+using detail::when_pushed;
+constexpr const char* removing = "queue remove";
 constexpr int most_prefetch = 1000;
 
 Path beside(const Path& path, const char* suffix) { return Path(path.str() + suffix); }
 
-void check_options(const Path& path, const QueueOptions& options, QueueLayout::Style style, bool prioritized) {
+void check_options(const Path& path, const QueueOptions& options, const detail::ItemFormat& format, QueueKind kind) {
   const auto refuse = [&](Errc code, const char* why) { throw Error(code, making, path.str(), why); };
   detail::require_acl(making, path, options.acl);
   if (path.is_root()) refuse(Errc::invalid_argument, "a queue cannot be at the root");
@@ -37,22 +41,24 @@ void check_options(const Path& path, const QueueOptions& options, QueueLayout::S
   if (options.prefetch < 0 || options.prefetch > most_prefetch) {
     refuse(Errc::invalid_argument, "prefetch must be from 0 to 1000");
   }
-  if (!prioritized) return;
-  if (style == QueueLayout::Style::zookeeper) refuse(Errc::invalid_argument, "the layout has no priorities");
+  if (const char* why = format.defect()) refuse(Errc::invalid_argument, why);
+  if (kind != QueueKind::prioritized) return;
   if (options.prefetch > 0) refuse(Errc::invalid_argument, "what is claimed ahead may not be what comes first");
 }
 
-CorePtr make_core(const zkclient::Client& client, const Path& path, QueueOptions options, bool prioritized) {
+CorePtr make_core(const zkclient::Client& client, const Path& path, QueueOptions options, QueueKind kind) {
   using Style = QueueLayout::Style;
-  const QueueLayout layout = options.layout.value_or(prioritized ? QueueLayout::curator() : QueueLayout::standard());
-  check_options(path, options, layout.style(), prioritized);
+  const QueueLayout layout =
+      options.layout.value_or(kind == QueueKind::plain ? QueueLayout::standard() : QueueLayout::curator());
+  const detail::ItemFormat format(layout.style(), kind);
+  check_options(path, options, format, kind);
   const auto full = [&](const Path& one) { return client.impl()->full(one); };
   const bool below = layout.style() == Style::standard;
   QueueSpec spec;
   spec.client = client.impl();
   spec.path = path.str();
-  spec.format = detail::ItemFormat(layout.style(), prioritized);
-  spec.prioritized = prioritized;
+  spec.format = format;
+  spec.prioritized = kind == QueueKind::prioritized;
   spec.items = full(below ? path / "items" : path);
   spec.claims = full(below ? path / "claims" : layout.lock_path().value_or(beside(path, "-claims")));
   spec.slots = full(below ? path / "slots" : beside(path, "-slots"));
@@ -129,10 +135,8 @@ std::optional<Claim> to_claim_if_any(CorePtr core, std::optional<Taken> taken) {
 }  // namespace
 
 struct QueueBase::State {
-  State(zkclient::Client client, Path where, QueueOptions options, bool prioritized)
-      : owner(std::move(client)),
-        path(std::move(where)),
-        core(make_core(owner, path, std::move(options), prioritized)) {}
+  State(zkclient::Client client, Path where, QueueOptions options, QueueKind kind)
+      : owner(std::move(client)), path(std::move(where)), core(make_core(owner, path, std::move(options), kind)) {}
   ~State() {
     if (core == nullptr) return;
     owner.impl()->loop()->post([retired = std::move(core)] { retired->retire(); });
@@ -143,13 +147,14 @@ struct QueueBase::State {
   CorePtr core;
 };
 
-QueueBase::QueueBase(zkclient::Client client, Path path, QueueOptions options, bool prioritized)
-    : state_(std::make_unique<State>(std::move(client), std::move(path), std::move(options), prioritized)) {}
+QueueBase::QueueBase(zkclient::Client client, Path path, QueueOptions options, QueueKind kind)
+    : state_(std::make_unique<State>(std::move(client), std::move(path), std::move(options), kind)) {}
 QueueBase::~QueueBase() = default;
 QueueBase::QueueBase(QueueBase&&) noexcept = default;
 QueueBase& QueueBase::operator=(QueueBase&&) noexcept = default;
 
 const Path& QueueBase::path() const noexcept { return state_->path; }
+const QueueSpec& QueueBase::spec() const noexcept { return state_->core->spec(); }
 
 // --- Pop ----------------------------------------------------------------------------------------------------------
 
@@ -240,17 +245,14 @@ void QueueBase::async_list(zkclient::Handler<std::vector<QueueItem>> handler, co
 
 namespace {
 
-zk::Work<bool> push_work(const CorePtr& core, std::vector<std::string> items, std::optional<std::int32_t> priority,
-                         bool wait) {
+zk::Work<bool> push_work(const CorePtr& core, std::vector<std::string> items, std::string name, bool wait) {
   const QueueSpec& spec = core->spec();
-  const std::int32_t number = priority.value_or(spec.format.usual_priority());
-  if (const char* why = spec.format.defect(number)) throw Error(Errc::invalid_argument, pushing, spec.path, why);
   if (spec.capacity > 0 && items.size() > spec.capacity) {
     throw Error(Errc::invalid_argument, pushing, spec.path, "more items than the queue may ever hold");
   }
   const auto when_full = wait ? detail::WhenFull::wait : detail::WhenFull::refuse;
-  return [core, items = std::move(items), number, when_full](zk::Call limits) mutable {
-    return core->gate().push(std::move(items), number, when_full, std::move(limits));
+  return [core, items = std::move(items), name = std::move(name), when_full](zk::Call limits) mutable {
+    return core->gate().push(std::move(items), std::move(name), when_full, std::move(limits));
   };
 }
 
@@ -259,81 +261,72 @@ zk::CallForm push_form(const CorePtr& core, bool wait) {
   return form_of(core, pushing).endless(wait && core->spec().capacity > 0);
 }
 
-// A push that waits is done when it returns.
-zkclient::Handler<bool> when_pushed(zkclient::Handler<void> handler) {
-  if (!handler) return {};
-  return [handler = std::move(handler)](Result<bool> result) mutable {
-    result ? handler(Result<void>()) : handler(result.error());
-  };
-}
-
-std::vector<std::string> single(std::string_view item) {
-  std::vector<std::string> items;
-  items.emplace_back(item);
-  return items;
-}
-
 }  // namespace
 
-bool QueueBase::push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
-                           const CallOptions& call) {
+bool QueueBase::push_items(std::vector<std::string> items, std::string name, bool wait, const CallOptions& call) {
   if (items.empty()) return true;
   const CorePtr& core = state_->core;
-  return push_form(core, wait).wait(call, push_work(core, std::move(items), priority, wait));
+  return push_form(core, wait).wait(call, push_work(core, std::move(items), std::move(name), wait));
 }
 
-void QueueBase::async_push_items(std::vector<std::string> items, std::optional<std::int32_t> priority, bool wait,
+void QueueBase::async_push_items(std::vector<std::string> items, std::string name, bool wait,
                                  zkclient::Handler<bool> handler, const CallOptions& call) {
   const CorePtr& core = state_->core;
   zk::require_handler(handler, pushing, core->spec().path);
   zk::Work<bool> work = items.empty() ? zk::Work<bool>([](zk::Call) -> zk::Awaitable<Result<bool>> { co_return true; })
-                                      : push_work(core, std::move(items), priority, wait);
+                                      : push_work(core, std::move(items), std::move(name), wait);
   push_form(core, wait).start(call, std::move(work), std::move(handler));
 }
 
-Queue::Queue(zkclient::Client client, Path path, QueueOptions options)
-    : QueueBase(std::move(client), std::move(path), std::move(options), false) {}
+// --- Remove -------------------------------------------------------------------------------------------------------
 
-void Queue::push(std::string_view item, const CallOptions& call) { push_items(single(item), {}, true, call); }
+namespace {
+
+zk::Work<std::size_t> remove_work(const CorePtr& core, std::string_view id) {
+  if (const char* why = detail::id_defect(id)) throw Error(Errc::invalid_argument, removing, core->spec().path, why);
+  return [core, wanted = std::string(id)](zk::Call limits) {
+    return detail::remove_by_id(core->shared_spec(), core->claims()->writer(), wanted, std::move(limits));
+  };
+}
+
+}  // namespace
+
+std::size_t QueueBase::remove_items(std::string_view id, const CallOptions& call) {
+  return form_of(state_->core, removing).wait(call, remove_work(state_->core, id));
+}
+void QueueBase::async_remove_items(std::string_view id, zkclient::Handler<std::size_t> handler,
+                                   const CallOptions& call) {
+  form_of(state_->core, removing).start(call, remove_work(state_->core, id), std::move(handler));
+}
+
+// --- A plain queue ------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string plain_name(const QueueSpec& spec) { return spec.format.name(spec.format.usual_priority()); }
+
+}  // namespace
+
+Queue::Queue(zkclient::Client client, Path path, QueueOptions options)
+    : QueueBase(std::move(client), std::move(path), std::move(options), QueueKind::plain) {}
+
+void Queue::push(std::string_view item, const CallOptions& call) {
+  push_items(single(item), plain_name(spec()), true, call);
+}
 bool Queue::try_push(std::string_view item, const CallOptions& call) {
-  return push_items(single(item), {}, false, call);
+  return push_items(single(item), plain_name(spec()), false, call);
 }
 void Queue::async_try_push(std::string_view item, zkclient::Handler<bool> handler, const CallOptions& call) {
-  async_push_items(single(item), {}, false, std::move(handler), call);
+  async_push_items(single(item), plain_name(spec()), false, std::move(handler), call);
 }
 void Queue::push_all(std::vector<std::string> items, const CallOptions& call) {
-  push_items(std::move(items), {}, true, call);
+  push_items(std::move(items), plain_name(spec()), true, call);
 }
 void Queue::async_push(std::string_view item, zkclient::Handler<void> handler, const CallOptions& call) {
-  async_push_items(single(item), {}, true, when_pushed(std::move(handler)), call);
+  async_push_items(single(item), plain_name(spec()), true, when_pushed(std::move(handler)), call);
 }
 void Queue::async_push_all(std::vector<std::string> items, zkclient::Handler<void> handler, const CallOptions& call) {
-  async_push_items(std::move(items), {}, true, when_pushed(std::move(handler)), call);
-}
-
-PriorityQueue::PriorityQueue(zkclient::Client client, Path path, QueueOptions options)
-    : QueueBase(std::move(client), std::move(path), std::move(options), true) {}
-
-void PriorityQueue::push(std::string_view item, std::int32_t priority, const CallOptions& call) {
-  push_items(single(item), priority, true, call);
-}
-bool PriorityQueue::try_push(std::string_view item, std::int32_t priority, const CallOptions& call) {
-  return push_items(single(item), priority, false, call);
-}
-void PriorityQueue::async_try_push(std::string_view item, std::int32_t priority, zkclient::Handler<bool> handler,
-                                   const CallOptions& call) {
-  async_push_items(single(item), priority, false, std::move(handler), call);
-}
-void PriorityQueue::push_all(std::vector<std::string> items, std::int32_t priority, const CallOptions& call) {
-  push_items(std::move(items), priority, true, call);
-}
-void PriorityQueue::async_push_all(std::vector<std::string> items, std::int32_t priority,
-                                   zkclient::Handler<void> handler, const CallOptions& call) {
-  async_push_items(std::move(items), priority, true, when_pushed(std::move(handler)), call);
-}
-void PriorityQueue::async_push(std::string_view item, std::int32_t priority, zkclient::Handler<void> handler,
-                               const CallOptions& call) {
-  async_push_items(single(item), priority, true, when_pushed(std::move(handler)), call);
+  async_push_items(std::move(items), plain_name(spec()), true, when_pushed(std::move(handler)), call);
 }
 
 }  // namespace zkrecipes

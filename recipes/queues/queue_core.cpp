@@ -92,7 +92,7 @@ Awaitable<void> QueueCore::dispatch(std::shared_ptr<QueueCore> self) {
     const DispatchStep step = self->serve();
     if (self->requests_.empty()) break;
     if (step != DispatchStep::look) {
-      co_await self->wake_->wait(std::nullopt);
+      co_await self->wake_->wait(self->view_->next_look_at_clock());
       continue;
     }
     Reply looked = co_await self->look();
@@ -124,6 +124,7 @@ DispatchStep QueueCore::serve() {
 
 DispatchFacts QueueCore::facts() {
   const TakeRequestPtr first = first_waiting();
+  view_->note_time();
   DispatchFacts facts;
   facts.prioritized = spec_->prioritized;
   facts.waits = first != nullptr;

@@ -5,6 +5,7 @@
 
 #include "recipes/kernel/waiter.hpp"
 #include "recipes/kernel/words.hpp"
+#include "recipes/queues/due_time.hpp"
 #include "recipes/queues/queue_core.hpp"
 
 namespace zkrecipes::detail {
@@ -33,7 +34,7 @@ Awaitable<Result<std::optional<std::string>>> peek_queue(QueueSpecPtr spec, Call
     if (!listed.ok()) co_return spec->error(listed, "queue peek");
     if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return spec->error(claimed, "queue peek");
     CandidateItems backlog;
-    backlog.replace(in_take_order(listed.names, spec->format), claimed.names);
+    backlog.replace(in_take_order(listed.names, spec->format), claimed.names, now_ms());
     if (backlog.empty()) co_return std::optional<std::string>();
     zk::Request get = zk::make_request(OpType::get, spec->item_path(backlog.items().front()));
     Reply item = co_await spec->client->perform(std::move(get), call);
@@ -81,6 +82,8 @@ Awaitable<Result<std::vector<QueueItem>>> list_queue(QueueSpecPtr spec, Call cal
     one.node = order[i].name;
     one.data = std::move(item.data);
     one.priority = order[i].priority;
+    one.not_before = from_due_ms(order[i].due_ms);
+    one.id = spec->format.id_of(one.node);
     one.deliveries = item.stat.version;
     one.claimed_by = std::move(claim.data);
     one.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(item.stat.ctime_ms));

@@ -23,7 +23,7 @@ struct QueueSpec {
   std::string claims;
   std::string slots;         ///< See ExactlyOnceWriter.
   std::string dead_letters;  ///< Another queue's items.
-  ItemFormat format{QueueLayout::Style::standard, false};
+  ItemFormat format{QueueLayout::Style::standard, QueueKind::plain};
   bool prioritized = false;
   /// Others claim without writing to the item, so its version does not tell.
   bool foreign_claims = false;

@@ -203,8 +203,9 @@ void check_item_format(std::string_view input) {
   const std::vector<std::string> names = lines_of(input);
   const std::vector<std::string> alone{std::string(input)};
   for (const Style style : {Style::standard, Style::zookeeper, Style::curator, Style::kazoo, Style::kazoo_locking}) {
-    for (const bool prioritized : {false, true}) {
-      const ItemFormat format(style, prioritized);
+    for (const QueueKind kind : {QueueKind::plain, QueueKind::prioritized, QueueKind::delayed, QueueKind::identified}) {
+      const ItemFormat format(style, kind);
+      if (format.defect() != nullptr) continue;
       const std::vector<ItemKey> ordered = in_take_order(names, format);
       const auto items = std::count_if(names.begin(), names.end(),
                                        [&](const std::string& name) { return format.parse(name).has_value(); });
@@ -212,13 +213,21 @@ void check_item_format(std::string_view input) {
       for (const ItemKey& key : ordered) {
         require(has(names, key.name) && format.parse(key.name) == key, "a key keeps its name");
         require(format.defect(key.priority) == nullptr, "a priority that is read can be written");
-        const auto again = format.parse(format.name(key.priority) + printed(key.sequence));
+        require(without_number(key) + printed(key.sequence) == key.name, "the number is what comes last");
+        const std::string id(format.id_of(key.name));
+        require(id.empty() || format.name_with_id(id) + printed(key.sequence) == key.name, "an id comes back");
+        std::string name = format.name(key.priority);
+        if (kind == QueueKind::delayed) name = format.name_due(key.due_ms);
+        const auto again = format.parse(name + printed(key.sequence));
         require(again && again->priority == key.priority && again->sequence == key.sequence,
                 "written and read, it is the same place");
+        require(again->due_ms == key.due_ms, "and the same time");
       }
       require(std::is_sorted(ordered.begin(), ordered.end(),
-                             [](const ItemKey& a, const ItemKey& b) { return a.priority < b.priority; }),
-              "lower priorities come first");
+                             [](const ItemKey& a, const ItemKey& b) {
+                               return a.priority != b.priority ? a.priority < b.priority : a.due_ms < b.due_ms;
+                             }),
+              "lower priorities and earlier times come first");
       if (const auto read = format.decode(std::string(input))) {
         const std::string again = format.encode(*read, format.reason(input));
         require(!read->empty() && format.decode(again) == read, "read and written, it is the same item");
@@ -228,7 +237,7 @@ void check_item_format(std::string_view input) {
       require(format.decode(format.encode(alone)) == alone, "any bytes come back");
     }
   }
-  const ItemFormat curator(Style::curator, false);
+  const ItemFormat curator(Style::curator, QueueKind::plain);
   const std::vector<std::string> several{alone.front(), "", alone.front()};
   require(curator.decode(curator.encode(several)) == several, "and so do several items in one node");
 }

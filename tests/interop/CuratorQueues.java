@@ -7,6 +7,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.queue.DistributedDelayQueue;
+import org.apache.curator.framework.recipes.queue.DistributedIdQueue;
 import org.apache.curator.framework.recipes.queue.DistributedPriorityQueue;
 import org.apache.curator.framework.recipes.queue.DistributedQueue;
 import org.apache.curator.framework.recipes.queue.MultiItem;
@@ -24,7 +26,10 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  *
  * <p>VERB put: COUNT items "PATH-0", "PATH-1", ... (kind priority: with the priorities 2, 1, 0, -1, -2, 2, ...). VERB take:
  * takes COUNT items, or with COUNT 0 until none comes for a second and a half, and prints "item PATH TEXT" for each. KIND:
- * simple, queue, multi (three items a node), priority. LOCKPATH may be empty.
+ * simple, queue, multi (three items a node), priority, delay (due 1, 2, ... seconds ago, and the last one in an hour), id (with
+ * the ids id-0 to id-4, in turn). LOCKPATH may be empty.
+ *
+ * <p>VERB remove, KIND id: removes the items of the id "id-COUNT", and prints their number as an item.
  *
  * <p>VERB raise, lower, wait: a DistributedBarrier at PATH.
  */
@@ -77,6 +82,23 @@ public class CuratorQueues {
       queue.close();
       return;
     }
+    if (kind.equals("delay")) {
+      DistributedDelayQueue<String> queue = builder(client, null, path, lock).buildDelayQueue();
+      queue.start();
+      long now = System.currentTimeMillis();
+      for (int i = 0; i < count; ++i) queue.put(path + "-" + i, i + 1 < count ? now - 1000 * (i + 1) : now + 3600000);
+      queue.flushPuts(30, TimeUnit.SECONDS);
+      queue.close();
+      return;
+    }
+    if (kind.equals("id")) {
+      DistributedIdQueue<String> queue = builder(client, null, path, lock).buildIdQueue();
+      queue.start();
+      for (int i = 0; i < count; ++i) queue.put(path + "-" + i, "id-" + i % 5);
+      queue.flushPuts(30, TimeUnit.SECONDS);
+      queue.close();
+      return;
+    }
     DistributedQueue<String> queue = builder(client, null, path, lock).buildQueue();
     queue.start();
     List<String> group = new ArrayList<>();
@@ -88,6 +110,13 @@ public class CuratorQueues {
         group = new ArrayList<>();
       }
     }
+    queue.close();
+  }
+
+  static void remove(CuratorFramework client, String path, String lock, int number) throws Exception {
+    DistributedIdQueue<String> queue = builder(client, null, path, lock).buildIdQueue();
+    queue.start();
+    print(path, String.valueOf(queue.remove("id-" + number)));
     queue.close();
   }
 
@@ -114,6 +143,14 @@ public class CuratorQueues {
       DistributedPriorityQueue<String> queue = builder(client, collector, path, lock).buildPriorityQueue(0);
       queue.start();
       closer = queue;
+    } else if (kind.equals("delay")) {
+      DistributedDelayQueue<String> queue = builder(client, collector, path, lock).buildDelayQueue();
+      queue.start();
+      closer = queue;
+    } else if (kind.equals("id")) {
+      DistributedIdQueue<String> queue = builder(client, collector, path, lock).buildIdQueue();
+      queue.start();
+      closer = queue;
     } else {
       DistributedQueue<String> queue = builder(client, collector, path, lock).buildQueue();
       queue.start();
@@ -136,6 +173,9 @@ public class CuratorQueues {
         break;
       case "take":
         take(client, parts[1], path, parts[3], Integer.parseInt(parts[4]));
+        break;
+      case "remove":
+        remove(client, path, parts[3], Integer.parseInt(parts[4]));
         break;
       case "raise":
         new DistributedBarrier(client, path).setBarrier();

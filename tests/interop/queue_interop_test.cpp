@@ -15,6 +15,8 @@
 
 #include <zkclient/error.hpp>
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/delay_queue.hpp>
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zktesting/server.hpp>
@@ -244,6 +246,87 @@ TEST_F(QueueInterop, CuratorsQueues) {
       {"priority", QueueLayout::curator(), "", true},
   };
   exchange(curator(), kinds, &Kind::of_curator, 2);
+}
+
+// Items that are due, the earliest first; and none that is not.
+TEST_F(QueueInterop, CuratorsDelayQueue) {
+  if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
+  const Client client = make_client();
+  const auto item = [](const Kind& kind, int number) { return kind.path() + "-" + std::to_string(number); };
+  const std::vector<Kind> kinds = {
+      {"delay", QueueLayout::curator()},
+      {"delay", QueueLayout::curator(zkclient::Path("/delay-locks")), "/delay-locks", false, "-locked"},
+  };
+  std::string puts = curator();
+  std::string takes = curator();
+  for (const Kind& kind : kinds) {
+    puts += kind.of_curator("put", count);
+    takes += kind.of_curator("take", 0);
+  }
+  work(puts);
+  for (const Kind& kind : kinds) {
+    DelayQueue queue(client, kind.path(), {.layout = kind.layout});
+    for (int i = count - 2; i >= 0; --i)
+      EXPECT_EQ(queue.try_pop(patient()), item(kind, i)) << "theirs to ours";
+    EXPECT_EQ(queue.try_pop(patient()), std::nullopt);
+    const std::vector<QueueItem> later = queue.list(patient());
+    ASSERT_EQ(later.size(), 1U);
+    const auto now = std::chrono::system_clock::now();
+    EXPECT_GT(later.front().not_before, now);
+    EXPECT_LE(later.front().not_before, now + 1h);
+    for (int i = 0; i < count; ++i)
+      queue.push(item(kind, i), now - std::chrono::seconds(i), patient());
+  }
+  ItemsByPath taken = work(takes);
+  for (const Kind& kind : kinds) {
+    Items due;
+    for (int i = count - 1; i >= 0; --i)
+      due.push_back(item(kind, i));
+    EXPECT_EQ(taken[kind.path()], due) << "ours to theirs";
+    EXPECT_EQ(DelayQueue(client, kind.path(), {.layout = kind.layout}).size(patient()), 1U);
+  }
+}
+
+TEST_F(QueueInterop, CuratorsIdQueue) {
+  if (curator().empty()) GTEST_SKIP() << "not installed: libcurator-recipes-java, default-jdk-headless";
+  const Client client = make_client();
+  const std::vector<Kind> kinds = {
+      {"id", QueueLayout::curator()},
+      {"id", QueueLayout::curator(zkclient::Path("/id-locks")), "/id-locks", false, "-locked"},
+  };
+  std::string puts = curator();
+  std::string takes = curator();
+  for (const Kind& kind : kinds) {
+    puts += kind.of_curator("put", count);
+    takes += kind.of_curator("remove", 2) + kind.of_curator("take", 0);
+  }
+  const auto without = [](const Kind& kind, int id) {
+    Items items;
+    for (int i = 0; i < count; ++i) {
+      if (i % 5 != id) items.push_back(kind.path() + "-" + std::to_string(i));
+    }
+    return items;
+  };
+  work(puts);
+  for (const Kind& kind : kinds) {
+    IdQueue queue(client, kind.path(), {.layout = kind.layout});
+    EXPECT_EQ(queue.list(patient()).at(7).id, "id-2");
+    EXPECT_EQ(queue.remove("id-3", patient()), 3U);
+    Items taken;
+    while (auto claim = queue.try_claim(patient())) {
+      taken.push_back(claim->data());
+      claim->commit(patient());
+    }
+    EXPECT_EQ(taken, without(kind, 3)) << "theirs to ours";
+    for (int i = 0; i < count; ++i)
+      queue.push(kind.path() + "-" + std::to_string(i), "id-" + std::to_string(i % 5), patient());
+  }
+  ItemsByPath taken = work(takes);
+  for (const Kind& kind : kinds) {
+    Items expected = without(kind, 2);
+    expected.insert(expected.begin(), "3");  // So many it has removed.
+    EXPECT_EQ(taken[kind.path()], expected) << "ours to theirs";
+  }
 }
 
 TEST_F(QueueInterop, KazoosQueues) {

@@ -344,6 +344,15 @@ TEST_F(AsioSpellingsTest, Elections) {
 asio::awaitable<void> queues(Client client, std::stop_source stop) {
   zkrecipes::Queue queue(client, "/queue");
   zkrecipes::PriorityQueue urgent(client, "/urgent");
+  zkrecipes::DelayQueue later(client, "/later");
+  const zkrecipes::DelayQueue::TimePoint now = std::chrono::system_clock::now();
+  co_await zkrecipes::async_push(later, longer, now, use_awaitable);
+  co_await zkrecipes::async_push_all(later, {"second", longer}, now, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_TRUE(co_await zkrecipes::async_try_push(later, "third", now, use_awaitable));
+  zkrecipes::IdQueue removable(client, "/removable");
+  co_await zkrecipes::async_push(removable, longer, longer, use_awaitable);
+  co_await zkrecipes::async_push_all(removable, {"second"}, longer, {.stop = stop.get_token()}, use_awaitable);
+  EXPECT_EQ(co_await zkrecipes::async_remove(removable, longer, {.stop = stop.get_token()}, use_awaitable), 2U);
   co_await zkrecipes::async_push(queue, longer, {.stop = stop.get_token()}, use_awaitable);
   co_await zkrecipes::async_push_all(queue, {"second", longer, std::string("fourth")}, {.stop = stop.get_token()},
                                      use_awaitable);

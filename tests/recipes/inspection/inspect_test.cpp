@@ -6,7 +6,9 @@
 #include <atomic>
 
 #include <zkrecipes/barrier.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/double_barrier.hpp>
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/priority_queue.hpp>
@@ -226,6 +228,22 @@ TEST_F(InspectTest, PriorityQueuesOfBothLayouts) {
     queue.push("a", 3);
     EXPECT_EQ(look().kind, RecipeKind::priority_queue);
     EXPECT_EQ(look().items, 1U);
+    client().remove_tree(path());
+  }
+}
+
+TEST_F(InspectTest, DelayAndIdQueuesOfBothLayouts) {
+  for (const QueueLayout& layout : {QueueLayout::standard(), QueueLayout::curator()}) {
+    DelayQueue delayed(client(), path(), {.layout = layout});
+    delayed.push("a", std::chrono::system_clock::now());
+    EXPECT_EQ(look().kind, RecipeKind::delay_queue);
+    client().remove_tree(path());
+    IdQueue identified(client(), path(), {.layout = layout});
+    identified.push("a", "order-17");
+    const Claim claim = identified.claim({.deadline = soon()});
+    EXPECT_EQ(look().kind, RecipeKind::id_queue);
+    EXPECT_EQ(look().items, 1U);
+    EXPECT_EQ(look().contenders.size(), 1U);
     client().remove_tree(path());
   }
 }

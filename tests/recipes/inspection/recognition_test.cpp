@@ -35,6 +35,10 @@ TEST(Recognition, NamesTellTheRecipe) {
       {{"qn-0000000001"}, {Kind::queue, NodeNaming::zookeeper, Style::zookeeper}},
       {{"queue-0000000001"}, {Kind::queue, NodeNaming::curator, Style::curator}},
       {{"queue-1000000050000000001"}, {Kind::priority_queue, NodeNaming::curator, Style::curator}},
+      {{"queue-|order-17|0000000001", "queue-|19A3C5F7E00|0000000002"},
+       {Kind::id_queue, NodeNaming::curator, Style::curator}},
+      {{"queue-|7|0000000001"}, {Kind::id_queue, NodeNaming::curator, Style::curator}},
+      {{"queue-|19A3C5F7E00|0000000001", "queue-0000000002"}, {Kind::delay_queue, NodeNaming::curator, Style::curator}},
       {{"entry-100-0000000001"}, {Kind::priority_queue, NodeNaming::kazoo, Style::kazoo}},
       {{"entries", "taken"}, {Kind::priority_queue, NodeNaming::kazoo, Style::kazoo_locking}},
   };
@@ -70,7 +74,7 @@ TEST(Recognition, WhatRaisersSayOfThemselves) {
 }
 
 TEST(Recognition, EveryKindAndNamingHasAName) {
-  for (int kind = 0; kind <= static_cast<int>(RecipeKind::priority_queue); ++kind)
+  for (int kind = 0; kind <= static_cast<int>(RecipeKind::id_queue); ++kind)
     EXPECT_STRNE(to_string(static_cast<RecipeKind>(kind)), "");
   EXPECT_STREQ(to_string(RecipeKind::shared_mutex), "shared mutex");
   EXPECT_STREQ(to_string(NodeNaming::kazoo), "kazoo");

@@ -13,8 +13,10 @@
 #include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/id_blocks.hpp>
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
@@ -174,6 +176,13 @@ TEST_F(AsyncForms, PushIfThereIsRoom) {
   PriorityQueue prioritized(client(), "/prioritized", {.capacity = 1});
   EXPECT_TRUE(wait_for<bool>([&](auto h) { prioritized.async_try_push("a", 1, std::move(h), patient()); }));
   EXPECT_FALSE(wait_for<bool>([&](auto h) { prioritized.async_try_push("b", 1, std::move(h), patient()); }));
+  DelayQueue delayed(client(), "/delayed", {.capacity = 1});
+  const auto now = std::chrono::system_clock::now();
+  EXPECT_TRUE(wait_for<bool>([&](auto h) { delayed.async_try_push("a", now, std::move(h), patient()); }));
+  EXPECT_FALSE(wait_for<bool>([&](auto h) { delayed.async_try_push("b", now, std::move(h), patient()); }));
+  IdQueue identified(client(), "/identified", {.capacity = 1});
+  EXPECT_TRUE(wait_for<bool>([&](auto h) { identified.async_try_push("a", "x", std::move(h), patient()); }));
+  EXPECT_FALSE(wait_for<bool>([&](auto h) { identified.async_try_push("b", "x", std::move(h), patient()); }));
   EXPECT_EQ(queue.pop(patient()), "a");
 }
 
@@ -260,6 +269,15 @@ TEST_F(AsyncForms, QueuesAndBarriers) {
   PriorityQueue prioritized(client(), "/prioritized");
   wait_for<void>([&](auto h) { prioritized.async_push_all({"a", "b"}, 7, std::move(h), patient()); });
   EXPECT_EQ(prioritized.list(patient()).front().priority, 7);
+  DelayQueue delayed(client(), "/delayed");
+  const DelayQueue::TimePoint now = std::chrono::system_clock::now();
+  wait_for<void>([&](auto h) { delayed.async_push("a", now, std::move(h), patient()); });
+  wait_for<void>([&](auto h) { delayed.async_push_all({"b"}, now, std::move(h), patient()); });
+  EXPECT_EQ(delayed.pop(patient()), "a");
+  IdQueue identified(client(), "/identified");
+  wait_for<void>([&](auto h) { identified.async_push("a", "x", std::move(h), patient()); });
+  wait_for<void>([&](auto h) { identified.async_push_all({"b", "c"}, "x", std::move(h), patient()); });
+  EXPECT_EQ(wait_for<std::size_t>([&](auto h) { identified.async_remove("x", std::move(h), patient()); }), 3U);
   using Item = std::optional<std::string>;
   EXPECT_EQ(wait_for<Item>([&](auto h) { queue.async_peek(std::move(h), patient()); }), std::nullopt);
   queue.push("x", patient());
@@ -577,6 +595,8 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { DoubleBarrier(client(), "/x", 2, {.acl = acl}); },
         [&] { Queue(client(), "/x", {.acl = acl}); },
         [&] { PriorityQueue(client(), "/x", {.acl = acl}); },
+        [&] { DelayQueue(client(), "/x", {.acl = acl}); },
+        [&] { IdQueue(client(), "/x", {.acl = acl}); },
         [&] { CommitCoordinator(client(), "/x", {.acl = acl}); },
         [&] { CommitParticipant(client(), "/x", "a", std::make_shared<testkit::MemoryLog>("log"), {.acl = acl}); },
     };

@@ -10,8 +10,10 @@
 #include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/id_blocks.hpp>
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
@@ -83,6 +85,8 @@ struct Recipes {
         round(client, "/round", 2),
         queue(client, "/queue"),
         priorities(client, "/priorities"),
+        delays(client, "/delays"),
+        ids_queue(client, "/ids-queue"),
         coordinator(client, "/commit"),
         participant(client, "/commit", "ann", std::make_shared<testkit::MemoryLog>("ann")) {}
 
@@ -110,6 +114,8 @@ struct Recipes {
   DoubleBarrier round;
   Queue queue;
   PriorityQueue priorities;
+  DelayQueue delays;
+  IdQueue ids_queue;
   CommitCoordinator coordinator;
   CommitParticipant participant;
 };
@@ -135,6 +141,7 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.queue.async_pop(calls.handler<std::string>());
     recipes.queue.async_claim(calls.handler<Claim>());
     recipes.priorities.async_pop(calls.handler<std::string>());
+    recipes.delays.async_pop(calls.handler<std::string>());
   }
   recipes.round.async_enter(calls.handler<Round>());
   recipes.participant.async_serve({[](const CommitTransaction&) { return CommitVote::yes(); },
@@ -182,6 +189,9 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.queue.async_try_pop(calls.handler<std::optional<std::string>>());
     recipes.queue.async_push("item", calls.handler<void>());
     recipes.priorities.async_push("item", i, calls.handler<void>());
+    recipes.delays.async_push("item", std::chrono::system_clock::now(), calls.handler<void>());
+    recipes.ids_queue.async_push("item", "x", calls.handler<void>());
+    recipes.ids_queue.async_remove("x", calls.handler<std::size_t>());
     recipes.coordinator.async_run({"ann"}, "payload", {}, calls.handler<CommitOutcome>());
     recipes.coordinator.async_transactions(calls.handler<std::vector<CommitStatus>>());
   }

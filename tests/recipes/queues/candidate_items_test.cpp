@@ -151,6 +151,41 @@ TEST(CandidateItems, ReturnedItemGetsItsPlace) {
   EXPECT_EQ(backlog.items()[1].sequence, -2147483647 - 1);
 }
 
+TEST(CandidateItems, WhatIsNotDueIsNoCandidate) {
+  CandidateItems backlog;
+  EXPECT_FALSE(backlog.next_due());
+  const std::vector<ItemKey> all = {{0, 9, "9"}, {0, 4, "4", 10}, {0, 5, "5", 20}, {0, 1, "1", 20}, {0, 2, "2", 30}};
+  backlog.replace(all, {"5"}, 10);
+  EXPECT_EQ(backlog.size(), 2U);
+  EXPECT_EQ(backlog.next_due(), 20);
+  backlog.become_due(19);
+  EXPECT_EQ(backlog.size(), 2U);
+  EXPECT_EQ(backlog.next(0)->name, "9");
+  backlog.become_due(20);
+  EXPECT_EQ(backlog.size(), 2U);
+  EXPECT_EQ(backlog.next_due(), 30);
+  backlog.insert(all.front());  // It has come back.
+  std::vector<std::string> order;
+  while (auto key = backlog.next(0))
+    order.push_back(key->name);
+  EXPECT_EQ(order, (std::vector<std::string>{"9", "4", "1"}));
+  backlog.clear();
+  backlog.become_due(100);
+  EXPECT_TRUE(backlog.empty());
+}
+
+// Consumers that race for items of different times spread all the same.
+TEST(CandidateItems, SpreadsOverTimes) {
+  CandidateItems backlog;
+  std::vector<ItemKey> all;
+  for (int i = 0; i < 100; ++i)
+    all.push_back({0, i, std::to_string(i), i});
+  backlog.replace(all, {}, 99);
+  for (int i = 0; i < 5; ++i)
+    backlog.lost_race();
+  EXPECT_GT(backlog.reach(), 1U);
+}
+
 TEST(FolderChanges, TellsAdditionsFromRemovals) {
   const FolderChanges before = folder_changes(10, 4);  // 7 made, 3 deleted.
   EXPECT_EQ(folder_changes(12, 2).created, before.created) << "two more deleted";

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/queue.hpp>
 
 #include "tests/support/quota_test.hpp"
@@ -109,6 +110,19 @@ TEST_F(QueueQuota, PopLeavesWhatIsClaimed) {
   EXPECT_EQ(other.pop(patient()), item(1));
   EXPECT_EQ(other.try_pop(patient()), std::nullopt);
   claim.commit(patient());
+  EXPECT_EQ(children(path() / "items"), 0U);
+}
+
+TEST_F(QueueQuota, RemovalNeedsNoRoom) {
+  IdQueue queue(the_operator(), path(), {.layout = QueueLayout::standard()});
+  queue.push_all({item(0), item(1), item(2)}, "x", patient());
+  queue.claim(patient()).give_back(patient());
+  Claim claim = queue.claim(patient());
+  allow_nothing();
+  IdQueue other(proxied(), path(), {.layout = QueueLayout::standard()});
+  EXPECT_EQ(other.remove("x", patient()), 2U);
+  claim.give_back(patient());
+  EXPECT_EQ(other.remove("x", patient()), 1U);
   EXPECT_EQ(children(path() / "items"), 0U);
 }
 

@@ -117,7 +117,10 @@ std::optional<std::chrono::system_clock::time_point> oldest_contender(const Insp
   return oldest;
 }
 
-bool is_queue(RecipeKind kind) { return kind == RecipeKind::queue || kind == RecipeKind::priority_queue; }
+bool is_queue(RecipeKind kind) {
+  return kind == RecipeKind::queue || kind == RecipeKind::priority_queue || kind == RecipeKind::delay_queue ||
+         kind == RecipeKind::id_queue;
+}
 
 json::object inspection_json(const std::string& path, const Inspection& found) {
   const ContenderCounts counts = count_contenders(found);
