@@ -274,8 +274,9 @@ class ModelledZkr {
     if (!leaving_ && held_->valid())
       certain_until_ = std::max(certain_until_, Instant(held_->valid_until().time_since_epoch()));
     const Nanos at = place_.now();
-    // Less what has passed meanwhile, should this thread have stood still.
-    const Nanos left = certain_until_ - boot_now() + (place_.now() - at);
+    const Instant looked = boot_now();
+    const Nanos stood_still = place_.now() - at;
+    const Nanos left = certain_until_ - looked + stood_still;
     place_.note_at(at, wrote_++ == 0 ? "acquired" : "valid", token(), left.count() / 1000);
     if (script_.front_lives == wrote_) lose_front();
     for (std::uint64_t& one : alive_)
