@@ -119,6 +119,7 @@ find_missing() {
   need libtomlplusplus-dev have_file include/toml++/toml.h
   need libncurses-dev have_library ncursesw
   need libgtest-dev have_library gtest_main
+  need tzdata have_file share/zoneinfo/Europe/Berlin
   if ((with_server)); then
     need libzookeeper-java have_server
     need default-jre-headless have_java

@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$1"
 
-# What has no asynchronous form, and why: close() ends the selector, as its destructor does.
-exceptions=' LeaderSelector.close '
+# What has no asynchronous form, and why: close() ends the selector, or the job, as its destructor does.
+exceptions=' LeaderSelector.close PeriodicJob.close '
 
 # "class.function" for each public function that takes the limits of a call, and for observe(); "-.function" outside of
 # classes.

@@ -30,6 +30,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/periodic_job.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
@@ -150,7 +151,8 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_c
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CoherentCache::async_get, &Counter::async_get,
                                      &SharedValue::async_get>
     async_get;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_history> async_history;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_history, &PeriodicJob::async_history>
+    async_history;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &UnfairMutex::async_holder> async_holder;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_instances> async_instances;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Election::async_leader, &LeaderSelector::async_leader>
@@ -164,7 +166,9 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_refres
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_resolve> async_resolve;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &ServiceDirectory::async_services> async_services;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_state> async_state;
-inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_status> async_status;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_status,
+                                     &PeriodicJob::async_status>
+    async_status;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::async_transactions> async_transactions;
 
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_wait_applied> async_wait_applied;

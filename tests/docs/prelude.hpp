@@ -75,6 +75,13 @@ extern Resource resource;
 extern std::string report;
 }  // namespace index_md
 
+namespace jobs_md {
+void tell(const std::exception_ptr& error);
+void make_report(zkrecipes::JobTime time, const std::stop_token& stop, const zkrecipes::FencingToken& token);
+extern const zkrecipes::JobFiring& firing;
+extern std::string report;
+}  // namespace jobs_md
+
 namespace metrics_md {
 extern std::shared_ptr<zkclient::Metrics> metrics;
 void answer(const std::string& text, const char* content_type);

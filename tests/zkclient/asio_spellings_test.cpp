@@ -452,6 +452,15 @@ asio::awaitable<void> ids(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, Ids) { run(ids(c(), {})); }
 
+asio::awaitable<void> periodic_jobs(Client client, std::stop_source stop) {
+  const auto nothing = [](std::stop_token, const zkrecipes::JobFiring&) {};
+  zkrecipes::PeriodicJob job(client, "/job", zkrecipes::every(std::chrono::hours(1)), nothing);
+  EXPECT_FALSE(co_await zkrecipes::async_status(job, {.stop = stop.get_token()}, use_awaitable));
+  EXPECT_TRUE((co_await zkrecipes::async_history(job, {.deadline = soon()}, use_awaitable)).empty());
+}
+
+TEST_F(AsioSpellingsTest, PeriodicJobs) { run(periodic_jobs(c(), {})); }
+
 asio::awaitable<void> functions(Client client, std::stop_source stop) {
   zkrecipes::Optimistic bank(client, "/bank");
   const zkrecipes::Optimistic::Function make = [](zkrecipes::OptimisticView& view) { view.create("/account", "1"); };

@@ -26,6 +26,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/periodic_job.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -407,6 +408,16 @@ TEST_F(AsyncForms, Ids) {
   EXPECT_EQ(error_of([&] { worker.next(); }), Errc::not_held);
 }
 
+TEST_F(AsyncForms, PeriodicJobs) {
+  const PeriodicJob job(client(), "/job", every(std::chrono::hours(1)), [](std::stop_token, const JobFiring&) {});
+  using Status = std::optional<JobStatus>;
+  using Runs = std::vector<JobRun>;
+  EXPECT_FALSE(wait_for<Status>([&](auto h) { job.async_status(std::move(h), patient()); }));
+  EXPECT_TRUE(wait_for<Runs>([&](auto h) { job.async_history(std::move(h), patient()); }).empty());
+  EXPECT_EQ(error_of([&] { job.async_status({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { job.async_history({}); }), Errc::invalid_argument);
+}
+
 TEST_F(AsyncForms, Functions) {
   Optimistic bank(client(), "/bank");
   const auto make = [](OptimisticView& view) { view.create("/account", "1"); };
@@ -589,6 +600,12 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { SharedValue(client(), "/x", {.acl = acl}); },
         [&] { IdBlocks(client(), "/x", {.acl = acl}); },
         [&] { WorkerIds(client(), "/x", {.acl = acl}); },
+        [&] {
+          PeriodicJobOptions options;
+          options.acl = acl;
+          PeriodicJob(
+              client(), "/x", every(std::chrono::hours(1)), [](std::stop_token, const JobFiring&) {}, options);
+        },
         [&] { Optimistic(client(), "/x", {.acl = acl}); },
         [&] { CoherentCache(client(), "/x", {.acl = acl}); },
         [&] { Partitioner(client(), "/x", PartitionSource::numbered(1), [](const Partition&) {}, {.acl = acl}); },
