@@ -24,6 +24,7 @@
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/lock.hpp>
+#include <zkrecipes/migrations.hpp>
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
@@ -91,6 +92,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Lease::async_lost> 
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Group::async_join> async_join;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Barrier::async_lower> async_lower;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_make_unique> async_make_unique;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &Migrations::async_migrate> async_migrate;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PrimaryMonitor::async_move> async_move;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &IdBlocks::async_next> async_next;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &QueueBase::async_pop> async_pop;
@@ -161,6 +163,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &Latch::async_left> 
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_list, &QueueBase::async_list> async_list;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Group::async_members> async_members;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_peek> async_peek;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &Migrations::async_pending> async_pending;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &QueueBase::async_size> async_size;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_refresh> async_refresh;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Naming::async_resolve> async_resolve;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -94,6 +95,11 @@ class SlowCalls : public zkclient::Observer {
   void on_span(const zkclient::Span& span, const std::shared_ptr<const void>& context) override;
 };
 }  // namespace metrics_md
+
+namespace migrations_md {
+extern zkrecipes::MigrationSet users;
+extern zkrecipes::Migrations migrations;
+}  // namespace migrations_md
 
 namespace partitions_md {
 struct Workers {

@@ -398,6 +398,16 @@ asio::awaitable<void> latches(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, Latches) { run(latches(c(), {})); }
 
+asio::awaitable<void> migrations(Client client, std::stop_source stop) {
+  zkrecipes::MigrationSet set("set");
+  set.add("one", zkclient::Transaction().create("/one"));
+  zkrecipes::Migrations one(client, "/locks", "/records");
+  EXPECT_EQ((co_await zkrecipes::async_pending(one, set, {.stop = stop.get_token()}, use_awaitable)).size(), 1U);
+  EXPECT_EQ((co_await zkrecipes::async_migrate(one, set, {.stop = stop.get_token()}, use_awaitable)).size(), 1U);
+}
+
+TEST_F(AsioSpellingsTest, Migrations) { run(migrations(c(), {})); }
+
 TEST_F(AsioSpellingsTest, Barriers) { run(barriers(c(), {})); }
 
 asio::awaitable<void> names(Client client, std::stop_source stop) {

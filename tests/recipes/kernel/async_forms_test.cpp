@@ -20,6 +20,7 @@
 #include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
+#include <zkrecipes/migrations.hpp>
 #include <zkrecipes/multi_lock.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
@@ -388,6 +389,18 @@ TEST_F(AsyncForms, Latches) {
     EXPECT_EQ(error_of(call), Errc::invalid_argument);
 }
 
+TEST_F(AsyncForms, AMigration) {
+  MigrationSet set("set");
+  set.add("one", zkclient::Transaction().create("/one"));
+  Migrations migrations(client(), "/locks", "/records");
+  using Steps = std::vector<PendingStep>;
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(wait_for<Steps>([&](auto h) { migrations.async_pending(set, std::move(h), patient()); }).size(), 1U);
+  EXPECT_EQ(wait_for<Names>([&](auto h) { migrations.async_migrate(set, std::move(h), patient()); }), Names{"one"});
+  EXPECT_EQ(error_of([&] { migrations.async_pending(set, {}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { migrations.async_migrate(set, {}); }), Errc::invalid_argument);
+}
+
 TEST_F(AsyncForms, Ids) {
   IdBlocks ids(client(), "/ids");
   const auto next = [&] { return wait_for<std::int64_t>([&](auto h) { ids.async_next(std::move(h), patient()); }); };
@@ -597,6 +610,7 @@ TEST_F(AsyncForms, ADefectiveAclIsRefusedByEveryRecipe) {
         [&] { Naming(client(), "/x", {.acl = acl}); },
         [&] { Counter(client(), "/x", {.acl = acl}); },
         [&] { Latch(client(), "/x", 1, {.acl = acl}); },
+        [&] { Migrations(client(), "/locks", "/x", {.acl = acl}); },
         [&] { SharedValue(client(), "/x", {.acl = acl}); },
         [&] { IdBlocks(client(), "/x", {.acl = acl}); },
         [&] { WorkerIds(client(), "/x", {.acl = acl}); },

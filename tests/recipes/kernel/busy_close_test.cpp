@@ -16,6 +16,7 @@
 #include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/migrations.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/optimistic.hpp>
@@ -70,6 +71,7 @@ struct Recipes {
         naming(client, "/names"),
         counter(client, "/numbers/one"),
         value(client, "/numbers/value"),
+        migrations(client, "/migrations/locks", "/migrations/records"),
         latch(client, "/numbers/latch", 1'000'000),
         ids(client, "/numbers/ids", {.block = 3}),
         workers(client, "/workers", {.layout = {.worker_bits = 4}}),
@@ -99,6 +101,7 @@ struct Recipes {
   Naming naming;
   Counter counter;
   SharedValue value;
+  Migrations migrations;
   Latch latch;
   IdBlocks ids;
   WorkerIds workers;
@@ -144,6 +147,7 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.delays.async_pop(calls.handler<std::string>());
   }
   recipes.round.async_enter(calls.handler<Round>());
+  recipes.migrations.async_migrate(MigrationSet("set"), calls.handler<std::vector<std::string>>());
   recipes.participant.async_serve({[](const CommitTransaction&) { return CommitVote::yes(); },
                                    [](const CommitTransaction&) {}, [](const CommitTransaction&) {}},
                                   calls.handler<void>());
@@ -169,6 +173,7 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.value.async_get(calls.handler<VersionedValue>());
     recipes.value.async_compare_set({}, "y", calls.handler<bool>());
     recipes.latch.async_count_down(1, calls.handler<std::int64_t>());
+    recipes.migrations.async_pending(MigrationSet("set"), calls.handler<std::vector<PendingStep>>());
     recipes.latch.async_left(calls.handler<std::int64_t>());
     recipes.ids.async_next(calls.handler<std::int64_t>());
     recipes.workers.async_acquire(calls.handler<WorkerId>());

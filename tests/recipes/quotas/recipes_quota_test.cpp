@@ -12,6 +12,7 @@
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/migrations.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/optimistic.hpp>
@@ -62,6 +63,21 @@ TEST_F(RecipesQuota, LatchIsCountedDown) {
   Latch fresh(client, root() / "latches/two", 1);
   EXPECT_EQ(error_of([&] { fresh.count_down(1, patient()); }), Errc::quota_exceeded);
   EXPECT_EQ(fresh.left(patient()), 1);
+}
+
+TEST_F(RecipesQuota, MigrationsAreRefused) {
+  MigrationSet set("shop");
+  set.add("one", Transaction().create(root() / "one"));
+  const auto make = [this](const Client& client) { return Migrations(client, "/migration-locks", root() / "records"); };
+  EXPECT_EQ(make(the_operator()).migrate(set, patient()).size(), 1U);
+  set.add("two", Transaction().create(root() / "two"));
+  allow_no_node();
+  const Client client = proxied();
+  EXPECT_EQ(error_of([&] { make(client).migrate(set, patient()); }), Errc::quota_exceeded);
+  EXPECT_EQ(make(client).pending(set, patient()).size(), 1U);
+  EXPECT_FALSE(the_operator().exists(root() / "two"));
+  allow_all();
+  EXPECT_EQ(make(client).migrate(set, patient()).size(), 1U);
 }
 
 TEST_F(RecipesQuota, SharedValueIsReplaced) {
