@@ -160,13 +160,10 @@ class ModelledZkr {
 
   // --- The keeper ---
   void be_keeper() {
-    std::optional<Instant> due;
     while (true) {
       const Decision decision = act_until_wait();
-      note_lateness("late keeper", due);
       if (decision.act == Act::quit) return;
-      due = decision.look_at;
-      wait_until(due);
+      wait_until(decision.look_at);
     }
   }
   void wait_until(const std::optional<Instant>& due) {
@@ -187,6 +184,7 @@ class ModelledZkr {
       const Decision decision = zkr::decide(now, past_, script_.options);
       past_ = zkr::after(past_, now, decision);
       perform(decision, lock);
+      keeper_due_ = decision.look_at;
       if (decision.act == Act::wait || decision.act == Act::quit || decision.look_at) return decision;
     }
   }
@@ -241,12 +239,9 @@ class ModelledZkr {
   void be_front() {
     std::unique_lock lock(mutex_);
     while (!done_) {
-      const Instant due = zkr::front_kills_at(page_until_, lease_.timeout, script_.options);
+      const Instant due = front_due();
       const bool watches = !alive_.empty() && !front_gone_;
-      if (watches && boot_now() >= due) {
-        kill_all();
-        note_lateness("late front", due);
-      }
+      if (watches && boot_now() >= due) kill_all();
       changed_.wait_for(lock, watches ? std::clamp<Nanos>(due - boot_now(), 1ms, 20ms) : 20ms);
     }
   }
@@ -277,6 +272,7 @@ class ModelledZkr {
     const Instant looked = boot_now();
     const Nanos stood_still = place_.now() - at;
     const Nanos left = certain_until_ - looked + stood_still;
+    if (left <= Nanos::zero()) tell_who_is_late();
     place_.note_at(at, wrote_++ == 0 ? "acquired" : "valid", token(), left.count() / 1000);
     if (script_.front_lives == wrote_) lose_front();
     for (std::uint64_t& one : alive_)
@@ -310,10 +306,14 @@ class ModelledZkr {
   }
 
   std::int64_t token() const { return static_cast<std::int64_t>(lease_.token); }
+  Instant front_due() const { return zkr::front_kills_at(page_until_, lease_.timeout, script_.options); }
+  void tell_who_is_late() {
+    if (keeper_due_) note_lateness("late keeper", *keeper_due_);
+    if (!front_gone_) note_lateness("late front", front_due());
+  }
   /// Who acts when it should shares a processor with others, but does not stand still.
-  void note_lateness(const char* what, const std::optional<Instant>& due) {
-    if (!due || lease_.token == 0) return;
-    const zkr::Duration late = boot_now() - *due;
+  void note_lateness(const char* what, Instant due) {
+    const zkr::Duration late = boot_now() - due;
     if (late > zkr::kill_margin(lease_.timeout, script_.options) / 4) place_.note(what, token(), late.count());
   }
 
@@ -333,8 +333,9 @@ class ModelledZkr {
   std::optional<zkrecipes::Lease> held_;
   zkr::Lease lease_;
   zkr::Past past_;
-  Instant page_until_{};     // As the keeper has seen it last: what the front knows.
-  Instant certain_until_{};  // As the library says it.
+  std::optional<Instant> keeper_due_;  // When it looks again.
+  Instant page_until_{};               // As the keeper has seen it last: what the front knows.
+  Instant certain_until_{};            // As the library says it.
   bool front_gone_ = false;
   zkr::Child child_ = zkr::Child::none;
   zkr::Ending child_ending_;
