@@ -171,6 +171,9 @@ class ZKRECIPES_API CommitCoordinator {
   /// missing, and removes what is finished. Returns what it decided or found decided. Any process may do so, at any
   /// time.
   std::vector<CommitOutcome> recover(const zkclient::CallOptions& call = {});
+  /// The same. `outcomes` gets what it decided or found decided, also when the call fails: what it has begun then goes on
+  /// while the client is open.
+  void recover(std::vector<CommitOutcome>& outcomes, const zkclient::CallOptions& call = {});
   void async_recover(zkclient::Handler<std::vector<CommitOutcome>> handler, const zkclient::CallOptions& call = {});
 
   /// All transactions that are there. Blocks for a few round trips each. Errors: those of all operations of Client.

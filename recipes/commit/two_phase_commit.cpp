@@ -90,38 +90,51 @@ Awaitable<Result<CommitOutcome>> run_one(DriverPtr driver, TransactionHeader hea
   }
 }
 
-Awaitable<Result<std::vector<CommitOutcome>>> recover_all(DriverPtr driver, Call call) {
+using OutcomesPtr = std::shared_ptr<std::vector<CommitOutcome>>;
+
+void note_outcome(const OutcomesPtr& outcomes, const DrivePtr& drive) {
+  if (drive->decision) outcomes->push_back({drive->id, drive->decision->committed, drive->decision->reason});
+}
+
+/// Also of those transactions that are not finished yet.
+Error failed_to_recover(const OutcomesPtr& outcomes, const std::vector<DrivePtr>& driven, Error error) {
+  for (const DrivePtr& drive : driven)
+    note_outcome(outcomes, drive);
+  return error;
+}
+
+Awaitable<Result<std::vector<CommitOutcome>>> recover_all(DriverPtr driver, OutcomesPtr outcomes, Call call) {
   constexpr std::size_t at_once = 64;
   const TreePtr tree = driver->tree();
   Result<std::vector<std::string>> found = co_await driver->orphans(call);
   if (!found) co_return found.error();
   const NodeEvents events(tree->client);
   const zk::CancelScope::Guard cancelled(call.cancel, [signal = events.signal()] { signal->set(); });
-  std::vector<CommitOutcome> outcomes;
   std::vector<DrivePtr> driven;
   std::size_t next = 0;
   while (next < found->size() || !driven.empty()) {
     events.clear();
     if (const auto why = ended_by(call, *tree->client)) {
-      co_return Error(*why, "recover transactions", tree->path, "what was begun goes on in the background");
+      Error over(*why, recovering, tree->path, "what was begun goes on in the background");
+      co_return failed_to_recover(outcomes, driven, std::move(over));
     }
     while (next < found->size() && driven.size() < at_once) {
       std::string id = (*found)[next++];
       Result<DrivePtr> adopted = co_await driver->adopt(std::move(id), call);
-      if (!adopted) co_return adopted.error();
+      if (!adopted) co_return failed_to_recover(outcomes, driven, adopted.error());
       if (*adopted == nullptr) continue;
       (*adopted)->told.push_back(events.signal());
       driven.push_back(*adopted);
     }
     std::erase_if(driven, [&](const DrivePtr& drive) {
       if (!drive->finished) return false;
-      if (drive->decision) outcomes.push_back({drive->id, drive->decision->committed, drive->decision->reason});
+      note_outcome(outcomes, drive);
       return true;
     });
     const bool idle = driven.empty() || next < found->size();
     if (!idle || driven.size() >= at_once) co_await events.wait(call.deadline);
   }
-  co_return outcomes;
+  co_return *outcomes;
 }
 
 Awaitable<Result<std::vector<CommitStatus>>> look_at_all(DriverPtr driver, Call call) {
@@ -178,8 +191,9 @@ zk::Work<CommitOutcome> run_work(const DriverPtr& driver, TransactionHeader head
   };
 }
 
-zk::Work<std::vector<CommitOutcome>> recover_work(const DriverPtr& driver) {
-  return [driver](Call call) { return recover_all(driver, std::move(call)); };
+zk::Work<std::vector<CommitOutcome>> recover_work(
+    const DriverPtr& driver, const OutcomesPtr& outcomes = std::make_shared<std::vector<CommitOutcome>>()) {
+  return [driver, outcomes](Call call) { return recover_all(driver, outcomes, std::move(call)); };
 }
 
 }  // namespace
@@ -201,6 +215,13 @@ void CommitCoordinator::async_run(const std::vector<std::string>& participants, 
 
 std::vector<CommitOutcome> CommitCoordinator::recover(const CallOptions& call) {
   return state_->form(recovering).endless().wait(call, recover_work(state_->driver));
+}
+
+void CommitCoordinator::recover(std::vector<CommitOutcome>& outcomes, const CallOptions& call) {
+  const auto found = std::make_shared<std::vector<CommitOutcome>>();
+  const auto result = state_->form(recovering).endless().result(call, recover_work(state_->driver, found));
+  outcomes = *found;
+  (void)result.value();
 }
 
 void CommitCoordinator::async_recover(zkclient::Handler<std::vector<CommitOutcome>> handler, const CallOptions& call) {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 #include <sstream>
+#include <stop_token>
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -20,6 +21,7 @@
 #include "tests/support/commit_test.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/recipe_test.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/words.hpp"
 #include "tests/zkr/zkr_call.hpp"
 
@@ -212,8 +214,8 @@ TEST_F(ZkrJsonShapes, EachValuesCommandWritesWhatTheGuideSays) {
 }
 
 TEST_F(ZkrJsonShapes, EachCommitCommandWritesWhatTheGuideSays) {
-  testkit::TestParticipant participant(client(), path(), "bank");
   testkit::Gate gate;
+  testkit::TestParticipant participant(client(), path(), "bank");
   testkit::hold(participant, gate);
   participant.start(client());
   Client other = make_client();
@@ -224,6 +226,37 @@ TEST_F(ZkrJsonShapes, EachCommitCommandWritesWhatTheGuideSays) {
   other.close();
   gate.open.put(1);
   check("commit recover", {"commit", "recover", "/place"});
+  (void)testkit::error_of([&] { (void)result_of(running); });
+  testkit::hold(participant, gate, false);
+  gate.open.put(1);
+  check("commit run", {"commit", "run", "/place", "bank"});
+}
+
+// It was prepared in a tree that is gone.
+TEST_F(ZkrJsonShapes, EachCommandForATransactionInDoubtWritesWhatTheGuideSays) {
+  const testkit::TemporaryFolder folder;
+  const std::string log = (folder / "log").string();
+  testkit::Program serving(zkr_program(),
+                           call_of({"commit", "participate", "/place", "own", "--log", log, "-c", "echo $ZKR_PHASE"}));
+  testkit::Gate gate;
+  testkit::TestParticipant other(client(), path(), "other");
+  testkit::hold(other, gate);
+  other.start(client());
+  ASSERT_TRUE(eventually([&] { return client().exists("/place/participants/own").has_value(); }));
+  zkrecipes::CommitCoordinator coordinator(client(), path());
+  std::stop_source stop;
+  const CallOptions call{.stop = stop.get_token()};
+  auto running = in_thread([&] { return coordinator.run({"own", "other"}, "", {.timeout = 60s}, call); });
+  const std::string id = gate.reached.take();
+  ASSERT_TRUE(eventually([&] { return client().exists("/place/transactions/" + id + "/vote-own").has_value(); }));
+  client().remove_tree(path(), {.deadline = soon()});
+  check("commit in-doubt", {"commit", "in-doubt", "--log", log});
+  ASSERT_TRUE(eventually([&] {
+    return call_zkr(call_of({"commit", "in-doubt", "--log", log})).output.find("not there") != std::string::npos;
+  }));
+  check("commit resolve", {"commit", "resolve", id, "abort", "--log", log});
+  gate.open.put(1);
+  stop.request_stop();
   (void)testkit::error_of([&] { (void)result_of(running); });
 }
 

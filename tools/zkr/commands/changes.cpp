@@ -1,12 +1,8 @@
 #include "tools/zkr/commands/changes.hpp"
 
 #include <signal.h>
-#include <spawn.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,8 +13,7 @@
 
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/cli/output.hpp"
-
-extern char** environ;
+#include "tools/zkr/commands/spawned_command.hpp"
 
 namespace zkr {
 namespace {
@@ -26,91 +21,6 @@ namespace {
 [[noreturn]] void fail_system(const char* what, int error) {
   throw Failure(exit_system, fmt::format("{}: {}", what, std::strerror(error)));
 }
-
-void write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0) fail_system("input of the command", errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-// A file in memory, at its beginning.
-Descriptor input_of(const Change& change) {
-  Descriptor file(::memfd_create("zkr-change", MFD_CLOEXEC));
-  if (!file) fail_system("memfd_create", errno);
-  write_all(file.get(), json_text(change.object) + "\n");
-  ::lseek(file.get(), 0, SEEK_SET);
-  return file;
-}
-
-std::vector<std::string> environment_for(const Change& change) {
-  std::vector<std::string> entries;
-  const auto name = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
-  const auto is_changed = [&](std::string_view entry) {
-    for (const std::string& one : change.environment) {
-      if (name(one) == name(entry)) return true;
-    }
-    return false;
-  };
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!is_changed(*entry)) entries.emplace_back(*entry);
-  }
-  for (const std::string& one : change.environment) {
-    if (one.find('=') != std::string::npos) entries.push_back(one);
-  }
-  return entries;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts)
-    pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-/// A command that runs.
-class Handler {
- public:
-  Handler(std::vector<std::string> words, const Change& change, const sigset_t& mask) {
-    const Descriptor input = input_of(change);
-    std::vector<std::string> entries = environment_for(change);
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    ::posix_spawn_file_actions_init(&files);
-    ::posix_spawnattr_init(&attributes);
-    ::posix_spawn_file_actions_adddup2(&files, input.get(), STDIN_FILENO);
-    ::posix_spawnattr_setsigmask(&attributes, &mask);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    const int error = ::posix_spawnp(&number_, words.front().c_str(), &files, &attributes, pointers_to(words).data(),
-                                     pointers_to(entries).data());
-    ::posix_spawn_file_actions_destroy(&files);
-    ::posix_spawnattr_destroy(&attributes);
-    if (error != 0) {
-      throw Failure(error == ENOENT ? exit_no_command : exit_not_runnable,
-                    fmt::format("{}: {}", words.front(), std::strerror(error)));
-    }
-    process_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, number_, 0)));
-  }
-  Handler(const Handler&) = delete;
-  Handler& operator=(const Handler&) = delete;
-
-  /// Readable when it has ended.
-  int get() const { return process_.get(); }
-  void signal(int number) const { ::syscall(SYS_pidfd_send_signal, process_.get(), number, nullptr, 0); }
-  /// Waits for its end. Its exit code; 128 and the number of a signal.
-  int wait() const {
-    int status = 0;
-    while (::waitpid(number_, &status, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  pid_t number_ = -1;
-  Descriptor process_;
-};
 
 /// follow() at work.
 class Follower {
@@ -132,7 +42,10 @@ class Follower {
     if (handler_) return handler_ended();
     if (context_.words.command.empty()) return tell_all();
     if (auto change = feed_.take_newest()) {
-      handler_.emplace(context_.words.command, *change, signals_.callers_mask());
+      handler_.emplace(SpawnRequest{.words = context_.words.command,
+                                    .input = json_text(change->object) + "\n",
+                                    .environment = std::move(change->environment),
+                                    .mask = signals_.callers_mask()});
     }
     return std::nullopt;
   }
@@ -178,7 +91,7 @@ class Follower {
   const bool once_;
   ChangeFeed& feed_;
   const EndingSignals& signals_;
-  std::optional<Handler> handler_;
+  std::optional<SpawnedCommand> handler_;
 };
 
 }  // namespace

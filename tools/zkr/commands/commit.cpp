@@ -1,4 +1,4 @@
-// commit ls, recover: the transactions of a two-phase commit.
+// commit ls, recover: the transactions of a two-phase commit, for operators.
 
 #include <string>
 
@@ -11,6 +11,7 @@
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/commands.hpp"
+#include "tools/zkr/commands/commit.hpp"
 
 namespace zkr {
 namespace {
@@ -81,6 +82,29 @@ int run_commit_list(const Context& context, const CommitPlace& options) {
   return exit_success;
 }
 
+int run_commit_recover(const Context& context, const CommitRecovery& options) {
+  const zkclient::Path path(options.path);
+  zkclient::CallOptions call;
+  if (options.timeout) call.deadline = *options.timeout;
+  const zkclient::Client client = connect_to_look(context, path, "commit recover");
+  zkrecipes::CommitCoordinator coordinator(client, path);
+  std::vector<CommitOutcome> outcomes;
+  const auto write_all = [&] {
+    for (const CommitOutcome& outcome : outcomes)
+      write_outcome(context, outcome);
+  };
+  try {
+    coordinator.recover(outcomes, call);
+  } catch (const zkclient::Error& error) {
+    write_all();  // Those that others have to finish.
+    fail_wait(client, error);
+  }
+  write_all();
+  return exit_success;
+}
+
+}  // namespace
+
 void write_outcome(const Context& context, const CommitOutcome& outcome) {
   const char* state = outcome.committed ? "committed" : "aborted";
   const std::string reason = printable(outcome.reason);
@@ -91,31 +115,11 @@ void write_outcome(const Context& context, const CommitOutcome& outcome) {
   }
 }
 
-int run_commit_recover(const Context& context, const CommitRecovery& options) {
-  const zkclient::Path path(options.path);
-  zkclient::CallOptions call;
-  if (options.timeout) call.deadline = *options.timeout;
-  const zkclient::Client client = connect_to_look(context, path, "commit recover");
-  zkrecipes::CommitCoordinator coordinator(client, path);
-  try {
-    for (const CommitOutcome& outcome : coordinator.recover(call))
-      write_outcome(context, outcome);
-    return exit_success;
-  } catch (const zkclient::Error& error) {
-    if (!is_over(client, error)) throw;
-    // Those that it has decided, and that others have to finish.
-    for (const CommitStatus& transaction : coordinator.transactions()) {
-      if (transaction.outcome) write_outcome(context, *transaction.outcome);
-    }
-    fail_wait(client, error);
-  }
-}
-
-}  // namespace
-
 void add_commit(CLI::App& app, Context& context) {
-  CLI::App* commit = app.add_subcommand("commit", "Transactions of a two-phase commit: ls, recover");
+  CLI::App* commit = app.add_subcommand("commit", "Two-phase commit: run, participate; ls, recover, in-doubt, resolve");
   commit->require_subcommand(1);
+  add_commit_run(*commit, context);
+  add_commit_participate(*commit, context);
   const auto list = add_subcommand(*commit, context, "ls", "List the transactions that are there", run_commit_list);
   list->add_option("PATH", list.options->path, "The two-phase commit")->required();
   const auto recover = add_subcommand(

@@ -1,0 +1,229 @@
+// `zkr commit`: transactions that are run, taken part in, recovered and resolved.
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include <boost/json/parse.hpp>
+
+#include <zkrecipes/two_phase_commit.hpp>
+
+#include "tests/support/commit_test.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/recipe_test.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/words.hpp"
+#include "tests/zkr/zkr_call.hpp"
+
+namespace zkr {
+namespace {
+
+using namespace testkit::words;
+using CommitWords = std::vector<std::string>;
+
+/// Says its step, and what it has read.
+constexpr const char* tells_step = "echo \"$ZKR_PHASE $(cat)\"";
+
+class ZkrCommit : public testkit::RecipeTest {
+ protected:
+  ZkrCommit() : RecipeTest("/place") {}
+
+  CommitWords words(CommitWords own) const {
+    own.insert(own.begin(), {"--server", hosts(), "--prefix", prefix().str()});
+    return own;
+  }
+  Called zkr(CommitWords own, const std::string& input = "") const { return call_zkr(words(std::move(own)), input); }
+  std::string log_of(const std::string& name) const { return (folder_ / (name + ".log")).string(); }
+  CommitWords participation(const std::string& name, const std::string& script) const {
+    return words({"commit", "participate", "/place", name, "--log", log_of(name), "-c", script});
+  }
+  void await_participant(const std::string& name) {
+    EXPECT_TRUE(eventually([&] { return client().exists(path() / ("participants/" + name)).has_value(); })) << name;
+  }
+  /// A command's pipe in the folder, that it waits at until the test opens it.
+  std::string gate() const {
+    const std::string file = (folder_ / "gate").string();
+    ::mkfifo(file.c_str(), 0600);
+    return file;
+  }
+  static void open_gate(const std::string& gate) { ::close(::open(gate.c_str(), O_WRONLY | O_CLOEXEC)); }
+
+  const testkit::TemporaryFolder folder_;
+};
+
+/// "aborted: why", without the transaction.
+std::string outcome_in(const std::string& line) { return line.substr(line.find(' ') + 1); }
+
+TEST_F(ZkrCommit, AllParticipantsApplyATransaction) {
+  testkit::Program first(zkr_program(), participation("a", tells_step));
+  testkit::Program second(zkr_program(), participation("b", tells_step));
+  await_participant("a");
+  await_participant("b");
+  const Called called = zkr({"commit", "run", "/place", "a", "b", "--payload", "-", "--applied"}, "two\nlines");
+  EXPECT_EQ(called.code, 0) << called.errors;
+  EXPECT_EQ(outcome_in(called.output), "committed\n");
+  for (testkit::Program* participant : {&first, &second}) {
+    for (const char* line : {"prepare two", "lines", "commit two", "lines"})
+      EXPECT_EQ(participant->next_line(), line);
+    participant->signal(SIGTERM);
+    EXPECT_EQ(participant->status(), 128 + SIGTERM);
+  }
+  EXPECT_EQ(zkr({"commit", "ls", "/place"}).output, "");
+}
+
+TEST_F(ZkrCommit, OneThatRefusesAbortsItForAll) {
+  testkit::Program willing(zkr_program(), participation("willing", tells_step));
+  testkit::Program refusing(zkr_program(), participation("refusing", "test $ZKR_PHASE != prepare || exit 3"));
+  await_participant("willing");
+  await_participant("refusing");
+  const Called called =
+      zkr({"commit", "run", "/place", "willing", "refusing", "--applied", "--all-to-all", "--", "-x"});
+  EXPECT_EQ(called.code, 75) << called.errors;
+  EXPECT_EQ(outcome_in(called.output), "aborted: vote of refusing: /bin/sh ended with 3\n");
+}
+
+TEST_F(ZkrCommit, ParticipantThatNeverServedIsNamed) {
+  const Called called = zkr({"commit", "run", "/place", "nobody"});
+  EXPECT_EQ(called.code, 66);
+  EXPECT_NE(called.errors.find("nobody"), std::string::npos) << called.errors;
+}
+
+TEST_F(ZkrCommit, RunThatIsToldToEndAbortsWhatIsOpen) {
+  testkit::Gate gate;
+  testkit::TestParticipant participant(client(), path(), "bank");
+  testkit::hold(participant, gate);
+  participant.start(client());
+  testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "--abort-after", "1h"}));
+  const std::string id = gate.reached.take();
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.next_line(), id + " aborted: run() was given up");
+  EXPECT_EQ(run.status(), 128 + SIGTERM);
+  gate.open.put(1);
+}
+
+TEST_F(ZkrCommit, RunWhoseTimeIsOverAbortsWhatIsOpen) {
+  testkit::Gate gate;
+  testkit::TestParticipant participant(client(), path(), "bank");
+  testkit::hold(participant, gate);
+  participant.start(client());
+  // Begun or not when the time is over: it is not committed.
+  const Called called = zkr({"commit", "run", "/place", "bank", "--abort-after", "1h", "--timeout", "300ms"});
+  EXPECT_EQ(called.code, 75) << called.errors;
+  EXPECT_EQ(called.output.find("committed"), std::string::npos) << called.output;
+  for (int i = 0; i < 10; ++i)
+    gate.open.put(1);
+}
+
+TEST_F(ZkrCommit, ParticipantPassesItsSignalToTheCommandThatRuns) {
+  testkit::Program participant(
+      zkr_program(), participation("bank",
+                                   "test $ZKR_PHASE = prepare || exit 0; trap 'echo told; exit 1' TERM; echo up; "
+                                   "for i in $(seq 20000); do sleep 0.01; done"));
+  await_participant("bank");
+  testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "--abort-after", "1h"}));
+  EXPECT_EQ(participant.next_line(), "up");
+  participant.signal(SIGTERM);
+  EXPECT_EQ(participant.next_line(), "told");
+  EXPECT_EQ(participant.status(), 128 + SIGTERM);
+}
+
+TEST_F(ZkrCommit, CommandThatIsNotThereEndsTheParticipant) {
+  testkit::Program participant(zkr_program(), words({"commit", "participate", "/place", "bank", "--log", log_of("bank"),
+                                                     "--", "/nowhere/at-all"}));
+  await_participant("bank");
+  EXPECT_EQ(zkr({"commit", "run", "/place", "bank"}).code, 75);
+  EXPECT_EQ(participant.status(), 127);
+}
+
+// What was started before the kill runs on, so the next process waits for it. It is prepared again, as the log says.
+TEST_F(ZkrCommit, CommandsOfAKilledParticipantDoNotRunBesideTheNext) {
+  const std::string gate_file = gate();
+  const std::string script = "if test $ZKR_PHASE = prepare; then echo up; read -r word < " + gate_file +
+                             "; echo down; else echo $ZKR_PHASE; fi";
+  testkit::Program killed(zkr_program(), participation("bank", script));
+  await_participant("bank");
+  testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "--abort-after", "1h"}));
+  EXPECT_EQ(killed.next_line(), "up");
+  killed.signal(SIGKILL);
+  EXPECT_EQ(killed.status(), 128 + SIGKILL);
+  CommitWords next = participation("bank", script);
+  next.insert(next.begin(), {"-c", "exec \"$@\" 2>&1", "sh", zkr_program()});
+  testkit::Program second("/bin/sh", std::move(next));
+  EXPECT_NE(second.next_line().find("runs still"), std::string::npos);
+  open_gate(gate_file);
+  EXPECT_EQ(killed.next_line(), "down");
+  EXPECT_EQ(second.next_line(), "up");
+  open_gate(gate_file);
+  EXPECT_EQ(second.next_line(), "down");
+  EXPECT_EQ(second.next_line(), "commit");
+  EXPECT_EQ(outcome_in(run.next_line()), "committed");
+}
+
+// It was prepared in a tree that somebody has removed: nobody can know whether it was committed.
+TEST_F(ZkrCommit, OperatorResolvesWhatIsInDoubt) {
+  EXPECT_EQ(zkr({"commit", "in-doubt", "--log", log_of("bank")}).code, 69);
+  testkit::Program participant(zkr_program(), participation("bank", "echo $ZKR_PHASE $ZKR_TRANSACTION"));
+  await_participant("bank");
+  testkit::Gate gate;
+  testkit::TestParticipant slow(client(), path(), "slow");
+  testkit::hold(slow, gate);
+  slow.start(client());
+  testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "slow", "--abort-after", "1h"}));
+  const std::string id = gate.reached.take();
+  EXPECT_EQ(participant.next_line(), "prepare " + id);
+  ASSERT_TRUE(eventually([&] { return client().exists(path() / ("transactions/" + id + "/vote-bank")).has_value(); }));
+  const auto listed = [&] { return zkr({"commit", "in-doubt", "--log", log_of("bank")}).output; };
+  EXPECT_NE(listed().find(id + "  ready"), std::string::npos) << listed();
+  EXPECT_EQ(zkr({"commit", "resolve", id, "commit", "--log", log_of("bank")}).code, 66) << "its outcome will come";
+  client().remove_tree(path(), {.deadline = soon()});
+  EXPECT_TRUE(eventually([&] { return listed().find("a tree that is not there any more") != std::string::npos; }));
+  EXPECT_EQ(zkr({"commit", "resolve", id, "abort", "--log", log_of("bank")}).code, 0);
+  EXPECT_EQ(participant.next_line(), "abort " + id);
+  EXPECT_TRUE(eventually([&] { return listed().empty(); }));
+  gate.open.put(1);
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.status(), 128 + SIGTERM);
+  EXPECT_TRUE(run.has_said_nothing()) << "nobody knows";
+}
+
+// Others' transactions, and those that are kept for audit, are none of its doing.
+TEST_F(ZkrCommit, RecoveryThatIsOverWritesWhatItHasDecidedAndNothingElse) {
+  testkit::TestParticipant bank(client(), path(), "bank");
+  bank.start(client());
+  ASSERT_EQ(zkr({"commit", "run", "/place", "bank", "--keep", "1h", "--applied"}).code, 0);
+  testkit::Gate gate;
+  const auto wait_in_commit = [&gate](const zkrecipes::CommitTransaction& transaction) {
+    gate.reached.put(transaction.id);
+    gate.open.take();
+  };
+  Client left = make_client();
+  Client other = make_client();
+  testkit::TestParticipant first(client(), path(), "first");
+  testkit::TestParticipant second(make_client(), path(), "second");  // Its commands wait beside those of the first.
+  zkrecipes::CommitCoordinator gone(left, path());
+  zkrecipes::CommitCoordinator there(other, path());
+  for (testkit::TestParticipant* participant : {&first, &second}) {
+    participant->on_commit = wait_in_commit;
+    participant->start(client());
+  }
+  const zkrecipes::CommitOutcome decided = gone.run({"first"}, "", {.timeout = 60s}, patient());
+  const zkrecipes::CommitOutcome of_others = there.run({"second"}, "", {.timeout = 60s}, patient());
+  ASSERT_TRUE(decided.committed && of_others.committed);
+  for (int i = 0; i < 2; ++i)
+    (void)gate.reached.take();
+  left.close();
+  const Called called = zkr({"commit", "recover", "/place", "--timeout", "300ms"});
+  EXPECT_EQ(called.code, 75) << called.errors;
+  EXPECT_EQ(called.output, decided.id + " committed\n");
+  for (int i = 0; i < 2; ++i)
+    gate.open.put(1);
+}
+
+}  // namespace
+}  // namespace zkr
