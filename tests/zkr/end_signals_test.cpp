@@ -73,6 +73,15 @@ TEST(ZkrEndSignals, ChildThatGetsThemTwiceCountsThemOnce) {
   }
 }
 
+TEST(ZkrEndSignals, ParentsOwnIsNoneOfThoseThatCome) {
+  EndSignals parent;
+  EndSignals child;
+  parent.count_own();
+  EXPECT_TRUE(child.count(signal_passed_on(parent, SIGTERM), signals_begin));
+  EXPECT_TRUE(parent.count(signal_sent(SIGTERM), signals_begin + 10ms));
+  EXPECT_TRUE(child.count(signal_passed_on(parent, SIGTERM), signals_begin + 20ms));
+}
+
 TEST(ZkrLink, EndIsSaidWhenThereIsRoomAgain) {
   auto [front, keeper] = Link::pair();
   constexpr int more_than_fit = 10'000;

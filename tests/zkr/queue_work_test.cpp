@@ -397,6 +397,25 @@ TEST_F(ZkrQueueWork, SeveralWorkersEndTogether) {
   EXPECT_EQ(size(), 0u);
 }
 
+// The pool itself has told them first, so this one goes to the command.
+TEST_F(ZkrQueueWork, SignalAfterAFailedWorkerIsNotDropped) {
+  queue().push_all({"a", "b"}, patient());
+  ZkrProcess& zkr = work_by_shell("trap 'echo told; exit 0' TERM; echo up; for i in $(seq 20000); do sleep 0.01; done",
+                                  {"-j", "2", "--drain", "1h"});
+  zkr.lines().await("up");
+  zkr.lines().await("up");
+  const auto workers = [&zkr] { return PinnedProcess(zkr.front()).children(); };
+  ASSERT_EQ(workers().size(), 2u);
+  for (const pid_t child : PinnedProcess(workers()[0]).children()) {
+    if (short_name_of(child) == "zkr-keeper") ::kill(child, SIGKILL);
+  }
+  await([&] { return workers().size() == 1; });
+  await_all_signals_taken(zkr);
+  zkr.signal(SIGTERM);
+  EXPECT_EQ(zkr.lines().rest(), Words{"told"});
+  EXPECT_EQ(zkr.end(), killed_by(SIGTERM));
+}
+
 TEST_F(ZkrQueueWork, SignalToAllOfTheGroupLetsSeveralWorkersEndTheirWork) {
   queue().push_all({"a", "b"}, patient());
   ZkrProcess& zkr = work_by_shell(gates_.up() + "echo done", {"-j", "2"});

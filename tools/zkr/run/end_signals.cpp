@@ -39,6 +39,8 @@ bool EndSignals::count(const signalfd_siginfo& signal, Instant now) {
   return true;
 }
 
+void EndSignals::count_own() { counted_ = std::min(counted_ + 1, most_that_are_counted); }
+
 /// Who presses a key twice means it.
 bool EndSignals::is_repeated(const signalfd_siginfo& signal, Instant now) const {
   const bool same = counted_ > 0 && static_cast<int>(signal.ssi_signo) == last_;

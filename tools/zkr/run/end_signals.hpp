@@ -20,6 +20,8 @@ class EndSignals {
  public:
   /// False: it was counted before.
   bool count(const signalfd_siginfo& signal, Instant now);
+  /// Counts one of this process's own, which it sends its children: none of those that come is taken for the same one.
+  void count_own();
   /// Sends a child the one that was counted last. A child that counts as well knows then how many there were.
   void pass_on(pid_t child, int signal) const;
 

@@ -98,7 +98,9 @@ class Pool {
   void fail(const Ending& ending) {
     if (failure_ || told_by_) return;
     failure_ = ending;
-    tell(SIGTERM);
+    end_signals_.count_own();  // Else they would take the first one that comes from outside for this one.
+    for (const pid_t child : children_)
+      end_signals_.pass_on(child, SIGTERM);
   }
 
   void tell(int signal) const {
