@@ -66,7 +66,8 @@ TEST(ZkrGuide, HasAShapeForEachCommand) {
   const std::set<std::string> others = {"lock",         "lead",          "held",       "alive",
                                         "downgrade",    "ready",         "proclaim",   "barrier lower",
                                         "barrier wait", "barrier enter", "queue push", "queue work",
-                                        "completion",   "metrics",       "export",     "commit participate"};
+                                        "completion",   "metrics",       "export",     "commit participate",
+                                        "group join"};
   std::ifstream file(DOCS "/zkr_look.md");
   const std::string guide{std::istreambuf_iterator<char>(file), {}};
   Context context;

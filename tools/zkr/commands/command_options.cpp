@@ -106,7 +106,7 @@ bool is_held_by_caller(const HoldRequest& hold, bool reentrant) {
 
 }  // namespace
 
-void add_command_options(CLI::App& app, CommandOptions& options, const std::string& try_names) {
+void add_waiting_options(CLI::App& app, CommandOptions& options, const std::string& try_names) {
   app.add_option("-c,--command", options.shell_line, "Run this line by /bin/sh")->type_name("LINE");
   app.add_flag(try_names, options.try_once, "Do not wait for others");
   add_duration(app, "-w,--timeout", options.timeout, "How long to wait for others; without: for ever");
@@ -114,6 +114,13 @@ void add_command_options(CLI::App& app, CommandOptions& options, const std::stri
       ->check(CLI::Range(0, 255))
       ->type_name("CODE");
   app.add_option("--id", options.id, "Shown to others as who holds it")->type_name("NAME");
+  add_choice(app, "--descendants", options.run.descendants, descendants,
+             "Of what the command has left behind when it ends: kill (the default), wait, or leave");
+  app.add_option("--report", options.report, "Write there, as JSON, how it has ended")->type_name("FILE");
+}
+
+void add_command_options(CLI::App& app, CommandOptions& options, const std::string& try_names) {
+  add_waiting_options(app, options, try_names);
   add_duration(
       app, "--grace", options.run.grace,
       "From TERM to KILL, when the command has to end before the lease does; a quarter of the session timeout");
@@ -126,18 +133,21 @@ void add_command_options(CLI::App& app, CommandOptions& options, const std::stri
   add_choice(app, "--on-doubt", options.run.on_doubt, doubts,
              "When no server confirms the lease: term (the default), or freeze: stop the command, let it go on if one "
              "does in time");
-  add_choice(app, "--descendants", options.run.descendants, descendants,
-             "Of what the command has left behind when it ends: kill (the default), wait, or leave");
   app.add_option("--lost-exit-code", options.run.lost_exit_code, "The exit code if the lease is lost; 79")
       ->check(CLI::Range(0, 255))
       ->type_name("CODE");
-  app.add_option("--report", options.report, "Write there, as JSON, how it has ended")->type_name("FILE");
   app.add_option("--lost-fd", options.lost_descriptor,
                  "The command finds a pipe by this number, which is at its end once the lease is lost")
       ->check(CLI::Range(3, 1023))
       ->type_name("NUMBER");
   app.add_flag("--kazoo", options.kazoo, "Share the path with kazoo's users, not with Curator's");
   app.add_flag("--reentrant", options.reentrant, "Run the command if a caller of this one holds the path already");
+}
+
+std::string process_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format("{}:{}", host.data(), ::getpid());
 }
 
 std::string random_id() {

@@ -35,14 +35,19 @@ struct CommandOptions {
   std::function<std::optional<Duration>(const Ending& ending, Cause cause, Duration ran)> run_again;
 };
 
-/// `options` must live as long as `app`. `try_names`: of the option that waits for nobody.
+/// All of them. `options` must live as long as `app`. `try_names`: of the option that waits for nobody.
 void add_command_options(CLI::App& app, CommandOptions& options, const std::string& try_names = "-n,--try,--nonblock");
+/// Those that make sense without a lease as well: the command, the waiting for others, what is told of it.
+void add_waiting_options(CLI::App& app, CommandOptions& options, const std::string& try_names = "-n,--try,--nonblock");
 
 /// The words behind "--", or those that run the shell line. Errors: Failure, if it is not one of both.
 std::vector<std::string> command_words(const Context& context, const std::optional<std::string>& shell_line);
 
 /// Errors: Failure, if the margin is shorter than any machine is punctual.
 void require_least_margin(const RunOptions& options);
+
+/// This process's name, another one for each: what was killed is another candidate, or member, than that which follows it.
+std::string process_name();
 
 /// Not to be guessed, and the same for all that belong to one run.
 std::string random_id();

@@ -1,5 +1,7 @@
 // group ls: who is there.
 
+#include "tools/zkr/commands/group_layout.hpp"
+
 #include <string>
 
 #include <fmt/format.h>
@@ -10,6 +12,7 @@
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/commands.hpp"
+#include "tools/zkr/commands/group_join.hpp"
 
 namespace zkr {
 namespace {
@@ -18,12 +21,6 @@ struct GroupPlace {
   std::string path;
   std::string layout = "curator";
 };
-
-zkrecipes::GroupLayout layout_of(const GroupPlace& place) {
-  if (place.layout == "kazoo") return zkrecipes::GroupLayout::kazoo_party();
-  if (place.layout == "kazoo-shallow") return zkrecipes::GroupLayout::kazoo_shallow();
-  return zkrecipes::GroupLayout::curator();
-}
 
 json::object member_json(const zkrecipes::Member& member) {
   json::object object{{"id", printable(member.id)},
@@ -36,7 +33,8 @@ json::object member_json(const zkrecipes::Member& member) {
 
 int run_group_list(const Context& context, const GroupPlace& options) {
   const zkclient::Path path(options.path);
-  const zkrecipes::Group group(connect_to_look(context, path, "group ls"), path, {.layout = layout_of(options)});
+  const zkrecipes::Group group(connect_to_look(context, path, "group ls"), path,
+                               {.layout = group_layout(options.layout)});
   std::vector<std::vector<std::string>> rows = {{"MEMBER", "SINCE", "SESSION", "PAYLOAD"}};
   for (const zkrecipes::Member& member : group.members().members) {
     if (context.json) write_line(member_json(member));
@@ -49,13 +47,24 @@ int run_group_list(const Context& context, const GroupPlace& options) {
 
 }  // namespace
 
+void add_group_layout(CLI::App& command, std::string& word) {
+  command.add_option("--layout", word, "Whose names its members have; curator")
+      ->check(CLI::IsMember({"curator", "kazoo", "kazoo-shallow"}));
+}
+
+zkrecipes::GroupLayout group_layout(const std::string& word) {
+  if (word == "kazoo") return zkrecipes::GroupLayout::kazoo_party();
+  if (word == "kazoo-shallow") return zkrecipes::GroupLayout::kazoo_shallow();
+  return zkrecipes::GroupLayout::curator();
+}
+
 void add_group(CLI::App& app, Context& context) {
-  CLI::App* group = app.add_subcommand("group", "Members of a group: ls");
+  CLI::App* group = app.add_subcommand("group", "Members of a group: ls, join");
   group->require_subcommand(1);
   const auto list = add_subcommand(*group, context, "ls", "List the members that are there", run_group_list);
   list->add_option("PATH", list.options->path, "The group")->required();
-  list->add_option("--layout", list.options->layout, "Whose names its members have; curator")
-      ->check(CLI::IsMember({"curator", "kazoo", "kazoo-shallow"}));
+  add_group_layout(*list.app, list.options->layout);
+  add_group_join(*group, context);
 }
 
 }  // namespace zkr

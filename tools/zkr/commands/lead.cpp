@@ -1,15 +1,10 @@
 // zkr lead PATH -- COMMAND
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <string>
-
-#include <fmt/format.h>
 
 #include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/failure.hpp"
@@ -76,13 +71,6 @@ Ready ready_of(const LeadOptions& options) {
   return options.ready == "notify" ? Ready::notify : Ready::none;
 }
 
-/// Another one for each process: the candidate that was killed is another one than that which follows it.
-std::string default_id() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return fmt::format("{}:{}", host.data(), ::getpid());
-}
-
 }  // namespace
 
 void add_lead(CLI::App& app, Context& context) {
@@ -103,7 +91,7 @@ void add_lead(CLI::App& app, Context& context) {
   add_command_options(*lead, options->command);
   lead->callback([&context, options] {
     context.action = [&context, options]() -> int {
-      if (options->command.id.empty()) options->command.id = default_id();
+      if (options->command.id.empty()) options->command.id = process_name();
       if (options->command.run.watchdog == Duration::zero())
         throw Failure(exit_usage, "a --watchdog of no time at all");
       options->command.ready = ready_of(*options);

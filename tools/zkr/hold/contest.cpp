@@ -15,6 +15,8 @@
 namespace zkr {
 namespace {
 
+constexpr auto never_over = std::chrono::hours(24 * 365 * 50);  // After the machine's start.
+
 zkrecipes::Layout layout_of(const Stake& stake) {
   return stake.kazoo ? zkrecipes::Layout::kazoo() : zkrecipes::Layout::curator();
 }
@@ -169,6 +171,35 @@ class MeetingContest : public Contest {
   std::string id_;
 };
 
+class GroupContest : public Contest {
+ public:
+  GroupContest(const zkclient::Client& client, const Stake& stake)
+      : client_(client),
+        group_(client, zkclient::Path(stake.paths.at(0)), {.layout = stake.group_layout}),
+        id_(stake.id),
+        payload_(stake.payload) {}
+
+  /// Waits while another session has a member of that name.
+  Prize win(const zkclient::CallOptions& call) override {
+    auto membership = std::make_shared<zkrecipes::Membership>(group_.join(id_, payload_, call));
+    return Prize(Joined{std::move(membership), client_.session()});
+  }
+  std::optional<Prize> try_to_win(const zkclient::CallOptions& call) override {
+    if (group_.members(call).find(id_) != nullptr) return std::nullopt;
+    return win(call);
+  }
+  zkrecipes::Lease downgrade(const Prize&, std::size_t, const zkclient::CallOptions&) const override {
+    throw no_writer();
+  }
+  std::vector<zkrecipes::Contender> contenders(std::size_t, const zkclient::CallOptions&) const override { return {}; }
+
+ private:
+  zkclient::Client client_;
+  zkrecipes::Group group_;
+  const std::string id_;
+  const std::string payload_;
+};
+
 /// Whose nodes they are, by their names. kazoo's election is its lock, which its writers are as well.
 enum class Kind { mutex, shared_mutex, semaphore, election, meeting, kazoo_lock, kazoo_reader, unknown };
 
@@ -179,6 +210,7 @@ bool belongs(Kind kind, const Stake& stake) {
     case Mode::leader: return kind == (stake.kazoo ? Kind::kazoo_lock : Kind::election);
     case Mode::slot: return kind == Kind::semaphore;
     case Mode::member: return kind == Kind::meeting;
+    case Mode::joined: return true;  // Members may have any names.
     case Mode::shared:
     case Mode::writer: break;
   }
@@ -221,11 +253,12 @@ const char* to_string(Mode mode) {
     case Mode::slot: return "slot";
     case Mode::leader: return "leader";
     case Mode::member: return "member";
+    case Mode::joined: return "joined";
   }
   return "unknown";
 }
 
-bool has_tokens(Mode mode) { return mode != Mode::shared && mode != Mode::slot && mode != Mode::member; }
+bool has_tokens(Mode mode) { return mode == Mode::exclusive || mode == Mode::writer || mode == Mode::leader; }
 
 std::vector<const zkrecipes::Lease*> Prize::leases() const {
   std::vector<const zkrecipes::Lease*> all;
@@ -247,6 +280,7 @@ bool Prize::valid() const {
 
 zkclient::BootClock::time_point Prize::valid_until() const {
   if (const auto* place = std::get_if<Place>(&held_)) return place->session.valid_until();
+  if (membership() != nullptr) return zkclient::BootClock::time_point(never_over);
   auto until = zkclient::BootClock::time_point::max();
   for (const zkrecipes::Lease* lease : leases())
     until = std::min(until, stands(*lease) ? lease->session()->valid_until() : zkclient::BootClock::time_point::min());
@@ -270,6 +304,7 @@ std::vector<std::stop_token> Prize::ends() const {
 }
 
 zkclient::Session Prize::session() const {
+  if (const auto* joined = std::get_if<Joined>(&held_)) return joined->session;
   const auto* place = std::get_if<Place>(&held_);
   return place != nullptr ? place->session : *leases().at(0)->session();
 }
@@ -294,11 +329,18 @@ void Prize::release() {
   for (auto& [path, reader] : readers_)
     reader.release(patient);
   if (const auto* place = std::get_if<Place>(&held_)) place->barrier->leave(patient);
+  if (const auto* joined = std::get_if<Joined>(&held_)) joined->membership->leave(patient);
+}
+
+const zkrecipes::Membership* Prize::membership() const {
+  const auto* joined = std::get_if<Joined>(&held_);
+  return joined != nullptr ? joined->membership.get() : nullptr;
 }
 
 std::unique_ptr<Contest> make_contest(const zkclient::Client& client, const Stake& stake) {
   if (stake.mode == Mode::leader) return std::make_unique<ElectionContest>(client, stake);
   if (stake.mode == Mode::member) return std::make_unique<MeetingContest>(client, stake);
+  if (stake.mode == Mode::joined) return std::make_unique<GroupContest>(client, stake);
   return std::make_unique<LockContest>(client, stake);
 }
 

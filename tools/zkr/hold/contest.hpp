@@ -13,13 +13,14 @@
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/election.hpp>
+#include <zkrecipes/group.hpp>
 #include <zkrecipes/lease.hpp>
 #include <zkrecipes/multi_lock.hpp>
 
 namespace zkr {
 
-/// As what a path is held.
-enum class Mode { exclusive, shared, writer, slot, leader, member };
+/// As what a path is held. A group is joined, and held by nobody.
+enum class Mode { exclusive, shared, writer, slot, leader, member, joined };
 
 /// The word for it in ZKR_MODE.
 const char* to_string(Mode mode);
@@ -35,6 +36,9 @@ struct Stake {
   int members = 0;           // Of Mode::member: how many begin and end together.
   std::string id{};          // Shown to others.
   bool kazoo = false;        // Named as kazoo does it, not Curator.
+  // Of Mode::joined: how its members are written, and what this one shows.
+  zkrecipes::GroupLayout group_layout = zkrecipes::GroupLayout::curator();
+  std::string payload{};
 };
 
 /// A place in a round of a double barrier.
@@ -43,11 +47,18 @@ struct Place {
   zkclient::Session session;
 };
 
-/// What was won: at least one lease, or a place.
+/// That this process is a member of a group.
+struct Joined {
+  std::shared_ptr<zkrecipes::Membership> membership;
+  zkclient::Session session;  // In which it has joined.
+};
+
+/// What was won: at least one lease, a place, or a membership. That one is never lost: it goes on with the next session.
 class Prize {
  public:
   Prize() = default;
   explicit Prize(Place place) : held_(std::move(place)) {}
+  explicit Prize(Joined joined) : held_(std::move(joined)) {}
   explicit Prize(zkrecipes::MultiLease leases) : held_(std::move(leases)) {}
   explicit Prize(zkrecipes::Leadership leadership) : held_(std::move(leadership)) {}
 
@@ -59,9 +70,9 @@ class Prize {
   /// Each is stopped when something of it is lost, or another client asks for it.
   std::vector<std::stop_token> ends() const;
   zkclient::Session session() const;
-  /// 0 for a place.
+  /// 0 for a place, and for a membership.
   std::uint64_t token() const;
-  /// None for a place.
+  /// None for a place, and for a membership.
   std::vector<std::string> nodes() const;
   /// The lease of the path: of the stake's paths in their order.
   const zkrecipes::Lease& lease(std::size_t path) const { return *leases().at(path); }
@@ -71,6 +82,8 @@ class Prize {
   bool is_any_replaced() const { return !readers_.empty(); }
   /// Nothing, unless it is a leadership.
   zkrecipes::Leadership* leadership() { return std::get_if<zkrecipes::Leadership>(&held_); }
+  /// Null, unless it is one.
+  const zkrecipes::Membership* membership() const;
   /// Waits until nothing of it is left at the servers; for a place, also until the others have left. Errors:
   /// zkclient::Error.
   void release();
@@ -78,7 +91,7 @@ class Prize {
  private:
   std::vector<const zkrecipes::Lease*> leases() const;
 
-  std::variant<std::monostate, zkrecipes::MultiLease, zkrecipes::Leadership, Place> held_;
+  std::variant<std::monostate, zkrecipes::MultiLease, zkrecipes::Leadership, Place, Joined> held_;
   std::map<std::size_t, zkrecipes::Lease> readers_;  // By path.
 };
 

@@ -30,6 +30,7 @@ std::string mode_word(const Stake& stake) {
 
 std::vector<HeldPath> held_paths(const Connection& connection, const Stake& stake, const std::string& socket) {
   std::vector<HeldPath> held;
+  if (stake.mode == Mode::joined) return held;  // Nobody waits for a group.
   const std::string prefix = connection.options.prefix.is_root() ? "" : connection.options.prefix.str();
   for (const std::string& path : stake.paths)
     held.push_back({mode_word(stake), socket, fmt::format("{}{}{}", connection.hosts, prefix, path)});

@@ -27,7 +27,10 @@ constexpr auto report_pause = 10s;
 constexpr std::chrono::nanoseconds for_ever = std::chrono::years(1);
 constexpr auto look_patience = 1s;  // For what is only told.
 
-const char* not_won(Mode mode) { return mode == Mode::member ? ": the others have not come" : " is not free"; }
+const char* not_won(Mode mode) {
+  if (mode == Mode::joined) return ": another member has the name";
+  return mode == Mode::member ? ": the others have not come" : " is not free";
+}
 
 /// What the command finds in NOTIFY_SOCKET, without the "@".
 std::string notify_socket(const HoldRequest& request) { return request.control_socket + "-notify"; }
@@ -85,7 +88,8 @@ Lease ZooKeeperHolder::look() {
 
 const Lease& ZooKeeperHolder::lease_now() {
   if (lease_.state != LeaseState::held) return lease_;
-  lease_.proven_at = instant_of(session_->proven_at());
+  // A membership outlives sessions, and nothing has to be proven for it.
+  lease_.proven_at = prize_.membership() != nullptr ? BootClock::now() : instant_of(session_->proven_at());
   if (is_leaving()) return lease_;
   const Instant until = instant_of(prize_.valid_until());
   lease_.revoke_asked = lease_.revoke_asked || prize_.revoke_requested();
@@ -269,7 +273,10 @@ void ZooKeeperHolder::hold(Prize prize) {
     std::vector<std::unique_ptr<std::stop_callback<std::function<void()>>>> told;
     for (const std::stop_token& end : ends)
       told.push_back(std::make_unique<std::stop_callback<std::function<void()>>>(end, [this] { notify(); }));
-    if (request_.verbose) tell_deadlines();
+    const bool joined = prize_.membership() != nullptr;
+    std::optional<zkclient::Subscription> presence;
+    if (joined) presence = tell_presence(*prize_.membership());
+    if (request_.verbose && !joined) tell_deadlines();
     notify();
     work_until_leaving();
   }
@@ -321,6 +328,10 @@ void ZooKeeperHolder::answer(const std::string& request, const ControlReply& rep
 
 ControlAnswer ZooKeeperHolder::answer_held() {
   const std::lock_guard lock(mutex_);
+  if (const auto* membership = prize_.membership(); membership != nullptr && !is_leaving()) {
+    const bool present = membership->state() == zkrecipes::PresenceState::present;
+    return present ? ControlAnswer{} : ControlAnswer{.code = exit_lost, .text = "it is no member now"};
+  }
   return held_answer(is_leaving() ? std::nullopt : std::optional(lease_now()));
 }
 
@@ -463,6 +474,15 @@ std::string ZooKeeperHolder::describe_holder(const zkclient::CallOptions& call) 
     // It is not worth an error.
   }
   return "";
+}
+
+/// Each change after the first: that it has joined is told by the command's start.
+zkclient::Subscription ZooKeeperHolder::tell_presence(const zkrecipes::Membership& membership) {
+  return membership.on_state([this, was_present = true](zkrecipes::PresenceState state) mutable {
+    const bool present = state == zkrecipes::PresenceState::present;
+    if (std::exchange(was_present, present) == present || is_leaving()) return;
+    say(request_.stake.paths[0] + (present ? ": a member again" : ": no member now: joining again"));
+  });
 }
 
 void ZooKeeperHolder::tell_deadlines() {

@@ -80,6 +80,7 @@ class ZooKeeperHolder : public Holder {
   /// With mutex_.
   const Lease& lease_now();
   void tell_deadlines();
+  zkclient::Subscription tell_presence(const zkrecipes::Membership& membership);
   void answer(const std::string& request, const ControlReply& reply);
   ControlAnswer answer_held();
   ControlAnswer answer_alive();
