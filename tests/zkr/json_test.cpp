@@ -177,6 +177,7 @@ TEST_F(ZkrJsonShapes, EachRecipesCommandWritesWhatTheGuideSays) {
     const auto lease = zkrecipes::Mutex(client(), "/locks/a").acquire();
     client().create("/locks/free", "");
     check("who", {"who", "/locks/a"});
+    check("who", {"who", "/locks/a", "--address"});
     check("top", {"top", "/locks", "/none", "--looks", "1"});
     check("revoke", {"revoke", "/locks/a"});
   }

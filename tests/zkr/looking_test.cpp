@@ -10,6 +10,7 @@
 #include <map>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <boost/json/parse.hpp>
 
 #include <zkrecipes/leader_election.hpp>
@@ -87,6 +88,21 @@ TEST_F(ZkrLooking, Z23Z67WhoHoldsAndWaits) {
   EXPECT_NE(shown.output.find("\n2  waits  -"), std::string::npos) << shown.output;
   lease.release();
   (void)result_of(waiting);
+}
+
+TEST_F(ZkrLooking, AddressesOfContendersAreThoseOfTheirConnections) {
+  NEEDS_CONTROL();
+  const auto lease = zkrecipes::Mutex(client(), path()).acquire();
+  const auto who = json({"who", "/place", "--address"});
+  const std::string address(who.at("contenders").at(0).at("address").as_string());
+  const std::string connections = server().four_letter_word("cons");
+  const std::size_t at = connections.find("/" + address + "[");
+  ASSERT_NE(at, std::string::npos) << address << "\n" << connections;
+  const std::string line = connections.substr(at, connections.find('\n', at) - at);
+  EXPECT_NE(line.find(fmt::format("sid={:#x}", client().session().id())), std::string::npos) << line;
+  const Called shown = zkr({"who", "/place", "--address"});
+  EXPECT_NE(shown.output.find("  ADDRESS  "), std::string::npos) << shown.output;
+  EXPECT_NE(shown.output.find("  " + address + "  "), std::string::npos) << shown.output;
 }
 
 TEST_F(ZkrLooking, NobodyHolds) {

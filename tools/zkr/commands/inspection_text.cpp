@@ -44,7 +44,7 @@ json::value number_or_null(const std::string& digits) {
   return error == std::errc() && end == digits.data() + digits.size() ? json::value(number) : json::value(nullptr);
 }
 
-json::object contender_json(const Contender& contender) {
+json::object contender_json(const Contender& contender, const SessionAddresses* addresses) {
   const SelfDescription self = parse_self_description(contender.data);
   json::object object;
   object["state"] = state_of(contender);
@@ -55,6 +55,7 @@ json::object contender_json(const Contender& contender) {
   object["since"] = utc_text(contender.since);
   object["session"] =
       contender.session_id == 0 ? json::value(nullptr) : json::value(session_text(contender.session_id));
+  if (addresses != nullptr) object["address"] = addresses->json_of(contender.session_id);
   object["token"] = contender.token.value;
   object["shared"] = contender.shared;
   add_data(object, contender.data);
@@ -86,16 +87,21 @@ std::string heading(const std::string& path, const Inspection& found) {
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : printable(text); }
 
-std::string table_of(const Inspection& found) {
+std::string table_of(const Inspection& found, const SessionAddresses* addresses) {
   if (found.contenders.empty()) return "";
   std::vector<std::vector<std::string>> rows = {
       {"", "STATE", "WHO", "HOST", "PID", "SINCE", "SESSION", "TOKEN", "NODE"}};
+  const auto with_address = [addresses](std::vector<std::string>& row, const std::string& address) {
+    if (addresses != nullptr) row.insert(row.end() - 2, address);  // Beside the session.
+  };
+  with_address(rows.front(), "ADDRESS");
   for (const Contender& contender : found.contenders) {
     const SelfDescription self = parse_self_description(contender.data);
     const std::string session = contender.session_id == 0 ? "none" : session_text(contender.session_id);
     rows.push_back({std::to_string(rows.size()), state_of(contender), or_dash(self.who), or_dash(self.host),
                     or_dash(self.pid), local_text(contender.since), session, fmt::format("{}", contender.token.value),
                     contender.node});
+    with_address(rows.back(), addresses != nullptr ? addresses->of(contender.session_id).value_or("-") : "");
   }
   return table(rows);
 }
@@ -122,11 +128,11 @@ bool is_queue(RecipeKind kind) {
          kind == RecipeKind::id_queue;
 }
 
-json::object inspection_json(const std::string& path, const Inspection& found) {
+json::object inspection_json(const std::string& path, const Inspection& found, const SessionAddresses* addresses) {
   const ContenderCounts counts = count_contenders(found);
   json::array contenders;
   for (const Contender& contender : found.contenders)
-    contenders.push_back(contender_json(contender));
+    contenders.push_back(contender_json(contender, addresses));
   json::object object;
   object["path"] = path;
   object["kind"] = zkrecipes::to_string(found.kind);
@@ -138,8 +144,8 @@ json::object inspection_json(const std::string& path, const Inspection& found) {
   return object;
 }
 
-std::string inspection_text(const std::string& path, const Inspection& found) {
-  return heading(path, found) + "\n" + table_of(found);
+std::string inspection_text(const std::string& path, const Inspection& found, const SessionAddresses* addresses) {
+  return heading(path, found) + "\n" + table_of(found, addresses);
 }
 
 }  // namespace zkr

@@ -8,6 +8,7 @@
 #include <zkrecipes/inspect.hpp>
 
 #include "tools/zkr/cli/json.hpp"
+#include "tools/zkr/commands/session_addresses.hpp"
 
 /// How `who`, `top` and `metrics` tell what is at a path.
 namespace zkr {
@@ -24,9 +25,12 @@ std::optional<std::chrono::system_clock::time_point> oldest_contender(const zkre
 
 bool is_queue(zkrecipes::RecipeKind kind);
 
-json::object inspection_json(const std::string& path, const zkrecipes::Inspection& found);
+/// `addresses`: also where the contenders' clients are connected from.
+json::object inspection_json(const std::string& path, const zkrecipes::Inspection& found,
+                             const SessionAddresses* addresses = nullptr);
 
 /// A heading, and a table of the contenders.
-std::string inspection_text(const std::string& path, const zkrecipes::Inspection& found);
+std::string inspection_text(const std::string& path, const zkrecipes::Inspection& found,
+                            const SessionAddresses* addresses = nullptr);
 
 }  // namespace zkr

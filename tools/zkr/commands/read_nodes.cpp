@@ -10,7 +10,7 @@
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/commands.hpp"
 #include "tools/zkr/commands/node_tree.hpp"
-#include "tools/zkr/doctor/server_probe.hpp"
+#include "tools/zkr/commands/session_addresses.hpp"
 
 namespace zkr {
 namespace {
@@ -105,20 +105,13 @@ int run_list(const Context& context, const ListOptions& options) {
   return exit_success;
 }
 
-// Where the client of an ephemeral node's session is connected from, as the servers' lists of connections have it.
+// Where the client of an ephemeral node's session is connected from.
 json::value address_of(const Context& context, const zkclient::Stat& stat, const Connection& connection) {
   if (!is_ephemeral(stat)) return nullptr;
-  bool all_tell = true;
-  for (const Probed& probed : probe_all(connection.hosts, {.patience = connection.options.operation_timeout})) {
-    all_tell = all_tell && probed.sessions.has_value();
-    if (!probed.sessions) continue;
-    const auto found = probed.sessions->find(stat.ephemeral_owner);
-    if (found != probed.sessions->end()) return json::value(found->second);
-  }
-  if (context.quiet) return nullptr;
-  say(all_tell ? "no server has a connection of that session"
-               : "not all servers tell their connections: \"zkr doctor\" says why");
-  return nullptr;
+  const SessionAddresses addresses(connection);
+  json::value address = addresses.json_of(stat.ephemeral_owner);
+  if (address.is_null() && !context.quiet) say(addresses.why_missing());
+  return address;
 }
 
 int run_stat(const Context& context, const StatOptions& options) {
