@@ -84,5 +84,42 @@ TEST(ZkrGuide, HasAShapeForEachCommand) {
   }
 }
 
+/// All names of an option that are not in the text; "": one is.
+std::string missing_option(const OptionDescription& option, const std::string& text) {
+  std::string all;
+  for (const std::string& name : option.names) {
+    // As a word of its own: "--all" is not there because "--all-to-all" is.
+    for (const char* end : {"`", " ", "=", ",", ")"}) {
+      for (const char* begin : {"`", " "}) {
+        if (text.find(begin + name + end) != std::string::npos) return "";
+      }
+    }
+    all += (all.empty() ? "" : ", ") + name;
+  }
+  return all;
+}
+
+void expect_options_in(const std::string& guides, const std::string& name, const CommandDescription& command) {
+  for (const OptionDescription& option : command.options) {
+    const bool help = option.names.back() == "--help";  // CLI11's, of each command.
+    if (option.positional || help) continue;
+    EXPECT_EQ(missing_option(option, guides), "") << name;
+  }
+  for (const CommandDescription& below : command.commands)
+    expect_options_in(guides, name + " " + below.name, below);
+}
+
+TEST(ZkrGuide, NamesEachOption) {
+  std::string guides;
+  for (const char* guide : {"/zkr.md", "/zkr_look.md"}) {
+    std::ifstream file(DOCS + std::string(guide));
+    guides += std::string{std::istreambuf_iterator<char>(file), {}};
+  }
+  Context context;
+  CLI::App app("", "zkr");
+  set_up_program(app, context);
+  expect_options_in(guides, "zkr", describe(app));
+}
+
 }  // namespace
 }  // namespace zkr
