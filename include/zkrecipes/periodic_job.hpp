@@ -149,6 +149,7 @@ struct PeriodicJobOptions {
 /// firings were missed                          as MissedFirings says
 /// a host's clock is ahead                      it runs early by max_early at most
 /// state/history removed by hand                made again: what is before that moment counts as settled
+/// the history cannot be written                settled without the record; on_error
 /// state is no JSON of ours                     on_error (foreign_node), which names it; tried again as above
 /// schedule throws, or returns no later time    on_error; tried again as above
 /// client closed                                the stop token fires; the job is finished
@@ -165,8 +166,8 @@ class ZKRECIPES_API PeriodicJob {
   /// path, an option out of its range).
   PeriodicJob(zkclient::Client client, zkclient::Path path, Schedule schedule, Task task,
               PeriodicJobOptions options = {});
-  /// As close(), without a deadline: waits for a running function, as std::jthread does. In the function itself it does
-  /// not wait.
+  /// As close(), without a deadline: waits for a running function, as std::jthread does, and until its end is on record
+  /// or its session over. In the function itself it does not wait.
   ~PeriodicJob();
   PeriodicJob(const PeriodicJob&) = delete;
   PeriodicJob& operator=(const PeriodicJob&) = delete;

@@ -33,7 +33,11 @@ JobTime last_firing(const Schedule& schedule, JobTime begin, JobTime end) {
     const std::optional<JobTime> next = next_firing(schedule, middle);
     (next && *next <= end ? yes : no) = middle;
   }
-  return *next_firing(schedule, yes);
+  const std::optional<JobTime> last = next_firing(schedule, yes);
+  if (!last || *last > end) {
+    throw Error(Errc::invalid_argument, "schedule", "", "it gave two answers for what comes after " + text_of(yes));
+  }
+  return *last;
 }
 
 }  // namespace

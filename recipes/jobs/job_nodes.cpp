@@ -135,17 +135,19 @@ std::vector<Transaction::Operation> JobNodes::operations(const Change& change, b
   return all;
 }
 
-Awaitable<Result<void>> JobNodes::write(Self self, const char* operation, Change change, Call call) {
+Awaitable<Result<std::optional<Error>>> JobNodes::write(Self self, const char* operation, Change change, Call call) {
   call.bound = change.lease->session();
   bool record_is_there = false;  // Of a job whose state was removed by hand, and not its history.
+  std::optional<Error> without_record;
   for (;;) {
     Written written = co_await self->writer_->write_bound(self->operations(change, record_is_there), call);
-    if (written.outcome == Written::Outcome::done) co_return Result<void>();
+    if (written.outcome == Written::Outcome::done) co_return without_record;
     const bool missing = written.refused_at(of_record, zk::rc::no_node);
     if (missing && !std::exchange(record_is_there, false)) {
       Reply made =
           co_await zk::ensure(self->client(), self->history_, CreateMode::persistent, self->options_.acl, call);
-      if (!made.ok()) co_return self->error(made, operation);
+      if (!made.ok()) without_record = self->error(made, operation);
+      if (!made.ok()) change.record.reset();
     }
     if (missing) continue;
     if (written.refused_at(of_record, zk::rc::node_exists)) {
@@ -159,7 +161,11 @@ Awaitable<Result<void>> JobNodes::write(Self self, const char* operation, Change
       const std::string node = self->client()->stripped(self->state_);
       co_return Error(Errc::bad_version, operation, self->path_.str(), node + " was changed by hand", node);
     }
-    co_return std::move(written).error(operation, self->path_.str());
+    const bool record_refused = written.outcome == Written::Outcome::refused && written.index == of_record;
+    Error failure = std::move(written).error(operation, self->path_.str());
+    if (!record_refused) co_return failure;
+    without_record = std::move(failure);
+    change.record.reset();
   }
 }
 

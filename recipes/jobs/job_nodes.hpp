@@ -50,8 +50,10 @@ class JobNodes {
   /// Makes the state if it is missing.
   static zk::Awaitable<zkclient::Result<Seen>> read(Self self, zk::Call call);
   static zk::Awaitable<zkclient::Result<Claim>> claim(Self self, std::int32_t version, zk::Call call);
-  /// Errors: not_held, session_lost (nothing was changed), bad_version (somebody has changed the state by hand), in_doubt.
-  static zk::Awaitable<zkclient::Result<void>> write(Self self, const char* operation, Change change, zk::Call call);
+  /// A record that is refused (no right, no room) is left out, and why is the result: the state matters more. Errors:
+  /// not_held, session_lost (nothing was changed), bad_version (somebody has changed the state by hand), in_doubt.
+  static zk::Awaitable<zkclient::Result<std::optional<zkclient::Error>>> write(Self self, const char* operation,
+                                                                               Change change, zk::Call call);
   /// Waits until nobody has the lease, or the session is over.
   static zk::Awaitable<zkclient::Result<void>> wait_until_free(Self self, zk::Call call);
   /// Removes the oldest records beyond the bound, at best.

@@ -64,7 +64,7 @@ void JobRunner::run() {
       step();
       pauses.reset();
     } catch (const Error& error) {
-      if (closing_.stop_requested() || error.errc() == Errc::closed) break;
+      if (error.errc() == Errc::closed || (closing_.stop_requested() && error.errc() == Errc::cancelled)) break;
       failure = std::current_exception();
     } catch (...) {  // Of the schedule, or the clock.
       failure = std::current_exception();
@@ -134,12 +134,21 @@ void JobRunner::take_turn(const JobNodes::Seen& seen, JobNodes::Claim claim) {
   }
 }
 
+// Not stopped by close(): what has begun without a word would count as a run. It ends with the session at the latest.
+void JobRunner::put(const char* operation, JobNodes::Change change) {
+  const bool record = change.record.has_value();
+  const auto write = [&](Call call) { return JobNodes::write(nodes_, operation, std::move(change), std::move(call)); };
+  const std::optional<Error> without_record = nodes_->form(operation).endless().wait({}, write);
+  if (without_record) report(std::make_exception_ptr(*without_record));
+  if (!record) return;
+  const auto prune = [nodes = nodes_](Call call) { return JobNodes::prune(nodes, std::move(call)); };
+  (void)nodes_->form(pruning_history).unrecorded().result({.stop = closing_.get_token()}, prune);
+}
+
 // Without a run.
 void JobRunner::settle(const JobNodes::Seen& seen, const Lease& lease, const JobRun& record) {
-  JobNodes::Change change{lease.impl(), seen.version, {record.firing, std::nullopt}, record};
-  const auto write = [&](Call call) { return JobNodes::write(nodes_, finishing_run, change, std::move(call)); };
   try {
-    nodes_->form(finishing_run).endless().wait({}, write);
+    put(finishing_run, {lease.impl(), seen.version, {record.firing, std::nullopt}, record});
   } catch (const Error& error) {
     if (!is_no_begin(error)) throw;
   }
@@ -151,13 +160,11 @@ void JobRunner::run_firing(const JobNodes::Seen& seen, Lease lease, JobRun run) 
   if (call_task(firing, run)) finish(seen, firing.lease(), run);
 }
 
-// Not stopped by close(): a run that has begun without a word would count as one.
 bool JobRunner::begin(const JobNodes::Seen& seen, const Lease& lease, const JobRun& run) {
   JobNodes::Change change{lease.impl(), seen.version, {seen.status.settled, run}, std::nullopt};
   if (seen.status.running) change.record = interrupted(*seen.status.running);
-  const auto write = [&](Call call) { return JobNodes::write(nodes_, beginning_run, change, std::move(call)); };
   try {
-    nodes_->form(beginning_run).endless().wait({}, write);
+    put(beginning_run, std::move(change));
     return true;
   } catch (const Error& error) {
     if (!is_no_begin(error)) throw;
@@ -198,19 +205,14 @@ bool JobRunner::call_task(const JobFiring& firing, JobRun& run) {
   return !stop.stop_requested();
 }
 
-// Not stopped by close(), which waits for it; the session ends it.
 void JobRunner::finish(const JobNodes::Seen& seen, const Lease& lease, const JobRun& run) {
-  JobNodes::Change change{lease.impl(), seen.version + 1, {run.firing, std::nullopt}, run};
-  const auto write = [&](Call call) { return JobNodes::write(nodes_, finishing_run, change, std::move(call)); };
   try {
-    nodes_->form(finishing_run).endless().wait({}, write);
+    put(finishing_run, {lease.impl(), seen.version + 1, {run.firing, std::nullopt}, run});
   } catch (const Error& error) {
     const std::string what = "the end of the run of " + text_of(run.firing) + " was not recorded: " + error.what();
     const Errc code = error.errc() == Errc::session_lost ? Errc::not_held : error.errc();
     throw Error(code, finishing_run, nodes_->path().str(), what);
   }
-  const auto prune = [nodes = nodes_](Call call) { return JobNodes::prune(nodes, std::move(call)); };
-  (void)nodes_->form(pruning_history).unrecorded().result({.stop = closing_.get_token()}, prune);
 }
 
 FiringStep JobRunner::decide(const JobNodes::Seen& seen, JobTime now) const {

@@ -42,6 +42,7 @@ class JobRunner : public std::enable_shared_from_this<JobRunner> {
   void take_turn(const JobNodes::Seen& seen, JobNodes::Claim claim);
   void settle(const JobNodes::Seen& seen, const Lease& lease, const JobRun& record);
   void run_firing(const JobNodes::Seen& seen, Lease lease, JobRun run);
+  void put(const char* operation, JobNodes::Change change);
   bool begin(const JobNodes::Seen& seen, const Lease& lease, const JobRun& run);
   void finish(const JobNodes::Seen& seen, const Lease& lease, const JobRun& run);
   bool call_task(const JobFiring& firing, JobRun& run);

@@ -152,6 +152,15 @@ TEST(FiringDecider, SchedulesThatAreWrong) {
       EXPECT_NE(std::string(error.what()).find("1970-01-01T00:00:00.100Z"), std::string::npos) << error.what();
     }
   }
+  int times = 0;
+  for (const bool later : {false, true}) {
+    times = 0;
+    const Schedule moody = [&times, later](JobTime after) -> std::optional<JobTime> {
+      if (++times == 1) return after + ms(1);
+      return later ? std::optional(after + ms(1'000)) : std::nullopt;
+    };
+    EXPECT_THROW(decide_firing(moody, at(100), std::nullopt, at(200), {}), zkclient::Error) << later;
+  }
   const Schedule beyond = [](JobTime) { return JobTime::max(); };
   EXPECT_EQ(decide_firing(beyond, at(100), std::nullopt, at(200), {}).kind, Kind::never);
 }

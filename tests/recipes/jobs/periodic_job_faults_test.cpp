@@ -445,6 +445,7 @@ TEST_F(PeriodicJobFaults, FunctionIgnoresItsStopToken) {
   expire(client);
   expect_next(1, 2);
   EXPECT_TRUE(all_settled(1));
+  EXPECT_TRUE(stopped(first.stop));
   EXPECT_FALSE(deaf.is_running());
   EXPECT_EQ(error_of([&] { deaf.close({.deadline = SteadyClock::now() + 20ms}); }), Errc::deadline_exceeded);
   std::stop_source impatient;
@@ -540,6 +541,42 @@ TEST_F(PeriodicJobFaults, RemovedByHand) {
   expect_next(2);
   EXPECT_TRUE(all_settled(2));
   EXPECT_EQ(history(), Texts{"2-1 succeeded b"});
+}
+
+// By a right that is missing; a quota that is full is refused in the same place.
+TEST_F(PeriodicJobFaults, HistoryCannotBeWritten) {
+  using zkclient::Acl;
+  the_operator().create("/job/history", "", {.acl = zkclient::AclList{Acl{Acl::read, "world", "anyone"}}});
+  const Client client = calm_direct();
+  PeriodicJob job(client, "/job", schedule(2), quick(), options("a"));
+  job.start();
+  expect_next(1);
+  expect_next(2);
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(errors->take().code, Errc::no_auth);
+  EXPECT_TRUE(all_settled(2));
+  EXPECT_TRUE(history().empty());
+}
+
+// Each attempt that ends without a word leaves a record, too: a function that kills its process leaves many.
+TEST_F(PeriodicJobFaults, RecordsOfInterruptedRunsAreRemoved) {
+  PeriodicJobOptions few = options("a");
+  few.history = 3;
+  const Client client = calm_direct();
+  for (int attempt = 1; attempt <= 6; ++attempt) {
+    PeriodicJob job(
+        client, "/job", schedule(1),
+        [&](const std::stop_token& stop, const JobFiring& firing) {
+          begun->put(told(stop, firing));
+          EXPECT_TRUE(stopped(stop));
+          throw std::runtime_error("not finished");
+        },
+        few);
+    job.start();
+    expect_next(1, attempt);
+    job.close(patient());
+  }
+  EXPECT_EQ(history(), (Texts{"1-3 interrupted a", "1-4 interrupted a", "1-5 interrupted a"}));
 }
 
 TEST_F(PeriodicJobFaults, StateIsNotOurs) {
