@@ -32,6 +32,7 @@
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/periodic_job.hpp>
+#include <zkrecipes/placement.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
@@ -78,14 +79,16 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_com
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Latch::async_count_down> async_count_down;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_create> async_create;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &SharedMutex::async_downgrade> async_downgrade;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &HostedReplicas::async_drain> async_drain;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &DoubleBarrier::async_enter> async_enter;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::async_expand> async_expand;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_give_back> async_give_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &ServiceDirectory::async_register_instance>
     async_register_instance;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Claim::async_reject> async_reject;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave, &Membership::async_leave,
-                                     &Partitioner::async_leave, &PrimaryNode::async_leave, &ReplicaGroup::async_leave>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &DoubleBarrier::async_leave, &HostedReplicas::async_leave,
+                                     &Membership::async_leave, &Partitioner::async_leave, &PrimaryNode::async_leave,
+                                     &ReplicaGroup::async_leave>
     async_leave;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Semaphore::async_limit> async_limit;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Lease::async_lost> async_lost;
@@ -186,6 +189,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &PartitionMap::async
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_wait_for_revision>
     async_wait_for_revision;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Configuration::async_wait_live> async_wait_live;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &PlacementMap::async_wait_primary> async_wait_primary;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Cache::async_wait_ready, &Configuration::async_wait_ready,
                                      &PartitionMap::async_wait_ready, &ServiceProvider::async_wait_ready>
     async_wait_ready;

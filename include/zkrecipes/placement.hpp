@@ -1,17 +1,43 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <zkclient/client.hpp>
 #include <zkclient/export.hpp>
 
-/// Replicas of partitions, and the hosts that shall have them. place_replicas() says who shall have which: it is pure, so
-/// it does no I/O and keeps no state.
+#include <zkrecipes/cache.hpp>
+#include <zkrecipes/lease.hpp>
+
+/// Replicas of many partitions, each a ReplicaGroup (replica_group.hpp), on hosts that come and go. Peers: Apache
+/// Helix, the controller of Kafka.
+///
+///   path
+///    |-- hosts                a Group (see group.hpp): ephemeral <id>, data: "host 1 <weight> <rack>", "-" for no rack
+///    |-- placer               a LeaderSelector of the placers
+///    |-- placement            persistent
+///    |    '-- <partition>     persistent, data: "placement 1", and a line "<host> wanted" or "<host> leaving" for each
+///    |                        host that has a replica or makes one; written by the placer that leads, with its guard
+///    '-- groups/<partition>   a ReplicaGroup of these hosts
+///
+/// No other library has such nodes: beside Helix, whose nodes are others, nothing can be shared.
+///
+/// place_replicas() says who shall have which: it is pure, so it does no I/O and keeps no state.
 namespace zkrecipes {
+
+namespace detail {
+class HostedReplicasCore;
+class PlacerCore;
+struct PlacementMapState;
+}  // namespace detail
 
 /// A process that can have replicas.
 struct ReplicaHost {
@@ -46,5 +72,216 @@ inline constexpr std::size_t max_replicas = 64;
 ZKRECIPES_API Placement place_replicas(const std::vector<std::string>& partitions,
                                        const std::vector<ReplicaHost>& hosts, std::size_t replicas,
                                        const Placement& before = {});
+
+// --- Who decides -----------------------------------------------------------------------------------------------------
+
+struct PlacerOptions {
+  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+  std::string id = {};                           ///< This placer's name; default "host:pid".
+  std::size_t replicas = 3;                      ///< Of each partition; from 1 to max_replicas.
+  /// While there are fewer hosts than this, nothing is placed, and nothing is taken away. ReplicaGroupOptions::minimum
+  /// at least, so that groups can write. At most `replicas`.
+  std::size_t minimum = 1;
+  /// A host that goes keeps its replicas for so long, and one that comes gets none before it has been there for so
+  /// long.
+  std::chrono::milliseconds settle{30'000};
+  /// So many partitions are moving at a time. At least 1. One whose new replica does not get in sync counts until it
+  /// does.
+  std::size_t max_moving = 4;
+};
+
+/// Says which host shall have which replica. Several processes may have one; the one that leads decides, whenever
+/// hosts, groups or placements change. It need not run where hosts do, and holds no replica.
+///
+/// A move adds the new replica, waits until it is in sync, and then takes the old one away: in a transaction that
+/// checks the state of the group, the members of it that stay, and the guard of the placer. A host whose replica went
+/// leaves the group, and the primary takes it out of those in sync, as it does with any member that is gone
+/// (ReplicaGroup::shrink()).
+///
+/// Invariants: a replica that may have acknowledged writes is taken away only when all that are wanted are in sync, and
+/// these are `minimum` at least. No two wanted replicas of a partition are on one rack while hosts of enough racks are
+/// there. While hosts stay the same, moves come to an end. Not promised: which replica is the primary.
+///
+/// Cost: a thread, and a view of hosts, placements and groups; one transaction for each step of each partition.
+///
+/// What goes wrong                             What happens
+/// ------------------------------------------  -------------------------------------------------------------------
+/// host dies, or is cut off                    after `settle` each of its replicas is replaced; then it has none
+/// host is back within `settle`                nothing moves
+/// host comes                                  after `settle` it gets its share, a few at a time
+/// host is drained                             as one that has gone, but its replicas serve until others are in sync
+/// too few hosts                               all stays where it is
+/// new replica dies while it catches up        after `settle` another host gets it; the old one stays until then
+/// no placer                                   all stays where it is; groups go on by themselves
+/// placer dies, is cut off                     the next one goes on with what is written; what the former one sends
+///                                               late is refused by its guard
+/// group changes while the placer decides      its transaction is refused; it looks again
+/// reply of a step is lost                     it looks again, and finds what is written
+/// a placement is foreign                      that partition stays where it is; problem() is foreign_node
+/// two hosts with one id                       the second one has no replicas, problem() is node_exists; it waits
+/// client closed                               the placer does not lead; a host is told nothing more
+///
+/// Thread safety: all members. The object keeps its client open. In a forked child leads() is false.
+class ZKRECIPES_API Placer {
+ public:
+  /// No I/O. `partitions`: names that nodes can have; the same for all placers. One that is in no placer's list any
+  /// more keeps its replicas. Errors: invalid_acl, invalid_argument (a name that no node can have, or twice; an option
+  /// is out of its range).
+  Placer(zkclient::Client client, zkclient::Path path, std::vector<std::string> partitions, PlacerOptions options = {});
+  /// As LeaderSelector's: waits until the thread has ended.
+  ~Placer();
+  Placer(const Placer&) = delete;
+  Placer& operator=(const Placer&) = delete;
+
+  /// Stands for election. Returns at once. Again: nothing. Errors: closed, forked.
+  void start();
+  /// Whether this placer decides, right now. Does not block.
+  bool leads() const noexcept;
+  /// Why it could not decide, or write a step, the last time. nullopt: nothing is wrong. Does not block.
+  std::optional<zkclient::Error> problem() const;
+
+  const zkclient::Path& path() const noexcept;
+
+ private:
+  std::shared_ptr<detail::PlacerCore> core_;
+};
+
+// --- Who has replicas ------------------------------------------------------------------------------------------------
+
+/// A replica that a host has.
+struct HostedReplica {
+  std::string partition;  ///< Its name.
+  zkclient::Path group;   ///< Of its ReplicaGroup.
+};
+
+/// What a host is told, on the callback executor, one call at a time. Exceptions: as those of every callback.
+struct HostedReplicasHandlers {
+  /// This host shall have a replica: open its storage, and make a ReplicaGroup at `group`, with the host's id as the
+  /// member's. Also told when the process starts, of all that it had before.
+  zkclient::UniqueFunction<void(const HostedReplica& replica)> open;
+  /// It shall not have it any more: leave the group and destroy it. Its data is not needed any more.
+  zkclient::UniqueFunction<void(const HostedReplica& replica)> close;
+};
+
+struct HostedReplicasOptions {
+  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+};
+
+/// A host, and the replicas that it has. See Placer for what goes wrong.
+///
+/// A host that loses its session keeps its replicas open: their groups have leases of their own, and it is a host again
+/// with the next session. What it was told to close while it was away, it is told then.
+///
+/// Thread safety: all members, also from the handlers. The object keeps its client open. In a forked child nothing is
+/// told, and calls end with Errc::forked.
+class ZKRECIPES_API HostedReplicas {
+ public:
+  /// Errors: invalid_acl, invalid_argument (an id or a rack that is not printable ASCII without spaces and slashes, or
+  /// longer than 128 bytes; a weight above max_weight; a handler is missing; the path is the root). No I/O.
+  HostedReplicas(zkclient::Client client, zkclient::Path path, ReplicaHost host, HostedReplicasHandlers handlers,
+                 HostedReplicasOptions options = {});
+  /// Leaves, without waiting for it; but waits for a handler that runs, unless it is called there. close() is not told
+  /// of what is open.
+  ~HostedReplicas();
+  HostedReplicas(const HostedReplicas&) = delete;
+  HostedReplicas& operator=(const HostedReplicas&) = delete;
+
+  /// Becomes a host. Returns at once, whether a server is there or not. Again: nothing. Errors: closed (also after
+  /// leave()), forked.
+  void start();
+  /// For planned work: this host gets no more replicas, and what it has moves away. Waits until no partition is placed
+  /// here, for ever unless `call` has a deadline or a stop token; it goes on when the call fails. close() may still run
+  /// for the last one when it returns. Errors: as Membership::update() and Cache::wait_until(); not_held (it was not
+  /// started, or has left).
+  void drain(const zkclient::CallOptions& call = {});
+  void async_drain(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+  /// Is no host any more, and is told nothing more. Final. Replicas stay open: destroy their groups. Errors: as
+  /// Membership::leave().
+  void leave(const zkclient::CallOptions& call = {});
+  void async_leave(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
+
+  /// The partitions that open() was told of, and close() was not; ordered. Does not block.
+  std::vector<std::string> hosted() const;
+  /// Why it is no host, or cannot read what it shall have: node_exists (another process has the id), no_auth, ...
+  /// nullopt: nothing is wrong. Does not block.
+  std::optional<zkclient::Error> problem() const;
+
+  const std::string& id() const noexcept;
+  const zkclient::Path& path() const noexcept;
+
+ private:
+  std::shared_ptr<detail::HostedReplicasCore> core_;
+};
+
+// --- Who looks for them ----------------------------------------------------------------------------------------------
+
+/// A replica, for those who send requests to it.
+struct ReplicaAddress {
+  std::string id;            ///< The host's.
+  std::string address = {};  ///< Replica::address
+
+  friend bool operator==(const ReplicaAddress&, const ReplicaAddress&) = default;
+};
+
+/// The replicas of a partition that have every acknowledged write, and are there.
+struct PartitionReplicas {
+  std::int64_t epoch = 0;                        ///< As ReplicaState::epoch.
+  std::optional<ReplicaAddress> primary = {};    ///< Nothing: there is none at the moment.
+  FencingToken token = {};                       ///< Of the primary's lease.
+  std::vector<ReplicaAddress> secondaries = {};  ///< Ordered by id.
+
+  friend bool operator==(const PartitionReplicas&, const PartitionReplicas&) = default;
+};
+
+/// The primaries and secondaries of all partitions. Kept up to date by watches. What it says is what a server said
+/// last: a replica may have lost its role meanwhile, and answers so. It creates nothing, and takes the right to read.
+///
+/// Cost: as a TreeCache with 4 nodes for each partition and one for each of its members, which change with
+/// report_version(). Calls that do not block ask no server.
+///
+/// A connection that breaks, a lost session, a node that cannot be read: as PartitionMap.
+///
+/// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
+/// to. In a forked child it is empty, and calls end with Errc::forked.
+class ZKRECIPES_API PlacementMap {
+ public:
+  using Partitions = std::map<std::string, PartitionReplicas, std::less<>>;  ///< By name.
+  /// Gets all partitions.
+  using Listener = zkclient::UniqueFunction<void(const Partitions& now)>;
+
+  /// Begins to read; returns at once. `path`: the Placer's. Errors: closed.
+  PlacementMap(zkclient::Client client, zkclient::Path path);
+  /// As close().
+  ~PlacementMap();
+  PlacementMap(PlacementMap&&) noexcept;
+  PlacementMap& operator=(PlacementMap&&) noexcept;
+
+  /// Without a primary and secondaries if nothing is known. Does not block.
+  PartitionReplicas replicas(std::string_view partition) const;
+  /// Those of which there is something to be known. Does not block.
+  Partitions partitions() const;
+  /// As Cache::state() and Cache::problem().
+  CacheState state() const noexcept;
+  std::optional<zkclient::Error> problem() const;
+
+  /// Waits until the partition has a primary, with a higher token than `above`: that of one who has refused a request,
+  /// say. For ever unless `call` has a deadline or a stop token. Errors: as Cache::wait_until(); invalid_path (no node
+  /// can have this name).
+  PartitionReplicas wait_primary(const std::string& partition, FencingToken above = {},
+                                 const zkclient::CallOptions& call = {}) const;
+  void async_wait_primary(const std::string& partition, FencingToken above,
+                          zkclient::Handler<PartitionReplicas> handler, const zkclient::CallOptions& call = {}) const;
+
+  /// Calls `listener` as soon as something is known, then whenever anything has changed, on the callback executor, one
+  /// call at a time. Errors: invalid_argument (no listener).
+  zkclient::Subscription on_change(Listener listener) const;
+  /// As Cache::close(). What it knows stays.
+  void close();
+
+  const zkclient::Path& path() const noexcept;
+
+ private:
+  std::shared_ptr<detail::PlacementMapState> state_;
+};
 
 }  // namespace zkrecipes

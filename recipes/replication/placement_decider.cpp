@@ -10,10 +10,10 @@ namespace zkrecipes::detail {
 
 void HostBook::see(const std::vector<ReplicaHost>& present, Time now) {
   if (!began_) began_ = now;
-  for (auto& [id, known] : known_) {
-    const bool there = std::any_of(present.begin(), present.end(), [&id](const auto& host) { return host.id == id; });
-    if (there || !std::exchange(known.present, false)) continue;
-    known.since = now;
+  for (auto& entry : known_) {
+    const auto is_it = [&entry](const ReplicaHost& host) { return host.id == entry.first; };
+    const bool there = std::any_of(present.begin(), present.end(), is_it);
+    if (!there && std::exchange(entry.second.present, false)) entry.second.since = now;
   }
   for (const ReplicaHost& host : present) {
     const auto [place, fresh] = known_.try_emplace(host.id, Known{host, true, now});

@@ -133,6 +133,12 @@ struct Caller {
   void acknowledge();
 };
 extern Log log;
+struct Logs {
+  void open(const std::string& partition, const zkclient::Path& group);
+  void erase(const std::string& partition);
+};
+extern Logs logs;
+bool send(const std::string& address);
 extern Caller caller;
 extern std::string id;
 extern std::string address;

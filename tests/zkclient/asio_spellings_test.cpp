@@ -543,6 +543,24 @@ asio::awaitable<void> primaries(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, Primaries) { run(primaries(c(), {})); }
 
+asio::awaitable<void> placements(Client client, std::stop_source stop) {
+  zkrecipes::HostedReplicasHandlers handlers{[](const zkrecipes::HostedReplica&) {},
+                                             [](const zkrecipes::HostedReplica&) {}};
+  zkrecipes::HostedReplicas host(client, "/placed", {"a"}, std::move(handlers));
+  zkrecipes::ReplicaHandlers told{[](const zkrecipes::PrimaryTerm&) {}, [](const zkrecipes::SecondaryTerm&) {}};
+  zkrecipes::ReplicaGroup group(client, "/placed/groups/one", {"a", "disk", longer}, std::move(told));
+  zkrecipes::PlacementMap map(client, "/placed");
+  const std::string partition = "one";
+  const zkrecipes::FencingToken none;
+  const auto found = co_await zkrecipes::async_wait_primary(map, partition, none, {.deadline = soon()}, use_awaitable);
+  EXPECT_EQ(found.primary->address, longer);
+  host.start();
+  co_await zkrecipes::async_drain(host, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_leave(host, {.deadline = soon()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, Placements) { run(placements(c(), {})); }
+
 asio::awaitable<void> configurations(Client client, std::stop_source stop) {
   zkrecipes::Configuration config(client, "/config");
   zkrecipes::ConfigurationUpdate update;

@@ -22,6 +22,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/placement.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
@@ -82,6 +83,9 @@ struct Recipes {
         partition_map(client, "/partitions"),
         primary(client, "/roles", [](const Primary&) {}),
         monitor(client, "/roles", {"one", "two"}),
+        placer(client, "/placed", {"one"}, {.replicas = 1, .settle = std::chrono::milliseconds(1)}),
+        hosted(client, "/placed", {"a"}, {[](const HostedReplica&) {}, [](const HostedReplica&) {}}),
+        placement_map(client, "/placed"),
         replicas(client, "/replicas", {"a", "disk"}, {[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}}),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
@@ -112,6 +116,9 @@ struct Recipes {
   PartitionMap partition_map;
   PrimaryNode primary;
   PrimaryMonitor monitor;
+  Placer placer;
+  HostedReplicas hosted;
+  PlacementMap placement_map;
   ReplicaGroup replicas;
   Barrier barrier;
   DoubleBarrier round;
@@ -139,6 +146,7 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.configuration.async_wait_for_revision(1000, calls.handler<ConfigurationPtr>());
     recipes.configuration.async_wait_applied(1000, {"somebody"}, calls.handler<ConfigurationRollOut>());
     recipes.partition_map.async_wait_owner("no such one", {}, calls.handler<PartitionOwner>());
+    recipes.placement_map.async_wait_primary("no such one", {}, calls.handler<PartitionReplicas>());
     recipes.barrier.async_wait(calls.handler<void>());
     recipes.latch.async_wait(calls.handler<void>());
     recipes.queue.async_pop(calls.handler<std::string>());
@@ -189,6 +197,7 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.replicas.async_report_version(static_cast<std::uint64_t>(i), calls.handler<void>());
     recipes.primary.async_update_status(std::to_string(i), calls.handler<void>());
     recipes.monitor.async_move("one", i % 2 == 0 ? recipes.primary.id() : "nobody", calls.handler<void>());
+    recipes.hosted.async_drain(calls.handler<void>());
     recipes.replicas.async_shrink({"b"}, calls.handler<void>());
     recipes.configuration.async_history(calls.handler<std::vector<ConfigurationRevision>>());
     recipes.queue.async_try_pop(calls.handler<std::optional<std::string>>());
@@ -226,6 +235,8 @@ TEST_F(BusyClose, LeavesNoCoroutine) {
       Recipes recipes(busy);
       recipes.primary.start();
       recipes.monitor.start();
+      recipes.placer.start();
+      recipes.hosted.start();
       begin_waits(recipes, calls);
       // In every second round the waits have begun to wait.
       const auto all_queue_up = [&] { return of_other.mutex.contenders().size() == 6; };

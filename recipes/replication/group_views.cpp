@@ -1,0 +1,64 @@
+#include "recipes/replication/group_views.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <zkrecipes/replica_group.hpp>
+
+#include "recipes/kernel/single_node_decider.hpp"
+#include "recipes/replication/replica_format.hpp"
+
+namespace zkrecipes::detail {
+namespace {
+
+constexpr int depth_of_group_members = 3;
+constexpr const char* state_name = "state";
+constexpr const char* members_name = "members";
+constexpr const char* primary_name = "primary";
+constexpr const char* owner_name = "owner";
+
+std::string below(const std::string& partition, const char* name) { return partition + "/" + name; }
+
+}  // namespace
+
+const GroupMemberNode* GroupView::ready(const std::string& id) const {
+  const InSyncReplica* replica = state ? state->find(id) : nullptr;
+  if (replica == nullptr) return nullptr;
+  const auto found =
+      std::find_if(members.begin(), members.end(), [&id](const auto& node) { return node.member.id == id; });
+  return found == members.end() || found->member.storage != replica->storage ? nullptr : &*found;
+}
+
+TreeCacheOptions viewing_groups(const Path& groups, bool primaries) {
+  TreeCacheOptions options;
+  options.max_depth = depth_of_group_members;
+  options.include = [groups, primaries](const std::string& text) {
+    const Path path(text);
+    const Path above = path.parent();
+    const std::string_view name = path.name();
+    if (above == groups) return true;
+    if (above.parent() == groups)
+      return name == state_name || name == members_name || (primaries && name == primary_name);
+    return above.name() == members_name || name == owner_name;
+  };
+  return options;
+}
+
+GroupView group_view(const Snapshot& groups, const std::string& partition) {
+  GroupView view;
+  if (const CachedNode* node = groups.find(below(partition, state_name)); node != nullptr && node->has_data) {
+    ReplicaDefect defect = ReplicaDefect::none;
+    view.state = read_replica_state(node->data, node->stat.version, defect);
+    view.version = node->stat.version;
+  }
+  const CachedNode* owner = groups.find(below(partition, primary_name) + "/" + owner_name);
+  if (owner != nullptr && is_ephemeral(owner->stat)) view.primary = FencingToken{owner->stat.czxid};
+  for (const CachedNodePtr& node : groups.children(below(partition, members_name))) {
+    if (!node->has_data || !is_ephemeral(node->stat)) continue;
+    if (auto member = decode_replica_member(node->name, node->data))
+      view.members.push_back({std::move(*member), node->stat.version});
+  }
+  return view;
+}
+
+}  // namespace zkrecipes::detail

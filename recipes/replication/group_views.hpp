@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <zkrecipes/placement.hpp>
+#include <zkrecipes/replica_group.hpp>
+#include <zkrecipes/tree_cache.hpp>
+
+#include "recipes/kernel/words.hpp"
+
+/// What a view of many replica groups tells, one below the other: groups/<partition>. Pure, but for the options.
+namespace zkrecipes::detail {
+
+/// A member of a group, as its node says.
+struct GroupMemberNode {
+  ReplicaMember member;
+  std::int32_t version = 0;  ///< Of its node.
+};
+
+struct GroupView {
+  std::optional<ReplicaState> state = {};
+  std::int32_t version = 0;                   ///< Of the state.
+  std::optional<FencingToken> primary = {};   ///< Somebody has the primary's node.
+  std::vector<GroupMemberNode> members = {};  ///< Ordered by id.
+
+  /// Null: it is not there, or its storage is not the one that is in sync.
+  const GroupMemberNode* ready(const std::string& id) const;
+};
+
+/// Of a view of `groups`: states and members; the primaries' nodes only if they are asked for.
+TreeCacheOptions viewing_groups(const Path& groups, bool primaries);
+GroupView group_view(const Snapshot& groups, const std::string& partition);
+
+}  // namespace zkrecipes::detail

@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <zkrecipes/children_cache.hpp>
+#include <zkrecipes/group.hpp>
+#include <zkrecipes/placement.hpp>
+
+#include "recipes/kernel/acl_check.hpp"
+#include "recipes/kernel/words.hpp"
+#include "recipes/replication/placement_format.hpp"
+
+namespace zkrecipes {
+
+using namespace words;
+
+namespace {
+
+constexpr const char* hosted_replicas = "hosted replicas";
+constexpr const char* draining_host = "hosted replicas drain";
+constexpr const char* leaving_hosts = "hosted replicas leave";
+
+GroupOptions group_of_hosts(const HostedReplicasOptions& options) {
+  GroupOptions group;
+  group.acl = options.acl;
+  return group;
+}
+
+/// nullopt: the node does not say.
+std::optional<bool> is_placed(const CachedNode& node, const std::string& host) {
+  const auto placed = node.has_data ? detail::decode_placement(node.data) : std::nullopt;
+  if (!placed) return std::nullopt;
+  return std::binary_search(placed->assigned.begin(), placed->assigned.end(), host);
+}
+
+}  // namespace
+
+/// News of the placements become calls of the handlers, one at a time. A replica is closed only when its partition's node
+/// says that it shall be: what is unreadable, or was removed by hand, says nothing.
+class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedReplicasCore> {
+ public:
+  HostedReplicasCore(zkclient::Client client, Path path, ReplicaHost host, HostedReplicasHandlers handlers,
+                     const HostedReplicasOptions& options)
+      : client_(std::move(client)),
+        path_(std::move(path)),
+        host_(std::move(host)),
+        handlers_(std::move(handlers)),
+        group_(client_, path_ / "hosts", group_of_hosts(options)),
+        calls_(std::make_shared<zk::SerialQueue>(client_.impl()->callbacks())) {}
+
+  const Path& path() const noexcept { return path_; }
+  const std::string& id() const noexcept { return host_.id; }
+  bool forked() const { return client_.impl()->loop()->forked(); }
+
+  void start() {
+    const auto refuse = [this](Errc code) { throw Error(code, hosted_replicas, path_.str(), "it cannot be started"); };
+    if (forked()) refuse(Errc::forked);
+    {
+      const std::lock_guard lock(mutex_);
+      if (finished_) refuse(Errc::closed);
+      if (member_) return;
+      cache_.emplace(client_, path_ / "placement");
+      member_.emplace(group_.begin_join(host_.id, encode(host_)));
+    }
+    const auto weak = weak_from_this();
+    const auto news = [weak] {
+      if (const auto self = weak.lock()) self->follow_soon();
+    };
+    std::vector<zkclient::Subscription> subscriptions;
+    subscriptions.push_back(member_->on_state([news](PresenceState) { news(); }));
+    subscriptions.push_back(cache_->on_change([news](const auto&, const Snapshot&) { news(); }));
+    const std::lock_guard lock(mutex_);
+    subscriptions_ = std::move(subscriptions);
+  }
+
+  void drain(const CallOptions& call) {
+    Membership& member = membership(draining_host);
+    member.update(drained(), call);
+    cache_->wait_until(nothing_placed(), call);
+  }
+  void async_drain(zkclient::Handler<void> handler, const CallOptions& call) {
+    zk::require_handler(handler, draining_host, path_.str());
+    auto updated = [self = shared_from_this(), call, handler = std::move(handler)](Result<void> done) mutable {
+      if (!done) return handler(std::move(done));
+      auto moved = [handler = std::move(handler)](const Result<Snapshot>& nodes) mutable {
+        nodes ? handler(Result<void>()) : handler(nodes.error());
+      };
+      self->cache_->async_wait_until(self->nothing_placed(), std::move(moved), call);
+    };
+    membership(draining_host).async_update(drained(), std::move(updated), call);
+  }
+
+  void leave(const CallOptions& call) {
+    if (Membership* member = finish()) member->leave(call);
+  }
+  void async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
+    zk::require_handler(handler, leaving_hosts, path_.str());
+    if (Membership* member = finish()) return member->async_leave(std::move(handler), call);
+    auto nothing = [](Call) -> Awaitable<Result<void>> { co_return Result<void>(); };
+    zk::CallForm(client_.impl(), leaving_hosts, path_.str()).start(call, zk::Work<void>(nothing), std::move(handler));
+  }
+  /// Its owner goes.
+  void retire() noexcept {
+    try {
+      constexpr auto long_enough = std::chrono::hours(24);
+      CallOptions patient;
+      patient.deadline = std::chrono::steady_clock::now() + long_enough;
+      if (Membership* member = finish()) member->async_leave([](const Result<void>&) {}, patient);
+    } catch (const Error&) {
+      // The client is closed: it is no host any more.
+    }
+    calls_->close();
+    std::vector<zkclient::Subscription> ended;
+    {
+      const std::lock_guard lock(mutex_);
+      ended.swap(subscriptions_);
+    }
+    if (cache_) cache_->close();
+  }
+
+  std::vector<std::string> hosted() const {
+    if (forked()) return {};
+    const std::lock_guard lock(mutex_);
+    return {open_.begin(), open_.end()};
+  }
+  std::optional<Error> problem() const {
+    if (forked() || !serves()) return std::nullopt;
+    if (auto trouble = member_->problem()) return trouble;
+    return cache_->problem();
+  }
+
+ private:
+  bool serves() const {
+    const std::lock_guard lock(mutex_);
+    return member_ && !finished_;
+  }
+  Membership& membership(const char* operation) {
+    if (forked()) throw Error(Errc::forked, operation, path_.str());
+    if (!serves()) throw Error(Errc::not_held, operation, path_.str(), "it is no host");
+    return *member_;
+  }
+  /// Null: it was not started.
+  Membership* finish() {
+    if (forked()) throw Error(Errc::forked, leaving_hosts, path_.str());
+    calls_->close();
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+    return member_ ? &*member_ : nullptr;
+  }
+
+  std::string drained() const {
+    ReplicaHost host = host_;
+    host.weight = 0;
+    return encode(host);
+  }
+  Cache::Predicate nothing_placed() const {
+    return [id = host_.id](const Snapshot& nodes) {
+      const auto children = nodes.children();
+      return std::none_of(children.begin(), children.end(),
+                          [&id](const CachedNodePtr& node) { return is_placed(*node, id).value_or(false); });
+    };
+  }
+
+  void follow_soon() {
+    calls_->post([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->follow();
+    });
+  }
+  /// Another process may have the name, and the replicas: they are opened once the name is certainly ours.
+  void follow() {
+    was_present_ = was_present_ || member_->state() == PresenceState::present;
+    if (!was_present_) return;
+    for (const CachedNodePtr& node : cache_->snapshot().children()) {
+      const std::optional<bool> placed = is_placed(*node, host_.id);
+      if (!placed || !mark(node->name, *placed)) continue;
+      const HostedReplica replica{node->name, path_ / "groups" / node->name};
+      *placed ? handlers_.open(replica) : handlers_.close(replica);
+    }
+  }
+  /// False: it was so before, or nothing more is told.
+  bool mark(const std::string& partition, bool open) {
+    const std::lock_guard lock(mutex_);
+    if (finished_) return false;
+    return open ? open_.insert(partition).second : open_.erase(partition) > 0;
+  }
+
+  const zkclient::Client client_;  // Stays open for as long as it is used here.
+  const Path path_;
+  const ReplicaHost host_;
+  HostedReplicasHandlers handlers_;
+  Group group_;
+  const std::shared_ptr<zk::SerialQueue> calls_;  // On which the handlers run.
+  bool was_present_ = false;                      // There alone.
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  bool finished_ = false;
+  std::set<std::string> open_;
+  std::vector<zkclient::Subscription> subscriptions_;
+  std::optional<ChildrenCache> cache_;  // Made by start(), for good.
+  std::optional<Membership> member_;    // The same.
+};
+
+HostedReplicas::HostedReplicas(zkclient::Client client, Path path, ReplicaHost host, HostedReplicasHandlers handlers,
+                               HostedReplicasOptions options) {
+  detail::require_acl(hosted_replicas, path, options.acl);
+  const auto refuse = [&path](std::string_view why) {
+    throw Error(Errc::invalid_argument, hosted_replicas, path.str(), why);
+  };
+  if (path.is_root()) refuse("the root is no placement");
+  if (const char* defect = detail::host_defect(host)) refuse(fmt::format("host: {}", defect));
+  if (!handlers.open || !handlers.close) refuse("a handler is missing");
+  core_ = std::make_shared<detail::HostedReplicasCore>(std::move(client), std::move(path), std::move(host),
+                                                       std::move(handlers), options);
+}
+
+HostedReplicas::~HostedReplicas() {
+  if (core_->forked()) {
+    zk::keep_for_ever(std::move(core_));
+  } else {
+    core_->retire();
+  }
+}
+
+void HostedReplicas::start() { core_->start(); }
+void HostedReplicas::drain(const CallOptions& call) { core_->drain(call); }
+void HostedReplicas::async_drain(zkclient::Handler<void> handler, const CallOptions& call) {
+  core_->async_drain(std::move(handler), call);
+}
+void HostedReplicas::leave(const CallOptions& call) { core_->leave(call); }
+void HostedReplicas::async_leave(zkclient::Handler<void> handler, const CallOptions& call) {
+  core_->async_leave(std::move(handler), call);
+}
+std::vector<std::string> HostedReplicas::hosted() const { return core_->hosted(); }
+std::optional<Error> HostedReplicas::problem() const { return core_->problem(); }
+const std::string& HostedReplicas::id() const noexcept { return core_->id(); }
+const Path& HostedReplicas::path() const noexcept { return core_->path(); }
+
+}  // namespace zkrecipes

@@ -1,0 +1,390 @@
+// Placements while everything breaks: the rows of the table "What goes wrong" in <zkrecipes/placement.hpp> that take
+// servers. Those that take none are in placement_decider_test.cpp.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/recipes/replication/placement_support.hpp"
+#include "tests/support/lease_judges.hpp"
+
+namespace zkrecipes {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::Box;
+using testkit::error_of;
+using testkit::eventually;
+using testkit::patience;
+using testkit::TestHost;
+using zkclient::Client;
+using zkclient::Errc;
+using Partitions = std::vector<std::string>;
+
+const testkit::OnRealServers placement_on_real_servers{"PlacementFaults.HostIsDrained"};
+
+zkclient::CallOptions within_patience() { return {.deadline = testkit::SteadyClock::now() + patience}; }
+
+class PlacementFaults : public testkit::RecipeFaultTest {
+ protected:
+  PlacementFaults() : RecipeFaultTest("/app") {}
+
+  static PlacerOptions quick() {
+    PlacerOptions options;
+    options.minimum = 2;
+    options.settle = 200ms;
+    return options;
+  }
+  std::unique_ptr<Placer> place(const Client& client, PlacerOptions options = quick()) {
+    auto placer = std::make_unique<Placer>(client, "/app", partitions, std::move(options));
+    placer->start();
+    return placer;
+  }
+  std::unique_ptr<TestHost> host(const Client& client, const std::string& id, const std::string& rack = "") {
+    return std::make_unique<TestHost>(client, ReplicaHost{id, rack}, disks);
+  }
+  /// Each partition has three replicas in sync, one of them a primary, all of them among `ids`; and each host has some.
+  bool all_on(const PlacementMap& map, const std::set<std::string>& ids) {
+    return eventually([&] {
+      std::set<std::string> used;
+      for (const std::string& partition : partitions) {
+        const PartitionReplicas replicas = map.replicas(partition);
+        if (!replicas.primary || replicas.secondaries.size() != 2) return false;
+        used.insert(replicas.primary->id);
+        for (const ReplicaAddress& one : replicas.secondaries)
+          used.insert(one.id);
+      }
+      return used == ids;
+    });
+  }
+
+  std::size_t acknowledged() {
+    const auto lock = disks.lock();
+    std::size_t count = 0;
+    for (const std::string& partition : partitions)
+      count += disks.acknowledged(partition).size();
+    return count;
+  }
+  bool goes_on() {
+    const std::size_t before = acknowledged();
+    return eventually([&] { return acknowledged() >= before + 10; });
+  }
+  /// Each replica that is in sync has every acknowledged entry, in order.
+  void expect_nothing_lost(const PlacementMap& map) {
+    const auto lock = disks.lock();
+    for (const std::string& partition : partitions) {
+      const PartitionReplicas replicas = map.replicas(partition);
+      ASSERT_TRUE(replicas.primary);
+      std::vector<ReplicaAddress> all = replicas.secondaries;
+      all.push_back(*replicas.primary);
+      const std::vector<int>& acknowledged = disks.acknowledged(partition);
+      for (const ReplicaAddress& one : all) {
+        std::vector<int> entries = disks.find(partition, disks.storage(partition, one.id))->entries;
+        EXPECT_TRUE(std::includes(entries.begin(), entries.end(), acknowledged.begin(), acknowledged.end()))
+            << partition << " on " << one.id;
+      }
+    }
+  }
+
+  const Partitions partitions = {"p0", "p1", "p2", "p3"};
+  testkit::Disks disks;
+};
+
+TEST_F(PlacementFaults, HostDies) {
+  const Client dying = contended_proxied();
+  const Client direct = calm_direct();
+  const auto placer = place(direct);
+  const auto a = host(dying, "a");
+  const auto b = host(direct, "b");
+  const auto c = host(direct, "c");
+  const auto d = host(direct, "d");
+  const PlacementMap map(direct, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+  refuse_and_cut();
+  EXPECT_TRUE(all_on(map, {"b", "c", "d"}));
+  proxy.refuse(false);
+  EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+  EXPECT_FALSE(placer->problem());
+}
+
+TEST_F(PlacementFaults, HostComes) {
+  const Client client = calm_direct();
+  const auto placer = place(client);
+  const auto a = host(client, "a", "rack-1");
+  const auto b = host(client, "b", "rack-2");
+  const auto c = host(client, "c", "rack-3");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  EXPECT_EQ(a->hosted().hosted(), partitions);
+  EXPECT_EQ(the_operator().get("/app/hosts/a").data, "host 1 1 rack-1");
+  EXPECT_EQ(the_operator().get("/app/placement/p0").data, "placement 1\na wanted\nb wanted\nc wanted\n");
+  const auto d = host(client, "d", "rack-3");
+  EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+  EXPECT_TRUE(eventually([&] { return c->hosted().hosted().size() == 2; }));
+  EXPECT_EQ(d->hosted().hosted().size(), 2U);
+  EXPECT_EQ(a->closed() + b->closed(), 0) << "only a host of its rack makes room";
+  const PartitionReplicas replicas = map.wait_primary("p0", {}, within_patience());
+  EXPECT_EQ(replicas.primary->address, "at-" + replicas.primary->id);
+  EXPECT_GT(replicas.token, FencingToken());
+}
+
+TEST_F(PlacementFaults, HostIsDrained) {
+  const Client client = calm_direct();
+  const auto placer = place(client);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const auto d = host(client, "d");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+  a->hosted().drain(within_patience());
+  EXPECT_TRUE(eventually([&] { return a->hosted().hosted().empty(); }));
+  EXPECT_TRUE(all_on(map, {"b", "c", "d"}));
+  a->hosted().leave(within_patience());
+  EXPECT_EQ(error_of([&] { a->hosted().drain(); }), Errc::not_held);
+  EXPECT_EQ(error_of([&] { a->hosted().start(); }), Errc::closed);
+}
+
+TEST_F(PlacementFaults, NoPlacer) {
+  const Client client = calm_direct();
+  auto placer = place(client);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  placer.reset();
+  const auto d = host(client, "d");
+  EXPECT_TRUE(eventually([&] { return the_operator().exists("/app/hosts/d").has_value(); }));
+  EXPECT_TRUE(all_on(map, {"a", "b", "c"}));
+  placer = place(client);
+  EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+}
+
+TEST_F(PlacementFaults, PlacerIsCutOff) {
+  const Client cut = contended_proxied();
+  const Client client = calm_direct();
+  const auto first = place(cut);
+  ASSERT_TRUE(eventually([&] { return first->leads(); }));
+  const auto second = place(client);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  refuse_and_cut();
+  EXPECT_TRUE(eventually([&] { return second->leads(); }));
+  EXPECT_FALSE(first->leads());
+  const auto d = host(client, "d");
+  EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+}
+
+TEST_F(PlacementFaults, ReplyOfAStepIsLost) {
+  const Client client = calm_direct();
+  const Client lossy = calm_proxied();
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const PlacementMap map(client, "/app");
+  const auto placer = place(lossy);
+  ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  const auto reply = lose(false);
+  const auto d = host(client, "d");
+  EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+  EXPECT_TRUE(reply.happened());
+  const auto request = lose(true);
+  d->hosted().drain(within_patience());
+  EXPECT_TRUE(all_on(map, {"a", "b", "c"}));
+  EXPECT_TRUE(request.happened());
+}
+
+TEST_F(PlacementFaults, APlacementIsForeign) {
+  const Client client = calm_direct();
+  const auto placer = place(client);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(eventually([&] { return a->hosted().hosted() == partitions && b->hosted().hosted() == partitions; }));
+  the_operator().set("/app/placement/p0", "by hand");
+  EXPECT_TRUE(eventually([&] {
+    const auto problem = placer->problem();
+    return problem && problem->errc() == Errc::foreign_node;
+  }));
+  the_operator().remove("/app/placement/p1");
+  const auto c = host(client, "c");
+  EXPECT_TRUE(eventually([&] { return c->hosted().hosted() == Partitions{"p1", "p2", "p3"}; }));
+  EXPECT_EQ(a->closed() + b->closed(), 0);
+}
+
+TEST_F(PlacementFaults, TwoHostsWithOneId) {
+  const Client client = calm_direct();
+  const Client other = calm_direct();
+  const auto placer = place(client);
+  auto first = host(client, "a");
+  const auto b = host(client, "b");
+  ASSERT_TRUE(eventually([&] { return first->hosted().hosted() == partitions; }));
+  const auto second = host(other, "a");
+  EXPECT_TRUE(eventually([&] {
+    const auto problem = second->hosted().problem();
+    return problem && problem->errc() == Errc::node_exists;
+  }));
+  EXPECT_TRUE(second->hosted().hosted().empty());
+  first.reset();
+  EXPECT_TRUE(eventually([&] { return second->hosted().hosted() == partitions; }));
+}
+
+TEST_F(PlacementFaults, ClientClosed) {
+  Client client = calm_direct();
+  const auto placer = place(client);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  ASSERT_TRUE(eventually([&] { return a->hosted().hosted() == partitions; }));
+  const PlacementMap map(client, "/app");
+  client.close();
+  EXPECT_FALSE(placer->leads());
+  EXPECT_EQ(error_of([&] { a->hosted().drain(within_patience()); }), Errc::closed);
+  EXPECT_EQ(error_of([&] { map.wait_primary("p0", {}, within_patience()); }), Errc::closed);
+}
+
+/// Nine hosts in three racks, of which some are behind the proxy.
+class PlacementChurn : public PlacementFaults {
+ protected:
+  void start(std::size_t number) {
+    const std::string id = "h" + std::to_string(number);
+    ids.insert(id);
+    hosts[number] = host(number < 3 ? contended_proxied() : calm_direct(), id, "rack-" + std::to_string(number % 3));
+  }
+  /// As if its process had died: nothing is said to anybody.
+  void kill(std::size_t number) {
+    Client(hosts[number]->client()).close();
+    hosts[number].reset();
+  }
+  void start_all() {
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (drained.erase(i) > 0 && hosts[i] != nullptr) kill(i);
+      if (hosts[i] == nullptr) start(i);
+    }
+  }
+  void trouble(std::size_t what, std::size_t number) {
+    switch (what) {
+      case 0:
+      case 1:
+        if (hosts[number] != nullptr) kill(number);
+        break;
+      case 2: start_all(); break;
+      case 3:
+        if (hosts[number] != nullptr && number >= 3) expire(hosts[number]->client());
+        break;
+      case 4:
+        if (hosts[number] == nullptr || !drained.insert(number).second) break;
+        hosts[number]->hosted().async_drain([](const zkclient::Result<void>&) {}, within_patience());
+        break;
+      case 5: refuse_and_cut(); break;
+      default: proxy.refuse(false); break;
+    }
+  }
+
+  std::vector<std::unique_ptr<TestHost>> hosts{9};
+  std::set<std::size_t> drained;
+  std::set<std::string> ids;
+};
+
+TEST_F(PlacementChurn, NothingIsLostAndEachPartitionIsBackAtItsReplicas) {
+  const unsigned seed = testkit::seed();
+  SCOPED_TRACE("ZKRECIPES_SEED=" + std::to_string(seed));
+  std::minstd_rand random(seed);
+  const Client client = calm_direct();
+  auto placer = place(client);
+  const PlacementMap map(client, "/app");
+  start_all();
+  ASSERT_TRUE(all_on(map, ids));
+  for (int round = 0; round < 30; ++round) {
+    for (std::size_t i = 0; i < 1 + random() % 2; ++i)
+      trouble(random() % 7, random() % hosts.size());
+    if (random() % 4 == 0) placer = place(client);
+    if (random() % 2 == 0) {
+      proxy.refuse(false);
+      start_all();
+      EXPECT_TRUE(goes_on()) << round;
+    }
+  }
+  proxy.refuse(false);
+  start_all();
+  EXPECT_TRUE(all_on(map, ids));
+  EXPECT_TRUE(goes_on());
+  EXPECT_TRUE(all_on(map, ids));
+  expect_nothing_lost(map);
+}
+
+TEST_F(PlacementFaults, AsynchronousForms) {
+  const Client client = calm_direct();
+  const auto placer = place(client);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const PlacementMap map(client, "/app");
+  Box<PartitionReplicas> found;
+  map.async_wait_primary(
+      "p0", {}, [&](const auto& replicas) { found.put(replicas.value()); }, within_patience());
+  EXPECT_TRUE(found.take().primary);
+  ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  std::atomic<std::size_t> told{0};
+  const auto subscription = map.on_change([&](const PlacementMap::Partitions& now) { told = now.size(); });
+  EXPECT_TRUE(eventually([&] { return told == partitions.size(); }));
+  const auto done = [](const std::function<void(zkclient::Handler<void>)>& start) {
+    Box<bool> ended;
+    start([&](const zkclient::Result<void>& result) { ended.put(result.has_value()); });
+    return ended.take();
+  };
+  EXPECT_TRUE(done([&](auto h) { a->hosted().async_drain(std::move(h), within_patience()); }));
+  EXPECT_TRUE(eventually([&] { return a->hosted().hosted().empty(); }));
+  EXPECT_TRUE(done([&](auto h) { a->hosted().async_leave(std::move(h), within_patience()); }));
+  EXPECT_EQ(error_of([&] { b->hosted().async_drain({}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { b->hosted().async_leave({}); }), Errc::invalid_argument);
+  HostedReplicasHandlers handlers{[](const HostedReplica&) {}, [](const HostedReplica&) {}};
+  HostedReplicas unstarted(client, "/app", {"x"}, std::move(handlers));
+  EXPECT_TRUE(done([&](auto h) { unstarted.async_leave(std::move(h), within_patience()); }));
+}
+
+TEST_F(PlacementFaults, BadInputIsRefused) {
+  const Client client = calm_direct();
+  const auto refuses_placer = [&](const Partitions& names, PlacerOptions options = {}) {
+    return error_of([&] { Placer none(client, "/app", names, std::move(options)); }).value_or(Errc::closed);
+  };
+  EXPECT_EQ(refuses_placer({"p", "p"}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_placer({"p/q"}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_placer({"p"}, {.replicas = 0}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_placer({"p"}, {.replicas = 2, .minimum = 3}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_placer({"p"}, {.minimum = 0}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_placer({"p"}, {.settle = -1ms}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_placer({"p"}, {.max_moving = 0}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_placer({"p"}, {.acl = {}}), Errc::invalid_acl);
+  const auto refuses_host = [&](ReplicaHost host, bool with_handlers = true) {
+    HostedReplicasHandlers handlers;
+    if (with_handlers) {
+      handlers.open = [](const HostedReplica&) {};
+      handlers.close = [](const HostedReplica&) {};
+    }
+    return error_of([&] { HostedReplicas none(client, "/app", std::move(host), std::move(handlers)); });
+  };
+  EXPECT_EQ(refuses_host({"a b"}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_host({""}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_host({"a", "rack 1"}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_host({"a", "", 1'000'001}), Errc::invalid_argument);
+  EXPECT_EQ(refuses_host({"a"}, false), Errc::invalid_argument);
+  const PlacementMap map(client, "/app");
+  EXPECT_EQ(error_of([&] { map.wait_primary("p/../q"); }), Errc::invalid_path);
+  EXPECT_EQ(error_of([&] { map.async_wait_primary("p", {}, {}); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { (void)map.on_change({}); }), Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace zkrecipes
