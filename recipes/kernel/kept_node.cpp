@@ -10,23 +10,6 @@
 
 namespace zkrecipes::detail {
 
-namespace {
-
-bool is_transient(const Reply& reply) {
-  return reply.failed(Errc::connection_loss) || reply.failed(Errc::session_lost) || reply.failed(Errc::in_doubt) ||
-         reply.failed(Errc::deadline_exceeded) || reply.failed(Errc::cancelled) || reply.failed(Errc::closed);
-}
-
-}  // namespace
-
-/// What a look found.
-struct KeptNode::Seen {
-  Reply failure;  // Ok, unless there is nothing to decide about.
-  PresenceFacts facts;
-  std::int32_t version = 0;
-  std::string former_witness = {};  // Its path.
-};
-
 // --- Any thread ------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<KeptNode> KeptNode::start(KeptNodeSpec spec, std::string data) {
@@ -39,19 +22,37 @@ std::shared_ptr<KeptNode> KeptNode::start(KeptNodeSpec spec, std::string data) {
 }
 
 KeptNode::KeptNode(KeptNodeSpec spec, std::string data)
-    : OwnedNode(spec_, spec.lease), spec_(std::move(spec)), data_(std::move(data)), wake_(spec_.client->events()) {}
+    : OwnedNode(spec_, spec.lease),
+      spec_(std::move(spec)),
+      node_(spec_.sequential() ? "" : spec_.node),
+      data_(std::move(data)),
+      wake_(spec_.client->events()) {}
 
 void KeptNode::drop() noexcept {
   spec_.client->loop()->post([self = shared_from_this()] { self->begin_to_leave(); });
 }
 
+void KeptNode::abandon() noexcept {
+  spec_.client->loop()->post([self = shared_from_this()] {
+    self->finish();
+    self->wake_.set();
+    self->connecting_->request();
+  });
+}
+
 void KeptNode::begin_to_leave() {
   leaving_ = true;
+  if (spec_.lasting()) shown_.clear_problem();
   wake_.set();
   waiting_.wake_all();
   proving_->request();
   // What was created must be looked for, which takes a connection.
-  if (!serving_ && former_witnesses_.empty()) connecting_->request();
+  if (!serving_ && !may_be_there()) connecting_->request();
+}
+
+// Of no session that lives.
+bool KeptNode::may_be_there() const {
+  return !former_witnesses_.empty() || (spec_.lasting() && (known_ != 0 || !doubts_.empty()));
 }
 
 // --- What others are told --------------------------------------------------------------------------------------------
@@ -61,6 +62,7 @@ void KeptNode::begin_incarnation(const SessionPtr& session, std::int64_t czxid) 
   auto incarnation = std::make_shared<Incarnation>();
   incarnation->session = session;
   incarnation->token = FencingToken{czxid};
+  incarnation->node = node_;
   shown_.begin(std::move(incarnation));
 }
 
@@ -86,8 +88,8 @@ void KeptNode::end_incarnation() {
 Awaitable<void> KeptNode::run(std::shared_ptr<KeptNode> self) {
   const auto& client = self->spec_.client;
   while (!self->finished_ && !client->closing()) {
-    self->wake_.clear();                                           // Else the rest below is none.
-    if (self->leaving_ && self->former_witnesses_.empty()) break;  // Nothing of ours can be there.
+    self->wake_.clear();  // Else the rest below is none.
+    if (self->leaving_ && !self->may_be_there()) break;
     Call call;
     call.cancel = self->connecting_;
     const Reply connected = co_await client->connected(call);
@@ -130,17 +132,18 @@ Awaitable<void> KeptNode::rest(std::optional<std::chrono::milliseconds> limit) {
 
 Awaitable<void> KeptNode::serve(SessionPtr session) {
   const zk::SessionEnd end(session, wake_);
-  const zk::NodeUse use = zk::use_nodes(*spec_.client, *session);
+  const zk::NodeUse use = spec_.lasting() ? nullptr : zk::use_nodes(*spec_.client, *session);
   witness_ = zk::make_uuid();
-  known_ = 0;
+  if (!spec_.lasting()) known_ = 0;
   created_ = false;
   lost_ = 0;
-  stale_ = !former_witnesses_.empty();  // The former session's node may not be known there yet.
+  stale_ = spec_.lasting() || !former_witnesses_.empty();  // Our node may not be known there yet.
+  if (node_.empty()) co_await find_name(session);
   // With no earlier session nothing of ours can be there, so the create goes out before the first look, in one flight.
   Request create;
   std::optional<PendingReply> creating;
   const std::uint64_t first_wish = wanted_;
-  if (former_witnesses_.empty() && !leaving_) {
+  if (former_witnesses_.empty() && !created_ && !spec_.lasting() && !leaving_) {
     create = creation(Seen{}, false, false);
     creating = spec_.client->launch(create, call_on(session));
   }
@@ -157,17 +160,7 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
     }
     if (over(session)) break;
     if (!seen.failure.ok()) {
-      stale_ = true;
-      const bool busy = seen.failure.failed(Errc::throttled) || seen.failure.failed(Errc::overloaded);
-      const bool definite = !is_transient(seen.failure) && !busy;
-      if (definite) {
-        end_incarnation();
-        show_problem(*seen.failure.error, seen.failure.detail, true);
-        show(PresenceState::absent);
-      } else if (busy) {
-        show_problem(*seen.failure.error, seen.failure.detail, false);
-      }
-      if (!is_transient(seen.failure)) co_await rest(definite ? std::chrono::milliseconds(long_rest) : short_rest);
+      co_await endure(std::move(seen.failure));
       continue;
     }
     const PresenceStep step = decide_presence(seen.facts);
@@ -177,27 +170,49 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
     }
     co_await act(session, step, std::move(seen));
   }
-  end_incarnation();
   watch_ = nullptr;
+  if (spec_.lasting()) co_return;
+  end_incarnation();
   if (created_) former_witnesses_[session->id()] = {witness(), use};
   if (!finished_) show(PresenceState::absent);
+}
+
+/// Nothing could be read.
+Awaitable<void> KeptNode::endure(Reply failure) {
+  stale_ = true;
+  if (is_transient(failure)) co_return;
+  const bool busy = failure.failed(Errc::throttled) || failure.failed(Errc::overloaded);
+  show_problem(*failure.error, failure.detail, !busy);
+  if (!busy) {
+    end_incarnation();
+    show(PresenceState::absent);
+  }
+  co_await rest(busy ? short_rest : std::chrono::milliseconds(long_rest));
 }
 
 Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   const auto& client = spec_.client;
   const Call call = call_on(session);
+  Seen seen;
+  if (leaving_ && !doubts_.empty()) {
+    // Nobody looks again for a node that would stay for ever: so a majority has to have agreed on what was sent before.
+    Reply settled = co_await zk::fresh_by_quorum(client, zk::make_request(OpType::exists, node_), call);
+    if (!zk::is_there_or_not(settled)) {
+      seen.failure = std::move(settled);
+      co_return seen;
+    }
+  }
   watch_ = std::make_shared<zk::LoopWatch>(client, zk::WatchRegistry::Kind::data,
                                            [this](zkclient::WatchEventType) { wake_.set(); });
   std::optional<PendingReply> sync;
-  if (std::exchange(stale_, false)) sync = client->launch(zk::make_request(OpType::sync, spec_.node), call);
-  // To leave takes no right to read.
-  const OpType type = leaving_ ? OpType::exists : OpType::get;
-  const PendingReply node = client->launch_watching(zk::make_request(type, spec_.node), call, watch_);
+  if (std::exchange(stale_, false)) sync = client->launch(zk::make_request(OpType::sync, node_), call);
+  // To leave takes no right to read, unless the data has to tell.
+  const OpType type = leaving_ && doubts_.empty() ? OpType::exists : OpType::get;
+  const PendingReply node = client->launch_watching(zk::make_request(type, node_), call, watch_);
   std::optional<PendingReply> own;
   if (created_) own = client->launch(zk::make_request(OpType::exists, witness()), call);
 
-  Seen seen;
-  seen.facts.session = session->id();
+  seen.facts.session = spec_.lasting() ? 0 : session->id();
   seen.facts.known = known_;
   seen.facts.wanted = !leaving_;
   // A node that was replaced belongs to one that came later.
@@ -220,10 +235,11 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   const Reply found = co_await node.get();
   if (take(found)) {
     seen.facts.node = FoundNode{found.stat.czxid, found.stat.ephemeral_owner, found.data == data_};
-    seen.facts.renew = found.stat.czxid == lost_;
+    seen.facts.renew = !spec_.lasting() && found.stat.czxid == lost_;
     seen.version = found.stat.version;
   }
   take_order(found);
+  if (spec_.lasting() && seen.failure.ok()) recognize(found, sync.has_value(), seen);
   if (own) {
     const Reply witnessed = co_await own->get();
     if (take(witnessed)) seen.facts.witness = witnessed.stat.czxid;
@@ -260,7 +276,9 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
       for (auto& [id, former] : former_witnesses_)
         former.use = nullptr;
       if (!leaving_) {
-        show_problem(Errc::node_exists, fmt::format("session {:#x} has it", seen.facts.node->owner), false);
+        const std::int64_t owner = seen.facts.node->owner;
+        show_problem(Errc::node_exists,
+                     owner == 0 ? "another client has made it" : fmt::format("session {:#x} has it", owner), false);
         show(PresenceState::absent);
       }
       co_await rest(std::nullopt);
@@ -276,6 +294,7 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
   const std::uint64_t generation = wanted_;
   Request sent = request;
   Reply reply = co_await spec_.client->perform(std::move(sent), call_on(session));
+  learn(session, request, reply);
   const bool removed =
       step == PresenceStep::remove || step == PresenceStep::remove_witness || step == PresenceStep::remove_former;
   if (reply.ok() && removed) {
@@ -289,60 +308,6 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
   }
 }
 
-/// What `request` removes, without what it creates.
-Request KeptNode::removals_of(const Request& request) {
-  Request removals = zk::make_request(OpType::multi, request.path);
-  for (const Transaction::Operation& operation : request.operations) {
-    if (std::holds_alternative<Transaction::Remove>(operation)) removals.operations.push_back(operation);
-  }
-  return removals;
-}
-
-/// The transaction that makes the node and its witness; with what makes room for them.
-Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witness) {
-  Request request = zk::make_request(OpType::multi, spec_.node);
-  if (remove_witness) {
-    request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
-  }
-  if (!seen.former_witness.empty()) {
-    request.operations.emplace_back(Transaction::Remove{Path(seen.former_witness), zkclient::any_version});
-  }
-  if (remove_node) request.operations.emplace_back(Transaction::Remove{Path(spec_.node), seen.version});
-  request.operations.emplace_back(Transaction::Create{Path(spec_.node), data_, CreateMode::ephemeral, spec_.acl});
-  request.operations.emplace_back(Transaction::Create{Path(witness()), "", CreateMode::ephemeral, spec_.acl});
-  created_ = true;
-  return request;
-}
-
-Request KeptNode::request_of(PresenceStep step, const Seen& seen) {
-  const bool witnessed = seen.facts.witness.has_value();
-  Request request = zk::make_request(OpType::multi, spec_.node);
-  switch (step) {
-    case PresenceStep::create: {
-      Seen nothing;
-      return creation(nothing, false, witnessed);
-    }
-    case PresenceStep::renew:
-    case PresenceStep::replace:
-    case PresenceStep::take_over: return creation(seen, true, witnessed);
-    case PresenceStep::write:
-      request = zk::make_request(OpType::set, spec_.node);
-      request.data = data_;
-      request.version = seen.version;
-      return request;
-    case PresenceStep::remove_former:
-      request.operations.emplace_back(Transaction::Remove{Path(seen.former_witness), zkclient::any_version});
-      request.operations.emplace_back(Transaction::Remove{Path(spec_.node), seen.version});
-      return request;
-    case PresenceStep::remove_witness: return zk::make_request(OpType::remove, witness());
-    default: break;
-  }
-  // The witness proves that it is still our node.
-  if (witnessed) request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
-  request.operations.emplace_back(Transaction::Remove{Path(spec_.node), seen.version});
-  return request;
-}
-
 /// After a request that was to bring us nearer to what is wanted. Then the next look decides.
 Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, std::uint64_t generation, Reply reply) {
   if (reply.ok() || over(session)) co_return;
@@ -354,16 +319,10 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, s
   }
   const Errc cause = reply.cause();
   const bool changed = cause == Errc::bad_version || cause == Errc::node_exists || cause == Errc::no_node;
-  if (changed && !reply.lacks_parent(request)) co_return;  // It is not what it was.
+  if (changed && !lacks_parent(request, reply)) co_return;  // It is not what it was.
   if (changed) {
-    for (const std::string& directory : {zk::parent_of(spec_.node), spec_.witnesses}) {
-      Reply made = co_await zk::ensure(spec_.client, directory, spec_.parent_mode, spec_.acl, call_on(session));
-      if (made.ok() || is_transient(made)) continue;
-      show_problem(made.cause(), directory, true);
-      show(PresenceState::absent);
-      co_await rest(std::chrono::milliseconds(long_rest));
-      co_return;
-    }
+    const bool made = co_await make_parents(session);
+    if (!made) co_await rest(std::chrono::milliseconds(long_rest));
     co_return;
   }
   if (cause == Errc::too_large && take_back(generation)) co_return;
@@ -378,11 +337,25 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, s
     }
   }
   show_problem(cause, reply.detail, true);
-  if (request.type != OpType::set) {  // Else it is there, only with the data it had.
+  const bool stays = request.type == OpType::set || (spec_.lasting() && leaving_);
+  if (!stays) {  // Else it is there, only with the data it had.
     end_incarnation();
     show(PresenceState::absent);
   }
   co_await rest(std::chrono::milliseconds(long_rest));
+}
+
+Awaitable<bool> KeptNode::make_parents(SessionPtr session) {
+  std::vector<std::string> directories = {zk::parent_of(spec_.node)};
+  if (!spec_.lasting()) directories.push_back(spec_.witnesses);
+  for (const std::string& directory : directories) {
+    const Reply made = co_await zk::ensure(spec_.client, directory, spec_.parent_mode, spec_.acl, call_on(session));
+    if (made.ok() || is_transient(made)) continue;
+    show_problem(made.cause(), directory, true);
+    show(PresenceState::absent);
+    co_return false;
+  }
+  co_return true;
 }
 
 // What is too large never will be in force: what was in force before is wanted again, and wishes in between go with it.
@@ -424,7 +397,7 @@ Awaitable<void> KeptNode::keep(SessionPtr session, Seen seen) {
         self->end_incarnation();
         self->wake_.set();
       };
-      shown_.begin_lease(*incarnation, keeper, keeper->hold(spec_.node, std::move(holder)));
+      shown_.begin_lease(*incarnation, keeper, keeper->hold(node_, std::move(holder)));
     }
   } else {
     shown_.clear_problem();
@@ -439,7 +412,7 @@ Awaitable<bool> KeptNode::prove(SessionPtr session, bool witnessed) {
   const auto waiter = std::make_unique<Waiter>(spec_.client, call);
   Reply reply = co_await waiter->enter_to_hold();
   if (reply.ok() && waiter->session() == session) {
-    Request check = existence_check(spec_.node, witnessed ? witness() : "");
+    Request check = existence_check(node_, witnessed ? witness() : "");
     reply = co_await waiter->prove(std::move(check));
     if (reply.failed(Errc::no_node)) wake_.set();
   }
@@ -449,56 +422,6 @@ Awaitable<bool> KeptNode::prove(SessionPtr session, bool witnessed) {
   }
   if (!is_transient(reply)) show_problem(reply.cause(), reply.detail, true);
   co_return false;
-}
-
-// --- Calls -----------------------------------------------------------------------------------------------------------
-
-Awaitable<Result<void>> KeptNode::until_kept(std::shared_ptr<KeptNode> self, const char* operation,
-                                             std::uint64_t generation, Call call) {
-  const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
-  for (;;) {
-    waiter->clear();
-    const bool refused = generation > self->refused_after_ && generation <= self->refused_;
-    if (refused) co_return Error(Errc::too_large, operation, self->spec_.path);
-    if (self->kept_ >= generation && self->shown_.complete()) co_return Result<void>();
-    const bool closed = self->leaving_ || self->finished_ || self->spec_.client->closing();
-    const auto problem = self->shown_.problem();
-    if (problem && problem->definite && !closed) {
-      co_return Error(problem->code, operation, self->spec_.path, problem->detail);
-    }
-    if (const auto failure = waiter->failure(closed)) {
-      const auto awaited = self->kept_ >= generation ? "the node's lease" : "the node with its data";
-      co_return self->ended_wait(*failure, operation, awaited);
-    }
-    co_await waiter->wait();
-  }
-}
-
-Awaitable<Result<void>> KeptNode::wait_present(std::shared_ptr<KeptNode> self, Call call) {
-  return until_kept(self, self->spec_.operation, 1, std::move(call));
-}
-
-std::uint64_t KeptNode::want(std::string data) {
-  data_ = std::move(data);
-  shown_.clear_problem();
-  wake_.set();
-  return ++wanted_;
-}
-
-Awaitable<Result<void>> KeptNode::update(std::shared_ptr<KeptNode> self, std::string data, Call call) {
-  const std::uint64_t generation = self->want(std::move(data));
-  return until_kept(self, "update", generation, std::move(call));
-}
-
-Awaitable<Result<void>> KeptNode::leave(std::shared_ptr<KeptNode> self, Call call) {
-  self->begin_to_leave();
-  const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
-  for (;;) {
-    waiter->clear();
-    if (self->finished_) co_return Result<void>();
-    if (const auto failure = waiter->failure(false)) co_return self->ended_wait(*failure, "leave", "the node to go");
-    co_await waiter->wait();
-  }
 }
 
 }  // namespace zkrecipes::detail

@@ -6,6 +6,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <zkclient/client.hpp>
 #include <zkrecipes/lease.hpp>
@@ -23,16 +24,27 @@ namespace zkrecipes::detail {
 ///
 ///   <node>               ephemeral: what others see; its data belongs to the user
 ///   <witnesses>/<uuid>   ephemeral, made and deleted in the same transactions: tells our node from any other of that name
+///
+/// A sequential one gets its number from the server once, and keeps that name; `node` is what stands before the number.
+/// A lasting one has no witness: it is known by its czxid, and, when the reply to its create was lost, by the data that
+/// was to be in it, where there was no node before.
 struct KeptNodeSpec : OwnedNodeSpec {
-  std::string witnesses;  ///< A directory that no other program lists.
+  std::string witnesses;  ///< A directory that no other program lists. Unused by a lasting node.
+  /// ephemeral, ephemeral_sequential; or a lasting one: persistent, container, persistent_ttl.
+  zkclient::CreateMode mode = zkclient::CreateMode::ephemeral;
+  std::int64_t ttl_ms = -1;  ///< Of persistent_ttl.
   zkclient::CreateMode parent_mode = zkclient::CreateMode::container;
   bool lease = false;  ///< Heartbeats, so that the owner knows before anybody else when its node counts as gone.
+
+  bool sequential() const noexcept { return mode == zkclient::CreateMode::ephemeral_sequential; }
+  /// It lives without a session.
+  bool lasting() const noexcept { return mode != zkclient::CreateMode::ephemeral && !sequential(); }
 };
 
-/// An ephemeral node that exists, with the data that its owner wants, for as long as its owner wants: across broken
-/// connections and lost sessions. Lives on the loop thread, but for the members that say otherwise; kept alive by its
-/// coroutine until it has left, or the client is closed. What shall outlive its owner is a StandingNode: that is written
-/// by calls, and looked at for them alone; this one is watched, and made again, all the time.
+/// A node that exists, with the data that its owner wants, for as long as its owner wants: across broken connections and
+/// lost sessions. Lives on the loop thread, but for the members that say otherwise; kept alive by its coroutine until it
+/// has left, or the client is closed. What shall outlive its owner is a StandingNode: that is written by calls, and looked
+/// at for them alone; this one is watched, and made again, all the time.
 class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode> {
  public:
   /// Any thread. Errors: as the loop refuses work (closed, forked).
@@ -47,8 +59,12 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   bool valid() const { return shown_.valid(); }
   /// Of the node that is there, or was there last.
   std::stop_token lost() const { return shown_.lost(); }
+  /// The full path of the node that is there, or was there last; "": there was none yet.
+  std::string node() const { return shown_.node(); }
   /// Leaves, without waiting for it.
   void drop() noexcept;
+  /// Ends, and leaves a lasting node where it is.
+  void abandon() noexcept;
 
   // --- Loop thread ---
 
@@ -58,32 +74,58 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   // --- Calls ---
 
   static zk::Awaitable<zkclient::Result<void>> wait_present(std::shared_ptr<KeptNode> self, zk::Call call);
-  static zk::Awaitable<zkclient::Result<void>> update(std::shared_ptr<KeptNode> self, std::string data, zk::Call call);
-  static zk::Awaitable<zkclient::Result<void>> leave(std::shared_ptr<KeptNode> self, zk::Call call);
+  static zk::Awaitable<zkclient::Result<void>> update(std::shared_ptr<KeptNode> self, std::string data, zk::Call call,
+                                                      const char* operation = "update");
+  /// Fails at once where a lasting node cannot be removed; to leave goes on.
+  static zk::Awaitable<zkclient::Result<void>> leave(std::shared_ptr<KeptNode> self, zk::Call call,
+                                                     const char* operation = "leave");
+  /// Returns when it has ended in any way, or with the call.
+  static zk::Awaitable<void> wait_ended(std::shared_ptr<KeptNode> self, zk::Call call);
 
  private:
   using SessionPtr = std::shared_ptr<zk::SessionState>;
-  struct Seen;
+  /// What a look found.
+  struct Seen {
+    zk::Reply failure;  // Ok, unless there is nothing to decide about.
+    PresenceFacts facts;
+    std::int32_t version = 0;
+    std::string former_witness = {};  // Its path.
+  };
   /// What tells a node of a session that is over. The session is not closed at the servers before that node was replaced,
   /// so that nobody sees the node missing.
   struct FormerWitness {
     std::string path;
     zk::NodeUse use;
   };
+  /// A create of a lasting node, whose reply was lost.
+  struct Doubt {
+    std::int64_t session;
+    std::string data;
+  };
 
   static zk::Awaitable<void> run(std::shared_ptr<KeptNode> self);
   static zk::Awaitable<zkclient::Result<void>> until_kept(std::shared_ptr<KeptNode> self, const char* operation,
                                                           std::uint64_t generation, zk::Call call);
   zk::Awaitable<void> serve(SessionPtr session);
+  zk::Awaitable<void> endure(zk::Reply failure);
   zk::Awaitable<Seen> look(SessionPtr session);
+  void recognize(const zk::Reply& found, bool synced, Seen& seen);
   zk::Awaitable<void> act(SessionPtr session, PresenceStep step, Seen seen);
   zk::Awaitable<void> conclude(SessionPtr session, const zk::Request& request, std::uint64_t generation,
                                zk::Reply reply);
+  zk::Awaitable<void> find_name(SessionPtr session);
+  zk::Awaitable<zk::Reply> find_created(SessionPtr session);
+  zk::Awaitable<zk::Reply> find_witnessed(SessionPtr session, std::string witness);
+  void learn(const SessionPtr& session, const zk::Request& request, const zk::Reply& reply);
+  static bool is_transient(const zk::Reply& reply);
+  static bool lacks_parent(const zk::Request& request, const zk::Reply& reply);
+  zk::Awaitable<bool> make_parents(SessionPtr session);
   bool take_back(std::uint64_t generation);
   zk::Awaitable<void> keep(SessionPtr session, Seen seen);
   zk::Awaitable<bool> prove(SessionPtr session, bool witnessed);
   zk::Awaitable<void> rest(std::optional<std::chrono::milliseconds> limit);
-  zk::Request creation(const Seen& seen, bool with_node, bool with_witness);
+  zk::Request creation(const Seen& seen, bool remove_node, bool remove_witness);
+  zk::Request lasting_creation(const Seen& seen, bool remove_node) const;
   static zk::Request removals_of(const zk::Request& request);
   zk::Request request_of(PresenceStep step, const Seen& seen);
   zk::Call call_on(const SessionPtr& session) const;
@@ -92,10 +134,12 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   void end_incarnation();
   void begin_to_leave();
   void finish();
+  bool may_be_there() const;
   std::string witness() const { return zk::child_path(spec_.witnesses, witness_); }
 
   const KeptNodeSpec spec_;
 
+  std::string node_;                 // Its full path; "": the server has not named it yet.
   std::string data_;                 // As it is wanted.
   std::uint64_t wanted_ = 1;         // Counts the wishes,
   std::uint64_t kept_ = 0;           // says which one is fulfilled,
@@ -108,10 +152,11 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   bool was_kept_ = false;   // Once at least.
   bool created_ = false;    // On this session a create was sent, so a node of ours may be there.
   bool stale_ = false;      // The server may lag behind what was refused.
-  std::int64_t known_ = 0;  // The czxid of our node of this session.
+  std::int64_t known_ = 0;  // The czxid of our node: of this session, unless it is lasting.
   std::int64_t lost_ = 0;   // The czxid of the node whose loss was told last: it is never shown again.
   std::string witness_;     // The name of this session's.
   std::map<std::int64_t, FormerWitness> former_witnesses_;  // By session.
+  std::vector<Doubt> doubts_;
   std::shared_ptr<zk::LoopWatch> watch_;
   std::shared_ptr<zk::CancelScope> told_;  // Requested once the owner has been told of that loss.
   zk::Signal wake_;

@@ -28,9 +28,10 @@ struct OwnedNodeSpec {
 /// A node that its owner has put there, and asks about. There are two kinds, and they differ in how long the node lives,
 /// and so in how the owner knows it from another's:
 ///
-///   KeptNode      ephemeral: lives with a session, and is made again in the next one; a second node made with it proves
-///                 whose it is
-///   StandingNode  persistent: lives on without its owner's session; its czxid and its data prove whose it is
+///   KeptNode      watched, and made again, until its owner has enough. Most are ephemeral: a second node made with such a
+///                 one proves whose it is
+///   StandingNode  persistent, and written by calls alone: lives on without its owner; its czxid and its data prove whose
+///                 it is
 class OwnedNode {
  public:
   using StateListener = ShownPresence::StateListener;

@@ -28,6 +28,12 @@ FencingToken ShownPresence::token() const {
   return incarnation_ == nullptr ? FencingToken() : incarnation_->token;
 }
 
+std::string ShownPresence::node() const {
+  if (forked()) return "";
+  const std::lock_guard lock(mutex_);
+  return incarnation_ == nullptr ? "" : incarnation_->node;
+}
+
 std::stop_token ShownPresence::lost() const {
   if (forked()) return {};
   const std::lock_guard lock(mutex_);

@@ -20,6 +20,7 @@ namespace zkrecipes::detail {
 struct Incarnation {
   std::shared_ptr<zk::SessionState> session;
   FencingToken token;
+  std::string node = {};  ///< Its full path.
   std::stop_source lost = {};
   std::atomic<bool> over{false};
   std::shared_ptr<zk::LeaseKeeper> keeper = {};  ///< Null: it has no lease (yet). Guarded by its ShownPresence.
@@ -45,6 +46,8 @@ class ShownPresence {
   PresenceState state() const;
   /// Of the node that is there, or was there last; zero before the first one.
   FencingToken token() const;
+  /// Its full path; "": there was none yet.
+  std::string node() const;
   /// The same node's.
   std::stop_token lost() const;
   bool valid() const;

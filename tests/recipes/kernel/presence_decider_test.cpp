@@ -111,5 +111,26 @@ TEST(PresenceDecider, TheNodeOfAnEarlierSessionMakesWayOnlyWithItsWitness) {
   EXPECT_EQ(decide_presence(facts), Step::remove_former);
 }
 
+// It has no session, nor a witness.
+TEST(PresenceDecider, ALastingNodeIsKnownByItsCzxid) {
+  PresenceFacts facts = facts_of(FoundNode{100, 0, true});
+  facts.session = 0;
+  EXPECT_EQ(decide_presence(facts), Step::wait);
+  facts.known = 99;
+  EXPECT_EQ(decide_presence(facts), Step::wait);
+  facts.known = 100;
+  EXPECT_EQ(decide_presence(facts), Step::keep);
+  facts.node->same_data = false;
+  EXPECT_EQ(decide_presence(facts), Step::write);
+  facts.wanted = false;
+  EXPECT_EQ(decide_presence(facts), Step::remove);
+  facts.node->owner = stranger;
+  EXPECT_EQ(decide_presence(facts), Step::done);
+  facts.wanted = true;
+  EXPECT_EQ(decide_presence(facts), Step::wait);
+  facts.replace_others = true;
+  EXPECT_EQ(decide_presence(facts), Step::replace);
+}
+
 }  // namespace
 }  // namespace zkrecipes::detail

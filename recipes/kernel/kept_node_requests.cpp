@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "recipes/kernel/kept_node.hpp"
+#include "recipes/kernel/sequence.hpp"
+
+namespace zkrecipes::detail {
+
+bool KeptNode::is_transient(const Reply& reply) {
+  return reply.failed(Errc::connection_loss) || reply.failed(Errc::session_lost) || reply.failed(Errc::in_doubt) ||
+         reply.failed(Errc::deadline_exceeded) || reply.failed(Errc::cancelled) || reply.failed(Errc::closed);
+}
+
+bool KeptNode::lacks_parent(const Request& request, const Reply& reply) {
+  return request.type == OpType::create ? reply.failed(Errc::no_node) : reply.lacks_parent(request);
+}
+
+// --- What is sent ----------------------------------------------------------------------------------------------------
+
+/// What `request` removes, without what it creates.
+Request KeptNode::removals_of(const Request& request) {
+  Request removals = zk::make_request(OpType::multi, request.path);
+  for (const Transaction::Operation& operation : request.operations) {
+    if (std::holds_alternative<Transaction::Remove>(operation)) removals.operations.push_back(operation);
+  }
+  return removals;
+}
+
+/// The transaction that makes the node and its witness; with what makes room for them.
+Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witness) {
+  if (spec_.lasting()) return lasting_creation(seen, remove_node);
+  Request request = zk::make_request(OpType::multi, spec_.node);
+  if (remove_witness) {
+    request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
+  }
+  if (!seen.former_witness.empty()) {
+    request.operations.emplace_back(Transaction::Remove{Path(seen.former_witness), zkclient::any_version});
+  }
+  if (remove_node) request.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
+  const CreateMode mode = node_.empty() ? spec_.mode : CreateMode::ephemeral;
+  const std::string& node = node_.empty() ? spec_.node : node_;
+  request.operations.emplace_back(Transaction::Create{Path(node), data_, mode, spec_.acl});
+  request.operations.emplace_back(Transaction::Create{Path(witness()), "", CreateMode::ephemeral, spec_.acl});
+  created_ = true;
+  return request;
+}
+
+/// No transaction makes a container or a node that has a time to live: so what is in its way goes first.
+Request KeptNode::lasting_creation(const Seen& seen, bool remove_node) const {
+  if (remove_node) {
+    Request removal = zk::make_request(OpType::multi, node_);
+    removal.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
+    return removal;
+  }
+  Request request = zk::make_request(OpType::create, node_);
+  request.data = data_;
+  request.mode = spec_.mode;
+  request.ttl_ms = spec_.ttl_ms;
+  request.acl = spec_.acl;
+  return request;
+}
+
+Request KeptNode::request_of(PresenceStep step, const Seen& seen) {
+  const bool witnessed = seen.facts.witness.has_value() && !spec_.lasting();
+  Request request = zk::make_request(OpType::multi, node_);
+  switch (step) {
+    case PresenceStep::create: {
+      Seen nothing;
+      return creation(nothing, false, witnessed);
+    }
+    case PresenceStep::renew:
+    case PresenceStep::replace:
+    case PresenceStep::take_over: return creation(seen, true, witnessed);
+    case PresenceStep::write:
+      request = zk::make_request(OpType::set, node_);
+      request.data = data_;
+      request.version = seen.version;
+      return request;
+    case PresenceStep::remove_former:
+      request.operations.emplace_back(Transaction::Remove{Path(seen.former_witness), zkclient::any_version});
+      request.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
+      return request;
+    case PresenceStep::remove_witness: return zk::make_request(OpType::remove, witness());
+    default: break;
+  }
+  // The witness proves that it is still our node.
+  if (witnessed) request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
+  request.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
+  return request;
+}
+
+// --- A lasting node --------------------------------------------------------------------------------------------------
+
+/// What the answer to a create of a lasting node says of it.
+void KeptNode::learn(const SessionPtr& session, const Request& request, const Reply& reply) {
+  if (request.type != OpType::create) return;
+  if (reply.ok()) {
+    known_ = reply.stat.czxid;
+    doubts_.clear();
+  } else if (reply.failed(Errc::in_doubt)) {
+    doubts_.push_back({session->id(), *request.data});
+  }
+}
+
+/// Whether the lasting node that was found is ours. A create is sent only where there was no node, so one that has its
+/// data has been made since.
+void KeptNode::recognize(const Reply& found, bool synced, Seen& seen) {
+  if (!found.ok()) {
+    if (synced) std::erase_if(doubts_, [&](const Doubt& doubt) { return found.session->id() == doubt.session; });
+    return;
+  }
+  if (found.stat.ephemeral_owner != 0 || found.stat.czxid == known_) return;
+  const bool made =
+      std::any_of(doubts_.begin(), doubts_.end(), [&](const Doubt& doubt) { return doubt.data == found.data; });
+  const bool adopted = seen.facts.replace_others && !leaving_;
+  if (!made && !adopted) return;
+  seen.facts.known = known_ = found.stat.czxid;
+  doubts_.clear();
+}
+
+// --- The name of a sequential node -----------------------------------------------------------------------------------
+
+/// Until the server has given it one, which it keeps; or there is nothing to be found for one that leaves.
+Awaitable<void> KeptNode::find_name(SessionPtr session) {
+  while (node_.empty() && !over(session)) {
+    wake_.clear();
+    Reply found = co_await find_created(session);
+    if (over(session)) co_return;
+    if (found.ok()) {
+      node_ = std::move(found.path);
+      co_return;
+    }
+    if (!found.failed(Errc::no_node)) {
+      co_await endure(std::move(found));
+      continue;
+    }
+    if (leaving_) {
+      finish();
+      co_return;
+    }
+    const std::uint64_t generation = wanted_;
+    const Request request = creation(Seen(), false, false);
+    Request sent = request;
+    Reply reply = co_await spec_.client->perform(std::move(sent), call_on(session));
+    if (reply.ok()) {
+      node_ = reply.results.front().path;
+    } else {
+      co_await conclude(session, request, generation, std::move(reply));
+    }
+  }
+}
+
+/// What was created though its reply was lost, by this session or by a former one; else no_node.
+Awaitable<Reply> KeptNode::find_created(SessionPtr session) {
+  std::vector<std::string> witnesses;
+  if (created_) witnesses.push_back(witness());
+  for (const auto& [id, former] : former_witnesses_)
+    witnesses.push_back(former.path);
+  Reply found;
+  found.error = Errc::no_node;
+  for (const std::string& witness : witnesses) {
+    found = co_await find_witnessed(session, witness);
+    if (!found.failed(Errc::no_node)) co_return found;
+  }
+  co_return found;
+}
+
+/// The node that was created by the transaction that created `witness`.
+Awaitable<Reply> KeptNode::find_witnessed(SessionPtr session, std::string witness) {
+  const auto& client = spec_.client;
+  const Call call = call_on(session);
+  const Reply witnessed = co_await zk::fresh_by_quorum(client, zk::make_request(OpType::exists, witness), call);
+  if (!witnessed.ok()) co_return witnessed;
+  const std::string parent = zk::parent_of(spec_.node);
+  const Reply list = co_await client->perform(zk::make_request(OpType::children, parent), call);
+  if (!list.ok()) co_return list;
+  const std::string_view prefix = zk::name_of(spec_.node);
+  for (const std::string& name : list.names) {
+    if (!name.starts_with(prefix) || !sequence_of(name, {prefix})) continue;
+    std::string path = zk::child_path(parent, name);
+    Reply node = co_await client->perform(zk::make_request(OpType::exists, path), call);
+    if (node.failed(Errc::no_node)) continue;
+    node.path = std::move(path);
+    if (!node.ok() || node.stat.czxid == witnessed.stat.czxid) co_return node;
+  }
+  // Deleted by hand. The next create begins anew, and the witness goes with its session.
+  if (witness == this->witness()) witness_ = zk::make_uuid();
+  Reply gone;
+  gone.error = Errc::no_node;
+  co_return gone;
+}
+
+}  // namespace zkrecipes::detail
