@@ -14,7 +14,7 @@ refuse() {
   fi
 }
 
-families=(locks elections barriers queues commit views groups discovery values configuration coherent migrations partitions replication jobs)
+families=(locks elections barriers queues commit views groups discovery values configuration coherent migrations partitions replication jobs nodes)
 for family in "${families[@]}"; do
   [[ -d recipes/$family ]] || { echo "recipes/$family is missing"; exit 1; }
   for other in "${families[@]}"; do

@@ -32,6 +32,7 @@
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/periodic_job.hpp>
+#include <zkrecipes/persistent_node.hpp>
 #include <zkrecipes/placement.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
@@ -115,13 +116,15 @@ inline constexpr zkclient::Operation<zkclient::cancel_read, &CommitCoordinator::
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Lease::async_release, &MultiLease::async_release,
                                      &WorkerId::async_release>
     async_release;
-inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_remove, &IdQueue::async_remove>
+inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::async_remove, &IdQueue::async_remove,
+                                     &PersistentNodeBase::async_remove>
     async_remove;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::async_report_version> async_report_version;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Election::async_resign> async_resign;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Configuration::async_roll_back> async_roll_back;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &CommitCoordinator::async_run> async_run;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Counter::async_set, &SharedValue::async_set> async_set;
+inline constexpr zkclient::Operation<zkclient::cancel_write, &PersistentNodeBase::async_set_data> async_set_data;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &Semaphore::async_set_limit> async_set_limit;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &ReplicaGroup::async_shrink> async_shrink;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Acquirable::async_try_acquire,
@@ -145,6 +148,7 @@ inline constexpr zkclient::Operation<zkclient::cancel_write, &CoherentCache::asy
     async_update;
 inline constexpr zkclient::Operation<zkclient::cancel_write, &PrimaryNode::async_update_status> async_update_status;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Barrier::async_wait, &Latch::async_wait> async_wait;
+inline constexpr zkclient::Operation<zkclient::cancel_read, &PersistentNodeBase::async_wait_created> async_wait_created;
 inline constexpr zkclient::Operation<zkclient::cancel_read, &Membership::async_wait_present,
                                      &Registration::async_wait_present>
     async_wait_present;

@@ -2,16 +2,16 @@
 
 #include <zkclient/export.hpp>
 
-/// What members of a group and registrations of services have in common: a node that exists for as long as its owner
-/// wants.
+/// What members of a group, registrations of services and persistent nodes have in common: a node that exists for as long
+/// as its owner wants.
 namespace zkrecipes {
 
-/// How a member, or a registration, fares.
+/// How a member, a registration or a persistent node fares.
 enum class PresenceState {
   joining,  ///< On its way; nothing stands in the way so far.
-  present,  ///< Its node exists, with the data that its owner wants, and was created by the present session.
-  absent,   ///< It is not there, or not for sure: the session was lost, or problem() says why. It goes on trying.
-  left,     ///< It was taken away, or the client was closed. Final.
+  present,  ///< Its node exists, with the data that its owner wants, and was created by the present session, or needs none.
+  absent,  ///< It is not there, or not for sure: the session was lost, or problem() says why. It goes on trying.
+  left,    ///< It was taken away, or the client was closed. Final.
 };
 
 ZKRECIPES_API const char* to_string(PresenceState state) noexcept;

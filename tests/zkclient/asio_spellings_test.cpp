@@ -495,6 +495,19 @@ asio::awaitable<void> coherent_items(Client client, std::stop_source stop) {
 
 TEST_F(AsioSpellingsTest, CoherentItems) { run(coherent_items(c(), {})); }
 
+asio::awaitable<void> persistent_nodes(Client client, std::stop_source stop) {
+  zkrecipes::PersistentNode node(client, "/node", "1");
+  zkrecipes::PersistentTtlNode ttl(client, "/ttl", std::chrono::hours(1), "1");
+  co_await zkrecipes::async_wait_created(node, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_wait_created(ttl, use_awaitable);
+  co_await zkrecipes::async_set_data(node, longer, {.deadline = soon()}, use_awaitable);
+  co_await zkrecipes::async_set_data(ttl, "2", {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_remove(node, {.stop = stop.get_token()}, use_awaitable);
+  co_await zkrecipes::async_remove(ttl, {.deadline = soon()}, use_awaitable);
+}
+
+TEST_F(AsioSpellingsTest, PersistentNodes) { run(persistent_nodes(c(), {})); }
+
 asio::awaitable<void> replicas(Client client, std::stop_source stop) {
   zkrecipes::ReplicaHandlers handlers{[](const zkrecipes::PrimaryTerm&) {}, [](const zkrecipes::SecondaryTerm&) {}};
   zkrecipes::ReplicaGroup group(client, "/replicas", {"a", "disk"}, std::move(handlers));

@@ -28,6 +28,7 @@
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/periodic_job.hpp>
+#include <zkrecipes/persistent_node.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -470,6 +471,27 @@ TEST_F(AsyncForms, CoherentItems) {
   for (const auto& call : without_handler)
     EXPECT_EQ(error_of(call), Errc::invalid_argument);
   EXPECT_FALSE(get()->exists);
+}
+
+TEST_F(AsyncForms, PersistentNodes) {
+  PersistentNode node(client(), "/node", "1");
+  PersistentTtlNode ttl(client(), "/ttl", std::chrono::hours(1), "1");
+  for (PersistentNodeBase* kept : {static_cast<PersistentNodeBase*>(&node), static_cast<PersistentNodeBase*>(&ttl)}) {
+    wait_for<void>([&](auto h) { kept->async_wait_created(std::move(h), patient()); });
+    wait_for<void>([&](auto h) { kept->async_set_data("2", std::move(h), patient()); });
+    EXPECT_EQ(client().get(kept->path()).data, "2");
+    const std::vector<std::function<void()>> without_handler = {
+        [&] { kept->async_wait_created({}); },
+        [&] { kept->async_set_data("3", {}); },
+        [&] { kept->async_remove({}); },
+        [&] { (void)kept->on_state({}); },
+    };
+    for (const auto& call : without_handler)
+      EXPECT_EQ(error_of(call), Errc::invalid_argument);
+    EXPECT_EQ(client().get(kept->path()).data, "2");
+    wait_for<void>([&](auto h) { kept->async_remove(std::move(h), patient()); });
+    EXPECT_FALSE(client().exists(kept->path()));
+  }
 }
 
 TEST_F(AsyncForms, Replicas) {

@@ -23,6 +23,7 @@
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/placement.hpp>
+#include <zkrecipes/persistent_node.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
@@ -87,6 +88,8 @@ struct Recipes {
         hosted(client, "/placed", {"a"}, {[](const HostedReplica&) {}, [](const HostedReplica&) {}}),
         placement_map(client, "/placed"),
         replicas(client, "/replicas", {"a", "disk"}, {[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}}),
+        node(client, "/node"),
+        ttl_node(client, "/ttl-node", std::chrono::seconds(1)),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
         queue(client, "/queue"),
@@ -120,6 +123,8 @@ struct Recipes {
   HostedReplicas hosted;
   PlacementMap placement_map;
   ReplicaGroup replicas;
+  PersistentNode node;
+  PersistentTtlNode ttl_node;
   Barrier barrier;
   DoubleBarrier round;
   Queue queue;
@@ -142,6 +147,7 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.unfair_election.async_campaign(calls.handler<Leadership>());
     recipes.election.async_wait_for_change({}, calls.handler<std::optional<Leader>>());
     recipes.naming.async_bind("one", "waits", calls.handler<Lease>());
+    recipes.node.async_wait_created(calls.handler<void>());
     recipes.configuration.async_wait_live(calls.handler<ConfigurationPtr>());
     recipes.configuration.async_wait_for_revision(1000, calls.handler<ConfigurationPtr>());
     recipes.configuration.async_wait_applied(1000, {"somebody"}, calls.handler<ConfigurationRollOut>());
@@ -190,6 +196,9 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.coherent.async_get("item-" + std::to_string(i % 3), calls.handler<CoherentItemPtr>());
     recipes.coherent.async_put("item-" + std::to_string(i % 2), "x", calls.handler<void>());
     recipes.coherent.async_compare_remove("item-" + std::to_string(i % 2), 1, calls.handler<bool>());
+    recipes.node.async_set_data(std::to_string(i), calls.handler<void>());
+    recipes.ttl_node.async_set_data(std::to_string(i), calls.handler<void>());
+    if (i == 19) recipes.ttl_node.async_remove(calls.handler<void>());
     ConfigurationUpdate update;
     update.values = {{"key", std::to_string(i)}};
     recipes.configuration.async_publish(update, any_revision, calls.handler<std::int64_t>());

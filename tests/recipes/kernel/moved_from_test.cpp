@@ -17,6 +17,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/persistent_node.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/shared_value.hpp>
@@ -234,6 +235,22 @@ TEST_F(MovedFrom, AGroupAndAMembershipMayBeAssignedToOrDestroyed) {
   left.reset();
   EXPECT_TRUE(remain(1));
   EXPECT_TRUE(testkit::eventually([&] { return last.members(patient()).members.size() == 1; }));
+}
+
+TEST_F(MovedFrom, APersistentNodeMayBeAssignedToOrDestroyed) {
+  PersistentNodeOptions protection;
+  protection.protection = true;
+  std::optional<PersistentNode> left(std::in_place, client(), "/recipe/a", "1", protection);
+  left->wait_created(patient());
+  const std::string first(left->node()->name());
+  PersistentNode kept = std::move(*left);
+  *left = PersistentNode(client(), "/recipe/a", "2", protection);
+  kept = std::move(*left);  // The first node goes, without being waited for.
+  left.reset();
+  kept.wait_created(patient());
+  EXPECT_TRUE(remain(1));
+  EXPECT_NE(kept.node()->name(), first);
+  EXPECT_EQ(client().get(*kept.node()).data, "2");
 }
 
 TEST_F(MovedFrom, ADirectoryARegistrationAndAProviderMayBeAssignedToOrDestroyed) {
