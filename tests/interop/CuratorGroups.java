@@ -6,6 +6,11 @@
 //   close <path> <id>
 //   see <path> <id> <member>...      waits until the GroupMember sees these and nobody else, and prints whom it sees, one
 //                                    line each: "<id>=<payload>"
+//   keep <path> <name> <mode> <protected> <data>
+//                                    makes a PersistentNode there, waits for its node, and prints the name of that
+//   keep-ttl <path> <name> <ttl in ms> <data>
+//                                    makes a PersistentTtlNode there, and waits for its nodes
+//   end <path> <name>                closes it
 //   cache <path> <name>              makes a PathChildrenCache, and waits until it knows the children that are there
 //   events <path> <name> <count>     waits for so many events since the last such command, and prints all that came
 
@@ -18,15 +23,23 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.cache.PathChildrenCache;
 import org.apache.curator.framework.recipes.cache.PathChildrenCacheEvent;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.framework.recipes.nodes.PersistentNode;
+import org.apache.curator.framework.recipes.nodes.PersistentTtlNode;
 import org.apache.curator.retry.RetryOneTime;
+import org.apache.curator.utils.ThreadUtils;
+import org.apache.zookeeper.CreateMode;
 
 public final class CuratorGroups {
   private static final Map<String, GroupMember> members = new HashMap<>();
+  private static final Map<String, AutoCloseable> nodes = new HashMap<>();
+  private static final ScheduledExecutorService touches = ThreadUtils.newSingleThreadScheduledExecutor("touches");
   private static final PrintStream output = new PrintStream(System.out, true, StandardCharsets.UTF_8);
 
   private static byte[] payload(String[] words) {
@@ -83,6 +96,26 @@ public final class CuratorGroups {
 
   private static final Map<String, Told> caches = new HashMap<>();
 
+  private static String keep(CuratorFramework client, String[] words) throws Exception {
+    PersistentNode node = new PersistentNode(client, CreateMode.valueOf(words[3]), Boolean.parseBoolean(words[4]),
+        words[1] + "/" + words[2], words[5].getBytes(StandardCharsets.UTF_8));
+    nodes.put(words[1] + " " + words[2], node);
+    node.start();
+    node.waitForInitialCreate(30, TimeUnit.SECONDS);
+    return node.getActualPath().substring(words[1].length() + 1);
+  }
+
+  private static void keepTtl(CuratorFramework client, String[] words) throws Exception {
+    // It writes "touch" for the first time after this part of the time to live, and then each time.
+    long ttl = Long.parseLong(words[3]);
+    int part = (int) (ttl / 500);
+    PersistentTtlNode node = new PersistentTtlNode(client, touches, words[1] + "/" + words[2], ttl,
+        words[4].getBytes(StandardCharsets.UTF_8), PersistentTtlNode.DEFAULT_CHILD_NODE_NAME, part, true);
+    nodes.put(words[1] + " " + words[2], node);
+    node.start();
+    node.waitForInitialCreate(30, TimeUnit.SECONDS);
+  }
+
   private static void obey(CuratorFramework client, String[] words) throws Exception {
     String key = words[1] + " " + words[2];
     switch (words[0]) {
@@ -100,6 +133,15 @@ public final class CuratorGroups {
         break;
       case "see":
         for (String line : see(members.get(key), Arrays.asList(words).subList(3, words.length))) output.println(line);
+        break;
+      case "keep":
+        output.println(keep(client, words));
+        break;
+      case "keep-ttl":
+        keepTtl(client, words);
+        break;
+      case "end":
+        nodes.remove(key).close();
         break;
       case "cache":
         caches.put(key, new Told(client, words[1]));

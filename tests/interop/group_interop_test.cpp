@@ -1,6 +1,6 @@
 // Group beside Apache Curator's GroupMember, and beside kazoo's Party and ShallowParty, on one path: each lists the
 // members of the other one, also while our side loses replies. And beside Apache Curator's PathChildrenCache and kazoo's
-// SetPartitioner.
+// SetPartitioner. And PersistentNode beside Apache Curator's.
 
 #include <zkrecipes/group.hpp>
 
@@ -12,10 +12,13 @@
 #include <ostream>
 #include <regex>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/persistent_node.hpp>
 #include <zkrecipes/shared_value.hpp>
 #include <zktesting/environment.hpp>
 
@@ -339,6 +342,96 @@ TEST_F(GroupBesideCurator, ItsPathChildrenCacheTellsOurValue) {
   EXPECT_EQ(added, (Strings{"CHILD_ADDED _c_writes=", "CHILD_ADDED value=1"}));
   line.lose_reply(RequestType::multi, [&] { value.set("2", {.deadline = soon()}); });
   EXPECT_EQ(tell("events", "it", {"1"}), Strings{"CHILD_UPDATED value=2"});
+}
+
+// --- Apache Curator's PersistentNode -------------------------------------------------------------------------------
+
+/// "n0000000007" and "_c_<uuid>-n0000000007" become patterns.
+std::string pattern_of(const std::string& name) {
+  const std::string numbered = std::regex_replace(name, std::regex("[0-9]{10}$"), "<number>");
+  return std::regex_replace(numbered, std::regex("^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-"), "<id>");
+}
+
+TEST_F(GroupBesideCurator, PersistentNodesHaveTheSameNames) {
+  using zkclient::CreateMode;
+  const std::vector<std::tuple<const char*, CreateMode, bool, std::string>> kinds = {
+      {"EPHEMERAL", CreateMode::ephemeral, false, "n"},
+      {"EPHEMERAL", CreateMode::ephemeral, true, "<id>n"},
+      {"EPHEMERAL_SEQUENTIAL", CreateMode::ephemeral_sequential, false, "n<number>"},
+      {"EPHEMERAL_SEQUENTIAL", CreateMode::ephemeral_sequential, true, "<id>n<number>"},
+      {"PERSISTENT", CreateMode::persistent, false, "n"},
+      {"CONTAINER", CreateMode::container, false, "n"},
+  };
+  for (const auto& [theirs, mode, protection, pattern] : kinds) {
+    PersistentNode node(client(), path() / "n", "1", {.mode = mode, .protection = protection});
+    node.wait_created({.deadline = soon()});
+    EXPECT_EQ(pattern_of(std::string(node.node()->name())), pattern);
+    node.remove({.deadline = soon()});
+    const Strings name = tell("keep", "n", {theirs, protection ? "true" : "false", "2"});
+    ASSERT_EQ(name.size(), 1u);
+    EXPECT_EQ(pattern_of(name.front()), pattern);
+    EXPECT_EQ(client().get(path() / name.front()).data, "2");
+    EXPECT_EQ(tell("end", "n"), Strings{});
+    EXPECT_TRUE(remain(0));
+  }
+}
+
+// Ours waits for theirs to go. Theirs takes ours for its own: it writes its data there, and deletes it at the end. Ours puts
+// that right, each time.
+TEST_F(GroupBesideCurator, PersistentNodesOfOneNameWhileRepliesAreLost) {
+  using zkclient::CreateMode;
+  const std::vector<std::pair<const char*, CreateMode>> modes = {{"EPHEMERAL", CreateMode::ephemeral},
+                                                                 {"PERSISTENT", CreateMode::persistent}};
+  LossyLine line(prefix());
+  (void)make_lossy(line, path());
+  for (const auto& [theirs, mode] : modes) {
+    EXPECT_EQ(tell("keep", "n", {theirs, "false", "theirs"}), Strings{"n"});
+    PersistentNode node(line.client(), path() / "n", "ours", {.mode = mode});
+    EXPECT_TRUE(testkit::eventually([&] { return node.problem() && node.problem()->errc() == Errc::node_exists; }));
+    EXPECT_EQ(client().get(path() / "n").data, "theirs");
+    line.lose_reply(mode == CreateMode::ephemeral ? RequestType::multi : RequestType::create2, [&] {
+      EXPECT_EQ(tell("end", "n"), Strings{});
+      node.wait_created({.deadline = soon()});
+    });
+    EXPECT_EQ(client().get(path() / "n").data, "ours");
+    const FencingToken token = node.token();
+    EXPECT_EQ(tell("keep", "n", {theirs, "false", "theirs"}), Strings{"n"});
+    EXPECT_TRUE(puts_right("n", "ours"));
+    EXPECT_EQ(node.token(), token);
+    EXPECT_EQ(tell("end", "n"), Strings{});
+    EXPECT_TRUE(testkit::eventually([&] { return node.token() > token; }));
+    node.set_data("still ours", {.deadline = soon()});
+    EXPECT_EQ(client().get(path() / "n").data, "still ours");
+    line.lose_reply(RequestType::multi, [&] { node.remove({.deadline = soon()}); });
+    EXPECT_TRUE(remain(0));
+  }
+}
+
+TEST_F(GroupBesideCurator, PersistentTtlNodeChangesItsOwner) {
+  constexpr const char* an_hour = "3600000";
+  const zkclient::Path node_path = path() / "n";
+  const auto touched = [&] { return testkit::eventually([&] { return names(node_path) == Strings{"touch"}; }); };
+  EXPECT_EQ(tell("keep-ttl", "n", {an_hour, "theirs"}), Strings{});
+  ASSERT_TRUE(touched());
+  const std::int64_t their_touch = client().exists(node_path / "touch")->czxid;
+  EXPECT_EQ(tell("end", "n"), Strings{});
+  {
+    PersistentTtlNode node(client(), node_path, std::chrono::hours(2), "ours", {.conflict = Conflict::replace});
+    node.wait_created({.deadline = soon()});
+    EXPECT_EQ(client().get(node_path).data, "ours");
+    // With our time to live in place of theirs.
+    EXPECT_TRUE(testkit::eventually([&] {
+      const auto touch = client().exists(node_path / "touch");
+      return touch && touch->czxid > their_touch;
+    }));
+  }
+  EXPECT_EQ(tell("keep-ttl", "n", {an_hour, "theirs"}), Strings{});
+  EXPECT_TRUE(testkit::eventually([&] { return client().get(node_path).data == "theirs"; }));
+  EXPECT_TRUE(testkit::eventually([&] {
+    const auto touch = client().exists(node_path / "touch");
+    return touch && touch->version > 0;
+  }));
+  EXPECT_EQ(tell("end", "n"), Strings{});
 }
 
 // --- kazoo ---------------------------------------------------------------------------------------------------------
