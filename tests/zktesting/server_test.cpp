@@ -292,6 +292,17 @@ TEST(Server, ShowsItsLogWhenAnExceptionEndsItsLife) {
   EXPECT_EQ(shown_when(false), "");
 }
 
+TEST(Server, TellsInTheEndThatItWasKilledByOthers) {
+  ::testing::internal::CaptureStderr();
+  {
+    const Server server;
+    ::kill(server.pid(), SIGKILL);
+    EXPECT_TRUE(eventually([&] { return !server.running(); }));
+  }
+  const std::string shown = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(shown.find("which has ended by itself with status 137:"), std::string::npos) << shown;
+}
+
 TEST(Server, AFailedStartTellsTheLogAndLeavesNothing) {
   const Scratch scratch;
   const Environment tmpdir("TMPDIR", scratch.path);

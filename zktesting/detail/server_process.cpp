@@ -199,14 +199,17 @@ void ServerProcess::write_files() {
   }
 }
 
-ServerProcess::~ServerProcess() {
-  if (std::uncaught_exceptions() > exceptions_ && wanted_) show_log();
+ServerProcess::~ServerProcess() { show_log_if_it_failed(std::uncaught_exceptions() > exceptions_); }
+
+std::string ServerProcess::ending() const {
+  return died() ? fmt::format(", which has ended by itself with status {}", guard_->exit_status()) : "";
 }
 
-void ServerProcess::show_log() const noexcept {
+void ServerProcess::show_log_if_it_failed(bool failing) const noexcept {
   try {
-    const std::string text =
-        fmt::format("zktesting: the end of the log of the server on {}:\n{}\n", plan_.endpoint.text(), end_of_log());
+    if (!died() && !(failing && wanted_)) return;
+    const std::string text = fmt::format("zktesting: the end of the log of the server on {}{}:\n{}\n",
+                                         plan_.endpoint.text(), ending(), end_of_log());
     (void)std::fwrite(text.data(), 1, text.size(), stderr);
   } catch (const std::exception&) {
     // The exception that is on its way matters more.

@@ -41,8 +41,8 @@ class ServerProcess {
  public:
   /// Makes the folder; starts nothing.
   explicit ServerProcess(ServerPlan plan);
-  /// Ends the process and removes the folder. If an exception is the reason, and the server had not been ended, the end
-  /// of its log goes to the standard error: it cannot be read later.
+  /// Ends the process and removes the folder. If an exception is the reason, and the server had not been ended, or if it
+  /// had ended by itself, the end of its log goes to the standard error: it cannot be read later.
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
@@ -75,7 +75,8 @@ class ServerProcess {
   [[nodiscard]] std::map<std::string, std::string> configuration() const;
   [[noreturn]] void fail(const std::string& what) const;
 
-  void show_log() const noexcept;
+  [[nodiscard]] std::string ending() const;
+  void show_log_if_it_failed(bool failing) const noexcept;
 
   const ServerPlan plan_;
   const int exceptions_ = std::uncaught_exceptions();
