@@ -149,31 +149,44 @@ std::optional<std::string_view> ItemFormat::between_bars(std::string_view name) 
   return name.substr(1, end - 1);
 }
 
-std::optional<ItemKey> ItemFormat::parse(std::string_view name) const {
+std::optional<ItemFormat::Head> ItemFormat::head_of(std::string_view name) const {
   if (!name.starts_with(prefix())) return std::nullopt;
-  std::size_t end = prefix().size();  // Of what stands before the number.
-  std::optional<std::int32_t> priority = usual_priority();
-  std::int64_t due_ms = 0;
+  Head head{prefix().size(), usual_priority(), 0};
   if (kind_ == QueueKind::delayed || kind_ == QueueKind::identified) {
     const auto text = between_bars(name);
     if (!text) return std::nullopt;
-    if (!text->empty()) end += text->size() + 2;
+    if (!text->empty()) head.size += text->size() + 2;
     const auto time = kind_ == QueueKind::delayed && !text->empty() ? parse_time(*text) : 0;
     if (!time) return std::nullopt;
-    due_ms = *time;
-  } else if (hexadecimal()) {
-    end += hexadecimal_size;
-    if (name.size() <= end) return std::nullopt;
+    head.due_ms = *time;
+    return head;
+  }
+  std::optional<std::int32_t> priority = head.priority;
+  if (hexadecimal()) {
+    head.size += hexadecimal_size;
+    if (name.size() <= head.size) return std::nullopt;
     priority = parse_hexadecimal(name.substr(prefix().size(), hexadecimal_size));
   } else if (of_kazoo()) {
-    end = name.find('-', end) + 1;
-    if (end != prefix().size() + 4) return std::nullopt;
+    head.size = name.find('-', head.size) + 1;
+    if (head.size != prefix().size() + 4) return std::nullopt;
     priority = parse_decimal(name.substr(prefix().size(), 3));
   }
   if (!priority) return std::nullopt;
-  const auto sequence = sequence_of(name, {name.substr(0, end)});
+  head.priority = *priority;
+  return head;
+}
+
+std::optional<ItemKey> ItemFormat::parse(std::string_view name) const {
+  const std::optional<Head> head = head_of(name);
+  if (!head) return std::nullopt;
+  const auto sequence = sequence_of(name, {name.substr(0, head->size)});
   if (!sequence) return std::nullopt;
-  return ItemKey{*priority, *sequence, std::string(name), due_ms};
+  return ItemKey{head->priority, *sequence, std::string(name), head->due_ms};
+}
+
+std::string ItemFormat::name_again(const ItemKey& key) const {
+  const std::optional<Head> head = head_of(key.name);
+  return key.name.substr(0, head ? head->size : 0);
 }
 
 std::string_view ItemFormat::id_of(std::string_view name) const noexcept {
@@ -216,10 +229,6 @@ const char* id_defect(std::string_view id) noexcept {
   if (id.empty()) return "the id is empty";
   if (id.find_first_of("/|") != std::string_view::npos) return "the id has a / or a |";
   return nullptr;
-}
-
-std::string without_number(const ItemKey& key) {
-  return key.name.substr(0, key.name.size() - fmt::formatted_size("{:010}", key.sequence));
 }
 
 std::vector<ItemKey> in_take_order(const std::vector<std::string>& names, const ItemFormat& format) {

@@ -37,6 +37,8 @@ class ItemFormat {
   std::string name_due(std::int64_t due_ms) const;
   /// Of an IdQueue. `id`: one in which id_defect() finds nothing.
   std::string name_with_id(std::string_view id) const;
+  /// Of an item that parse() has found: for another node with all that its name says.
+  std::string name_again(const ItemKey& key) const;
 
   /// nullopt: not an item.
   std::optional<ItemKey> parse(std::string_view name) const;
@@ -61,6 +63,13 @@ class ItemFormat {
   bool of_kazoo() const noexcept { return style_ == Style::kazoo || style_ == Style::kazoo_locking; }
   bool hexadecimal() const noexcept { return kind_ == QueueKind::prioritized && !of_kazoo(); }
   std::string_view prefix() const noexcept;
+  /// What stands before the number: its size, and what it says.
+  struct Head {
+    std::size_t size;
+    std::int32_t priority;
+    std::int64_t due_ms;
+  };
+  std::optional<Head> head_of(std::string_view name) const;
   std::optional<std::string_view> between_bars(std::string_view name) const noexcept;
 
   Style style_;
@@ -69,9 +78,6 @@ class ItemFormat {
 
 /// Why no item can have this id; nullptr if it can.
 const char* id_defect(std::string_view id) noexcept;
-
-/// An item's name without the number that the server has appended.
-std::string without_number(const ItemKey& key);
 
 /// The items among `names`, in the order in which they are to be taken: by priority, lower first, by the time when they are
 /// due, then as they were pushed. The server's counter may have wrapped around.

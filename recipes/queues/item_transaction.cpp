@@ -56,8 +56,8 @@ ItemTransaction& ItemTransaction::restore_first(std::int32_t version, const std:
 }
 
 ItemTransaction& ItemTransaction::bury(std::int32_t version, const std::string& data) {
-  operations_.emplace_back(Transaction::Create{Path(zk::child_path(spec_.dead_letters, without_number(key_))), data,
-                                               CreateMode::persistent_sequential, spec_.acl});
+  operations_.emplace_back(Transaction::Create{Path(zk::child_path(spec_.dead_letters, spec_.format.name_again(key_))),
+                                               data, CreateMode::persistent_sequential, spec_.acl});
   return remove(version);
 }
 

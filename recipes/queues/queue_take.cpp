@@ -330,8 +330,8 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
       for (;;) {
         std::vector<std::string> one = taken.items;
         const Call limits;
-        const auto pushed = co_await self->gate_.push(std::move(one), without_number(taken.key), WhenFull::ignore,
-                                                      limits, taken.reason);
+        const auto pushed = co_await self->gate_.push(std::move(one), self->spec_->format.name_again(taken.key),
+                                                      WhenFull::ignore, limits, taken.reason);
         const bool full = !pushed && pushed.error().errc() == Errc::quota_exceeded;
         if (!full || self->client_->closing()) co_return;
         co_await never.wait(std::chrono::steady_clock::now() + pause_after_failure);

@@ -213,9 +213,12 @@ void check_item_format(std::string_view input) {
       for (const ItemKey& key : ordered) {
         require(has(names, key.name) && format.parse(key.name) == key, "a key keeps its name");
         require(format.defect(key.priority) == nullptr, "a priority that is read can be written");
-        require(without_number(key) + printed(key.sequence) == key.name, "the number is what comes last");
         const std::string id(format.id_of(key.name));
-        require(id.empty() || format.name_with_id(id) + printed(key.sequence) == key.name, "an id comes back");
+        require(id.empty() || format.name_with_id(id) == format.name_again(key), "an id comes back");
+        require(key.name.starts_with(format.name_again(key)), "the number is what comes last");
+        const auto other = format.parse(format.name_again(key) + "0000000007");
+        require(other && other->priority == key.priority && other->due_ms == key.due_ms && other->sequence == 7,
+                "another node says the same");
         std::string name = format.name(key.priority);
         if (kind == QueueKind::delayed) name = format.name_due(key.due_ms);
         const auto again = format.parse(name + printed(key.sequence));

@@ -38,6 +38,7 @@ TEST(Recognition, NamesTellTheRecipe) {
       {{"queue-|order-17|0000000001", "queue-|19A3C5F7E00|0000000002"},
        {Kind::id_queue, NodeNaming::curator, Style::curator}},
       {{"queue-|7|0000000001"}, {Kind::id_queue, NodeNaming::curator, Style::curator}},
+      {{"queue-|20261129|0000000001"}, {Kind::id_queue, NodeNaming::curator, Style::curator}},
       {{"queue-|19A3C5F7E00|0000000001", "queue-0000000002"}, {Kind::delay_queue, NodeNaming::curator, Style::curator}},
       {{"entry-100-0000000001"}, {Kind::priority_queue, NodeNaming::kazoo, Style::kazoo}},
       {{"entries", "taken"}, {Kind::priority_queue, NodeNaming::kazoo, Style::kazoo_locking}},

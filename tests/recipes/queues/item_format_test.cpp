@@ -89,11 +89,21 @@ TEST(ItemFormat, TimesAndIds) {
   EXPECT_EQ(id_defect("order-17"), nullptr);
 }
 
-TEST(ItemFormat, NamesWithoutTheirNumbers) {
-  for (const std::int32_t sequence : {0, 7, highest, lowest, -1, -1'000'000'000}) {
-    for (const char* name : {"item-", "queue-|x|", "queue-100000005", "entry-100-"})
-      EXPECT_EQ(without_number({0, sequence, numbered(name, sequence)}), name) << sequence;
+TEST(ItemFormat, NamesAgain) {
+  const std::pair<ItemFormat, std::string> all[] = {
+      {{Style::standard, QueueKind::plain}, "item-"},
+      {{Style::curator, QueueKind::prioritized}, "queue-100000005"},
+      {{Style::kazoo, QueueKind::plain}, "entry-007-"},
+      {{Style::curator, QueueKind::delayed}, "queue-|19A3C5F7E00|"},
+      {{Style::curator, QueueKind::identified}, "queue-|0000000001|"},
+      {{Style::curator, QueueKind::identified}, "queue-"},
+  };
+  for (const auto& [format, name] : all) {
+    for (const std::int32_t sequence : {0, 7, highest, lowest, -1, -1'000'000'000})
+      EXPECT_EQ(format.name_again(*format.parse(numbered(name, sequence))), name) << sequence;
   }
+  const ItemFormat plain(Style::zookeeper, QueueKind::plain);
+  EXPECT_EQ(plain.name_again(*plain.parse("qn--0000000001")), "qn-") << "by hand: servers write nine digits";
 }
 
 TEST(ItemFormat, EarlierTimesComeFirst) {
