@@ -14,7 +14,9 @@
 #include "tools/zkr/cli/context.hpp"
 #include "tools/zkr/cli/describe.hpp"
 #include "tools/zkr/cli/duration.hpp"
+#include "tools/zkr/cli/json.hpp"
 #include "tools/zkr/cli/program.hpp"
+#include "tools/zkr/cli/utc_time.hpp"
 #include "tools/zkr/cli/words.hpp"
 
 namespace zkr {
@@ -59,6 +61,19 @@ TEST(ZkrDuration, IsWritten) {
   EXPECT_EQ(to_text(252s), "4m12s");
   EXPECT_EQ(to_text(3900s), "1h05m");
   EXPECT_EQ(to_text(50h), "2d02h");
+}
+
+TEST(ZkrTime, IsRead) {
+  using std::chrono::sys_days;
+  const auto time = sys_days(std::chrono::year(2026) / 1 / 31) + 12h + 3min + 4s;
+  EXPECT_EQ(parse_utc("2026-01-31T12:03:04Z"), time);
+  EXPECT_EQ(parse_utc("2026-01-31T12:03:04.5Z"), time + 500ms);
+  EXPECT_EQ(parse_utc(utc_text(time + 7ms)), time + 7ms);
+  for (const char* text :
+       {"", "2026-01-31", "2026-01-31T12:03:04", "2026-02-30T12:03:04Z", "2026-01-31T24:03:04Z", "2026-01-31T12:60:04Z",
+        "2026-01-31T12:03:60Z", "2026-01-31T12:03:04.Z", "2026-1-31T12:03:04Z", "2026-01-31T12:03:04Zx",
+        "2026-01-31T12:03:04.1234567890Z", "9999-01-31T12:03:04Z", "2026-01-31T-1:03:04Z", "2026-01-31T12:03:04.5+Z"})
+    EXPECT_FALSE(parse_utc(text)) << text;
 }
 
 // A command that writes data for scripts has a shape there; the others are named here.

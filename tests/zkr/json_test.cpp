@@ -12,7 +12,9 @@
 #include <boost/json/serialize.hpp>
 
 #include <zkrecipes/configuration.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/group.hpp>
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/partitioner.hpp>
@@ -195,6 +197,11 @@ TEST_F(ZkrJsonShapes, EachRecipesCommandWritesWhatTheGuideSays) {
   check("queue pop", {"queue", "pop", "/queue"});
   check("queue retry-dead", {"queue", "retry-dead", "/queue"});
   check("queue purge", {"queue", "purge", "/queue"});
+  zkrecipes::DelayQueue(client(), "/later").push("a", std::chrono::system_clock::now());
+  check("queue ls", {"queue", "ls", "/later"});
+  zkrecipes::IdQueue(client(), "/ids").push("a", "x");
+  check("queue ls", {"queue", "ls", "/ids"});
+  check("queue remove", {"queue", "remove", "/ids", "x"});
 }
 
 TEST_F(ZkrJsonShapes, EachValuesCommandWritesWhatTheGuideSays) {

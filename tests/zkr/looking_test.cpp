@@ -212,6 +212,32 @@ TEST_F(ZkrLooking, ItemsWithPrioritiesAreNotPushedAmongThoseWithout) {
   EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "1\n");
 }
 
+TEST_F(ZkrLooking, DelayedItemsAreForLater) {
+  EXPECT_EQ(zkr({"queue", "push", "/place", "due", "--not-before", "2026-01-31T12:03:04.5Z"}).code, 0);
+  EXPECT_EQ(json({"queue", "ls", "/place"}).at("not_before"), "2026-01-31T12:03:04.500Z");
+  EXPECT_EQ(zkr({"queue", "push", "/place", "later", "--delay", "1h"}).code, 0);
+  EXPECT_EQ(zkr({"queue", "push", "/place", "now"}).code, 0);
+  EXPECT_EQ(zkr({"queue", "pop", "/place"}).output, "due");
+  EXPECT_EQ(zkr({"queue", "pop", "/place"}).output, "now");
+  EXPECT_EQ(zkr({"queue", "pop", "/place", "--try"}).code, 75);
+  EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "1\n");
+  EXPECT_EQ(zkr({"queue", "push", "/place", "x", "--id", "x"}).code, 64);
+  EXPECT_EQ(zkr({"queue", "push", "/place", "x", "--delay", "1s", "--id", "x"}).code, 64);
+}
+
+TEST_F(ZkrLooking, ItemsAreRemovedByTheirIds) {
+  EXPECT_EQ(zkr({"queue", "remove", "/place", "order-17", "-v"}).errors, "zkr: 0 items\n");
+  for (const char* id : {"order-17", "order-18", "order-17"})
+    EXPECT_EQ(zkr({"queue", "push", "/place", id, "--id", id}).code, 0);
+  const Called refused = zkr({"queue", "push", "/place", "without"});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_EQ(refused.errors, "zkr: /place has items with ids: --id\n");
+  EXPECT_EQ(json({"queue", "remove", "/place", "order-17"}).at("removed"), 2);
+  EXPECT_EQ(json({"queue", "ls", "/place"}).at("id"), "order-18");
+  EXPECT_EQ(zkr({"queue", "pop", "/place"}).output, "order-18");
+  EXPECT_EQ(zkr({"queue", "remove", "/place", "a/b"}).code, 64);
+}
+
 TEST_F(ZkrLooking, DeadLettersAreRetriedAtTheEndOfTheQueue) {
   EXPECT_EQ(json({"queue", "retry-dead", "/place"}).at("retried"), 0);
   zkrecipes::PriorityQueue queue(client(), path(), {.layout = zkrecipes::QueueLayout::standard()});

@@ -1,4 +1,4 @@
-// queue push, pop, peek, ls, size, purge, retry-dead.
+// queue push, pop, peek, ls, size, purge, remove, retry-dead.
 
 #include <signal.h>
 
@@ -13,6 +13,7 @@
 #include "tools/zkr/cli/self_description.hpp"
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
+#include "tools/zkr/cli/utc_time.hpp"
 #include "tools/zkr/commands/commands.hpp"
 #include "tools/zkr/commands/queue.hpp"
 #include "tools/zkr/hold/any_queue.hpp"
@@ -21,11 +22,18 @@ namespace zkr {
 namespace {
 
 using zkrecipes::QueueBase;
+using zkrecipes::RecipeKind;
 
 struct PushOptions {
   QueueOptions queue;
   DataOption item;
-  std::optional<std::int32_t> priority;
+  ItemTraits traits;
+  std::optional<std::chrono::nanoseconds> delay;
+};
+
+struct RemoveItemOptions {
+  QueueOptions queue;
+  std::string id;
 };
 
 struct RetryOptions {
@@ -40,15 +48,27 @@ struct PopOptions {
 };
 
 /// For a call that begins now.
-AnyQueue open_queue(const zkclient::Client& client, const QueueOptions& options, bool prioritized = false) {
-  return AnyQueue(client, {.path = options.path, .layout = options.layout, .prioritized = prioritized});
+AnyQueue open_queue(const zkclient::Client& client, const QueueOptions& options, std::optional<RecipeKind> kind = {}) {
+  return AnyQueue(client, {.path = options.path, .layout = options.layout, .kind = kind});
+}
+
+std::optional<RecipeKind> wanted_kind(const ItemTraits& traits) {
+  if (traits.priority) return RecipeKind::priority_queue;
+  if (traits.not_before) return RecipeKind::delay_queue;
+  if (traits.id) return RecipeKind::id_queue;
+  return std::nullopt;
 }
 
 // --- The commands -------------------------------------------------------------------------------------------------
 
 int run_push(const Context& context, const PushOptions& options) {
   const std::string item = options.item.required_bytes(context.words);
-  open_queue(connect(context), options.queue, options.priority.has_value()).push(item, options.priority.value_or(0));
+  ItemTraits traits = options.traits;
+  if (options.delay) {
+    traits.not_before = std::chrono::system_clock::now() +
+                        std::chrono::duration_cast<std::chrono::system_clock::duration>(*options.delay);
+  }
+  open_queue(connect(context), options.queue, wanted_kind(traits)).push(item, traits);
   return exit_success;
 }
 
@@ -105,6 +125,8 @@ int run_items(const Context& context, const QueueOptions& options) {
                           {"claimed", !item.claimed_by.empty()},
                           {"claimed_by", printable(item.claimed_by)},
                           {"since", utc_text(item.since)}};
+      if (queue.has_times()) object["not_before"] = utc_text(item.not_before);
+      if (queue.has_ids()) object["id"] = printable(item.id);
       add_data(object, item.data);
       write_line(std::move(object));
       continue;
@@ -114,6 +136,7 @@ int run_items(const Context& context, const QueueOptions& options) {
         item.claimed_by.empty() ? "" : fmt::format("claimed by {} {}:{}", claimer.who, claimer.host, claimer.pid);
     rows.push_back({item.node, fmt::format("{} B", item.data.size()), fmt::format("{} deliveries", item.deliveries),
                     utc_text(item.since), printable(claimed)});
+    if (queue.has_times()) rows.back().push_back("not before " + utc_text(item.not_before));
   }
   write_bytes(table(rows));
   return exit_success;
@@ -145,6 +168,17 @@ int run_purge(const Context& context, const QueueOptions& options) {
   return exit_success;
 }
 
+int run_remove_items(const Context& context, const RemoveItemOptions& options) {
+  const zkclient::Client client = connect(context);
+  const std::size_t removed = open_queue(client, options.queue, RecipeKind::id_queue).remove(options.id);
+  if (context.json) {
+    write_line(json::object{{"path", options.queue.path}, {"removed", removed}});
+  } else if (context.verbose) {
+    say(fmt::format("{} items", removed));
+  }
+  return exit_success;
+}
+
 // Rejected once more there, an item goes to the dead letters' dead letters, in one transaction: that is the queue.
 int run_retry_dead(const Context& context, const RetryOptions& options) {
   const zkclient::Client client = connect(context);
@@ -172,6 +206,20 @@ int run_retry_dead(const Context& context, const RetryOptions& options) {
   return exit_success;
 }
 
+// A queue has items of one kind.
+void add_traits(const Subcommand<PushOptions>& push) {
+  ItemTraits& traits = push.options->traits;
+  CLI::Option* priority =
+      push->add_option("--priority", traits.priority, "Of a priority queue; lower numbers come first")->type_name("N");
+  CLI::Option* delay = add_duration(*push.app, "--delay", push.options->delay,
+                                    "Of a delay queue: nobody gets it before, by this host's clock");
+  CLI::Option* time = add_utc_time(*push.app, "--not-before", traits.not_before, "The same as a time");
+  CLI::Option* id = push->add_option("--id", traits.id, "Of an id queue: what remove takes")->type_name("ID");
+  priority->excludes(delay)->excludes(time)->excludes(id);
+  delay->excludes(time)->excludes(id);
+  time->excludes(id);
+}
+
 }  // namespace
 
 void add_queue_options(CLI::App* command, QueueOptions& options) {
@@ -181,13 +229,13 @@ void add_queue_options(CLI::App* command, QueueOptions& options) {
 }
 
 void add_queue(CLI::App& app, Context& context) {
-  CLI::App* queue = app.add_subcommand("queue", "Items in a queue: push, pop, peek, ls, size, work, retry-dead, purge");
+  CLI::App* queue =
+      app.add_subcommand("queue", "Items in a queue: push, pop, peek, ls, size, work, remove, retry-dead, purge");
   queue->require_subcommand(1);
   const auto push = add_subcommand(*queue, context, "push", "Append an item", run_push, true);
   add_queue_options(push.app, push.options->queue);
   push->add_option("ITEM", push.options->item.word, "The item; - reads standard input");
-  push->add_option("--priority", push.options->priority, "Of a priority queue; lower numbers come first")
-      ->type_name("N");
+  add_traits(push);
   const auto pop = add_subcommand(*queue, context, "pop", "Take the first item, and write it; wait for one", run_pop);
   add_queue_options(pop.app, pop.options->queue);
   pop->add_flag("-n,--try", pop.options->try_once, "Do not wait");
@@ -204,6 +252,10 @@ void add_queue(CLI::App& app, Context& context) {
   add_queue_options(retry.app, retry.options->queue);
   retry->add_option("--dead-letters", retry.options->dead_letters, "The queue that they are in; PATH/dead")
       ->type_name("PATH");
+  const auto remove =
+      add_subcommand(*queue, context, "remove", "Remove the items of an id that nobody has claimed", run_remove_items);
+  add_queue_options(remove.app, remove.options->queue);
+  remove->add_option("ID", remove.options->id, "As push --id has said")->required();
   const auto purge = add_subcommand(*queue, context, "purge", "Take all items that are not claimed", run_purge);
   add_queue_options(purge.app, *purge.options);
 }

@@ -3,8 +3,6 @@
 #include <map>
 #include <utility>
 
-#include <zkrecipes/inspect.hpp>
-
 #include "tools/zkr/cli/failure.hpp"
 
 namespace zkr {
@@ -12,6 +10,7 @@ namespace {
 
 using zkclient::Path;
 using zkrecipes::QueueLayout;
+using zkrecipes::RecipeKind;
 using Style = QueueLayout::Style;
 
 const std::map<std::string, QueueLayout> layouts{
@@ -34,32 +33,64 @@ std::string layout_word(const zkclient::Client& client, const QueueChoice& choic
   return locking ? "kazoo-locking" : "kazoo";
 }
 
+bool is_of_kazoo(const std::string& layout) { return layout.starts_with("kazoo"); }
+
+/// Items of two kinds at one path would not be seen by each other's consumers. Of kazoo's, all have priorities.
+void refuse_another_kind(const QueueChoice& choice, const zkrecipes::Inspection& found) {
+  if (!choice.kind || found.items == 0 || found.kind == *choice.kind) return;
+  if (found.kind != RecipeKind::queue)
+    throw Failure(exit_usage, choice.path + " is of another kind: " + to_string(found.kind));
+  const char* what = *choice.kind == RecipeKind::delay_queue ? "times"
+                     : *choice.kind == RecipeKind::id_queue  ? "ids"
+                                                             : "priorities";
+  throw Failure(exit_usage, choice.path + " has items without " + what);
+}
+
+RecipeKind kind_of(const QueueChoice& choice, const zkrecipes::Inspection& found, const std::string& layout) {
+  if (choice.kind) return *choice.kind;
+  if (found.kind == RecipeKind::delay_queue || found.kind == RecipeKind::id_queue) return found.kind;
+  const bool sorted = found.kind == RecipeKind::priority_queue || is_of_kazoo(layout);
+  return sorted ? RecipeKind::priority_queue : RecipeKind::queue;
+}
+
 }  // namespace
 
 AnyQueue::AnyQueue(const zkclient::Client& client, const QueueChoice& choice, const zkclient::CallOptions& call)
     : usual_dead_letters_(choice.path) {
   const Path path(choice.path);
   const zkrecipes::Inspection found = zkrecipes::inspect(client, path, call);
-  if (choice.prioritized && found.kind == zkrecipes::RecipeKind::queue && found.items > 0)
-    throw Failure(exit_usage, path.str() + " has items without priorities");
+  refuse_another_kind(choice, found);
   layout_ = layout_word(client, choice, found, call);
-  const bool is_of_kazoo = layout_.starts_with("kazoo");
   zkrecipes::QueueOptions options = choice.options;
   options.layout = layouts.at(layout_);
   const Style style = options.layout->style();
   knows_claims_ = style == Style::standard || style == Style::kazoo_locking;
   usual_dead_letters_ = style == Style::standard ? path / "dead" : Path(path.str() + "-dead");
-  certain_ = found.items > 0 || is_of_kazoo || choice.prioritized;
-  if (choice.prioritized || found.kind == zkrecipes::RecipeKind::priority_queue || is_of_kazoo) {
-    sorted_.emplace(client, path, std::move(options));
-  } else {
-    plain_.emplace(client, path, std::move(options));
+  certain_ = found.items > 0 || is_of_kazoo(layout_) || choice.kind;
+  switch (kind_of(choice, found, layout_)) {
+    case RecipeKind::priority_queue: queue_.emplace(zkrecipes::PriorityQueue(client, path, std::move(options))); break;
+    case RecipeKind::delay_queue: queue_.emplace(zkrecipes::DelayQueue(client, path, std::move(options))); break;
+    case RecipeKind::id_queue: queue_.emplace(zkrecipes::IdQueue(client, path, std::move(options))); break;
+    default: queue_.emplace(zkrecipes::Queue(client, path, std::move(options)));
   }
 }
 
-void AnyQueue::push(std::string_view item, std::int32_t priority) {
-  if (sorted_) return sorted_->push(item, priority);
-  plain_->push(item);
+zkrecipes::QueueBase& AnyQueue::operator*() {
+  return std::visit([](auto& queue) -> zkrecipes::QueueBase& { return queue; }, *queue_);
 }
+
+void AnyQueue::push(std::string_view item, const ItemTraits& traits) {
+  if (auto* sorted = std::get_if<zkrecipes::PriorityQueue>(&*queue_))
+    return sorted->push(item, traits.priority.value_or(0));
+  if (auto* delayed = std::get_if<zkrecipes::DelayQueue>(&*queue_))
+    return delayed->push(item, traits.not_before.value_or(std::chrono::system_clock::now()));
+  if (auto* identified = std::get_if<zkrecipes::IdQueue>(&*queue_)) {
+    if (traits.id) return identified->push(item, *traits.id);
+    throw Failure(exit_usage, identified->path().str() + " has items with ids: --id");
+  }
+  std::get<zkrecipes::Queue>(*queue_).push(item);
+}
+
+std::size_t AnyQueue::remove(std::string_view id) { return std::get<zkrecipes::IdQueue>(*queue_).remove(id); }
 
 }  // namespace zkr
