@@ -129,6 +129,7 @@ std::optional<std::string> Lines::next_line() {
   if (end == std::string::npos) return std::nullopt;
   std::string line = text_.substr(0, end);
   text_.erase(0, end + 1);
+  if (!line.starts_with("t ")) all_.push_back(line);
   if (line.starts_with("t ")) last_tick_ = Instant(Duration(std::stoll(line.substr(2))));
   return line;
 }
@@ -222,6 +223,10 @@ Rig::Rig(const Words& command, const RigSetup& setup) : hand_(folder_ / "lease")
   words.emplace_back("--");
   words.insert(words.end(), command.begin(), command.end());
   const std::vector<char*> argv = argv_of(words);
+  if (setup.open_to_all) {
+    std::filesystem::permissions(folder_ / "", std::filesystem::perms::all);
+    std::filesystem::permissions(folder_ / "lease", std::filesystem::perms::all);
+  }
   front_ = ::fork();
   if (front_ == 0) {
     forget_signal_state();

@@ -43,6 +43,8 @@ class Lines {
   std::optional<std::string> await(const std::string& beginning);
   /// Waits until all who could write are gone. All lines since the last await().
   Words rest();
+  /// All lines that have been read so far, also those that await() has passed over.
+  const Words& all() const { return all_; }
   /// Whether they are gone now, without waiting. What they had written is read.
   bool ended_now();
   /// The newest instant in lines of `t`.
@@ -54,6 +56,7 @@ class Lines {
 
   Descriptor source_;
   std::string text_;
+  Words all_;
   bool ended_ = false;
   Instant last_tick_{};
 };
@@ -87,6 +90,7 @@ struct RigSetup {
   Words options;
   bool grant = true;  // A long lease, at once.
   std::function<void()> before_exec = [] {};
+  bool open_to_all = false;  // Another user may be the keeper's.
 };
 
 /// A `zkr` whose lease a test holds. Its command's standard input and output are pipes to the test.

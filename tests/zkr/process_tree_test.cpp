@@ -7,11 +7,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -202,6 +204,101 @@ TEST_P(ProcessTreeTest, Z3EachSignalArrivesOnce) {
   rig.type("go\n");
   EXPECT_EQ(rig.lines().rest(), Words{"line go"});
   expect_end(rig, exited(0));
+}
+
+// ---- Standard error ------------------------------------------------------------------------------------------------
+
+const Words told_by_usr2{"--on-revoke", "12", "--grace", "3600000"};
+
+/// A line goes to standard error, and the command hears SIGUSR2. Nothing ends it for hours.
+void make_it_say_something(Rig& rig) {
+  ASSERT_TRUE(rig.lines().await("up"));
+  Lease wanted = long_lease();
+  wanted.timeout = 10h;
+  wanted.revoke_asked = true;
+  rig.hand().set(wanted);
+  ASSERT_TRUE(rig.lines().await("signal 12"));
+}
+
+/// The signals between two such calls have been passed on by the second one.
+void expect_signal_to_arrive(Rig& rig) {
+  rig.signal(SIGUSR1);
+  ASSERT_TRUE(rig.lines().await("signal 10"));
+}
+
+void fill(const Descriptor& pipe) {
+  const int flags = ::fcntl(pipe.get(), F_GETFL);
+  ::fcntl(pipe.get(), F_SETFL, flags | O_NONBLOCK);
+  const std::string bytes(4096, '.');
+  while (::write(pipe.get(), bytes.data(), bytes.size()) > 0) {
+  }
+  ::fcntl(pipe.get(), F_SETFL, flags);
+}
+
+std::string rest_of(const Descriptor& pipe) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (ssize_t size = 0; (size = ::read(pipe.get(), buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<std::size_t>(size));
+  return text;
+}
+
+TEST_P(ProcessTreeTest, Z35StandardErrorThatNobodyReadsIsNoSignal) {
+  PipeEnds errors;
+  RigSetup deaf = setup(told_by_usr2);
+  deaf.before_exec = [&errors] { ::dup2(errors.in.get(), STDERR_FILENO); };
+  Rig rig(puppet("signals say up read exit 3"), deaf);
+  errors.out.close();
+  make_it_say_something(rig);
+  expect_signal_to_arrive(rig);
+  expect_signal_to_arrive(rig);
+  rig.type("go\n");
+  rig.expect_release_of_empty_tree();
+  rig.lines().rest();
+  const Words& all = rig.lines().all();
+  EXPECT_EQ(std::count(all.begin(), all.end(), "signal 13"), 0) << "SIGPIPE";
+  EXPECT_EQ(told(rig.await_end()), exited(80));
+}
+
+TEST_P(ProcessTreeTest, Z35StandardErrorBeyondTheLimitOfFilesIsNoSignal) {
+  constexpr rlim_t most = 1 << 20;
+  const Folder folder;
+  const Descriptor file(::open((folder / "errors").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::ftruncate(file.get(), most), 0);
+  RigSetup limited = setup(told_by_usr2);
+  limited.before_exec = [&file] {
+    const rlimit limit{most, most};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::dup2(file.get(), STDERR_FILENO);
+  };
+  Rig rig(puppet("signals say up read exit 3"), limited);
+  make_it_say_something(rig);
+  expect_signal_to_arrive(rig);
+  expect_signal_to_arrive(rig);
+  rig.type("go\n");
+  rig.expect_release_of_empty_tree();
+  rig.lines().rest();
+  const Words& all = rig.lines().all();
+  EXPECT_EQ(std::count(all.begin(), all.end(), "signal 25"), 0) << "SIGXFSZ";
+  EXPECT_EQ(told(rig.await_end()), exited(80));
+}
+
+TEST_P(ProcessTreeTest, FullStandardErrorHindersNothing) {
+  PipeEnds errors;
+  fill(errors.in);
+  RigSetup full = setup(told_by_usr2);
+  full.before_exec = [&errors] { ::dup2(errors.in.get(), STDERR_FILENO); };
+  Rig rig(puppet("signals close 2 say up read exit 3"), full);
+  make_it_say_something(rig);
+  expect_signal_to_arrive(rig);
+  expect_signal_to_arrive(rig);
+  errors.in.close();
+  std::array<char, 65536> read{};
+  ASSERT_GT(::read(errors.out.get(), read.data(), read.size()), 0);
+  rig.type("go\n");
+  rig.expect_release_of_empty_tree();
+  EXPECT_EQ(told(rig.await_end()), exited(80));
+  EXPECT_TRUE(rest_of(errors.out).ends_with("zkr: 1 message is missing here: standard error had no room\n"));
 }
 
 TEST_P(ProcessTreeTest, Z47NoSignalArrivesUnasked) {
@@ -612,6 +709,15 @@ TEST_P(ProcessTreeTest, DeadKeeperOfAWaiterIsNoLossOfALease) {
   EXPECT_EQ(told(rig.await_end()), exited(71));
 }
 
+TEST_P(ProcessTreeTest, DeadKeeperThatGivesBackCostsNoExitStatus) {
+  for (const auto& [command, how] : {std::pair("exit 3", exited(3)), std::pair("die 15", killed_by(SIGTERM))}) {
+    Rig rig(puppet(command), setup());
+    EXPECT_TRUE(rig.hand().await_release());
+    ::kill(rig.keeper(), SIGKILL);
+    EXPECT_EQ(told(rig.await_end()), how);
+  }
+}
+
 TEST_P(ProcessTreeTest, Z41KeeperThatDiesRightAfterTheForkLeavesNothing) {
   Folder folder;
   const std::string fifo = folder / "fifo";
@@ -895,6 +1001,27 @@ TEST_P(ProcessTreeTest, DoubtFreezesAndAProofThaws) {
   ASSERT_TRUE(line);
   rig.hand().set(lease_to_kill_at(BootClock::now() + 30s, 1s, 30s));
   await([&] { return is_frozen(number_in(*line), GetParam(), rig.front()); });
+}
+
+TEST_P(ProcessTreeTest, Z81HostThatStoodStillIsNamed) {
+  PipeEnds errors;
+  RigSetup heard = setup(with_margin);
+  heard.before_exec = [&errors] { ::dup2(errors.in.get(), STDERR_FILENO); };
+  Rig rig(puppet("close 2 say up pause"), heard);
+  ASSERT_TRUE(rig.lines().await("up"));
+  errors.in.close();
+  end_soon(rig);
+  await([&rig] { return state_of(rig.keeper()) == 'S'; });  // It waits for the end.
+  for (const pid_t stopped : {rig.front(), rig.keeper()})
+    ::kill(stopped, SIGSTOP);
+  const Instant late = valid_until_on_page(rig.front()) - margin + 1s;
+  await([late] { return BootClock::now() > late; });
+  ::kill(rig.keeper(), SIGCONT);
+  rig.expect_release_of_empty_tree();
+  rig.signal(SIGCONT);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+  const std::string text = rest_of(errors.out);
+  EXPECT_NE(text.find("and the command is ended; this host was late by "), std::string::npos) << text;
   rig.hand().set(long_lease());
   await([&] { return !is_frozen(number_in(*line), GetParam(), rig.front()); });
   rig.type("go\n");

@@ -355,6 +355,13 @@ TEST_F(ZkrQueueWork, Z74ItemOfAKilledProcessIsBackAtOnce) {
     const std::string session = session_of(zkr);
     zkr.lines().await("up");
     const pid_t keeper = zkr.keeper();
+TEST_F(ZkrQueueWork, DeadKeeperOfAWorkerThatWaitsEndsItAsLost) {
+  ZkrProcess& zkr = work({"true"}, {"-v"});
+  ASSERT_TRUE(tells(zkr, "waiting for an item"));
+  ::kill(zkr.keeper(), SIGKILL);
+  EXPECT_EQ(zkr.end(), exited(79));
+}
+
     if (front_too) zkr.signal(SIGKILL);
     ::kill(keeper, SIGKILL);
     queue().claim(patient()).give_back(patient());

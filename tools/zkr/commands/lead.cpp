@@ -96,6 +96,7 @@ void add_lead(CLI::App& app, Context& context) {
         throw Failure(exit_usage, "a --watchdog of no time at all");
       options->command.ready = ready_of(*options);
       options->command.run_again = Restarts(*options);
+      options->command.run.ends_with_command = options->restart == "never" || options->once;
       run_while_held(context, options->command, Stake{.paths = {options->path}, .mode = Mode::leader});
     };
   });

@@ -49,6 +49,8 @@ RunOptions run_options(const WorkOptions& options) {
   run.max_hold = options.timeout;
   run.drain = options.drain.value_or(usual_drain);
   run.release_patience = until_the_session_is_over;
+  run.ends_with_command = false;
+  run.dead_keeper_code = exit_lost;
   return run;
 }
 

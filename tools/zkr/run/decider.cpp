@@ -120,7 +120,8 @@ Decision let_run(const Situation& at, Cause cause) {
 }
 
 Decision while_running(const Situation& at, Cause cause) {
-  if (at.facts.tree_empty && at.facts.child == Child::ended) return {.act = Act::release, .cause = cause};
+  if (at.facts.tree_empty && at.facts.child == Child::ended)
+    return {.act = Act::release, .cause = cause, .ending = ending_of(cause, at.facts, at.options)};
   if (at.over() || at.past.kills > 0) return kill_again(at, cause);
   if (at.past.frozen && !at.in_doubt()) return {.act = Act::thaw, .cause = cause};
   if (at.past.frozen) return wait_until(cause, at.at.kill_at);

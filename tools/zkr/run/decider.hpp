@@ -21,6 +21,9 @@ struct RunOptions {
   bool ends_together = false;
   int on_revoke = 15;  // SIGTERM: the whole tree. Another signal: the command alone. 0: nothing is done.
   int lost_exit_code = 79;
+  int dead_keeper_code = 71;  // The exit code if the keeper is killed while nothing runs.
+  /// We end as the command has ended. Else it is run again, whatever its end says.
+  bool ends_with_command = true;
   /// What tells us to end reaches the command no earlier than that; it may end its work. Without: at once.
   std::optional<Duration> drain{};
   Duration release_patience = std::chrono::seconds(5);  // How long to wait for servers when the command has ended.

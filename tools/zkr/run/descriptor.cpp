@@ -28,10 +28,11 @@ void BootTimer::set(std::optional<Instant> instant) {
   ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
-void wait_for_any(std::initializer_list<int> descriptors) {
+void wait_for_any(std::initializer_list<int> descriptors, int writable) {
   std::vector<pollfd> polled;
   for (const int descriptor : descriptors)
     polled.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});  // poll() skips negative ones.
+  polled.push_back({.fd = writable, .events = POLLOUT, .revents = 0});
   ::poll(polled.data(), polled.size(), -1);
 }
 

@@ -49,8 +49,8 @@ class BootTimer {
   std::optional<Instant> set_to_;
 };
 
-/// Waits until one of them is readable or hung up. Closed ones are skipped.
-void wait_for_any(std::initializer_list<int> descriptors);
+/// Waits until one of them is readable or hung up, or `writable` can be written to. Closed ones are skipped.
+void wait_for_any(std::initializer_list<int> descriptors, int writable = -1);
 /// Of a pinned process: it has ended.
 bool readable_now(int descriptor);
 /// Reads what is there, to no purpose but that it is read.

@@ -25,6 +25,26 @@ std::optional<int> counted_by_parent(const signalfd_siginfo& signal) {
 
 bool tells_to_end(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT; }
 
+bool stops(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
+
+bool ignored_by_default(int signal) {
+  return signal == SIGCHLD || signal == SIGURG || signal == SIGWINCH || signal == SIGCONT;
+}
+
+bool is_our_own(const signalfd_siginfo& signal) {
+  return signal.ssi_code == SI_USER && static_cast<pid_t>(signal.ssi_pid) == ::getpid();
+}
+
+void suffer(int signal) {
+  ::signal(signal, SIG_DFL);
+  sigset_t it;
+  sigemptyset(&it);
+  sigaddset(&it, signal);
+  ::raise(signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &it, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &it, nullptr);
+}
+
 bool is_for_the_group(const signalfd_siginfo& signal) {
   const bool hung_up = signal.ssi_signo == SIGHUP && ::getsid(0) == ::getpid();
   return signal.ssi_code == SI_KERNEL && !hung_up;

@@ -9,6 +9,14 @@ namespace zkr {
 
 /// Of the signals that are passed on: it asks a process to end.
 bool tells_to_end(int signal);
+/// It stops processes, and a process may do something else.
+bool stops(int signal);
+/// A process that does not ask for it notices nothing of it.
+bool ignored_by_default(int signal);
+/// Raised by a write of this process's, to what nobody reads, or beyond a limit. It says nothing to others.
+bool is_our_own(const signalfd_siginfo& signal);
+/// The signal, which is blocked, acts on this process as it does by default.
+void suffer(int signal);
 
 /// The terminal has sent it to each process of this one's group. (A terminal that is hung up sends SIGHUP to the first
 /// process of its session alone.)

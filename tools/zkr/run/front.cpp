@@ -11,34 +11,8 @@
 #include <string>
 
 namespace zkr {
-namespace {
 
 using namespace std::chrono_literals;
-
-constexpr int exit_lost_keeper = 71;
-
-void print(const std::string& text) {
-  const std::string line = "zkr: " + text + "\n";
-  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    // Nobody reads it.
-  }
-}
-
-bool stops(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
-bool ignored_by_default(int signal) { return signal == SIGCHLD || signal == SIGURG || signal == SIGWINCH; }
-
-/// It acts on this process as it would have on the command.
-void suffer(int signal) {
-  ::signal(signal, SIG_DFL);
-  sigset_t it;
-  sigemptyset(&it);
-  sigaddset(&it, signal);
-  ::raise(signal);
-  ::sigprocmask(SIG_UNBLOCK, &it, nullptr);
-  ::sigprocmask(SIG_BLOCK, &it, nullptr);
-}
-
-}  // namespace
 
 Front::Front(const RunOptions& options, Surroundings around, const std::vector<pid_t>& strangers)
     : options_(options), around_(std::move(around)), signals_(all_signals_descriptor()) {
@@ -58,7 +32,8 @@ Outcome Front::run() {
   const Ending ending = ending_ ? *ending_ : end_without_keeper();
   if (command_killed_) around_.caller.restore_terminal();
   if (around_.cgroup) around_.cgroup->remove();
-  Outcome outcome{.ending = ending, .cause = cause_, .token = around_.page.token()};
+  errors_.finish();
+  Outcome outcome{.ending = ending, .cause = cause_, .token = around_.page.token(), .holder = holder_};
   if (const auto granted_at = around_.page.granted_at()) outcome.waited = *granted_at - around_.page.asked_at();
   return outcome;
 }
@@ -82,16 +57,19 @@ void Front::hear(const Message& message, Descriptor& process) {
   switch (message.word) {
     case Word::guard:
       starting_ = true;
+      ending_without_keeper_.reset();
       command_.close();  // Of the run before.
       break;
     case Word::started: return command_started(std::move(process), message.number != 0);
     case Word::stopped: return stop_as(message.number);
-    case Word::say: return print(message.text);
+    case Word::say: return errors_.write(message.text, message.number);
+    case Word::giving_back: ending_without_keeper_ = message; break;
     case Word::ended:
       ending_ = message.ending;
       cause_ = message.cause;
       command_killed_ = message.command_killed;
       keeper_stays_ = message.number != 0;
+      holder_ = message.text;
       break;
     default: break;  // `resumed`: SIGCONT has come, too.
   }
@@ -105,7 +83,7 @@ void Front::hear_signals() {
 
 void Front::hear_signal(const signalfd_siginfo& signal) {
   const int number = static_cast<int>(signal.ssi_signo);
-  if (number == SIGCHLD) return;
+  if (number == SIGCHLD || is_our_own(signal)) return;
   if (number == SIGCONT) return around_.link.send({.word = Word::continued});
   const bool may_be_counted = options_.drain && tells_to_end(number) && !around_.caller.ignores(number);
   if (may_be_counted && !end_signals_.count(signal, BootClock::now())) return;
@@ -222,10 +200,16 @@ void Front::sweep() {
 
 Ending Front::end_without_keeper() {
   sweep();
+  if (ending_without_keeper_ && !was_guarded_) {
+    errors_.write("the keeper was killed while it gave the lease back");
+    command_killed_ = ending_without_keeper_->command_killed;
+    cause_ = ending_without_keeper_->cause;
+    return ending_without_keeper_->ending;
+  }
   command_killed_ = true;
   cause_ = was_guarded_ ? Cause::lost : Cause::none;
-  print(was_guarded_ ? "the lease is lost with the keeper" : "the keeper was killed");
-  return {.code = was_guarded_ ? options_.lost_exit_code : exit_lost_keeper, .signal = 0};
+  errors_.write(was_guarded_ ? "the lease is lost with the keeper" : "the keeper was killed");
+  return {.code = was_guarded_ ? options_.lost_exit_code : options_.dead_keeper_code, .signal = 0};
 }
 
 void end_as(const Ending& ending) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "tools/zkr/run/decider.hpp"
 #include "tools/zkr/run/descriptor.hpp"
 #include "tools/zkr/run/end_signals.hpp"
+#include "tools/zkr/run/error_lines.hpp"
 #include "tools/zkr/run/lease_page.hpp"
 #include "tools/zkr/run/link.hpp"
 #include "tools/zkr/run/process_tree.hpp"
@@ -66,6 +68,7 @@ class Front {
   Surroundings around_;
   Descriptor signals_;
   BootTimer timer_;
+  ErrorLines errors_;
   ProcessTree tree_;
 
   Descriptor command_;  // Its process, pinned.
@@ -81,7 +84,9 @@ class Front {
   bool was_guarded_ = false;  // The lease was needed when the keeper went.
   bool command_killed_ = false;
   std::optional<Ending> ending_;
+  std::optional<Message> ending_without_keeper_;  // While it gives the lease back: how we end if it is killed at it.
   Cause cause_ = Cause::none;
+  std::string holder_;  // Who holds what was not acquired.
 };
 
 /// Ends this process like that: of the same signal, without a core. As the first of its namespace, which no signal of

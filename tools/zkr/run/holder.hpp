@@ -52,6 +52,8 @@ class Holder {
   virtual Lease look() = 0;
   /// What the user is to be told, each line once.
   virtual std::vector<std::string> take_messages() { return {}; }
+  /// Of a lease that was not acquired: who holds it, as a JSON object. "": nobody does, or it is not known.
+  virtual std::string holder_in_the_way() const { return ""; }
   /// What the command's environment gets, when the lease is held: "NAME=value" replaces, "NAME" removes.
   virtual std::vector<std::string> environment() const = 0;
   /// What the command finds on its standard input, when the lease is held. Nothing: what our caller gave us.

@@ -16,6 +16,10 @@
 namespace zkr {
 namespace {
 
+using namespace std::chrono_literals;
+
+constexpr Duration telling_lateness = 500ms;  // With less, a host stands still for no reason to lose a lease.
+
 int signal_pinned(const Descriptor& process, int signal) {
   return static_cast<int>(::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0));
 }
@@ -31,12 +35,13 @@ std::string seconds_text(Duration duration) {
   return text.data();
 }
 
-std::string loss_text(const Facts& facts) {
-  if (facts.lease.state != LeaseState::held) return "the lease is lost: the command is killed";
+std::string loss_text(const Facts& facts, Duration late) {
+  const std::string stall = late >= telling_lateness ? "; this host was late by " + seconds_text(late) : "";
+  if (facts.lease.state != LeaseState::held) return "the lease is lost: the command is killed" + stall;
   const std::string silence = seconds_text(facts.now - facts.lease.proven_at);
   const bool expired = facts.now >= facts.lease.valid_until;
   return "no server has confirmed the lease for " + silence + (expired ? ": it is lost" : ": it is in doubt") +
-         ", and the command is ended";
+         ", and the command is ended" + stall;
 }
 
 }  // namespace
@@ -53,8 +58,12 @@ std::optional<Duration> Keeper::run() {
     const Decision decision = act_until_wait();
     if (decision.act == Act::quit || next_run_) return next_run_;
     timer_.set(decision.look_at);
+    const Instant due = decision.look_at.value_or(Instant::max());
     wait_for_any({around_.link.peer_gone() ? -1 : around_.link.get(), children_.get(), timer_.get(), holder_->news(),
-                  started_.trouble.get()});
+                  started_.trouble.get()},
+                 around_.link.is_behind() ? around_.link.get() : -1);
+    const Instant now = BootClock::now();
+    late_ = now > due ? now - due : Duration::zero();
   }
 }
 
@@ -62,6 +71,7 @@ std::optional<Duration> Keeper::run() {
 
 void Keeper::look() {
   drain(timer_.get());
+  around_.link.catch_up();
   hear_trouble();
   hear_children();
   lease_ = holder_->look();
@@ -170,7 +180,7 @@ Decision Keeper::act_until_wait() {
 /// Why the command is ended, before it is.
 void Keeper::tell(Cause cause) {
   switch (cause) {
-    case Cause::lost: return around_.link.say(loss_text(facts()));
+    case Cause::lost: return around_.link.say(loss_text(facts(), late_));
     case Cause::revoked: return around_.link.say("another client asks for the lease: the command is ended");
     case Cause::held_too_long:
       return around_.link.say("the lease was held for " + request_.max_hold_option + ": the command is ended");
@@ -187,7 +197,7 @@ void Keeper::perform(const Decision& decision) {
     case Act::kill: return kill_tree();
     case Act::freeze: return freeze();
     case Act::thaw: return thaw();
-    case Act::release: return release();
+    case Act::release: return release(decision.ending);
     case Act::exit: return end_run(decision.ending);
     case Act::wait:
     case Act::quit: return;
@@ -245,11 +255,13 @@ void Keeper::thaw() {
   tree_.thaw();
 }
 
-void Keeper::release() {
+void Keeper::release(const Ending& ending) {
   if (!tree_empty_) around_.link.say("the command has ended, and what it left behind runs on without the lease");
   around_.page.write(LeasePage::State::idle);
   if (!keeps_descriptors()) around_.caller.let_go_descriptors(false);  // Nobody is to wait for us.
   const bool by_itself = past_.cause == Cause::command_ended && child_ == Child::ended;
+  const bool is_all = past_.started && tree_empty_ && request_.options.ends_with_command;
+  if (is_all) around_.link.send(told_ending(Word::giving_back, ending));
   holder_->release(by_itself ? std::optional(child_ending_) : std::nullopt);
 }
 
@@ -259,19 +271,24 @@ void Keeper::end_run(const Ending& ending) {
     const Duration ran = past_.started ? BootClock::now() - command_started_ : Duration::zero();
     next_run_ = request_.run_again(ending, past_.cause, ran);
   }
-  if (next_run_) return;
+  if (!next_run_) let_front_exit(ending);
+}
+
+Message Keeper::told_ending(Word word, const Ending& ending) const {
+  Message message{.word = word, .cause = past_.cause, .command_killed = child_ending_.signal != 0};
   // However a command has ended that was waited for: we were told to end.
-  let_front_exit(drained_at_ ? Ending{.signal = stop_signal_} : ending);
+  message.ending = drained_at_ ? Ending{.signal = stop_signal_} : ending;
+  return message;
 }
 
 void Keeper::let_front_exit(const Ending& ending) {
   around_.caller.let_go_descriptors(false);
   const bool done = lease_.state == LeaseState::gone || lease_.state == LeaseState::failed;
-  around_.link.send_surely({.word = Word::ended,
-                            .number = done ? 0 : 1,
-                            .ending = ending,
-                            .cause = past_.cause,
-                            .command_killed = child_ending_.signal != 0});
+  Message message = told_ending(Word::ended, ending);
+  message.number = done ? 0 : 1;
+  const std::string holder = holder_->holder_in_the_way();
+  if (holder.size() < sizeof message.text) holder.copy(message.text, holder.size());
+  around_.link.send_surely(message);
 }
 
 }  // namespace zkr

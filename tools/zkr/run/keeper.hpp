@@ -61,8 +61,9 @@ class Keeper {
   void kill_tree();
   void freeze();
   void thaw();
-  void release();
+  void release(const Ending& ending);
   void end_run(const Ending& ending);
+  Message told_ending(Word word, const Ending& ending) const;
   void let_front_exit(const Ending& ending);
   bool keeps_descriptors() const { return request_.run_again != nullptr; }
 
@@ -84,6 +85,7 @@ class Keeper {
   std::optional<Instant> drained_at_;
   bool told_to_end_ = false;
   Instant command_started_{};
+  Duration late_{};  // By how much the last wait has ended after the instant that it was to end at.
   std::optional<Duration> next_run_;
   std::string refused_;  // Who could not be killed, as it was said.
 };

@@ -1,5 +1,6 @@
 #include "tools/zkr/run/link.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -17,10 +18,21 @@ std::pair<Link, Link> Link::pair() {
   return {Link(ends[0]), Link(ends[1])};
 }
 
-void Link::send(const Message& message, int descriptor) { (void)try_to_send(message, descriptor); }
+void Link::send(const Message& message, int descriptor) {
+  if (message.word == Word::guard) kept_.clear();
+  catch_up();
+  if (kept_.empty() && try_to_send(message, descriptor)) return;
+  kept_.push_back({message, Descriptor(descriptor >= 0 ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1)});
+}
+
+void Link::catch_up() {
+  while (!kept_.empty() && try_to_send(kept_.front().message, kept_.front().descriptor.get()))
+    kept_.pop_front();
+}
 
 void Link::send_surely(const Message& message) {
-  while (!try_to_send(message, -1)) {
+  send(message);
+  for (; is_behind(); catch_up()) {
     pollfd polled{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
     ::poll(&polled, 1, -1);
   }
@@ -47,9 +59,10 @@ bool Link::try_to_send(const Message& message, int descriptor) {
 }
 
 void Link::say(const std::string& text) {
-  Message message{.word = Word::say};
+  Message message{.word = Word::say, .number = dropped_};
   text.copy(message.text, sizeof message.text - 1);
-  send(message);
+  catch_up();
+  dropped_ = kept_.empty() && try_to_send(message, -1) ? 0 : dropped_ + 1;
 }
 
 std::optional<Message> Link::receive(Descriptor& descriptor) {

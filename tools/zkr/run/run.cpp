@@ -50,7 +50,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
     if (around.guardian) around.guardian->tell("farewell");
     if (cgroup) cgroup->remove();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "zkr: %s\n", error.what());
+    around.link.say(error.what());
     ::_exit(exit_bug);  // The front ends what runs.
   }
   ::_exit(0);

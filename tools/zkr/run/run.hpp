@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "tools/zkr/run/command.hpp"
 #include "tools/zkr/run/decider.hpp"
@@ -18,6 +19,7 @@ struct Outcome {
   Cause cause = Cause::none;         // Cause::none: the keeper was killed before anything ran.
   std::optional<Duration> waited{};  // For the last lease; nothing: it was never held.
   std::uint64_t token = 0;           // Of the last lease.
+  std::string holder{};              // Of Cause::not_acquired: Holder::holder_in_the_way().
 };
 
 /// What a holder is made with.
