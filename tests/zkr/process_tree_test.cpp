@@ -771,6 +771,17 @@ Words marked() {
   return {"--mark", "test-" + std::to_string(::getpid()) + "-" + std::to_string(++number)};
 }
 
+bool nobody_may_execute(const std::filesystem::path& program) {
+  using std::filesystem::perms;
+  const auto all_may = [](const std::filesystem::path& entry) {
+    return (std::filesystem::status(entry).permissions() & perms::others_exec) != perms::none;
+  };
+  for (std::filesystem::path entry = program; entry.has_relative_path(); entry = entry.parent_path()) {
+    if (!all_may(entry)) return false;
+  }
+  return true;
+}
+
 /// None of them can do anything before it dies.
 void kill_front_and_keeper(Rig& rig) {
   ::kill(rig.keeper(), SIGSTOP);
@@ -781,6 +792,31 @@ void kill_front_and_keeper(Rig& rig) {
 
 TEST_P(ProcessTreeTest, GuardianKillsWhatHasOutlivedItsFirstThread) {
   Rig rig(puppet("daemon [ without-first-thread [ say up pause ] ] pause"), setup(marked()));
+  ASSERT_TRUE(rig.lines().await("up"));
+  kill_front_and_keeper(rig);
+  EXPECT_EQ(rig.lines().rest(), Words{});
+}
+
+TEST_P(ProcessTreeTest, GuardianKillsWhatHasNoEnvironment) {
+  Rig rig(puppet("daemon [ without-environment [ daemon [ ignore 15 say up pause ] ] ] pause"), setup(marked()));
+  ASSERT_TRUE(rig.lines().await("up"));
+  kill_front_and_keeper(rig);
+  EXPECT_EQ(rig.lines().rest(), Words{});
+}
+
+/// As nobody: root may look into each process.
+void become_nobody() {
+  constexpr uid_t nobody = 65534;
+  if (::setresgid(nobody, nobody, nobody) != 0 || ::setresuid(nobody, nobody, nobody) != 0) ::_exit(250);
+}
+
+TEST_P(ProcessTreeTest, GuardianKillsWhatGuardsItsMemory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become nobody";
+  if (!nobody_may_execute(rig_program()) || !nobody_may_execute(PUPPET)) GTEST_SKIP() << "not for everybody here";
+  RigSetup of_nobody = setup(marked());
+  of_nobody.before_exec = become_nobody;
+  of_nobody.open_to_all = true;
+  Rig rig(puppet("daemon [ undumpable ignore 15 say up pause ] pause"), of_nobody);
   ASSERT_TRUE(rig.lines().await("up"));
   kill_front_and_keeper(rig);
   EXPECT_EQ(rig.lines().rest(), Words{});
@@ -967,6 +1003,27 @@ TEST_P(ProcessTreeTest, MachineThatWasSuspendedKillsAtOnce) {
   EXPECT_EQ(told(rig.await_end()), exited(79));
 }
 
+TEST_P(ProcessTreeTest, Z81HostThatStoodStillIsNamed) {
+  PipeEnds errors;
+  RigSetup heard = setup(with_margin);
+  heard.before_exec = [&errors] { ::dup2(errors.in.get(), STDERR_FILENO); };
+  Rig rig(puppet("close 2 say up pause"), heard);
+  ASSERT_TRUE(rig.lines().await("up"));
+  errors.in.close();
+  end_soon(rig);
+  await([&rig] { return state_of(rig.keeper()) == 'S'; });  // It waits for the end.
+  for (const pid_t stopped : {rig.front(), rig.keeper()})
+    ::kill(stopped, SIGSTOP);
+  const Instant late = valid_until_on_page(rig.front()) - margin + 1s;
+  await([late] { return BootClock::now() > late; });
+  ::kill(rig.keeper(), SIGCONT);
+  rig.expect_release_of_empty_tree();
+  rig.signal(SIGCONT);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+  const std::string text = rest_of(errors.out);
+  EXPECT_NE(text.find("and the command is ended; this host was late by "), std::string::npos) << text;
+}
+
 TEST_P(ProcessTreeTest, Z14CommandThatIgnoresTermIsKilledAfterItsGrace) {
   Rig rig(puppet("signals say up pause"), setup({"--grace", "300"}));
   ASSERT_TRUE(rig.lines().await("up"));
@@ -1001,27 +1058,6 @@ TEST_P(ProcessTreeTest, DoubtFreezesAndAProofThaws) {
   ASSERT_TRUE(line);
   rig.hand().set(lease_to_kill_at(BootClock::now() + 30s, 1s, 30s));
   await([&] { return is_frozen(number_in(*line), GetParam(), rig.front()); });
-}
-
-TEST_P(ProcessTreeTest, Z81HostThatStoodStillIsNamed) {
-  PipeEnds errors;
-  RigSetup heard = setup(with_margin);
-  heard.before_exec = [&errors] { ::dup2(errors.in.get(), STDERR_FILENO); };
-  Rig rig(puppet("close 2 say up pause"), heard);
-  ASSERT_TRUE(rig.lines().await("up"));
-  errors.in.close();
-  end_soon(rig);
-  await([&rig] { return state_of(rig.keeper()) == 'S'; });  // It waits for the end.
-  for (const pid_t stopped : {rig.front(), rig.keeper()})
-    ::kill(stopped, SIGSTOP);
-  const Instant late = valid_until_on_page(rig.front()) - margin + 1s;
-  await([late] { return BootClock::now() > late; });
-  ::kill(rig.keeper(), SIGCONT);
-  rig.expect_release_of_empty_tree();
-  rig.signal(SIGCONT);
-  EXPECT_EQ(told(rig.await_end()), exited(79));
-  const std::string text = rest_of(errors.out);
-  EXPECT_NE(text.find("and the command is ended; this host was late by "), std::string::npos) << text;
   rig.hand().set(long_lease());
   await([&] { return !is_frozen(number_in(*line), GetParam(), rig.front()); });
   rig.type("go\n");

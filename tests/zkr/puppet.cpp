@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -232,6 +233,7 @@ void obey(const std::string& verb) {
   if (verb == "signals") handle_all_signals();
   if (verb == "setsid") ::setsid();
   if (verb == "as-root" && ::setresuid(0, 0, 0) != 0) ::_exit(1);
+  if (verb == "undumpable") ::prctl(PR_SET_DUMPABLE, 0);
   if (verb == "tick") tick();
   if (verb == "pause") pause_for_ever();
   if (verb == "storm") storm();

@@ -127,23 +127,56 @@ std::string environment_of(pid_t process) {
   return text;
 }
 
+/// Each process may read the limits of each, while the environment of one that guards its memory is a secret of root's.
+bool has_limit(pid_t process, std::uint64_t limit) {
+  constexpr std::string_view title = "Max file locks";
+  const std::string text = text_of("/proc/" + std::to_string(process) + "/limits");
+  const std::size_t line = text.find(title);
+  if (line == std::string::npos) return false;
+  std::istringstream numbers(text.substr(line + title.size()));
+  std::uint64_t soft = 0;
+  return numbers >> soft && soft == limit;
+}
+
+bool thread_has_ended(const std::string& folder) {
+  const std::string stat = text_of(folder + "/stat");
+  const std::size_t state = stat.rfind(") ");  // Behind the name, which may hold anything.
+  return state == std::string::npos || stat[state + 2] == 'Z' || stat[state + 2] == 'X';
+}
+
+/// No thread of it runs any more: it waits for its parent, and has its limits still.
+bool has_ended(pid_t process) {
+  const std::string folder = "/proc/" + std::to_string(process);
+  if (!thread_has_ended(folder)) return false;
+  const std::unique_ptr<DIR, int (*)(DIR*)> threads(::opendir((folder + "/task").c_str()), &::closedir);
+  while (const dirent* entry = threads ? ::readdir(threads.get()) : nullptr) {
+    if (entry->d_name[0] != '.' && !thread_has_ended(folder + "/task/" + entry->d_name)) return false;
+  }
+  return true;
+}
+
+bool is_to_be_killed(pid_t process, const Orders& orders) {
+  if (!orders.mark.empty() && is_marked(environment_of(process), orders.mark)) return true;
+  return orders.limit != 0 && has_limit(process, orders.limit) && !has_ended(process);
+}
+
 /// Pinned before it is looked at: so nothing else is killed than what was seen.
-bool kill_if_marked(pid_t process, const std::string& mark) {
+bool kill_if_marked(pid_t process, const Orders& orders) {
   const int pinned = pidfd_of(process);
   if (pinned < 0) return false;
-  const bool marked = is_marked(environment_of(process), mark);
+  const bool marked = is_to_be_killed(process, orders);
   if (marked) ::syscall(SYS_pidfd_send_signal, pinned, SIGKILL, nullptr, 0);
   ::close(pinned);
   return marked;
 }
 
 /// False: there was none. One that has ended has no environment any more.
-bool kill_marked(const std::string& mark) {
+bool kill_marked(const Orders& orders) {
   const std::unique_ptr<DIR, int (*)(DIR*)> processes(::opendir("/proc"), &::closedir);
   bool found = false;
   while (const dirent* entry = processes ? ::readdir(processes.get()) : nullptr) {
     const pid_t process = std::atoi(entry->d_name);
-    if (process > 0 && kill_if_marked(process, mark)) found = true;
+    if (process > 0 && kill_if_marked(process, orders)) found = true;
   }
   return found;
 }
@@ -162,11 +195,11 @@ bool kill_cgroup(const std::string& folder) {
 void end_processes(const Orders& orders, Clock::time_point end) {
   const auto kill_them = [&orders] {
     const bool in_cgroup = !orders.cgroup.empty() && kill_cgroup(orders.cgroup);
-    const bool marked = !orders.mark.empty() && kill_marked(orders.mark);
+    const bool marked = kill_marked(orders);
     return in_cgroup || marked;
   };
-  while (kill_them() && Clock::now() < end)
-    std::this_thread::sleep_for(1ms);
+  for (auto pause = 1ms; kill_them() && Clock::now() < end; pause = std::min(pause * 2, 100ms))
+    std::this_thread::sleep_for(pause);  // Some may not be killed by us, or are long in dying.
   if (!orders.cgroup.empty()) remove_control_group(orders.cgroup);
 }
 

@@ -29,10 +29,11 @@ struct Orders {
   std::vector<Server> servers;
   std::optional<Session> session;
   bool farewell = false;
-  int keeper = 0;      // Of `zkr`. When it is gone, the front is continued if it is stopped. 0: none.
-  int front = 0;       // Of `zkr`. 0: none.
-  std::string cgroup;  // The folder of a control group. Empty: none.
-  std::string mark;    // "NAME=word": what has the word in that variable is to be killed. Empty: nothing is.
+  int keeper = 0;           // Of `zkr`. When it is gone, the front is continued if it is stopped. 0: none.
+  int front = 0;            // Of `zkr`. 0: none.
+  std::string cgroup;       // The folder of a control group. Empty: none.
+  std::string mark;         // "NAME=word": what has the word in that variable is to be killed. Empty: nothing is.
+  std::uint64_t limit = 0;  // What has that limit of file locks is to be killed as well. 0: nothing is.
 };
 
 inline std::string from_hexadecimal(const std::string& text) {
@@ -62,6 +63,8 @@ inline void obey(const std::string& line, Orders& orders) {
     std::string text;
     std::getline(words >> std::ws, text);
     (verb == "mark" ? orders.mark : orders.cgroup) = text;
+  } else if (verb == "limit") {
+    words >> orders.limit;
   } else if (verb == "keeper" || verb == "front") {
     words >> (verb == "keeper" ? orders.keeper : orders.front);
   } else if (verb == "none") {

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,6 +35,7 @@ struct Plan {
   std::string shell = "/bin/sh";
   int cgroup_door;
   int input;
+  std::uint64_t limit;
   Instant too_late;
   int trouble;
   int lost = -1;
@@ -70,6 +73,14 @@ void pass_on_as(int number, int descriptor) {
   if (descriptor != number) ::dup2(descriptor, number);
 }
 
+/// A caller's limit may be lower than the mark: then the environment alone tells whose the process is.
+void mark_by_limit(std::uint64_t limit) {
+  rlimit locks{};
+  if (limit == 0 || ::getrlimit(RLIMIT_LOCKS, &locks) != 0) return;
+  locks.rlim_cur = limit;
+  ::setrlimit(RLIMIT_LOCKS, &locks);
+}
+
 [[noreturn]] void become_command(Plan& plan) {
   if (plan.command.after_fork) plan.command.after_fork();
   // A keeper that died before this cannot have been noticed: then somebody else is our parent.
@@ -79,6 +90,7 @@ void pass_on_as(int number, int descriptor) {
   if (plan.cgroup_door >= 0 && ::write(plan.cgroup_door, "0", 1) != 1) {
     // The walk of the tree finds it all the same.
   }
+  mark_by_limit(plan.limit);
   if (plan.input >= 0) pass_on_as(STDIN_FILENO, plan.input);
   if (plan.lost >= 0) pass_on_as(*plan.command.lost_descriptor, plan.lost);
   plan.caller.restore_dispositions();
@@ -149,7 +161,7 @@ std::vector<std::string> candidates(const std::string& word, const char* search_
 }
 
 Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door, int input,
-              Instant too_late) {
+              std::uint64_t limit, Instant too_late) {
   std::array<int, 2> trouble{-1, -1};
   std::array<int, 2> lost{-1, -1};
   if (::pipe2(trouble.data(), O_CLOEXEC | O_NONBLOCK) != 0) return {};
@@ -182,3 +194,4 @@ Started start(const Command& command, const Caller& caller, Environment& environ
 }
 
 }  // namespace zkr
+            .limit = limit,

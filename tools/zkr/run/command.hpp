@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -53,6 +54,7 @@ struct Started {
 /// `cgroup_door`: of the group that the command enters; -1 for none. `input`: its standard input; -1: as ours is. From `too_late` on it is not executed: this
 /// process may have been stopped since it found that there is time.
 Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door, int input,
-              Instant too_late);
+              std::uint64_t limit, Instant too_late);
+/// `limit`: see GuardianProcess::limit(); 0: as ours is.
 
 }  // namespace zkr

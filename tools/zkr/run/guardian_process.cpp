@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +22,22 @@ void keep_only(int socket) {
   ::dup2(nothing, STDOUT_FILENO);
   ::dup2(nothing, STDERR_FILENO);
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
+}
+
+/// Of a run that this one is part of: its guardian would kill ours with the rest, before ours has done its work.
+void shed_limit() {
+  rlimit locks{};
+  if (::getrlimit(RLIMIT_LOCKS, &locks) != 0) return;
+  locks.rlim_cur = locks.rlim_max;
+  ::setrlimit(RLIMIT_LOCKS, &locks);
+}
+
+/// Too high to be anybody's limit of anything. 0: there are no random numbers.
+std::uint64_t random_limit() {
+  constexpr std::uint64_t highest_bit = std::uint64_t{1} << 61U;
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) return 0;
+  return highest_bit | (number & (highest_bit - 1));
 }
 
 constexpr const char* mark_variable = "ZKR_IDS=";
@@ -44,10 +62,13 @@ std::optional<GuardianProcess> GuardianProcess::start() {
   if (number < 0) return std::nullopt;
   if (number == 0) {
     keep_only(theirs.get());
+    shed_limit();
     ::prctl(PR_SET_NAME, "lease-guardian");  // `pkill zkr` is for the others.
     ::_exit(guardian::guard(STDIN_FILENO));
   }
-  return GuardianProcess(number, std::move(ours));
+  GuardianProcess started(number, random_limit(), std::move(ours));
+  started.tell("limit " + std::to_string(started.limit()));
+  return started;
 }
 
 void GuardianProcess::tell(const std::string& line) const {

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,13 +20,18 @@ class GuardianProcess {
   static std::optional<GuardianProcess> start();
 
   pid_t number() const { return number_; }
+  /// The command's limit of file locks, which Linux has not heeded for decades. All that it starts inherits it, also
+  /// without an environment; no other run has the same.
+  std::uint64_t limit() const { return limit_; }
   /// A line of tools/guardian/orders.hpp. Does not block.
   void tell(const std::string& line) const;
 
  private:
-  GuardianProcess(pid_t number, Descriptor socket) : number_(number), socket_(std::move(socket)) {}
+  GuardianProcess(pid_t number, std::uint64_t limit, Descriptor socket)
+      : number_(number), limit_(limit), socket_(std::move(socket)) {}
 
   pid_t number_;
+  std::uint64_t limit_;
   Descriptor socket_;
 };
 

@@ -215,8 +215,9 @@ void Keeper::start_command() {
   command_started_ = BootClock::now();
   const std::optional<std::string> bytes = holder_->input();
   const Descriptor input = bytes ? file_with(*bytes) : Descriptor();
-  started_ = start(request_.command, around_.caller, environment, around_.cgroup ? around_.cgroup->door() : -1,
-                   input.get(), deadlines(lease_, request_.options).kill_at);
+  started_ =
+      start(request_.command, around_.caller, environment, around_.cgroup ? around_.cgroup->door() : -1, input.get(),
+            around_.guardian ? around_.guardian->limit() : 0, deadlines(lease_, request_.options).kill_at);
   if (started_.number < 0) {
     child_ = Child::ended;
     child_ending_ = {.code = 71, .signal = 0};
@@ -259,9 +260,9 @@ void Keeper::release(const Ending& ending) {
   if (!tree_empty_) around_.link.say("the command has ended, and what it left behind runs on without the lease");
   around_.page.write(LeasePage::State::idle);
   if (!keeps_descriptors()) around_.caller.let_go_descriptors(false);  // Nobody is to wait for us.
-  const bool by_itself = past_.cause == Cause::command_ended && child_ == Child::ended;
   const bool is_all = past_.started && tree_empty_ && request_.options.ends_with_command;
   if (is_all) around_.link.send(told_ending(Word::giving_back, ending));
+  const bool by_itself = past_.cause == Cause::command_ended && child_ == Child::ended;
   holder_->release(by_itself ? std::optional(child_ending_) : std::nullopt);
 }
 
