@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <mutex>
 #include <string>
@@ -18,6 +19,7 @@
 #include "tools/zkr/hold/contest.hpp"
 #include "tools/zkr/hold/control.hpp"
 #include "tools/zkr/hold/held_paths.hpp"
+#include "tools/zkr/hold/waiting_text.hpp"
 
 namespace zkr {
 namespace {
@@ -203,6 +205,33 @@ TEST(ZkrKinds, NodesOfAnotherKindAreInTheWay) {
   EXPECT_EQ(in_the_way(Mode::leader, true), (Names{mutex, reader, writer, candidate, slots, kazoo_reader}));
   EXPECT_EQ(in_the_way(Mode::shared, true), (Names{mutex, reader, writer, candidate, slots}));
   EXPECT_EQ(in_the_way(Mode::writer, true), (Names{mutex, reader, writer, candidate, slots}));
+}
+
+// --- Who is in the way --------------------------------------------------------------------------------------------
+
+zkrecipes::Contender contender(const std::string& data, std::int64_t session) {
+  zkrecipes::Contender made;
+  made.node = "lock-0000000001";
+  made.data = data;
+  made.session_id = session;
+  made.since = std::chrono::system_clock::now();
+  return made;
+}
+
+TEST(ZkrWaiting, WhoHoldsIsNamedAsOneWordForTheTerminal) {
+  const std::vector<zkrecipes::Contender> held{contender("id=a\x1b]0;b\a host=c\x1b[2J pid=7 since=1", 1)};
+  const std::string text = waiting_text(held, 2);
+  EXPECT_TRUE(text.starts_with("held by a\\x1B]0;b\\x07 (c\\x1B[2J, pid 7), which came ")) << text;
+  EXPECT_TRUE(waiting_text({contender("\x1b[2J", 1)}, 2).starts_with("held by \\x1B[2J, "));
+  EXPECT_EQ(waiting_text(held, 1), "") << "it is ours";
+}
+
+TEST(ZkrWaiting, WhoHoldsIsNamedForScripts) {
+  const std::string known = holder_json({contender("id=ci host=web-1 pid=4711 since=1", 1)}, 2);
+  EXPECT_TRUE(known.starts_with(R"({"who":"ci","host":"web-1","pid":4711,"since":"20)")) << known;
+  const std::string foreign = holder_json({contender("\x1b\xff", 1)}, 2);
+  EXPECT_TRUE(foreign.starts_with(R"({"who":"\\x1B\\xFF","host":null,"pid":null,"since":"20)")) << foreign;
+  EXPECT_EQ(holder_json({}, 2), "");
 }
 
 }  // namespace

@@ -114,6 +114,12 @@ class ZkrLock : public testing::Test {
   std::vector<std::unique_ptr<ZkrProcess>> processes_;
 };
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 /// A line of standard error that has this in it.
 bool says(ZkrProcess& zkr, const std::string& part) {
   while (const auto line = zkr.errors().await("")) {
@@ -130,6 +136,13 @@ TEST_F(ZkrLock, Z5CodesAndSignalsOfTheCommandArePassedOn) {
   for (const int signal : {SIGTERM, SIGKILL, SIGSEGV})
     EXPECT_EQ(start("die " + std::to_string(signal)).end(), killed_by(signal));
   expect_free();
+}
+
+TEST_F(ZkrLock, SignalsOfARevocationHaveTheirNames) {
+  EXPECT_EQ(start("exit 3", {"--on-revoke", "SIGUSR1"}).end(), exited(3));
+  ZkrProcess& zkr = start("exit 3", {"--on-revoke", "SIGNIFICANT"});
+  EXPECT_TRUE(says(zkr, "HUP, INT, KILL, QUIT, TERM, USR1, USR2, ignore, term"));
+  EXPECT_EQ(zkr.end(), exited(64));
 }
 
 TEST_F(ZkrLock, Z22CodesOfOurOwn) {
@@ -226,10 +239,10 @@ TEST_F(ZkrLock, Z9LineIsForTheShellOnlyIfAskedFor) {
 // ---- Waiting -----------------------------------------------------------------------------------------------------
 
 TEST_F(ZkrLock, Z68TryNamesTheHolder) {
-  hold("say up pause", {"--id", "ci"});
+  const std::string keeper = std::to_string(hold("say up pause", {"--id", "ci"}).keeper());
   for (const Words& how : {Words{"--try"}, Words{"--timeout", "100ms"}}) {
     ZkrProcess& zkr = start("say started", how);
-    EXPECT_TRUE(says(zkr, path_ + ": "));
+    EXPECT_TRUE(says(zkr, path_ + ": held by ci (" + host_name() + ", pid " + keeper + "), which came "));
     EXPECT_EQ(zkr.end(), exited(75));
     EXPECT_EQ(zkr.lines().rest(), Words{});
   }
@@ -642,12 +655,38 @@ TEST_F(ZkrLock, ReportSaysHowItEnded) {
   EXPECT_TRUE(text.starts_with(R"({"reason":"ended","code":3,"signal":null,"waited_ms":)")) << text;
   EXPECT_NE(text.find(R"("token":)"), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with(R"("paths":[")" + path_ + R"("]})")) << text;
+}
 
-  hold("say up pause");
+TEST_F(ZkrLock, Z68ReportNamesTheHolder) {
+  const Folder folder;
+  const std::string file = folder / "report";
+  const std::string keeper = std::to_string(hold("say up pause", {"--id", "c\"i"}).keeper());
   EXPECT_EQ(start("exit 3", {"--report", file, "--try"}).end(), exited(75));
+  std::string text;
   std::getline(std::ifstream(file), text);
-  EXPECT_EQ(text, R"({"reason":"not acquired","code":75,"signal":null,"waited_ms":null,"token":null,"paths":[")" +
-                      path_ + R"("]})");
+  EXPECT_TRUE(text.starts_with(R"({"reason":"not acquired","code":75,"signal":null,"waited_ms":null,"token":null,)" +
+                               std::string(R"("holder":{"who":"c\"i","host":")") + host_name() + R"(","pid":)" +
+                               keeper + R"(,"since":"20)"))
+      << text;
+  EXPECT_TRUE(text.ends_with(R"(Z"},"paths":[")" + path_ + R"("]})")) << text;
+}
+
+TEST_F(ZkrLock, ReportGoesToADescriptorOfOurCaller) {
+  ZkrProcess& zkr = start("say from-the-command exit 3", {"--report", "/dev/stdout"});
+  EXPECT_TRUE(zkr.lines().await("from-the-command"));
+  EXPECT_TRUE(zkr.lines().await(R"({"reason":"ended","code":3,)"));
+  EXPECT_EQ(zkr.end(), exited(3));
+  EXPECT_EQ(start("say started", {"--report", "/dev/fd/987"}).end(), exited(64));
+}
+
+TEST_F(ZkrLock, Z65RefusalNamesTheRightAndWhoAsks) {
+  client_.create(path_, "", {.acl = zkclient::read_only_acl(), .parents = true});
+  for (const Words& command : {Words{"lock"}, Words{"lead"}, Words{"barrier", "enter", "-n", "1"}}) {
+    ZkrProcess zkr(operator_words(with(operator_words(command, {path_}), {}), {"true"}));
+    EXPECT_TRUE(says(zkr, "it takes the rights to read, create and delete, at the path; this call has no identity"))
+        << command[0];
+    EXPECT_EQ(zkr.end(), exited(77)) << command[0];
+  }
 }
 
 TEST_F(ZkrLock, Z35ReportThatCannotBeWrittenHindersNothing) {

@@ -267,6 +267,13 @@ TEST_F(ZkrQueueWork, Z72ServersThatGoAwayAreWaitedFor) {
   proxy_.cut();
   gates_.open("a");
   zkr.lines().await("done");
+TEST_F(ZkrQueueWork, Z65RefusalNamesTheRightAndWhoAsks) {
+  client_.create(path_, "", {.acl = zkclient::read_only_acl(), .parents = true});
+  ZkrProcess& zkr = work({"true"});
+  EXPECT_TRUE(tells(zkr, "it takes the rights to read, create and delete, at the path; this call has no identity"));
+  EXPECT_EQ(zkr.end(), exited(77));
+}
+
   proxy_.refuse(false);
   EXPECT_TRUE(zkr.lines().await("up b")) << "the first one was committed, once";
   gates_.open("b");

@@ -88,8 +88,9 @@ void apply(zkr::RunRequest& request, const std::string& option, const std::strin
   if (option == "--mark") request.mark = "ZKR_ID=" + value;
   if (option == "--lost-fd") request.command.lost_descriptor = std::stoi(value);
   if (option == "--waited") {
-    request.report = [value](const zkr::Outcome& outcome) {
+    request.report = [value](const zkr::Outcome& outcome, int) {
       std::ofstream(value) << outcome.waited.value_or(zkr::Duration(-1)).count();
+      return "";
     };
   }
   if (option == "--after-fork") request.command.after_fork = [value] { wait_for_test(value); };

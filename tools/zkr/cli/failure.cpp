@@ -1,9 +1,19 @@
 #include "tools/zkr/cli/failure.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 namespace zkr {
 namespace {
+
+/// Of a recipe, "mutex acquire": a node of its own below the path, whose list is read.
+bool is_of_recipe(const std::string& operation) {
+  constexpr std::array recipes{"mutex ",          "shared mutex ", "semaphore ", "multi lock ",
+                               "double barrier ", "queue ",        "campaign",   "lease"};
+  return std::any_of(recipes.begin(), recipes.end(), [&](const char* name) { return operation.starts_with(name); });
+}
 
 // The server does not say it. "": it is not known.
 const char* right_for(const std::string& operation) {
@@ -13,6 +23,8 @@ const char* right_for(const std::string& operation) {
   if (operation == "get" || operation == "children") return "the right to read";
   if (operation == "get_acl") return "the right to read or to administer";
   if (operation == "set_acl") return "the right to administer";
+  if (operation == "ready" || operation == "proclaim") return "the right to write, at the leader's node";
+  if (is_of_recipe(operation)) return "the rights to read, create and delete, at the path";
   return "";
 }
 

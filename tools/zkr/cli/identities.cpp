@@ -69,6 +69,13 @@ std::string Identity::shown() const {
   return scheme == "digest" && colon != std::string::npos ? scheme + ":" + credentials.substr(0, colon) : scheme;
 }
 
+std::vector<std::string> shown(const std::vector<Identity>& identities) {
+  std::vector<std::string> all;
+  for (const Identity& identity : identities)
+    all.push_back(identity.shown());
+  return all;
+}
+
 std::vector<Identity> read_identities(const std::filesystem::path& file) {
   return parse(read_private(file), file.string());
 }

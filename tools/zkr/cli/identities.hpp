@@ -18,6 +18,9 @@ struct Identity {
   std::string shown() const;
 };
 
+/// Those of all of them.
+std::vector<std::string> shown(const std::vector<Identity>& identities);
+
 /// Reads lines "digest user:password"; empty ones, and those that begin with "#", mean nothing. Nobody but its owner may
 /// be able to read the file. Errors: Failure (exit_configuration), which shows no secret.
 std::vector<Identity> read_identities(const std::filesystem::path& file);

@@ -1,5 +1,6 @@
 #include "tools/zkr/commands/command_options.hpp"
 
+#include <fcntl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -9,11 +10,11 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,10 +29,13 @@
 namespace zkr {
 namespace {
 
-const std::map<std::string, int> signals{
+const std::map<std::string, int> on_revoke_words{
     {"term", SIGTERM}, {"ignore", 0},     {"TERM", SIGTERM}, {"INT", SIGINT},   {"HUP", SIGHUP},
     {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"KILL", SIGKILL},
 };
+
+/// "SIGUSR1" is "USR1".
+std::string short_name(const std::string& word) { return word.starts_with("SIG") ? word.substr(3) : word; }
 
 const std::map<std::string, OnDoubt> doubts{{"term", OnDoubt::term}, {"freeze", OnDoubt::freeze}};
 
@@ -39,11 +43,20 @@ const std::map<std::string, Descendants> descendants{
     {"kill", Descendants::kill}, {"wait", Descendants::wait}, {"leave", Descendants::leave}};
 
 template <typename Value>
+std::string listed_words(const std::map<std::string, Value>& choices) {
+  std::string text;
+  for (const auto& [word, value] : choices)
+    text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+template <typename Value>
 void add_choice(CLI::App& app, const std::string& name, Value& value, const std::map<std::string, Value>& choices,
                 const std::string& help) {
   const auto read = [&value, &choices, name](const std::string& word) {
-    const auto choice = choices.find(word);
-    if (choice == choices.end()) throw CLI::ValidationError(name, "\"" + word + "\" is not one of them: see --help");
+    const auto choice = choices.find(short_name(word));
+    if (choice == choices.end())
+      throw CLI::ValidationError(name, "\"" + word + "\" is none of " + listed_words(choices));
     value = choice->second;
   };
   app.add_option_function<std::string>(name, read, help)->type_name("WORD");
@@ -94,6 +107,19 @@ bool is_held_by_caller(const HoldRequest& hold, bool reentrant) {
                 "Let the caller take all paths, in the stronger mode");
 }
 
+/// The number of a descriptor that the file is a name of, such as /dev/stdout: it is let go before the report is written,
+/// and must not be truncated. Errors: Failure, if there is no such descriptor.
+std::optional<int> own_descriptor(const std::string& file) {
+  const std::map<std::string, int> names{{"/dev/stdin", 0}, {"/dev/stdout", 1}, {"/dev/stderr", 2}};
+  std::optional<int> number;
+  if (const auto name = names.find(file); name != names.end()) number = name->second;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (file.starts_with(folder)) number = std::atoi(file.c_str() + folder.size());
+  }
+  if (number && ::fcntl(*number, F_GETFD) < 0) throw Failure(exit_usage, file + ": " + std::strerror(errno));
+  return number;
+}
+
 [[noreturn]] void become(const std::vector<std::string>& words) {
   std::vector<char*> argv;
   for (const std::string& word : words)
@@ -127,9 +153,9 @@ void add_command_options(CLI::App& app, CommandOptions& options, const std::stri
   add_duration(app, "--kill-margin", options.run.kill_margin,
                "From KILL to the end of the lease, 50ms at least; 250ms, or a 40th of the session timeout");
   add_duration(app, "--max-hold", options.run.max_hold, "End the command after that time");
-  add_choice(app, "--on-revoke", options.run.on_revoke, signals,
-             "When another client asks for the lease: term (the default), another signal for the command alone, "
-             "or ignore");
+  add_choice(app, "--on-revoke", options.run.on_revoke, on_revoke_words,
+             "When another client asks for the lease: term (the default): TERM to all that runs; INT, HUP, QUIT, USR1, "
+             "USR2 or KILL to the command alone; or ignore");
   add_choice(app, "--on-doubt", options.run.on_doubt, doubts,
              "When no server confirms the lease: term (the default), or freeze: stop the command, let it go on if one "
              "does in time");
@@ -198,9 +224,12 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
   run.command.lost_descriptor = options.lost_descriptor;
   if (options.lost_descriptor) hold.environment.push_back(fmt::format("ZKR_LOST_FD={}", *options.lost_descriptor));
   if (!options.report.empty()) {
-    run.report = [&options, paths = hold.stake.paths, mode = hold.stake.mode](const Outcome& outcome) {
-      if (write_report(options.report, report_text(outcome, paths, has_tokens(mode)))) return;
-      std::fprintf(stderr, "zkr: %s: %s\n", options.report.c_str(), std::strerror(errno));
+    run.report_descriptor = own_descriptor(options.report);
+    run.report = [&options, paths = hold.stake.paths, mode = hold.stake.mode](const Outcome& outcome, int descriptor) {
+      const std::string text = report_text(outcome, paths, has_tokens(mode));
+      const bool written =
+          descriptor >= 0 ? write_report(descriptor, text) : write_report(options.report.c_str(), text);
+      return written ? "" : options.report + ": " + std::strerror(errno);
     };
   }
   // A name for each term: who asks for an earlier one is not told of a later one.

@@ -1,11 +1,15 @@
 #include "tools/zkr/commands/report.hpp"
 
-#include <cstdio>
-#include <memory>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "tools/zkr/cli/exit_code.hpp"
+#include "tools/zkr/run/descriptor.hpp"
 
 namespace zkr {
 namespace {
@@ -43,17 +47,27 @@ std::string report_text(const Outcome& outcome, const std::vector<std::string>& 
     listed += (listed.empty() ? "" : ",") + quoted(path);
   const bool by_signal = outcome.ending.signal != 0;
   const std::string waited = outcome.waited ? std::to_string(*outcome.waited / std::chrono::milliseconds(1)) : "null";
-  return fmt::format(R"({{"reason":"{}","code":{},"signal":{},"waited_ms":{},"token":{},"paths":[{}]}})",
+  return fmt::format(R"({{"reason":"{}","code":{},"signal":{},"waited_ms":{},"token":{},"holder":{},"paths":[{}]}})",
                      reason_of(outcome), by_signal ? "null" : std::to_string(outcome.ending.code),
                      by_signal ? std::to_string(outcome.ending.signal) : "null", waited,
-                     with_token && outcome.waited ? std::to_string(outcome.token) : "null", listed);
+                     with_token && outcome.waited ? std::to_string(outcome.token) : "null",
+                     outcome.holder.empty() ? "null" : outcome.holder, listed);
 }
 
-bool write_report(const std::string& file, const std::string& text) {
-  std::FILE* out = std::fopen(file.c_str(), "we");
-  if (out == nullptr) return false;
-  const bool written = std::fprintf(out, "%s\n", text.c_str()) > 0;
-  return std::fclose(out) == 0 && written;
+bool write_report(const char* file, const std::string& text) {
+  const Descriptor opened(::open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  return opened && write_report(opened.get(), text);
+}
+
+bool write_report(int descriptor, const std::string& text) {
+  const std::string line = text + "\n";
+  for (std::string_view left = line; !left.empty();) {
+    const ssize_t written = ::write(descriptor, left.data(), left.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    left.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
 }
 
 }  // namespace zkr

@@ -188,7 +188,7 @@ void ClaimHolder::work() noexcept {
   } catch (const Failure& failure) {
     fail(failure.code(), failure.what());
   } catch (const zkclient::Error& error) {
-    fail(exit_code_of(error.errc()), error.what());
+    fail(exit_code_of(error.errc()), explain(error, shown(worker_.request_.connection.identities)));
   } catch (const std::exception& error) {
     fail(exit_bug, error.what());
   }
@@ -310,7 +310,7 @@ void ClaimHolder::settle() {
     if (with_code && ending_->code == worker_.request_.reject_code) return reject();
     give_back(ending_ ? text_of(*ending_) : "ended by us");
   } catch (const zkclient::Error& error) {
-    worker_.say(fmt::format("{}: {}", item, error.what()), true);
+    worker_.say(fmt::format("{}: {}", item, explain(error, shown(worker_.request_.connection.identities))), true);
   }
 }
 

@@ -12,4 +12,8 @@ namespace zkr {
 /// does. `contenders`: first to last.
 std::string waiting_text(const std::vector<zkrecipes::Contender>& contenders, std::int64_t session);
 
+/// The same for scripts: {"who":"ci","host":"web-1","pid":4711,"since":"2026-11-29T08:10:11.123Z"}. What is not known is
+/// null. "": nobody stands before it.
+std::string holder_json(const std::vector<zkrecipes::Contender>& contenders, std::int64_t session);
+
 }  // namespace zkr

@@ -57,7 +57,7 @@ ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
       states_ = guard_sessions(*client_, request_.connection.hosts, *request_.start.guardian);
     contest_ = make_contest(*client_, request_.stake);
   } catch (const zkclient::Error& error) {
-    fail(exit_code_of(error.errc()), error.what());
+    fail(exit_code_of(error.errc()), explained(error));
     return;
   }
   if (!request_.control_socket.empty()) {
@@ -104,6 +104,11 @@ std::vector<std::string> ZooKeeperHolder::take_messages() {
   return std::exchange(messages_, {});
 }
 
+std::string ZooKeeperHolder::holder_in_the_way() const {
+  const std::lock_guard lock(mutex_);
+  return holder_in_the_way_;
+}
+
 std::vector<std::string> ZooKeeperHolder::environment() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> changes = request_.environment;
@@ -146,7 +151,7 @@ void ZooKeeperHolder::work() noexcept {
   } catch (const Failure& failure) {
     is_leaving() ? leave() : fail(failure.code(), failure.what());
   } catch (const zkclient::Error& error) {
-    is_leaving() ? leave() : fail(exit_code_of(error.errc()), error.what());
+    is_leaving() ? leave() : fail(exit_code_of(error.errc()), explained(error));
   } catch (const std::exception& error) {
     fail(exit_bug, error.what());
   }
@@ -212,9 +217,13 @@ Prize ZooKeeperHolder::win() {
       if (error.errc() != Errc::deadline_exceeded) throw;
       const std::string trouble = client_->trouble();
       if (!trouble.empty()) throw Failure(exit_no_server, "no server answers: " + trouble);
-      const std::string holder = describe_holder(call(std::chrono::steady_clock::now() + look_patience));
+      const InTheWay holder = find_holder(call(std::chrono::steady_clock::now() + look_patience));
+      {
+        const std::lock_guard lock(mutex_);
+        holder_in_the_way_ = holder.json;
+      }
       throw Failure(static_cast<ExitCode>(request_.not_acquired_code),
-                    holder.empty() ? request_.stake.paths[0] + not_won(request_.stake.mode) : holder);
+                    holder.text.empty() ? request_.stake.paths[0] + not_won(request_.stake.mode) : holder.text);
     }
   }
 }
@@ -415,9 +424,9 @@ void ZooKeeperHolder::tell_ready() {
 /// Servers may take their time, while others ask something else.
 void ZooKeeperHolder::publish(const std::string& request,
                               const std::function<void(const ControlAnswer& answer)>& reply) {
-  const auto done = [reply](const zkclient::Result<void>& result) {
+  const auto done = [this, reply](const zkclient::Result<void>& result) {
     if (result) return reply({});
-    reply({.code = exit_code_of(result.error().errc()), .text = result.error().what()});
+    reply({.code = exit_code_of(result.error().errc()), .text = explained(result.error())});
   };
   if (const auto refusal = begin_to_publish(request, done)) reply(*refusal);  // It may need the mutex.
 }
@@ -438,7 +447,7 @@ std::optional<ControlAnswer> ZooKeeperHolder::begin_to_publish(const std::string
     }
     return std::nullopt;
   } catch (const zkclient::Error& error) {
-    return ControlAnswer{.code = exit_code_of(error.errc()), .text = error.what()};
+    return ControlAnswer{.code = exit_code_of(error.errc()), .text = explained(error)};
   }
 }
 
@@ -450,7 +459,7 @@ void ZooKeeperHolder::tell_waiting() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, pause, [this] { return !waiting_ || is_leaving(); })) {
     lock.unlock();
-    const std::string text = describe_holder(call(std::chrono::steady_clock::now() + look_patience));
+    const std::string text = find_holder(call(std::chrono::steady_clock::now() + look_patience)).text;
     lock.lock();
     if (!waiting_) return;
     if (!text.empty() && text != told) {
@@ -462,18 +471,19 @@ void ZooKeeperHolder::tell_waiting() {
   }
 }
 
-/// Of the first path that this process waits for. "": nobody is in the way, or it cannot be seen.
-std::string ZooKeeperHolder::describe_holder(const zkclient::CallOptions& call) {
+/// Of the first path that this process waits for.
+ZooKeeperHolder::InTheWay ZooKeeperHolder::find_holder(const zkclient::CallOptions& call) {
   try {
     const std::int64_t session = client_->session().id();
     for (std::size_t i = 0; i < request_.stake.paths.size(); ++i) {
-      const std::string text = waiting_text(contest_->contenders(i, call), session);
-      if (!text.empty()) return request_.stake.paths[i] + ": " + text;
+      const std::vector<zkrecipes::Contender> contenders = contest_->contenders(i, call);
+      const std::string text = waiting_text(contenders, session);
+      if (!text.empty()) return {request_.stake.paths[i] + ": " + text, holder_json(contenders, session)};
     }
   } catch (const zkclient::Error&) {
     // It is not worth an error.
   }
-  return "";
+  return {};
 }
 
 /// Each change after the first: that it has joined is told by the command's start.
@@ -497,6 +507,10 @@ void ZooKeeperHolder::tell_deadlines() {
   };
   say(fmt::format("held, token {}; without an answer of a server: TERM after {:.1f} s, KILL after {:.1f} s",
                   lease.token, seconds(at.term_at), seconds(at.kill_at)));
+}
+
+std::string ZooKeeperHolder::explained(const zkclient::Error& error) const {
+  return explain(error, shown(request_.connection.identities));
 }
 
 void ZooKeeperHolder::say(const std::string& text, bool error) {

@@ -55,6 +55,7 @@ class ZooKeeperHolder : public Holder {
   int news() const override { return news_.get(); }
   Lease look() override;
   std::vector<std::string> take_messages() override;
+  std::string holder_in_the_way() const override;
   std::vector<std::string> environment() const override;
   void command_started() override;
   void release(const std::optional<Ending>& ending) override;
@@ -75,7 +76,12 @@ class ZooKeeperHolder : public Holder {
   void work_until_leaving();
   void leave();
   void tell_waiting();
-  std::string describe_holder(const zkclient::CallOptions& call);
+  struct InTheWay {
+    std::string text;  // For people. "": nobody is in the way, or it cannot be seen.
+    std::string json;
+  };
+  InTheWay find_holder(const zkclient::CallOptions& call);
+  std::string explained(const zkclient::Error& error) const;
 
   /// With mutex_.
   const Lease& lease_now();
@@ -120,6 +126,7 @@ class ZooKeeperHolder : public Holder {
   Mode mode_;  // As what it is held. A downgrade changes it when it begins.
   std::vector<ControlReply> downgrades_;  // Who has asked the worker for one.
   std::vector<std::string> messages_;
+  std::string holder_in_the_way_;  // When it was not acquired.
 
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<Notifications> notifications_;

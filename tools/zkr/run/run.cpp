@@ -1,5 +1,6 @@
 #include "tools/zkr/run/run.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -15,6 +16,7 @@
 
 #include "tools/zkr/run/caller.hpp"
 #include "tools/zkr/run/cgroup.hpp"
+#include "tools/zkr/run/error_lines.hpp"
 #include "tools/zkr/run/front.hpp"
 #include "tools/zkr/run/keeper.hpp"
 #include "tools/zkr/run/lease_page.hpp"
@@ -74,10 +76,14 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   if (guardian && cgroup) guardian->tell("cgroup " + cgroup->path());
   Descriptor front_process(static_cast<int>(::syscall(SYS_pidfd_open, front, 0)));
 
+  Descriptor report_to(
+      request.report_descriptor ? ::fcntl(*request.report_descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1);
+
   const pid_t keeper = ::fork();
   if (keeper < 0) end_as({.code = exit_system, .signal = 0});
   if (keeper == 0) {
     front_end.close();
+    report_to.close();  // Nobody is to wait for the keeper because of it.
     be_keeper(request, {caller, page, cgroup, std::move(keeper_end), std::move(front_process), front, guardian});
   }
   keeper_end.close();
@@ -86,7 +92,8 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
       Front(request.options, {caller, page, cgroup, std::move(front_end), keeper, guardian ? guardian->number() : -1},
             strangers)
           .run();
-  if (request.report) request.report(outcome);
+  const std::string trouble = request.report ? request.report(outcome, report_to.get()) : "";
+  if (!trouble.empty()) ErrorLines().write(trouble);
   end_as(outcome.ending);
 }
 

@@ -44,8 +44,11 @@ struct RunRequest {
   std::function<std::optional<Duration>(const Ending& ending, Cause cause, Duration ran)> run_again{};
   /// Called in the keeper when there is no holder any more, and none will be made. It may be empty.
   std::function<void()> after_last_holder{};
-  /// Called in the front, last. It may be empty.
-  std::function<void(const Outcome& outcome)> report{};
+  /// Called in the front, last, with what `report_descriptor` names, or -1. The result is for the user, if it is not
+  /// empty. It may be empty.
+  std::function<std::string(const Outcome& outcome, int descriptor)> report{};
+  /// Of our caller's: stays open in the front until the report is written.
+  std::optional<int> report_descriptor{};
 };
 
 /// Runs the command while the lease is held, and ends this process as the command has ended. This process must have one
