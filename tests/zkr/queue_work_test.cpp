@@ -196,9 +196,17 @@ TEST_F(ZkrQueueWork, Z70ItemThatComesBackTooOftenBecomesADeadLetter) {
 
 TEST_F(ZkrQueueWork, Z69CommandThatIsMissingEndsTheWorker) {
   queue().push("item", patient());
-  EXPECT_EQ(work({"/nowhere/at-all"}).end(), exited(127));
-  EXPECT_EQ(work({"/etc/passwd"}).end(), exited(126));
-  EXPECT_EQ(first_item(), "item 3") << "it was given back";
+  EXPECT_EQ(work_by_shell("exit 127").end(), exited(127));
+  EXPECT_EQ(first_item(), "item 2") << "it was given back";
+}
+
+TEST_F(ZkrQueueWork, Z69ItemIsNoDeadLetterBecauseTheCommandIsMissing) {
+  queue().push("item", patient());
+  const Words at_once{"--max-deliveries", "1"};
+  EXPECT_EQ(work({"/nowhere/at-all"}, at_once).end(), exited(127));
+  EXPECT_EQ(work({"nowhere-at-all"}, at_once).end(), exited(127));
+  EXPECT_EQ(work({"/etc/passwd"}, at_once).end(), exited(126));
+  EXPECT_EQ(first_item(), "item 1") << "it was never claimed";
 }
 
 TEST_F(ZkrQueueWork, Z75ItemIsCommittedWhenAllOfItsCommandIsGone) {
@@ -259,6 +267,13 @@ TEST_F(ZkrQueueWork, Z61NoServerAtFirstIsSaid) {
   EXPECT_EQ(zkr.end(), exited(69));
 }
 
+TEST_F(ZkrQueueWork, Z65RefusalNamesTheRightAndWhoAsks) {
+  client_.create(path_, "", {.acl = zkclient::read_only_acl(), .parents = true});
+  ZkrProcess& zkr = work({"true"});
+  EXPECT_TRUE(tells(zkr, "it takes the rights to read, create and delete, at the path; this call has no identity"));
+  EXPECT_EQ(zkr.end(), exited(77));
+}
+
 TEST_F(ZkrQueueWork, Z72ServersThatGoAwayAreWaitedFor) {
   queue().push_all({"a", "b"}, patient());
   ZkrProcess& zkr = work_by_shell(gates_.up() + "echo done", {"--idle-exit", "0"});
@@ -267,13 +282,6 @@ TEST_F(ZkrQueueWork, Z72ServersThatGoAwayAreWaitedFor) {
   proxy_.cut();
   gates_.open("a");
   zkr.lines().await("done");
-TEST_F(ZkrQueueWork, Z65RefusalNamesTheRightAndWhoAsks) {
-  client_.create(path_, "", {.acl = zkclient::read_only_acl(), .parents = true});
-  ZkrProcess& zkr = work({"true"});
-  EXPECT_TRUE(tells(zkr, "it takes the rights to read, create and delete, at the path; this call has no identity"));
-  EXPECT_EQ(zkr.end(), exited(77));
-}
-
   proxy_.refuse(false);
   EXPECT_TRUE(zkr.lines().await("up b")) << "the first one was committed, once";
   gates_.open("b");
@@ -347,6 +355,13 @@ TEST_F(ZkrQueueWork, Z73ItemThatTakesTooLongGoesBackAtOnce) {
   EXPECT_EQ(first_item(), "item 2");
 }
 
+TEST_F(ZkrQueueWork, DeadKeeperOfAWorkerThatWaitsEndsItAsLost) {
+  ZkrProcess& zkr = work({"true"}, {"-v"});
+  ASSERT_TRUE(tells(zkr, "waiting for an item"));
+  ::kill(zkr.keeper(), SIGKILL);
+  EXPECT_EQ(zkr.end(), exited(79));
+}
+
 TEST_F(ZkrQueueWork, Z12SignalEndsAWorkerThatWaits) {
   ZkrProcess& zkr = work({"true"}, {"-v"});
   EXPECT_TRUE(tells(zkr, "waiting for an item"));
@@ -362,13 +377,6 @@ TEST_F(ZkrQueueWork, Z74ItemOfAKilledProcessIsBackAtOnce) {
     const std::string session = session_of(zkr);
     zkr.lines().await("up");
     const pid_t keeper = zkr.keeper();
-TEST_F(ZkrQueueWork, DeadKeeperOfAWorkerThatWaitsEndsItAsLost) {
-  ZkrProcess& zkr = work({"true"}, {"-v"});
-  ASSERT_TRUE(tells(zkr, "waiting for an item"));
-  ::kill(zkr.keeper(), SIGKILL);
-  EXPECT_EQ(zkr.end(), exited(79));
-}
-
     if (front_too) zkr.signal(SIGKILL);
     ::kill(keeper, SIGKILL);
     queue().claim(patient()).give_back(patient());
@@ -447,6 +455,20 @@ TEST_F(ZkrQueueWork, SignalToAllOfTheGroupLetsSeveralWorkersEndTheirWork) {
   EXPECT_EQ(zkr.lines().rest(), (Words{"done", "done"}));
   EXPECT_EQ(zkr.end(), killed_by(SIGTERM));
   EXPECT_EQ(size(), 0u);
+}
+
+TEST_F(ZkrQueueWork, Z3EachSignalReachesTheCommandsOfSeveralWorkers) {
+  queue().push("a", patient());
+  queue().push("b", patient());
+  ZkrProcess& zkr = work(puppet("signals say up pause"), {"-j", "2"});
+  for (int i = 0; i < 2; ++i)
+    ASSERT_TRUE(zkr.lines().await("up"));
+  for (const int signal : {SIGALRM, SIGUSR1, SIGIO, SIGRTMIN}) {
+    zkr.signal(signal);
+    for (int i = 0; i < 2; ++i)
+      ASSERT_TRUE(zkr.lines().await("signal " + std::to_string(signal))) << signal;
+  }
+  EXPECT_FALSE(zkr.ended_now());
 }
 
 TEST_F(ZkrQueueWork, SeveralWorkersHearOfATerminalThatIsHungUp) {

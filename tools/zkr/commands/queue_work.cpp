@@ -83,6 +83,7 @@ int run_work(const Context& context, const WorkOptions& options) {
   run.max_hold_option = "--timeout";
   require_least_margin(run.options);
   WorkRequest request{.connection = connection_of(context.connection), .queue = choice_of(options)};
+  request.program = run.command.words.at(0);
   request.idle_exit = options.idle_exit;
   request.reject_code = options.reject_code;
   request.run = run.options;

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +16,7 @@
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/hold/lease_session.hpp"
+#include "tools/zkr/run/command.hpp"
 
 namespace zkr {
 namespace {
@@ -28,6 +32,13 @@ constexpr Duration shortest_wait = 100ms;  // Of one that tells of the next.
 
 std::string text_of(const Ending& ending) {
   return ending.signal != 0 ? fmt::format("signal {}", ending.signal) : fmt::format("exit code {}", ending.code);
+}
+
+/// Errors: Failure, as the command would end that cannot be run.
+void require_program(const std::string& program) {
+  const int error = why_not_runnable(program, std::getenv("PATH"));
+  if (error == 0) return;
+  throw Failure(error == ENOENT ? exit_no_command : exit_not_runnable, program + ": " + std::strerror(error));
 }
 
 /// The item is not ours any more, or may not be: nothing can be done about that.
@@ -196,6 +207,7 @@ void ClaimHolder::work() noexcept {
 
 void ClaimHolder::claim_and_hold() {
   if (refused_) std::rethrow_exception(refused_);
+  require_program(worker_.request_.program);  // Each claim counts, also of an item that is given back at once.
   if (!worker_.board_.take_ticket()) return finish(LeaseState::failed);
   std::optional<Claim> claim;
   try {

@@ -28,6 +28,7 @@ namespace zkr {
 struct WorkRequest {
   Connection connection;
   QueueChoice queue;
+  std::string program{};                   // The command's first word.
   std::optional<Duration> idle_exit{};     // End when there was no item for so long.
   int reject_code = 65;                    // Of commands whose item becomes a dead letter at once.
   std::vector<std::string> environment{};  // Further changes of the command's environment.

@@ -160,6 +160,20 @@ std::vector<std::string> candidates(const std::string& word, const char* search_
   return files;
 }
 
+int why_not_runnable(const std::string& word, const char* search_path) {
+  int worst = ENOENT;
+  for (const std::string& file : candidates(word, search_path)) {
+    struct stat found {};
+    if (::stat(file.c_str(), &found) == 0) {
+      if (S_ISREG(found.st_mode) && ::faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0) return 0;
+      worst = EACCES;
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+      worst = errno;
+    }
+  }
+  return worst;
+}
+
 Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door, int input,
               std::uint64_t limit, Instant too_late) {
   std::array<int, 2> trouble{-1, -1};
@@ -180,6 +194,7 @@ Started start(const Command& command, const Caller& caller, Environment& environ
             .shell_words = {},
             .cgroup_door = cgroup_door,
             .input = input,
+            .limit = limit,
             .too_late = too_late,
             .trouble = tell_trouble.get(),
             .lost = lost[0],
@@ -194,4 +209,3 @@ Started start(const Command& command, const Caller& caller, Environment& environ
 }
 
 }  // namespace zkr
-            .limit = limit,

@@ -41,6 +41,8 @@ class Environment {
 
 /// The files that execvp() would try for that word.
 std::vector<std::string> candidates(const std::string& word, const char* search_path);
+/// The error that an execution of the word would end with, as far as the files tell. 0: one of them can be executed.
+int why_not_runnable(const std::string& word, const char* search_path);
 
 struct Started {
   pid_t number = -1;   // Of the command; -1: it could not be forked.
@@ -53,8 +55,8 @@ struct Started {
 /// Forks on the caller's thread, which must be the keeper's main one: the command is killed when that thread ends.
 /// `cgroup_door`: of the group that the command enters; -1 for none. `input`: its standard input; -1: as ours is. From `too_late` on it is not executed: this
 /// process may have been stopped since it found that there is time.
+/// `limit`: see GuardianProcess::limit(); 0: as ours is.
 Started start(const Command& command, const Caller& caller, Environment& environment, int cgroup_door, int input,
               std::uint64_t limit, Instant too_late);
-/// `limit`: see GuardianProcess::limit(); 0: as ours is.
 
 }  // namespace zkr

@@ -5,6 +5,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
@@ -19,7 +20,12 @@ namespace zkr {
 namespace {
 
 constexpr int exit_no_process = 71;
-constexpr std::array<int, 6> signals_passed_on{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+/// What stops processes, and lets them go on, does so to this one as well. What a fault of this process raises ends it,
+/// blocked or not.
+bool is_passed_on(int signal) {
+  constexpr std::array not_passed_on{SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT};
+  return std::find(not_passed_on.begin(), not_passed_on.end(), signal) == not_passed_on.end();
+}
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -34,8 +40,8 @@ class Pool {
     sigset_t blocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGCHLD);
-    for (const int signal : signals_passed_on) {
-      if (!is_ignored(signal)) sigaddset(&blocked, signal);
+    for (int signal = 1; signal < NSIG; ++signal) {
+      if (is_passed_on(signal) && !is_ignored(signal)) sigaddset(&blocked, signal);
     }
     ::sigprocmask(SIG_BLOCK, &blocked, &mask_);
     signals_ = Descriptor(::signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -76,7 +82,8 @@ class Pool {
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
       const int number = static_cast<int>(signal.ssi_signo);
       if (number == SIGCHLD) continue;
-      tells_to_end(number) ? told_to_end(signal) : tell(number);
+      if (tells_to_end(number)) told_to_end(signal);
+      if (!tells_to_end(number) && !is_for_the_group(signal)) tell(number);
     }
   }
 
