@@ -27,6 +27,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/words.hpp"
 #include "tests/zkr/zkr_call.hpp"
+#include "tools/zkr/run/process_tree.hpp"
 
 namespace zkr {
 namespace {
@@ -688,6 +689,66 @@ TEST_F(ZkrLooking, Z16HandlerIsGoneBeforeTheWatch) {
     EXPECT_EQ(watch.status(), 128 + SIGTERM);
     EXPECT_EQ(watch.next_line(), "gone");
   }
+}
+
+pid_t number_behind(const std::string& word, const std::string& line) {
+  EXPECT_TRUE(line.starts_with(word)) << line;
+  return std::stoi(line.substr(word.size()));
+}
+
+bool lives(pid_t process) { return PinnedProcess(process).lives(); }
+
+TEST_F(ZkrLooking, Z16HandlerOfAKilledWatchIsKilled) {
+  client().create(path(), "");
+  testkit::Program watch(zkr_program(), words({"watch", "/place", "--", "sh", "-c", "echo pid $$; exec sleep 1000"}));
+  const pid_t handler = number_behind("pid ", watch.next_line());
+  watch.signal(SIGKILL);
+  EXPECT_TRUE(testkit::eventually([handler] { return !lives(handler); }));
+}
+
+TEST_F(ZkrLooking, Z3EachSignalReachesTheHandler) {
+  client().create(path(), "");
+  testkit::Program watch(zkr_program(),
+                         words({"watch", "/place", "--", "sh", "-c",
+                                "trap 'echo usr1' USR1; trap 'echo alarm' ALRM; trap 'echo term; exit' TERM; "
+                                "echo up; for i in $(seq 20000); do sleep 0.01; done"}));
+  EXPECT_EQ(watch.next_line(), "up");
+  watch.signal(SIGUSR1);
+  EXPECT_EQ(watch.next_line(), "usr1");
+  watch.signal(SIGALRM);
+  EXPECT_EQ(watch.next_line(), "alarm");
+  watch.signal(SIGTERM);
+  EXPECT_EQ(watch.next_line(), "term");
+  EXPECT_EQ(watch.status(), 128 + SIGTERM);
+}
+
+TEST_F(ZkrLooking, Z43WhatAHandlerHasStartedEndsWithIt) {
+  client().create(path(), "");
+  testkit::Program watch(zkr_program(), words({"watch", "/place", "--", "sh", "-c",
+                                               "if [ $ZKR_VERSION = 0 ]; then sleep 1000 & echo left $!; "
+                                               "else setsid sleep 1000 & echo started $!; wait; fi"}));
+  const pid_t left = number_behind("left ", watch.next_line());
+  client().set(path(), "x");
+  const pid_t started = number_behind("started ", watch.next_line());
+  watch.signal(SIGTERM);
+  EXPECT_EQ(watch.status(), 128 + SIGTERM);
+  EXPECT_FALSE(lives(started));
+  EXPECT_TRUE(lives(left)) << "of a handler that has ended by itself";
+  ::kill(left, SIGKILL);
+}
+
+TEST_F(ZkrLooking, WatchWhoseReaderIsGoneEndsOfThat) {
+  client().create(path(), "");
+  Words call = words({"watch", "/place"});
+  call.insert(call.begin(), {"-c", "{ { \"$@\"; echo \"status $?\" >&3; } | { exec <&-; echo closed >&3; }; } 3>&1",
+                             "sh", zkr_program()});
+  testkit::Program watch("/bin/sh", std::move(call));
+  std::string line = watch.next_line();
+  if (line == "closed") {
+    client().set(path(), "x");  // The first state may have been written before.
+    line = watch.next_line();
+  }
+  EXPECT_EQ(line, "status 141");
 }
 
 TEST_F(ZkrLooking, HandlerThatIgnoresOneSignalGetsTheNext) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/signalfd.h>
 
 #include <condition_variable>
 #include <deque>
@@ -13,6 +14,7 @@
 
 #include "tools/zkr/cli/context.hpp"
 #include "tools/zkr/cli/json.hpp"
+#include "tools/zkr/run/caller.hpp"
 #include "tools/zkr/run/descriptor.hpp"
 
 namespace zkr {
@@ -57,7 +59,7 @@ struct FollowOptions {
   bool once = false;  // Ends after the first change.
 };
 
-/// Signals that end the program are read by follow() from here on. Called while the process has one thread.
+/// Signals that end the program are read from here on. Made while the process has one thread.
 class EndingSignals {
  public:
   EndingSignals();
@@ -76,12 +78,31 @@ class EndingSignals {
   Descriptor signals_;
 };
 
+/// Signals to this process are read by follow() from here on. Made while the process has one thread, before anything else
+/// is opened.
+class FollowedSignals {
+ public:
+  FollowedSignals();
+  int get() const { return signals_.get(); }
+  /// The next one that came. Nothing: there is none.
+  std::optional<signalfd_siginfo> take() const;
+  /// How the caller had them.
+  const Caller& caller() const { return caller_; }
+  /// As in other programs: writing to what nobody reads ends this one, if this thread does it.
+  void let_writes_end_us() const;
+
+ private:
+  Caller caller_;
+  Descriptor signals_;
+};
+
 /// Ends the process as the signal does by default.
 [[noreturn]] void die_of(int signal);
 
 /// Tells each change as a line; or, if the call has words behind "--", runs them for the newest one: never two at a
-/// time, and always for the last state. Until a signal ends it (which it passes on to a handler that runs, and then dies
-/// of), or after one change. The result is the exit code: that of the only handler, or 0. Errors: what failed the feed.
-int follow(const Context& context, const FollowOptions& options, ChangeFeed& feed, const EndingSignals& signals);
+/// time, and always for the last state. Until a signal ends it, or after one change. A command that runs gets each signal;
+/// of TERM, INT, HUP and QUIT this process dies when the command has ended, and when what that has started is ended. The
+/// result is the exit code: that of the only handler, or 0. Errors: what failed the feed.
+int follow(const Context& context, const FollowOptions& options, ChangeFeed& feed, const FollowedSignals& signals);
 
 }  // namespace zkr

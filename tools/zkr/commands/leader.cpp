@@ -137,7 +137,7 @@ Change change_of(const Path& path, const SeenLeader& leader) {
 
 int run_observe(const Context& context, const ObserveOptions& options) {
   const Path path(options.path);
-  const EndingSignals signals;
+  const FollowedSignals signals;
   ChangeFeed feed;
   const zkclient::Client client = connect(context);
   const ObservedElection election(client, path, options.unfair);

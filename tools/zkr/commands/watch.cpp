@@ -171,7 +171,7 @@ Change NodeWatcher::change_of(const char* event, const SeenNode& now) const {
 
 int run_watch(const Context& context, const WatchOptions& options) {
   const Path path(options.path);
-  const EndingSignals signals;
+  const FollowedSignals signals;
   ChangeFeed feed;
   Client client = connect_to_look(context);
   std::make_shared<NodeWatcher>(client, path, options.children, feed)->look();
