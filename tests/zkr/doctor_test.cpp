@@ -90,6 +90,13 @@ TEST(ZkrDoctor, OutageThatCostsNothing) {
   check(40s, 47, 113);
 }
 
+TEST(ZkrDoctor, CommandsMustBeFoundByTheirControlGroupOrByProc) {
+  EXPECT_EQ(judge_processes(true, true).gravity, Gravity::good);
+  EXPECT_EQ(judge_processes(true, false).gravity, Gravity::good);
+  EXPECT_EQ(judge_processes(false, true).gravity, Gravity::good);
+  EXPECT_EQ(judge_processes(false, false).gravity, Gravity::failure);
+}
+
 TEST(ZkrDoctor, RoundTripsAndTimersAreJudgedByTheTimeout) {
   const auto judge = [](std::chrono::nanoseconds slowest) {
     std::vector<std::chrono::nanoseconds> taken(100, 1ms);

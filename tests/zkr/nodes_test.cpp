@@ -353,6 +353,7 @@ TEST_F(ZkrNodes, WhatIsExportedIsImported) {
   const Called exported = zkr({"export", "/node"});
   EXPECT_EQ(exported.code, 0);
   EXPECT_EQ(exported.errors, "zkr: 1 ephemeral nodes are left out\n");
+  EXPECT_EQ(zkr({"export", "/node", "-q"}).errors, "");
   EXPECT_EQ(exported.output,
             R"({"format":"zkr-export","version":1,"root":"/node"})"
             "\n"

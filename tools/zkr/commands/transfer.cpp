@@ -45,11 +45,12 @@ struct CopyOptions {
 };
 
 // Ephemeral nodes are a session's, and nobody can restore them. They have no children.
-std::vector<TreeNode> lasting_nodes(const Path& root, std::vector<TreeNode> nodes) {
+std::vector<TreeNode> lasting_nodes(const Context& context, const Path& root, std::vector<TreeNode> nodes) {
   const std::size_t before = nodes.size();
   if (is_ephemeral(nodes.front().stat)) throw Failure(exit_format, root.str() + " is ephemeral: it is a session's");
   std::erase_if(nodes, [](const TreeNode& node) { return is_ephemeral(node.stat); });
-  if (nodes.size() < before) say(fmt::format("{} ephemeral nodes are left out", before - nodes.size()));
+  const bool told = nodes.size() < before && !context.quiet;
+  if (told) say(fmt::format("{} ephemeral nodes are left out", before - nodes.size()));
   return nodes;
 }
 
@@ -82,7 +83,7 @@ json::object line_of(const Path& root, const TreeNode& node) {
 int run_export(const Context& context, const ExportOptions& options) {
   const Path root(options.path);
   const TreeQuestion question{.data = true, .acl = !options.no_acl};
-  const auto nodes = lasting_nodes(root, read_tree(connect_to_look(context), root, question));
+  const auto nodes = lasting_nodes(context, root, read_tree(connect_to_look(context), root, question));
   std::string text = json_text(json::object{{"format", json::string_view(export_format.data(), export_format.size())},
                                             {"version", export_version},
                                             {"root", root.str()}});
@@ -197,7 +198,7 @@ int run_copy(const Context& context, const CopyOptions& options) {
   if (!options.all) question.depth = 0;
   std::vector<TreeNode> nodes = read_tree(client, from, question);
   if (!options.all && nodes.front().stat.children_count > 0) say(from.str() + " has children; -r copies them, too");
-  nodes = lasting_nodes(from, std::move(nodes));
+  nodes = lasting_nodes(context, from, std::move(nodes));
   for (const TreeNode& node : nodes)
     require_whole_acl(path_below(from, node.below), node.acl);
   write_tree(client, to, nodes, {.overwrite = options.overwrite, .has_identity = !context.identities.empty()});

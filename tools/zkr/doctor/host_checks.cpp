@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "tools/zkr/run/cgroup.hpp"
+#include "tools/zkr/run/process_tree.hpp"
 
 namespace zkr {
 namespace {
@@ -75,16 +76,22 @@ nanoseconds measure_lateness(nanoseconds time) {
   return worst;
 }
 
+Finding judge_processes(bool control_group, bool tree_is_seen) {
+  if (control_group) return {Gravity::good, "processes", "commands get a control group, which ends as a whole"};
+  if (tree_is_seen) {
+    return {Gravity::good, "processes",
+            "no control group may be made here: /proc tells which processes a command has started"};
+  }
+  return {Gravity::failure, "processes",
+          "no control group may be made here, and /proc does not show who has started what: zkr lock and zkr lead "
+          "start no command"};
+}
+
 std::vector<Finding> look_at_host() {
   std::vector<Finding> findings;
   const auto group = Cgroup::make("zkr-doctor-" + std::to_string(::getpid()));
   if (group) group->remove();
-  findings.push_back({Gravity::good, "processes",
-                      group ? "commands get a control group, which ends as a whole"
-                            : "no control group may be made here: /proc tells which processes a command has started"});
-  if (::access("/proc/self/task", R_OK) != 0)
-    findings.push_back(
-        {Gravity::failure, "processes", "/proc is not there: nobody can find what a command has started"});
+  findings.push_back(judge_processes(group.has_value(), ProcessTree::can_be_seen()));
   return findings;
 }
 

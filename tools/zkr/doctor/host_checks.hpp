@@ -21,6 +21,9 @@ std::vector<Finding> judge_round_trips(std::vector<std::chrono::nanoseconds> tak
 /// What the worst delay of a timer on this host means for them.
 Finding judge_lateness(std::chrono::nanoseconds worst, std::chrono::nanoseconds timeout);
 
+/// Whether a command can be ended with all that it has started, as `zkr lock` asks for before it starts one.
+Finding judge_processes(bool control_group, bool tree_is_seen);
+
 /// Sets timers for so long, and tells how late the worst one was.
 std::chrono::nanoseconds measure_lateness(std::chrono::nanoseconds time);
 
