@@ -9,7 +9,7 @@
 namespace storm {
 
 /// Programs that use one recipe, and the judge of what they have seen. Written against the libraries' public headers
-/// only, so that it does not matter where they run.
+/// only, and what is pure of zkr, so that it does not matter where they run.
 struct Workload {
   std::string name;
   int processes = 3;
