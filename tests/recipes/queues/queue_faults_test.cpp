@@ -23,6 +23,7 @@
 #include <thread>
 
 #include <zkclient/error.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 
@@ -1438,6 +1439,17 @@ TEST_F(QueueFaults, EveryItemOnceAlthoughSessionsEnd) {
 TEST_F(PriorityQueueFaults, EveryItemOnceAlthoughSessionsEnd) {
   expect_every_item_once<PriorityQueue>(
       [](PriorityQueue& queue, std::vector<std::string> items) { queue.push_all(std::move(items), 5, patient()); });
+}
+
+class DelayQueueRandomFaults : public QueueFaults {};
+
+// Some are due when they are pushed, others a little later.
+TEST_F(DelayQueueRandomFaults, EveryItemOnceAlthoughSessionsEnd) {
+  unsigned batches = 0;
+  expect_every_item_once<DelayQueue>([&](DelayQueue& queue, std::vector<std::string> items) {
+    const auto later = std::chrono::milliseconds(20 * (batches++ % 3));
+    queue.push_all(std::move(items), std::chrono::system_clock::now() + later, patient());
+  });
 }
 
 }  // namespace
