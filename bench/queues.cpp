@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <zkclient/client.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/queue.hpp>
 
 #include "compare_peers.hpp"
@@ -34,23 +36,17 @@ constexpr const char* usage =
 constexpr std::size_t item_size = 64;
 constexpr int outstanding = 32;  // Calls of each consumer at a time, and pushes under way for each producer.
 
-enum class Way { blocking_pop, pop, claim };
+enum class Way { blocking_pop, pop, claim, delayed };
 
 /// Our producers and consumers, each with a session of its own. For each item taken one is pushed, so the backlog
 /// stays.
 class Ours final : public bench::Contender {
  public:
   Ours(const std::string& server, const std::string& path, Way way, const bench::RunOptions& options) : way_(way) {
+    const int waiting = options.backlog + outstanding * options.pairs;
     for (int i = 0; i < options.pairs; ++i) {
-      const zkrecipes::QueueOptions consumer{.prefetch = way == Way::claim ? outstanding : 0};
-      producers_.push_back(std::make_unique<zkrecipes::Queue>(zkclient::Client(server), path));
-      consumers_.push_back(std::make_unique<zkrecipes::Queue>(zkclient::Client(server), path, consumer));
-    }
-    constexpr int batch = 100;
-    const int all = options.backlog + outstanding * options.pairs;
-    for (int pushed = 0; pushed < all; pushed += batch) {
-      const auto count = static_cast<std::size_t>(std::min(batch, all - pushed));
-      producers_.front()->push_all(std::vector<std::string>(count, std::string(item_size, 'x')));
+      const int items = i == 0 ? waiting : 0;
+      way == Way::delayed ? add_delayed(server, path, items) : add_plain(server, path, items);
     }
   }
 
@@ -68,13 +64,35 @@ class Ours final : public bench::Contender {
       }
     }
     end();
-    std::unique_lock lock(guard_);
-    idle_.wait(lock, [this] { return running_ == 0; });
-    if (failure_) throw zkclient::Error(*failure_);
+    await_end();
     return stopwatch.stop(taken_);
   }
 
  private:
+  using Handler = zkclient::Handler<void>;
+  static std::string item() { return std::string(item_size, 'x'); }
+
+  void add_plain(const std::string& server, const std::string& path, int items) {
+    const auto producer = std::make_shared<zkrecipes::Queue>(zkclient::Client(server), path);
+    push_.emplace_back([producer](Handler done) { producer->async_push(item(), std::move(done)); });
+    fill(items, [&](std::vector<std::string> batch) { producer->push_all(std::move(batch)); });
+    const zkrecipes::QueueOptions consumer{.prefetch = way_ == Way::claim ? outstanding : 0};
+    consumers_.push_back(std::make_shared<zkrecipes::Queue>(zkclient::Client(server), path, consumer));
+  }
+  void add_delayed(const std::string& server, const std::string& path, int items) {
+    using Clock = std::chrono::system_clock;
+    const auto producer = std::make_shared<zkrecipes::DelayQueue>(zkclient::Client(server), path);
+    push_.emplace_back([producer](Handler done) { producer->async_push(item(), Clock::now(), std::move(done)); });
+    fill(items, [&](std::vector<std::string> batch) { producer->push_all(std::move(batch), Clock::now()); });
+    consumers_.push_back(std::make_shared<zkrecipes::DelayQueue>(zkclient::Client(server), path));
+  }
+  template <typename PushAll>
+  static void fill(int items, PushAll push_all) {
+    constexpr int batch = 100;
+    for (int pushed = 0; pushed < items; pushed += batch)
+      push_all(std::vector<std::string>(static_cast<std::size_t>(std::min(batch, items - pushed)), item()));
+  }
+
   // A chain: take, push one in its stead, take again.
   void next(std::size_t i) {
     if (!stopwatch_->running()) return end();
@@ -93,11 +111,14 @@ class Ours final : public bench::Contender {
     if (code) return fail(result.error());
     ++taken_;
     begin();
-    producers_[i]->async_push(std::string(item_size, 'x'), [this](zkclient::Result<void> done) {
+    push(i);
+    next(i);
+  }
+  void push(std::size_t i) {
+    push_[i]([this](zkclient::Result<void> done) {
       if (!done) return fail(done.error());
       end();
     });
-    next(i);
   }
 
   void begin() {
@@ -108,6 +129,11 @@ class Ours final : public bench::Contender {
     const std::lock_guard lock(guard_);
     if (--running_ == 0) idle_.notify_all();
   }
+  void await_end() {
+    std::unique_lock lock(guard_);
+    idle_.wait(lock, [this] { return running_ == 0; });
+    if (failure_) throw zkclient::Error(*failure_);
+  }
   void fail(const zkclient::Error& error) {
     {
       const std::lock_guard lock(guard_);
@@ -117,8 +143,8 @@ class Ours final : public bench::Contender {
   }
 
   const Way way_;
-  std::vector<std::unique_ptr<zkrecipes::Queue>> producers_;
-  std::vector<std::unique_ptr<zkrecipes::Queue>> consumers_;
+  std::vector<std::function<void(Handler)>> push_;  // Of each producer.
+  std::vector<std::shared_ptr<zkrecipes::QueueBase>> consumers_;
   const bench::Stopwatch* stopwatch_ = nullptr;
   std::atomic<std::int64_t> taken_{0};
   std::mutex guard_;
@@ -131,9 +157,11 @@ constexpr const char* raw_row = "st pipelined";
 constexpr const char* pop_row = "Queue, pop, asynchronous";
 constexpr const char* one_row = "Queue, pop, one at a time";
 constexpr const char* claim_row = "Queue, claim and commit";
+constexpr const char* delayed_row = "DelayQueue, items that are due";
 constexpr const char* simple_row = "Curator SimpleDistributedQueue";
 constexpr const char* queue_row = "Curator DistributedQueue";
 constexpr const char* locked_row = "Curator, lockPath (claims)";
+constexpr const char* theirs_delayed_row = "Curator DistributedDelayQueue";
 constexpr const char* kazoo_row = "kazoo Queue";
 constexpr const char* locking_row = "kazoo LockingQueue (claims)";
 
@@ -152,9 +180,11 @@ bench::Report run(const bench::RunOptions& options) {
   comparison.add(pop_row, std::make_unique<Ours>(server, comparison.add_parent("pop"), Way::pop, options));
   comparison.add(one_row, std::make_unique<Ours>(server, comparison.add_parent("one"), Way::blocking_pop, options));
   comparison.add(claim_row, std::make_unique<Ours>(server, comparison.add_parent("claim"), Way::claim, options));
+  comparison.add(delayed_row, std::make_unique<Ours>(server, comparison.add_parent("due"), Way::delayed, options));
   comparison.add(simple_row, comparison.peers().curator(peer("simple", "simple")));
   comparison.add(queue_row, comparison.peers().curator(peer("queue", "queue")));
   comparison.add(locked_row, comparison.peers().curator(peer("locked", "locked")));
+  comparison.add(theirs_delayed_row, comparison.peers().curator(peer("delay", "delay")));
   comparison.add(kazoo_row, comparison.peers().kazoo(peer("kazoo", "queue")));
   comparison.add(locking_row, comparison.peers().kazoo(peer("locking", "locking")));
   comparison.measure();
@@ -166,6 +196,7 @@ bench::Report run(const bench::RunOptions& options) {
   comparison.compare(one_row, kazoo_row, {});
   comparison.compare(claim_row, locked_row, 5.0);
   comparison.compare(claim_row, locking_row, {});
+  comparison.compare(delayed_row, theirs_delayed_row, {});
   return comparison.report("queues", fmt::format("{} + {}, {} items waiting", options.pairs, options.pairs, backlog));
 }
 

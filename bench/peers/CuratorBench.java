@@ -10,6 +10,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.framework.recipes.queue.DistributedDelayQueue;
 import org.apache.curator.framework.recipes.queue.DistributedQueue;
 import org.apache.curator.framework.recipes.queue.QueueBuilder;
 import org.apache.curator.framework.recipes.queue.QueueConsumer;
@@ -19,9 +20,9 @@ import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Apache Curator as a contender: CuratorBench HOSTS PATH KIND PAIRS BACKLOG. KIND: simple, queue, locked, barrier (PAIRS
- * members), count or share (PAIRS clients), or one of CuratorViews. Driven through standard input and output as
- * raw_program.hpp says.
+ * Apache Curator as a contender: CuratorBench HOSTS PATH KIND PAIRS BACKLOG. KIND: simple, queue, locked, delay (items that
+ * are due), barrier (PAIRS members), count or share (PAIRS clients), or one of CuratorViews. Driven through standard input and
+ * output as raw_program.hpp says.
  */
 public class CuratorBench {
   static final byte[] ITEM = new byte[64];
@@ -94,6 +95,13 @@ public class CuratorBench {
       if (kind.equals("locked")) {
         builder.lockPath(path + "-locks");
         sender.lockPath(path + "-locks");
+      }
+      if (kind.equals("delay")) {
+        DistributedDelayQueue<byte[]> out = sender.buildDelayQueue();
+        out.start();
+        producers.add(() -> out.put(ITEM, System.currentTimeMillis()));
+        builder.buildDelayQueue().start();
+        continue;
       }
       DistributedQueue<byte[]> out = sender.buildQueue();
       out.start();
