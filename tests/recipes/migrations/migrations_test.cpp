@@ -213,9 +213,10 @@ TEST_F(MigrationsTest, RecordsDeletedByHand) {
 }
 
 TEST_F(MigrationsTest, FoldersThatOverlapAreRefused) {
-  for (const auto& [lock, records] : std::vector<std::pair<const char*, const char*>>{
-           {"/m", "/m"}, {"/m/lock", "/m"}, {"/m", "/m/records"}, {"/", "/m"}, {"/m", "/"}})
-    EXPECT_EQ(error_of([&] { Migrations(client(), lock, records); }), Errc::invalid_argument) << lock << records;
+  using Folders = std::pair<const char*, const char*>;
+  for (const Folders& folders : {Folders("/m", "/m"), Folders("/m/lock", "/m"), Folders("/m", "/m/records"),
+                                 Folders("/", "/m"), Folders("/m", "/")})
+    EXPECT_EQ(error_of([&] { Migrations(client(), folders.first, folders.second); }), Errc::invalid_argument);
 }
 
 }  // namespace
