@@ -23,8 +23,10 @@
 #include <zkrecipes/asio.hpp>
 #include <zkrecipes/guardian.hpp>
 #include <zkrecipes/hashing.hpp>
+#include <zkrecipes/node_cache.hpp>
 #include <zkrecipes/placement.hpp>
 #include <zkrecipes/tree_cache.hpp>
+#include <zkrecipes/typed.hpp>
 #include <zktesting/expire.hpp>
 #include <zktesting/proxy.hpp>
 #include <zktesting/server.hpp>
@@ -166,6 +168,15 @@ extern std::stop_token stop_token;
 
 namespace values_md {
 std::string raise(const std::string& number);
-}
+struct Limits {
+  int connections;
+};
+}  // namespace values_md
 
 }  // namespace docs
+
+template <>
+struct zkrecipes::Codec<docs::values_md::Limits> {
+  static std::string encode(const docs::values_md::Limits& limits);
+  static docs::values_md::Limits decode(std::string_view bytes);
+};
