@@ -118,6 +118,7 @@ struct PlacerOptions {
 /// group changes while the placer decides      its transaction is refused; it looks again
 /// reply of a step is lost                     it looks again, and finds what is written
 /// a placement is foreign                      that partition stays where it is; problem() is foreign_node
+/// a placement is removed by hand              made again, with all hosts that are in sync or in the group
 /// two hosts with one id                       the second one has no replicas, problem() is node_exists; it waits
 /// client closed                               the placer does not lead; a host is told nothing more
 ///
@@ -159,7 +160,8 @@ struct HostedReplicasHandlers {
   /// This host shall have a replica: open its storage, and make a ReplicaGroup at `group`, with the host's id as the
   /// member's. Also told when the process starts, of all that it had before.
   zkclient::UniqueFunction<void(const HostedReplica& replica)> open;
-  /// It shall not have it any more: leave the group and destroy it. Its data is not needed any more.
+  /// It shall not have it any more: leave the group and destroy it. Its data is not needed any more. Not told to a
+  /// process that starts when the replica has gone elsewhere meanwhile.
   zkclient::UniqueFunction<void(const HostedReplica& replica)> close;
 };
 

@@ -63,7 +63,7 @@ const Placement& PlacementGoal::reach(const std::vector<ReplicaHost>& hosts,
   if (hosts_ == hosts && names_ == names) return goal_;
   Placement before;
   for (const PartitionFacts& partition : partitions) {
-    if (partition.node) before[partition.name] = partition.node->wanted;
+    before[partition.name] = partition.node ? partition.node->wanted : partition.in_sync.value_or(HostIds());
   }
   goal_ = place_replicas(names, hosts, replicas, before);
   hosts_ = hosts;
@@ -89,6 +89,11 @@ HostIds shared(const HostIds& a, const HostIds& b) {
 
 bool includes(const HostIds& all, const HostIds& some) {
   return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+PlacementStep beginning(const HostIds& goal, const PartitionFacts& partition) {
+  const HostIds there = united(partition.in_sync.value_or(HostIds()), partition.members);
+  return {partition.name, {goal, united(goal, there)}, partition.in_sync.has_value()};
 }
 
 /// All wanted replicas have all that was acknowledged, so the other ones can go.
@@ -121,7 +126,7 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
     const HostIds& wanted = goal.at(partition.name);
     const bool can_change = wanted.size() >= rules.minimum;
     if (!partition.node) {
-      if (can_change) steps.push_back({partition.name, {wanted, wanted}});
+      if (can_change) steps.push_back(beginning(wanted, partition));
       continue;
     }
     const bool changes = can_change && partition.node->wanted != wanted;

@@ -66,7 +66,8 @@ struct PartitionFacts {
   std::optional<PlacementNode> node = {};  ///< nullopt: it has none so far.
   /// Who has every acknowledged write, as the state of its group says; nullopt: there is no state that can be read.
   std::optional<HostIds> in_sync = {};
-  HostIds ready = {};  ///< Those of them that are members of the group, with the storage that the state names.
+  HostIds ready = {};    ///< Those of them that are members of the group, with the storage that the state names.
+  HostIds members = {};  ///< All members of the group.
 };
 
 struct PlacementStep {
@@ -93,7 +94,9 @@ class ZKRECIPES_INTERNAL_API PlacementGoal {
 
 /// Ends a move whose wanted replicas are all ready; begins others, while fewer than max_moving are on their way: first
 /// those of partitions with the fewest ready replicas. A move under way gets another goal when that has changed. A goal
-/// below the minimum counts for nothing: there are too few hosts, and what is there stays. `goal` has all partitions.
+/// below the minimum counts for nothing: there are too few hosts, and what is there stays. A node that is missing though
+/// there is a group was removed by hand: it begins with all who may have acknowledged writes, since whom it leaves out
+/// closes its replica. `goal` has all partitions.
 ZKRECIPES_INTERNAL_API std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions,
                                                                    const Placement& goal, const PlacementRules& rules);
 

@@ -145,7 +145,7 @@ class detail::PlacerCore {
   Facts look(const Term& term, const CallOptions& call) {
     const Snapshot placements = term.placements.refresh(ReadBarrier::sync, call);
     if (placements.root() == nullptr) make_directory(call);
-    const Snapshot groups = term.groups.wait_ready(call);
+    const Snapshot groups = term.groups.refresh(ReadBarrier::sync, call);
     Facts facts;
     std::set<std::string> assigned;
     for (const std::string& name : partitions_) {
@@ -164,6 +164,8 @@ class detail::PlacerCore {
       for (const std::string& id : partition.in_sync.value_or(HostIds())) {
         if (group.ready(id) != nullptr) partition.ready.push_back(id);
       }
+      for (const GroupMemberNode& node : group.members)
+        partition.members.push_back(node.member.id);
       facts.partitions.push_back(std::move(partition));
     }
     facts.assigned.assign(assigned.begin(), assigned.end());

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <random>
@@ -102,6 +103,13 @@ TEST(PlacementDecider, AnotherGoalKeepsWhoMayHaveAcknowledgedWrites) {
       << "nobody knows who has them";
 }
 
+TEST(PlacementDecider, AMissingNodeBeginsWithAllWhoMayHaveAcknowledgedWrites) {
+  PartitionFacts removed{"p", std::nullopt, HostIds{"a", "b"}, HostIds{"b"}, HostIds{"b", "c"}};
+  EXPECT_EQ(steps_of(removed, {"b", "d"}), (Steps{{"p", {{"b", "d"}, {"a", "b", "c", "d"}}, true}}));
+  removed.in_sync.reset();
+  EXPECT_EQ(steps_of(removed, {"b", "d"}), (Steps{{"p", {{"b", "d"}, {"b", "c", "d"}}}}));
+}
+
 TEST(PlacementDecider, TooFewHostsChangeNothing) {
   const PlacementNode resting{{"a", "b"}, {"a", "b"}};
   EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a", "b"}, {"a"}), {"a"}, 2), Steps());
@@ -184,6 +192,8 @@ class PlacedWorld {
   };
   struct Group {
     std::optional<PlacementNode> node;
+    HostIds open = {};                                  // As the node has said last.
+    bool removed = false;                               // By hand; until it does not move any more.
     std::optional<std::map<std::string, int>> in_sync;  // With the disks that the state names.
     int version = 0;
   };
@@ -199,8 +209,7 @@ class PlacedWorld {
   }
   bool is_member(const Group& group, const std::string& id) const {
     const auto host = hosts_.find(id);
-    const HostIds& assigned = group.node ? group.node->assigned : HostIds();
-    return host != hosts_.end() && host->second.alive && std::binary_search(assigned.begin(), assigned.end(), id);
+    return host != hosts_.end() && host->second.alive && std::binary_search(group.open.begin(), group.open.end(), id);
   }
   HostIds ready(const Group& group) const {
     HostIds ids;
@@ -213,8 +222,7 @@ class PlacedWorld {
   /// Its disk has all that was acknowledged, and it may use that.
   bool has_copy(const Group& group, const std::string& id) const {
     if (!group.in_sync || !group.in_sync->contains(id)) return false;
-    const HostIds& assigned = group.node->assigned;
-    return std::binary_search(assigned.begin(), assigned.end(), id) && hosts_.at(id).disk == group.in_sync->at(id);
+    return std::binary_search(group.open.begin(), group.open.end(), id) && hosts_.at(id).disk == group.in_sync->at(id);
   }
   std::size_t copies(const Group& group) const {
     return static_cast<std::size_t>(
@@ -243,7 +251,7 @@ class PlacedWorld {
         book_ = HostBook(settle);
         goal_ = PlacementGoal();
         break;
-      case 7:
+      case 7: remove_node(any(groups_).second); break;
       case 8:
       case 9: decide(true); break;
       default: work(); break;
@@ -258,11 +266,17 @@ class PlacedWorld {
     }
     ++host.disk;
   }
+  /// By hand, now and then.
+  void remove_node(Group& group) {
+    if (upto(3) != 0) return;
+    group.node.reset();
+    group.removed = true;
+  }
   /// What a group does by itself.
   void work() {
     auto& [name, group] = any(groups_);
-    if (!group.node) return;
-    const std::string id = group.node->assigned[upto(group.node->assigned.size() - 1)];
+    if (group.open.empty()) return;
+    const std::string id = group.open[upto(group.open.size() - 1)];
     if (!group.in_sync) {
       if (is_member(group, id)) group.in_sync.emplace().emplace(id, hosts_.at(id).disk);
       return;
@@ -290,6 +304,8 @@ class PlacedWorld {
     std::map<std::string, int> versions;
     for (const auto& [name, group] : groups_) {
       PartitionFacts partition{name, group.node, {}, ready(group)};
+      std::copy_if(group.open.begin(), group.open.end(), std::back_inserter(partition.members),
+                   [&](const std::string& id) { return hosts_.at(id).alive; });
       if (group.in_sync) {
         partition.in_sync.emplace();
         for (const auto& [id, disk] : *group.in_sync)
@@ -306,8 +322,10 @@ class PlacedWorld {
       commit(step, versions[step.partition], *counting);
     if (late) new_commits_ = 0;
     std::size_t moving = 0;
-    for (const auto& [name, group] : groups_)
-      moving += group.node && group.node->moving() ? 1U : 0U;
+    for (auto& [name, group] : groups_) {
+      group.removed = group.removed && (!group.node || group.node->moving());
+      moving += group.node && group.node->moving() && !group.removed ? 1U : 0U;
+    }
     EXPECT_LE(moving, rules_.max_moving);
   }
   void commit(const PlacementStep& step, int version, const std::vector<ReplicaHost>& hosts) {
@@ -317,6 +335,7 @@ class PlacedWorld {
     if (!std::includes(able.begin(), able.end(), step.rests_on_ready.begin(), step.rests_on_ready.end())) return;
     const std::size_t before = able.size();
     group.node = step.next;
+    group.open = step.next.assigned;
     ++new_commits_;
     const HostIds& next = group.node->assigned;
     EXPECT_TRUE(std::includes(next.begin(), next.end(), step.next.wanted.begin(), step.next.wanted.end()));

@@ -27,6 +27,7 @@ using testkit::patience;
 using testkit::TestHost;
 using zkclient::Client;
 using zkclient::Errc;
+using zkclient::Path;
 using Partitions = std::vector<std::string>;
 
 const testkit::OnRealServers placement_on_real_servers{"PlacementFaults.HostIsDrained"};
@@ -222,6 +223,32 @@ TEST_F(PlacementFaults, APlacementIsForeign) {
   const auto c = host(client, "c");
   EXPECT_TRUE(eventually([&] { return c->hosted().hosted() == Partitions{"p1", "p2", "p3"}; }));
   EXPECT_EQ(a->closed() + b->closed(), 0);
+}
+
+TEST_F(PlacementFaults, PlacementsAreRemovedByHand) {
+  const Client client = calm_direct();
+  auto placer = place(client);
+  std::vector<std::unique_ptr<TestHost>> hosts;
+  std::set<std::string> ids;
+  for (const char* id : {"a", "b", "c", "d", "e", "f"}) {
+    hosts.push_back(host(client, id));
+    ids.insert(id);
+  }
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, ids));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(goes_on());
+    placer.reset();
+    for (const std::string& partition : partitions)
+      the_operator().remove(Path("/app/placement") / partition);
+    if (i == 1) hosts[0]->hosted().leave(within_patience());  // Others are wanted now.
+    placer = place(client);
+    if (i == 1) ids.erase("a");
+    EXPECT_TRUE(goes_on());
+    EXPECT_TRUE(eventually([&] { return names("/app/placement") == partitions; }));
+  }
+  EXPECT_TRUE(goes_on());
+  expect_nothing_lost(map);
 }
 
 TEST_F(PlacementFaults, TwoHostsWithOneId) {
