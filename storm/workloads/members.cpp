@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/naming.hpp>
+#include <zkrecipes/persistent_node.hpp>
 
 #include "storm/checkers/agreements.hpp"
 #include "storm/checkers/operations.hpp"
@@ -89,6 +91,83 @@ void run_group(Place& place) {
 Faults check_group(const History& history) {
   return all_of({check_gone(history), check_members(history), check_progress(history, "joined")});
 }
+
+// --- Persistent nodes ----------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* nodes_path = "/nodes";
+
+/// Each process has a node of another kind.
+zkrecipes::PersistentNodeOptions kind_of_node(const Place& place) {
+  using zkclient::CreateMode;
+  return {.mode = place.number() % 2 == 0 ? CreateMode::ephemeral : CreateMode::ephemeral_sequential,
+          .protection = place.number() / 2 % 2 == 1};
+}
+
+/// "p1" of "p1-0000000007" and of "_c_<uuid>-p1-".
+std::string maker_of(std::string_view name) {
+  constexpr std::size_t id_size = 40;
+  if (name.starts_with("_c_")) name.remove_prefix(std::min(id_size, name.size()));
+  return std::string(name.substr(0, name.find('-')));
+}
+
+/// As an operator does by mistake.
+void remove_any_node(Place& place, zkclient::Client& client) {
+  const std::vector<std::string> names = client.children(nodes_path, within(10s)).names;
+  if (names.empty()) return;
+  std::error_code gone_already;
+  client.remove(zkclient::Path(nodes_path) / names[place.below(names.size())], zkclient::any_version, within(10s),
+                gone_already);
+}
+
+/// Their makers. Nobody has two.
+std::set<std::string> makers_of_nodes(zkclient::Client& client) {
+  std::set<std::string> makers;
+  client.sync(nodes_path, within(10s));
+  for (const std::string& name : client.children(nodes_path, within(10s)).names) {
+    if (!makers.insert(maker_of(name)).second) makers.insert("another node: " + name);
+  }
+  return makers;
+}
+
+}  // namespace
+
+void run_nodes(Place& place) {
+  with_sessions(place, [&](zkclient::Client& client) {
+    zkrecipes::PersistentNode node(client, zkclient::Path(nodes_path) / (place.name() + "-"), "", kind_of_node(place));
+    // What a former life has left is taken over.
+    const zkclient::Path lasting_path = zkclient::Path("/lasting") / place.name();
+    zkrecipes::PersistentNode lasting(
+        client, lasting_path, "", {.mode = zkclient::CreateMode::container, .conflict = zkrecipes::Conflict::replace});
+    node.wait_created(within(30s));
+    lasting.wait_created(within(30s));
+    place.note("made", node.token().value);
+    std::string data;
+    for (int i = 0; i < 40 && !place.stopped(); ++i) {
+      if (place.below(4) == 0) {
+        data = std::to_string(place.below(3));
+        (place.below(2) == 0 ? node : lasting).set_data(data, within(10s));
+      }
+      if (place.below(8) == 0) remove_any_node(place, client);
+      place.pause(300);
+    }
+    if (place.stopped()) {
+      node.wait_created(within(20s));
+      lasting.set_data(place.name(), within(20s));
+      stay_and_look(place, [&] {
+        std::set<std::string> makers = makers_of_nodes(client);
+        if (client.get(lasting_path, within(10s)).data != place.name()) makers.insert("other data");
+        return makers;
+      });
+    }
+    if (place.below(2) != 0) return;
+    node.remove(within(10s));
+    lasting.remove(within(10s));
+  });
+}
+
+Faults check_nodes(const History& history) { return all_of({check_members(history), check_progress(history, "made")}); }
 
 // --- Naming --------------------------------------------------------------------------------------
 

@@ -9,6 +9,9 @@ namespace storm {
 void run_group(Place& place);
 Faults check_group(const History& history);
 
+void run_nodes(Place& place);
+Faults check_nodes(const History& history);
+
 void run_naming(Place& place);
 void look_at_names(Place& place);
 Faults check_naming(const History& history);

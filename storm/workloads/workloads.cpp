@@ -45,6 +45,7 @@ const std::vector<Workload>& workloads() {
       {"transfers", 4, run_transfers, look_at_transfers, check_transfers_workload},
       {"ids", 3, run_ids, look_at_ids, check_ids_workload},
       {"group", 4, run_group, look_at_members, check_group},
+      {"nodes", 4, run_nodes, look_at_members, check_nodes},
       {"naming", 3, run_naming, look_at_names, check_naming},
       {"discovery", 4, run_discovery, look_at_members, check_discovery},
       {"configuration", 3, run_configuration, look_at_members, check_configuration},
