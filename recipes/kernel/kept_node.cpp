@@ -194,8 +194,8 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   const auto& client = spec_.client;
   const Call call = call_on(session);
   Seen seen;
-  if (leaving_ && !doubts_.empty()) {
-    // Nobody looks again for a node that would stay for ever: so a majority has to have agreed on what was sent before.
+  if (!doubts_.empty()) {
+    // What is not found now counts as not made: so a majority has to have agreed on what was sent before.
     Reply settled = co_await zk::fresh_by_quorum(client, zk::make_request(OpType::exists, node_), call);
     if (!zk::is_there_or_not(settled)) {
       seen.failure = std::move(settled);
