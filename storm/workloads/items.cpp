@@ -1,8 +1,12 @@
 #include "storm/workloads/items.hpp"
 
 #include <map>
+#include <optional>
+#include <type_traits>
 
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/delay_queue.hpp>
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/shared_value.hpp>
 
@@ -19,18 +23,28 @@ constexpr const char* items_path = "/items";
 
 bool in_doubt(const zkclient::Error& error) { return error.code() == zkclient::ErrorKind::in_doubt; }
 
-void push(Place& place, zkrecipes::Queue& queue, std::int64_t item) {
+void put(Place&, zkrecipes::Queue& queue, const std::string& item) { queue.push(item, within(15s)); }
+void put(Place& place, zkrecipes::DelayQueue& queue, const std::string& item) {
+  queue.push(item, std::chrono::system_clock::now() + std::chrono::milliseconds(static_cast<int>(place.below(2000))),
+             within(15s));
+}
+void put(Place&, zkrecipes::IdQueue& queue, const std::string& item) { queue.push(item, item, within(15s)); }
+
+template <typename AnyQueue>
+void push(Place& place, AnyQueue& queue, std::int64_t item) {
   place.note("pushing", item);
-  queue.push(std::to_string(item), within(15s));
+  put(place, queue, std::to_string(item));
   place.note("pushed", item);
 }
 
-void pop(Place& place, zkrecipes::Queue& queue) {
+/// `take` returns the number of the item that it has taken out, if there was one.
+template <typename Take>
+void pop(Place& place, Take take) {
   // Whoever is killed between the two has popped something, perhaps.
   place.note("popping");
   try {
-    if (const auto item = queue.try_pop_for(2s)) {
-      place.note("popped", std::stoll(*item));
+    if (const std::optional<std::int64_t> item = take()) {
+      place.note("popped", *item);
     } else {
       place.note("not popped");
     }
@@ -40,32 +54,63 @@ void pop(Place& place, zkrecipes::Queue& queue) {
   }
 }
 
-}  // namespace
+std::optional<std::int64_t> number_of(const std::optional<std::string>& item) {
+  return item ? std::optional(std::stoll(*item)) : std::nullopt;
+}
 
-void run_queue(Place& place) {
+/// What is removed by its id has left the queue as what is popped has: once.
+template <typename AnyQueue>
+void take_one(Place& place, AnyQueue& queue, std::int64_t newest) {
+  if constexpr (std::is_same_v<AnyQueue, zkrecipes::IdQueue>) {
+    if (newest != 0 && place.below(2) == 0) {
+      return pop(place, [&] {
+        const std::size_t removed = queue.remove(std::to_string(newest), within(15s));
+        return removed > 0 ? std::optional(newest) : std::nullopt;
+      });
+    }
+  }
+  pop(place, [&] { return number_of(queue.try_pop_for(2s)); });
+}
+
+template <typename AnyQueue>
+void run_items(Place& place) {
   std::int64_t made = 0;
+  std::int64_t newest = 0;
   const std::int64_t producer = place.number();
   const std::int64_t life = place.now().count() / 1'000'000;  // A later life of this process has greater numbers.
   with_sessions(place, [&](zkclient::Client& client) {
-    zkrecipes::Queue queue(client, items_path);
+    AnyQueue queue(client, items_path);
     for (int i = 0; i < 20 && !place.stopped(); ++i) {
       if (place.below(2) == 0) {
-        push(place, queue, (life * 1000 + ++made) * 1000 + producer);
+        const std::int64_t item = (life * 1000 + ++made) * 1000 + producer;
+        push(place, queue, item);
+        newest = item;
       } else {
-        pop(place, queue);
+        take_one(place, queue, newest);
       }
       place.pause(300);
     }
   });
 }
 
-void drain_queue(Place& place) {
+/// `longest`: until the last item is due, by the clock of whoever drains.
+template <typename AnyQueue>
+void drain_items(Place& place, std::chrono::seconds longest) {
   zkclient::Client client(place.servers(), {.session_timeout = 10s});
   client.connect(within(60s));
-  zkrecipes::Queue queue(client, items_path);
-  while (const auto item = queue.try_pop_for(1s))
+  AnyQueue queue(client, items_path);
+  while (const auto item = queue.try_pop_for(longest))
     place.note("popped", std::stoll(*item));
 }
+
+}  // namespace
+
+void run_queue(Place& place) { run_items<zkrecipes::Queue>(place); }
+void drain_queue(Place& place) { drain_items<zkrecipes::Queue>(place, 1s); }
+void run_delay_queue(Place& place) { run_items<zkrecipes::DelayQueue>(place); }
+void drain_delay_queue(Place& place) { drain_items<zkrecipes::DelayQueue>(place, 10s); }
+void run_id_queue(Place& place) { run_items<zkrecipes::IdQueue>(place); }
+void drain_id_queue(Place& place) { drain_items<zkrecipes::IdQueue>(place, 1s); }
 
 Faults check_queue_workload(const History& history) {
   // Who was killed while it popped leaves a pop in doubt.

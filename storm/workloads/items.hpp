@@ -8,6 +8,11 @@ namespace storm {
 
 void run_queue(Place& place);
 void drain_queue(Place& place);
+void run_delay_queue(Place& place);
+void drain_delay_queue(Place& place);
+/// Items are popped, or removed by their ids.
+void run_id_queue(Place& place);
+void drain_id_queue(Place& place);
 Faults check_queue_workload(const History& history);
 
 void run_claims(Place& place);

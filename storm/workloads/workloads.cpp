@@ -40,6 +40,8 @@ const std::vector<Workload>& workloads() {
       {"leader-selector", 3, run_leader_selector, look_at_nested_locks, check_leader_selector},
       {"revocation", 4, run_revocation, look_at_nested_locks, check_revocation},
       {"priority-queue", 4, run_priority_queue, drain_priority_queue, check_priority_queue},
+      {"delay-queue", 4, run_delay_queue, drain_delay_queue, check_queue_workload},
+      {"id-queue", 4, run_id_queue, drain_id_queue, check_queue_workload},
       {"commits", 3, run_commits, look_at_agreements, check_commits_workload},
       {"primaries", 3, run_primaries, look_at_agreements, check_primaries},
       {"transfers", 4, run_transfers, look_at_transfers, check_transfers_workload},
