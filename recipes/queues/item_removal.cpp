@@ -42,11 +42,9 @@ class ItemRemoval {
     bool excludes_claims = version > 0 || spec_->foreign_claims;
     if (version > 0 && !spec_->foreign_claims) {
       ClaimLook claim = co_await look_for_claim(spec_, key_, version, item.stat.czxid, call_);
-      if (claim.reply.ok())
-        claim.reply.error = Errc::no_node;
-      else if (claim.reply.failed(Errc::no_node))
-        claim.reply.error.reset();
-      if (!claim.reply.ok()) co_return claim.reply;
+      const bool free = claim.reply.failed(Errc::no_node);
+      if (claim.reply.ok()) claim.reply.error = Errc::no_node;  // A consumer has it.
+      if (!free) co_return claim.reply;
     }
     for (;;) {
       ItemTransaction steps(*spec_, key_);
@@ -97,10 +95,11 @@ Awaitable<Result<std::size_t>> remove_by_id(QueueSpecPtr spec, std::shared_ptr<E
     if (spec->format.id_of(key.name) != id) continue;
     ItemRemoval removal(spec, writer, key, call);
     Reply reply = co_await removal.run();
-    if (reply.ok())
+    if (reply.ok()) {
       ++removed;
-    else if (!reply.failed(Errc::no_node))
+    } else if (!reply.failed(Errc::no_node)) {
       co_return broken_off(*spec, std::move(reply), key, removed);
+    }
   }
   co_return removed;
 }
