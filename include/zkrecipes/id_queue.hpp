@@ -37,8 +37,8 @@ namespace zkrecipes {
 /// quota of the servers full                remove() works
 /// id in a name is not well formed          ignored, as a foreign child is
 ///
-/// Beside Curator: it writes an _ for each / and | of an id. Its remove() takes claimed items as well if it has no lock
-/// path, but none that was claimed before.
+/// Beside Curator: it writes an _ for each / and | of an id. Without a lock path its remove() leaves each item that was
+/// ever claimed here, as it deletes on condition of version 0.
 ///
 /// Thread safety: all members. The object keeps its client open; a Claim does not.
 class ZKRECIPES_API IdQueue : public QueueBase {

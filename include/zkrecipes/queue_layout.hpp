@@ -33,13 +33,15 @@ class QueueLayout {
   enum class Style { standard, zookeeper, curator, kazoo, kazoo_locking };
 
   /// `path/items/item-<seq>`, claims in `path/claims`, the bytes as they are. In a PriorityQueue the names are
-  /// `item-<priority as in curator()><seq>`.
+  /// `item-<priority as in curator()><seq>`, in a DelayQueue `item-|<time>|<seq>`, in an IdQueue `item-|<id>|<seq>`.
   static QueueLayout standard() { return QueueLayout(Style::standard); }
   /// ZooKeeper's own DistributedQueue, and Curator's SimpleDistributedQueue: `path/qn-<seq>`. Has no priorities.
   static QueueLayout zookeeper() { return QueueLayout(Style::zookeeper); }
   /// Curator's DistributedQueue, `path/queue-<seq>`, and DistributedPriorityQueue, `path/queue-<0 or 1><8 hex
-  /// digits><seq>`. A node may hold several items (putMulti): pop takes them one by one, a claim stands for all of
-  /// them. `lock_path` is the one given to Curator's builder; claims go there. Without one they go to `path`-claims.
+  /// digits><seq>`; DistributedDelayQueue, `path/queue-|<hex digits>|<seq>`, and DistributedIdQueue,
+  /// `path/queue-|<id>|<seq>`. A node may hold several items (putMulti): pop takes them one by one, a claim stands for
+  /// all of them. `lock_path` is the one given to Curator's builder; claims go there. Without one they go to
+  /// `path`-claims.
   static QueueLayout curator(std::optional<zkclient::Path> lock_path = {}) {
     return QueueLayout(Style::curator, std::move(lock_path));
   }
