@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -122,6 +124,24 @@ TEST_F(ZkrGroupJoin, MembersCommandMayJoinAsAnother) {
   inner[4] = "another";
   inner.insert(inner.begin(), ZKR);
   EXPECT_EQ(ZkrProcess(words(inner)).end(), exited(0));
+}
+
+TEST_F(ZkrGroupJoin, MetricsAreInAFileThatIsReplaced) {
+  const Folder folder;
+  const std::string file = folder / "zkr.prom";
+  const auto content = [&file] {
+    std::ifstream stream(file);
+    return std::string{std::istreambuf_iterator<char>(stream), {}};
+  };
+  ZkrProcess zkr(words(shell("echo up; read -r word"), {"--metrics", file}));
+  EXPECT_TRUE(zkr.lines().await("up"));
+  EXPECT_TRUE(content().ends_with("# EOF\n"));
+  zkr.close_input();
+  EXPECT_EQ(zkr.end(), exited(1));
+  // By the keeper, after the front has ended.
+  EXPECT_TRUE(eventually([&] { return content().find("\nzkrecipes_sessions_closed_total 1\n") != std::string::npos; }));
+  EXPECT_TRUE(content().ends_with("# EOF\n"));
+  EXPECT_EQ(ZkrProcess(words({"true"}, {"--metrics", folder / "none/zkr.prom"})).end(), exited(71));
 }
 
 TEST_F(ZkrGroupJoin, HoldsUntilTheEndOfItsInput) {

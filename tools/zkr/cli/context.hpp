@@ -1,8 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include <zkclient/metrics.hpp>
 
 #include "tools/zkr/cli/connection_options.hpp"
 #include "tools/zkr/cli/words.hpp"
@@ -15,6 +18,8 @@ struct Context {
   ConnectionOptions connection;
   /// Those that the client has proved, as servers name them; no secrets.
   mutable std::vector<std::string> identities;
+  /// What the clients that connect() makes count into; null: nothing.
+  mutable std::shared_ptr<zkclient::Metrics> metrics;
   bool quiet = false;
   bool verbose = false;
   bool json = false;  // What is written to standard output is JSON.

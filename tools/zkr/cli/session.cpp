@@ -1,5 +1,7 @@
 #include "tools/zkr/cli/session.hpp"
 
+#include <utility>
+
 #include "tools/zkr/cli/failure.hpp"
 
 namespace zkr {
@@ -9,7 +11,9 @@ zkclient::Client connect(const Context& context) { return connect(context, conne
 zkclient::Client connect(const Context& context, const Connection& connection) {
   for (const Identity& identity : connection.identities)
     context.identities.push_back(identity.shown());
-  zkclient::Client client(connection.hosts, connection.options);
+  zkclient::ClientOptions options = connection.options;
+  options.metrics = context.metrics;
+  zkclient::Client client(connection.hosts, std::move(options));
   client.connect();
   prove(client, connection.identities);
   return client;

@@ -57,6 +57,7 @@ class ChangeFeed {
 
 struct FollowOptions {
   bool once = false;  // Ends after the first change.
+  std::string metrics_file;
 };
 
 /// Signals that end the program are read from here on. Made while the process has one thread.

@@ -143,6 +143,7 @@ void add_waiting_options(CLI::App& app, CommandOptions& options, const std::stri
   add_choice(app, "--descendants", options.run.descendants, descendants,
              "Of what the command has left behind when it ends: kill (the default), wait, or leave");
   app.add_option("--report", options.report, "Write there, as JSON, how it has ended")->type_name("FILE");
+  add_metrics_option(app, options.metrics_file);
 }
 
 void add_command_options(CLI::App& app, CommandOptions& options, const std::string& try_names) {
@@ -168,6 +169,19 @@ void add_command_options(CLI::App& app, CommandOptions& options, const std::stri
       ->type_name("NUMBER");
   app.add_flag("--kazoo", options.kazoo, "Share the path with kazoo's users, not with Curator's");
   app.add_flag("--reentrant", options.reentrant, "Run the command if a caller of this one holds the path already");
+}
+
+void count_run_into(const std::string& file, Connection& connection, RunRequest& run) {
+  if (file.empty()) return;
+  const auto metrics = std::make_shared<zkclient::Metrics>();
+  connection.options.metrics = metrics;
+  write_metrics(file, *metrics);
+  const auto writing = std::make_shared<std::unique_ptr<MetricsFile>>();
+  run.before_first_holder = [file, metrics, writing] { *writing = std::make_unique<MetricsFile>(file, metrics); };
+  run.after_last_holder = [then = std::move(run.after_last_holder), writing] {
+    if (then) then();
+    writing->reset();
+  };
 }
 
 std::string process_name() {
@@ -217,6 +231,7 @@ void run_while_held(const Context& context, const CommandOptions& options, Stake
   hold.quiet = context.quiet;
   hold.verbose = context.verbose;
   if (is_held_by_caller(hold, options.reentrant)) become(run.command.words);
+  count_run_into(options.metrics_file, hold.connection, run);
   const std::string id = random_id();
   run.mark = "ZKR_ID=" + id;
   hold.environment = {run.mark};

@@ -7,6 +7,7 @@
 
 #include "tools/zkr/cli/context.hpp"
 #include "tools/zkr/cli/exit_code.hpp"
+#include "tools/zkr/cli/metrics_file.hpp"
 #include "tools/zkr/hold/zookeeper_holder.hpp"
 #include "tools/zkr/run/run.hpp"
 
@@ -27,6 +28,7 @@ struct CommandOptions {
   bool kazoo = false;
   bool reentrant = false;
   std::string report;
+  std::string metrics_file;
   std::optional<int> lost_descriptor;
   Ready ready = Ready::none;
   /// Without a command: hold until standard input is at its end.
@@ -45,6 +47,10 @@ std::vector<std::string> command_words(const Context& context, const std::option
 
 /// Errors: Failure, if the margin is shorter than any machine is punctual.
 void require_least_margin(const RunOptions& options);
+
+/// Has what the run's holders do counted into the file, by its keeper. Called before it is forked. Empty: into none. Errors:
+/// as write_metrics().
+void count_run_into(const std::string& file, Connection& connection, RunRequest& run);
 
 /// This process's name, another one for each: what was killed is another candidate, or member, than that which follows it.
 std::string process_name();

@@ -19,6 +19,7 @@
 
 #include <zkrecipes/two_phase_commit.hpp>
 
+#include "tools/zkr/cli/metrics_file.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
@@ -44,6 +45,7 @@ struct ParticipateOptions {
   std::string name;
   std::string log;
   std::optional<std::string> shell_line;
+  std::string metrics_file;
 };
 
 struct DoubtOptions {
@@ -123,6 +125,7 @@ class ServingParticipant {
       : context_(context),
         log_(std::make_shared<zkrecipes::FileLog>(options.log)),
         claim_(claim_commands(options.log)),
+        metrics_(count_into(context, options.metrics_file)),
         client_(connect(context)),
         participant_(client_, zkclient::Path(options.path), options.name, std::exchange(log_, nullptr)),
         commands_(std::move(words), environment_of(options), signals_.callers_mask(), claim_.get()),
@@ -149,6 +152,7 @@ class ServingParticipant {
     const zkclient::Result<void> result = served_.take();
     control_.reset();
     client_.close();
+    metrics_.reset();
     if (const auto failure = commands_.failure()) throw Failure(*failure);
     if (told_by_) die_of(*told_by_);
     result.value();
@@ -180,6 +184,7 @@ class ServingParticipant {
   std::shared_ptr<zkrecipes::FileLog> log_;
   const Descriptor claim_;
   Awaited<void> served_;
+  std::unique_ptr<MetricsFile> metrics_;
   zkclient::Client client_;
   CommitParticipant participant_;
   const EndingSignals signals_;
@@ -231,6 +236,7 @@ void add_commit_participate(CLI::App& commit, Context& context) {
       ->type_name("FILE");
   participate->add_option("-c,--command", participate.options->shell_line, "Run this line by /bin/sh")
       ->type_name("LINE");
+  add_metrics_option(*participate.app, participate.options->metrics_file);
   const auto in_doubt = add_subcommand(commit, context, "in-doubt",
                                        "What a participant on this machine has prepared and not applied", run_in_doubt);
   in_doubt->add_option("--log", in_doubt.options->log, "The participant's log")->required()->type_name("FILE");

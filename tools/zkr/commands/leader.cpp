@@ -11,6 +11,7 @@
 #include <zkrecipes/unfair_leader_election.hpp>
 
 #include "tools/zkr/cli/duration.hpp"
+#include "tools/zkr/cli/metrics_file.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
@@ -139,6 +140,7 @@ int run_observe(const Context& context, const ObserveOptions& options) {
   const Path path(options.path);
   const FollowedSignals signals;
   ChangeFeed feed;
+  const auto counted = count_into(context, options.follow.metrics_file);
   const zkclient::Client client = connect(context);
   const ObservedElection election(client, path, options.unfair);
   const auto subscription = election->observe([&](const SeenLeader& leader) { feed.put(change_of(path, leader)); });
@@ -163,6 +165,7 @@ void add_observe(CLI::App& app, Context& context) {
   ObserveOptions& options = *command.options;
   command->add_option("PATH", options.path, "The election")->required();
   command->add_flag("--once", options.follow.once, "End after the first, with the exit code of its command");
+  add_metrics_option(*command.app, options.follow.metrics_file);
   command->add_flag("--unfair", options.unfair, "An UnfairLeaderElection, which now has no leader to tell it by");
 }
 

@@ -40,8 +40,7 @@ std::string PhaseCommands::ended_with(int code) const { return fmt::format("{} e
 
 int PhaseCommands::run(const char* phase, const CommitTransaction& transaction) {
   start(phase, transaction);
-  wait_for_any({command_->get()});  // This thread alone starts and ends it.
-  const int code = command_->wait();
+  const int code = command_->wait();  // This thread alone starts and ends it.
   const std::lock_guard lock(mutex_);
   command_.reset();
   return code;

@@ -40,6 +40,7 @@ struct WorkOptions {
   int max_deliveries = 5;
   std::string dead_letters;
   std::string id;
+  std::string metrics_file;
 };
 
 RunOptions run_options(const WorkOptions& options) {
@@ -72,7 +73,10 @@ QueueChoice choice_of(const WorkOptions& options) {
   const auto worker = std::make_shared<QueueWorker>(std::move(own), board);
   run.make_holder = [worker](const HolderStart& start) { return worker->next_claim(start); };
   run.run_again = [worker](const Ending& ending, Cause cause, Duration) { return worker->run_again(ending, cause); };
-  run.after_last_holder = [worker] { worker->close(); };
+  run.after_last_holder = [worker, then = std::move(run.after_last_holder)] {
+    worker->close();
+    if (then) then();
+  };
   run_under_lease(run);
 }
 
@@ -89,6 +93,9 @@ int run_work(const Context& context, const WorkOptions& options) {
   request.run = run.options;
   request.quiet = context.quiet;
   request.verbose = context.verbose;
+  if (!options.metrics_file.empty() && options.jobs > 1)
+    throw Failure(exit_usage, "--metrics are of one process: not with --jobs");
+  count_run_into(options.metrics_file, request.connection, run);
   WorkBoard board(options.most_items);
   if (options.jobs == 1) work_on(request, std::move(run), board);
   run_pool(options.jobs, [&] { work_on(request, run, board); });
@@ -123,6 +130,7 @@ void add_queue_work(CLI::App& queue, Context& context) {
       ->type_name("N");
   work->add_option("--dead-letters", options.dead_letters, "The queue that dead letters go to; PATH/dead")
       ->type_name("PATH");
+  add_metrics_option(*work.app, options.metrics_file);
   work->add_option("--id", options.id, "Shown to others as who works on an item")->type_name("NAME");
   add_duration(*work.app, "--grace", options.grace,
                "From TERM to KILL, when a command is ended; a quarter of the session timeout");

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/zkr/cli/metrics_file.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
@@ -173,6 +174,7 @@ int run_watch(const Context& context, const WatchOptions& options) {
   const Path path(options.path);
   const FollowedSignals signals;
   ChangeFeed feed;
+  const auto counted = count_into(context, options.follow.metrics_file);
   Client client = connect_to_look(context);
   std::make_shared<NodeWatcher>(client, path, options.children, feed)->look();
   try {
@@ -195,6 +197,7 @@ void add_watch(CLI::App& app, Context& context) {
   command->add_option("PATH", options.path, "The node, which may come later")->required();
   command->add_flag("--children", options.children, "The list of its children instead of its data");
   command->add_flag("--once", options.follow.once, "End after the first, with the exit code of its command");
+  add_metrics_option(*command.app, options.follow.metrics_file);
 }
 
 }  // namespace zkr

@@ -44,6 +44,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   const std::optional<Cgroup>& cgroup = around.cgroup;
   if (around.guardian) around.guardian->tell("keeper " + std::to_string(::getpid()));
   try {
+    if (request.before_first_holder) request.before_first_holder();
     for (std::optional<Duration> pause = Duration::zero(); pause;) {
       around.page.begin(BootClock::now() + *pause);
       pause = Keeper(request, around, *pause).run();

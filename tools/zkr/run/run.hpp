@@ -42,6 +42,8 @@ struct RunRequest {
   /// Called in the keeper when a lease has been given back, unless we were told to end: how long to wait before a
   /// holder is made again, and the command started again. Nothing: this is the end. It may be empty.
   std::function<std::optional<Duration>(const Ending& ending, Cause cause, Duration ran)> run_again{};
+  /// Called in the keeper before a holder is made. It may be empty.
+  std::function<void()> before_first_holder{};
   /// Called in the keeper when there is no holder any more, and none will be made. It may be empty.
   std::function<void()> after_last_holder{};
   /// Called in the front, last, with what `report_descriptor` names, or -1. The result is for the user, if it is not
