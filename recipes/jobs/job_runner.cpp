@@ -157,6 +157,7 @@ void JobRunner::settle(const JobNodes::Seen& seen, const Lease& lease, const Job
 void JobRunner::run_firing(const JobNodes::Seen& seen, Lease lease, JobRun run) {
   if (closing_.stop_requested() || !begin(seen, lease, run)) return;
   const JobFiring firing(run.firing, run.attempt, std::move(lease));
+  if (!firing.lease().valid()) return;  // Lost before the answer came: it counts as a run whose runner died.
   if (call_task(firing, run)) finish(seen, firing.lease(), run);
 }
 

@@ -7,6 +7,7 @@
 #include "storm/workloads/commits.hpp"
 #include "storm/workloads/interventions.hpp"
 #include "storm/workloads/items.hpp"
+#include "storm/workloads/jobs.hpp"
 #include "storm/workloads/locks.hpp"
 #include "storm/workloads/meetings.hpp"
 #include "storm/workloads/members.hpp"
@@ -65,6 +66,8 @@ const std::vector<Workload>& workloads() {
       {"resolved-commits", 3, run_resolved_commits, look_at_agreements, check_resolved_commits},
       {"locked-commands", 3, run_locked_commands, look_at_commands, check_commands_workload},
       {"leading-commands", 3, run_leading_commands, look_at_commands, check_commands_workload},
+      {"repeated-jobs", 3, run_repeated_jobs, look_at_jobs, check_repeated_jobs},
+      {"single-jobs", 3, run_single_jobs, look_at_jobs, check_single_jobs},
       {"soup", 4, run_soup, look_at_soup, check_soup},
   };
   return all;
