@@ -28,6 +28,7 @@ struct CommandNotes {
   std::vector<Entry> lines;
   std::map<std::int64_t, Late> late;
   std::map<std::int64_t, Nanos> released;
+  std::map<std::int64_t, Nanos> ended_early;
 };
 
 CommandNotes notes_of(const History& history) {
@@ -38,6 +39,7 @@ CommandNotes notes_of(const History& history) {
     if (entry.what == "late keeper") notes.late[entry.a].keeper.push_back(span);
     if (entry.what == "late front") notes.late[entry.a].front.push_back(span);
     if (entry.what == "no front") notes.late[entry.a].front.emplace_back(entry.at, Nanos::max());
+    if (entry.what == "ended early") notes.ended_early.emplace(entry.a, entry.at);
     if (entry.what == "releasing") notes.released.emplace(entry.a, entry.at);
   }
   std::stable_sort(notes.lines.begin(), notes.lines.end(),
@@ -63,7 +65,9 @@ Faults check_commands(const History& history) {
     if (released != notes.released.end() && line.at > released->second) blame(line, "after it was given back");
     const Late& late = notes.late[line.a];
     if (covers(late.keeper, line.at) && covers(late.front, line.at)) continue;
-    if (line.a < newest) blame(line, "after one with a newer token");
+    const auto ended = notes.ended_early.find(line.a);
+    const bool has_ended_early = ended != notes.ended_early.end() && line.at >= ended->second;
+    if (line.a < newest && !has_ended_early) blame(line, "after one with a newer token");
     if (line.b <= 0) blame(line, "when its lease was not certain any more");
   }
   return faults;

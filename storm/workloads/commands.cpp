@@ -167,10 +167,15 @@ class ModelledZkr {
     }
   }
   void wait_until(const std::optional<Instant>& due) {
-    if (script_.keeper_hangs_one_in != 0 && place_.below(script_.keeper_hangs_one_in) == 0)
+    std::unique_lock lock(mutex_);
+    if (script_.keeper_hangs_one_in != 0 && place_.below(script_.keeper_hangs_one_in) == 0) {
+      hangs_ = true;
+      lock.unlock();
       std::this_thread::sleep_for(
           std::chrono::milliseconds(place_.below(static_cast<std::uint64_t>(script_.longest_hang.count()))));
-    std::unique_lock lock(mutex_);
+      lock.lock();
+      hangs_ = false;
+    }
     // Its real timer goes by the boot clock, which no condition variable does.
     while (!news_ && !(place_.stopped() && !told_) && !(due && boot_now() >= *due))
       changed_.wait_for(lock, due ? std::clamp<Nanos>(*due - boot_now(), 0ms, 50ms) : 50ms);
@@ -266,13 +271,14 @@ class ModelledZkr {
     }
   }
   void write_line() {
-    if (!leaving_ && held_->valid())
-      certain_until_ = std::max(certain_until_, Instant(held_->valid_until().time_since_epoch()));
+    const bool valid = !leaving_ && held_->valid();
+    if (valid) certain_until_ = std::max(certain_until_, Instant(held_->valid_until().time_since_epoch()));
     const Nanos at = place_.now();
     const Instant looked = boot_now();
     const Nanos stood_still = place_.now() - at;
     const Nanos left = certain_until_ - looked + stood_still;
     if (left <= Nanos::zero()) tell_who_is_late();
+    if (!valid && !leaving_ && hangs_ && left > Nanos::zero()) place_.note_at(at, "ended early", token());
     place_.note_at(at, wrote_++ == 0 ? "acquired" : "valid", token(), left.count() / 1000);
     if (script_.front_lives == wrote_) lose_front();
     for (std::uint64_t& one : alive_)
@@ -334,6 +340,7 @@ class ModelledZkr {
   zkr::Lease lease_;
   zkr::Past past_;
   std::optional<Instant> keeper_due_;  // When it looks again.
+  bool hangs_ = false;                 // The keeper hears nothing.
   Instant page_until_{};               // As the keeper has seen it last: what the front knows.
   Instant certain_until_{};            // As the library says it.
   bool front_gone_ = false;

@@ -189,5 +189,16 @@ TEST(Checkers, AFrontThatIsGoneEndsNothing) {
             "");
 }
 
+TEST(Checkers, AKeeperThatHangsHearsOfNoEarlyEnd) {
+  const auto with = [](const char* what, std::int64_t left) {
+    return judged(
+        {{0, "p0", "acquired", 1, 9}, {3, "p0", what, 1}, {4, "p1", "acquired", 2, 9}, {5, "p0", "valid", 1, left}},
+        check_commands);
+  };
+  EXPECT_EQ(with("ended early", 4), "");
+  EXPECT_NE(with("ended early", 0), "") << "the front should have ended it";
+  EXPECT_NE(with("nothing", 4), "");
+}
+
 }  // namespace
 }  // namespace storm
