@@ -1,6 +1,7 @@
 #include "recipes/replication/group_views.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <zkrecipes/replica_group.hpp>
@@ -12,6 +13,7 @@ namespace zkrecipes::detail {
 namespace {
 
 constexpr int depth_of_group_members = 3;
+constexpr auto between_decisions = std::chrono::milliseconds(20);
 constexpr const char* state_name = "state";
 constexpr const char* members_name = "members";
 constexpr const char* primary_name = "primary";
@@ -29,8 +31,10 @@ const GroupMemberNode* GroupView::ready(const std::string& id) const {
   return found == members.end() || found->member.storage != replica->storage ? nullptr : &*found;
 }
 
-TreeCacheOptions viewing_groups(const Path& groups, bool primaries) {
+TreeCacheOptions viewing_groups(const Path& groups, GroupViewer viewer) {
+  const bool primaries = viewer == GroupViewer::router;
   TreeCacheOptions options;
+  if (viewer == GroupViewer::placer) options.quiet = between_decisions;
   options.max_depth = depth_of_group_members;
   options.include = [groups, primaries](const std::string& text) {
     const Path path(text);

@@ -31,8 +31,9 @@ struct GroupView {
   const GroupMemberNode* ready(const std::string& id) const;
 };
 
-/// Of a view of `groups`: states and members; the primaries' nodes only if they are asked for.
-TreeCacheOptions viewing_groups(const Path& groups, bool primaries);
+/// Of a view of `groups`: for routers, or for a placer. That needs no primaries, and decides once for many changes.
+enum class GroupViewer { router, placer };
+TreeCacheOptions viewing_groups(const Path& groups, GroupViewer viewer);
 GroupView group_view(const Snapshot& groups, const std::string& partition);
 
 }  // namespace zkrecipes::detail

@@ -16,8 +16,8 @@ constexpr std::string_view placement_word = "placement 1\n";
 constexpr std::string_view wanted_word = " wanted";
 constexpr std::string_view leaving_word = " leaving";
 constexpr std::string_view no_rack = "-";
-// Those that are wanted, and all that were in sync before.
-constexpr std::size_t most_assigned = 2 * most_replicas;
+// More than any placer has reason to write, and less than a node can hold.
+constexpr std::size_t most_assigned = 4096;
 
 bool drop_suffix(std::string_view& line, std::string_view word) {
   if (!line.ends_with(word)) return false;

@@ -47,7 +47,7 @@ PlacementMap::Partitions partitions_in(const Snapshot& groups) {
 
 struct detail::PlacementMapState {
   PlacementMapState(const zkclient::Client& client, Path where)
-      : path(std::move(where)), cache(client, path / "groups", viewing_groups(path / "groups", true)) {}
+      : path(std::move(where)), cache(client, path / "groups", viewing_groups(path / "groups", GroupViewer::router)) {}
 
   const Path path;
   TreeCache cache;

@@ -69,7 +69,7 @@ class detail::PlacerCore {
   struct Term {
     explicit Term(const PlacerCore& core)
         : placements(core.client_, core.placement_path()),
-          groups(core.client_, core.groups_path(), viewing_groups(core.groups_path(), false)),
+          groups(core.client_, core.groups_path(), viewing_groups(core.groups_path(), GroupViewer::placer)),
           book(core.options_.settle) {}
 
     const ChildrenCache placements;

@@ -35,7 +35,7 @@ TEST(PlacementFormat, ForeignPlacementsAreRefused) {
                            "placement 1\na/b wanted\n", "placement 1\na b wanted\n", "placement 1\n\n"})
     EXPECT_FALSE(decode_placement(text)) << text;
   std::string many = "placement 1\n";
-  for (int i = 100; i < 300; ++i)
+  for (int i = 10'000; i < 15'000; ++i)
     many += std::to_string(i) + " wanted\n";
   EXPECT_FALSE(decode_placement(many));
 }
