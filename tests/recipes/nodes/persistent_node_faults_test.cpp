@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <algorithm>
+#include <deque>
 #include <regex>
 
 #include <zkrecipes/persistent_node.hpp>
@@ -473,25 +474,27 @@ TEST_F(PersistentNodeFaults, BeforeTheServerIsUp) {
 }
 
 TEST_F(PersistentNodeFaults, ProcessDies) {
-  for_all([&](const NodeKind& kind) {
-    Path path;
-    {
-      const Client client = brief_proxied();
-      const PersistentNode node = make(client, kind);
-      path = *node.node();
-      refuse_and_cut();
-      EXPECT_TRUE(kind.lasting() || remain(0));
-    }
-    proxy.refuse(false);
-    if (!kind.lasting()) return;
-    const Client client = calm_proxied();
-    if (!kind.protection) {
-      const PersistentNode next(client, "/app/n", "y", kind.options());
-      EXPECT_TRUE(has_problem(next, Errc::node_exists));
-    }
-    EXPECT_EQ(data(path), "x");
-    the_operator().remove(path);
-  });
+  const auto path_of = [](const NodeKind& kind) { return Path("/app") / std::to_string(&kind - node_kinds().data()); };
+  const auto lasting = [](const NodeKind& kind) { return kind.lasting(); };
+  {
+    const Client client = brief_proxied();
+    std::deque<PersistentNode> nodes;
+    for (const NodeKind& kind : node_kinds())
+      nodes.emplace_back(client, path_of(kind), "x", kind.options()).wait_created({.deadline = soon()});
+    refuse_and_cut();
+    const auto staying = std::count_if(node_kinds().begin(), node_kinds().end(), lasting);
+    EXPECT_TRUE(remain(static_cast<std::size_t>(staying)));
+  }
+  proxy.refuse(false);
+  const Client client = calm_proxied();
+  for (const NodeKind& kind : node_kinds()) {
+    if (!kind.lasting() || kind.protection) continue;
+    const PersistentNode next(client, path_of(kind), "y", kind.options());
+    EXPECT_TRUE(has_problem(next, Errc::node_exists));
+    EXPECT_EQ(data(path_of(kind)), "x");
+  }
+  for (const std::string& name : names("/app"))
+    the_operator().remove(Path("/app") / name);
 }
 
 TEST_F(PersistentNodeFaults, ClientClosed) {
