@@ -149,15 +149,23 @@ struct Error::Text {
   std::string path;
   std::string detail;
   std::string node;
+  std::optional<RefusedOperation> refused;
   std::string what;
 };
 
 Error::Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail,
              std::string_view node)
     : std::system_error(make_error_code(code)) {
-  auto text = std::make_shared<Text>(
-      Text{std::string(operation), std::string(path), std::string(detail), std::string(node), {}});
-  text->what = fmt::format("{}: {}", context(operation, path, detail), this->code().message());
+  text_ = std::make_shared<Text>(Text{std::string(operation), std::string(path), std::string(detail), std::string(node),
+                                      std::nullopt,
+                                      fmt::format("{}: {}", context(operation, path, detail), this->code().message())});
+}
+
+Error::Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail,
+             RefusedOperation refused)
+    : Error(code, operation, path, detail) {
+  auto text = std::make_shared<Text>(*text_);
+  text->refused = refused;
   text_ = std::move(text);
 }
 
@@ -166,5 +174,6 @@ const std::string& Error::operation() const noexcept { return text_->operation; 
 const std::string& Error::path() const noexcept { return text_->path; }
 const std::string& Error::detail() const noexcept { return text_->detail; }
 const std::string& Error::node() const noexcept { return text_->node; }
+std::optional<RefusedOperation> Error::refused() const noexcept { return text_->refused; }
 
 }  // namespace zkclient

@@ -245,8 +245,8 @@ class ZKRECIPES_API Client {
   void async_set_acl(const Path& path, const AclList& acl, std::int32_t acl_version, Handler<void> handler,
                      const CallOptions& call = {}) const;
 
-  /// Runs a transaction. Errors: transaction_failed (rolled back; names the operation and why), session_lost (a
-  /// guard's session is over), in_doubt.
+  /// Runs a transaction. Errors: transaction_failed (rolled back: Error::refused() says why), session_lost (a guard's
+  /// session is over), in_doubt.
   std::vector<OperationResult> commit(const Transaction& transaction, const CallOptions& call = {}) const;
   std::vector<OperationResult> commit(const Transaction& transaction, const CallOptions& call,
                                       std::error_code& error) const;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -31,7 +33,7 @@ enum class Errc {
   quota_exceeded,
   throttled,
   unimplemented,       ///< The server does not know the request, or has it switched off (TTL nodes, ...).
-  transaction_failed,  ///< Rolled back; `Error::detail()` names the operation that failed and why.
+  transaction_failed,  ///< Rolled back; `Error::refused()` is the operation that failed, and why.
   server_error,        ///< The server reported a failure of its own.
   reconfig_disabled,   ///< The server does not allow changes of its ensemble (reconfigEnabled).
   reconfig_in_progress,
@@ -74,12 +76,23 @@ ZKRECIPES_API std::error_condition make_error_condition(ErrorKind kind) noexcept
 ZKRECIPES_API ErrorKind kind_of(const std::error_code& code) noexcept;
 ZKRECIPES_API const char* to_string(ErrorKind kind) noexcept;
 
+/// Why a transaction was rolled back.
+struct RefusedOperation {
+  std::size_t index = 0;  ///< Which of its operations the server refused, from 0, in the order of their appending.
+  Errc reason = {};       ///< What the operation would have failed with alone.
+
+  friend bool operator==(const RefusedOperation&, const RefusedOperation&) = default;
+};
+
 /// The one exception type of zkclient and zkrecipes. `what()` names the operation, the path and what to do.
 /// Copies share an immutable text; copying never throws.
 class ZKRECIPES_API Error : public std::system_error {
  public:
   Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail = {},
         std::string_view node = {});
+  /// Of a transaction.
+  Error(Errc code, std::string_view operation, std::string_view path, std::string_view detail,
+        RefusedOperation refused);
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
   ~Error() override = default;
@@ -95,6 +108,8 @@ class ZKRECIPES_API Error : public std::system_error {
   const std::string& detail() const noexcept;
   /// The node that is meant, where the caller could not know it: the item that a pop in doubt may have taken. Else "".
   const std::string& node() const noexcept;
+  /// Of Client::commit() with Errc::transaction_failed: what the server refused. Of all else nothing.
+  std::optional<RefusedOperation> refused() const noexcept;
 
  private:
   struct Text;

@@ -423,6 +423,7 @@ TEST_F(ClientTest, FailedTransactionNamesTheOperationAndChangesNothing) {
     EXPECT_NE(error.detail().find("check"), std::string::npos) << error.what();
     EXPECT_NE(error.detail().find("/a"), std::string::npos) << error.what();
     EXPECT_NE(error.detail().find(make_error_code(Errc::bad_version).message()), std::string::npos) << error.what();
+    EXPECT_EQ(error.refused(), (zkclient::RefusedOperation{2, Errc::bad_version}));
     EXPECT_EQ(std::string(error.what()).find(prefix().str()), std::string::npos)
         << "shows the prefix: " << error.what();
   }

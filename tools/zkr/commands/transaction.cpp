@@ -108,44 +108,17 @@ TransactionText parse_transaction(std::string_view input) {
   return text;
 }
 
-/// What the server says of the operation that it has refused: which one, and why.
-struct RefusedOperation {
-  std::size_t index;  // From 0.
-  std::string why;
-};
-
-// "operation 2 of 3, set /b: the node has another version", as Client::commit() has it.
-std::optional<RefusedOperation> refused_operation(const zkclient::Error& error, const TransactionText& text) {
-  constexpr std::string_view beginning = "operation ";
-  const std::string_view detail = error.detail();
-  if (error.errc() != zkclient::Errc::transaction_failed || !detail.starts_with(beginning)) return std::nullopt;
-  std::size_t number = 0;
-  std::from_chars(detail.data() + beginning.size(), detail.data() + detail.size(), number);
-  if (number == 0 || number > text.operations.size()) return std::nullopt;
-  const std::string& path = text.operations[number - 1].path;
-  const std::size_t at = detail.find(path + ": ");
-  if (at == std::string_view::npos) return std::nullopt;
-  return RefusedOperation{number - 1, std::string(detail.substr(at + path.size() + 2))};
-}
-
-// The exit codes that the operation alone would have.
-ExitCode code_of_reason(const std::string& why) {
-  for (const zkclient::Errc reason : {zkclient::Errc::no_node, zkclient::Errc::no_auth, zkclient::Errc::quota_exceeded,
-                                      zkclient::Errc::no_children_for_ephemerals}) {
-    if (why == zkclient::make_error_code(reason).message()) return exit_code_of(reason);
-  }
-  return exit_exists;
-}
-
 std::vector<zkclient::OperationResult> commit_lines(const Context& context, const TransactionText& text) {
   try {
     return connect(context).commit(text.transaction);
   } catch (const zkclient::Error& error) {
-    const auto refused = refused_operation(error, text);
+    const auto refused = error.refused();
     if (!refused) throw;
-    const TransactionText::Operation& operation = text.operations[refused->index];
-    throw Failure(code_of_reason(refused->why), fmt::format("line {}: {} {}: {}; nothing was changed", operation.line,
-                                                            operation.name, operation.path, refused->why));
+    const TransactionText::Operation& operation = text.operations.at(refused->index);
+    // The exit code is that of the operation alone.
+    throw Failure(exit_code_of(refused->reason),
+                  fmt::format("line {}: {} {}: {}; nothing was changed", operation.line, operation.name, operation.path,
+                              zkclient::make_error_code(refused->reason).message()));
   }
 }
 

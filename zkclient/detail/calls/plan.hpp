@@ -35,6 +35,10 @@ Result<T> to_result(const Plan<T>& plan, Reply& reply) {
       return plan.convert(reply);
     }
   }
+  if (const auto refusal = reply.refusal()) {
+    return Error(Errc::transaction_failed, to_string(plan.request.type), plan.path, reply.detail,
+                 RefusedOperation{refusal->index, rc::to_errc(refusal->code)});
+  }
   return to_error(reply, to_string(plan.request.type), plan.path);
 }
 
