@@ -97,6 +97,15 @@ TEST(ZkrDoctor, CommandsMustBeFoundByTheirControlGroupOrByProc) {
   EXPECT_EQ(judge_processes(false, false).gravity, Gravity::failure);
 }
 
+TEST(ZkrDoctor, ClockIsComparedWithTheServers) {
+  const std::chrono::system_clock::time_point before(1'000s);
+  const auto after = before + 10ms;
+  EXPECT_EQ(judge_clock(before + 5ms, before, after).text, "as the server's");
+  EXPECT_EQ(judge_clock(after + 2s, before, after).text, "the server's is 2000 ms ahead, by which no lease goes");
+  EXPECT_EQ(judge_clock(before - 30ms, before, after).text, "the server's is 30 ms behind, by which no lease goes");
+  EXPECT_EQ(judge_clock(before - 1h, before, after).gravity, Gravity::good);
+}
+
 TEST(ZkrDoctor, RoundTripsAndTimersAreJudgedByTheTimeout) {
   const auto judge = [](std::chrono::nanoseconds slowest) {
     std::vector<std::chrono::nanoseconds> taken(100, 1ms);

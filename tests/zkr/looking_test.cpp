@@ -414,6 +414,7 @@ TEST_F(ZkrLooking, Z81DoctorLooksAtServersSessionAndHost) {
   EXPECT_EQ(results.at("ensemble"), "ok");
   EXPECT_EQ(results.at("leases"), "ok");
   EXPECT_EQ(results.at(prefix().str() + "/place"), "ok");
+  EXPECT_EQ(results.at("clock"), "ok");
   for (const char* check : {"session", "round trip", "timers", "processes"})
     EXPECT_TRUE(results.contains(check)) << check;
 }
@@ -424,6 +425,20 @@ TEST_F(ZkrLooking, DoctorFindsWhatBlocksAQueue) {
   EXPECT_EQ(blocked.code, 2);
   EXPECT_EQ(results_of(blocked).at(prefix().str() + "/place"), "failure");
   EXPECT_NE(blocked.output.find("nodes of no session"), std::string::npos) << blocked.output;
+}
+
+TEST_F(ZkrLooking, DoctorFindsMissingRightsAndWritesNothing) {
+  using zkclient::Acl;
+  client().create("/place", "", {.acl = {{Acl::read | Acl::create | Acl::admin}}});
+  const Called undeletable = zkr({"doctor", "/place", "--timer-time", "1ms"});
+  EXPECT_EQ(undeletable.code, 1);
+  EXPECT_NE(undeletable.output.find("the right to delete nodes is missing"), std::string::npos) << undeletable.output;
+  client().set_acl("/place", {{Acl::read | Acl::admin}});
+  const Called closed = zkr({"doctor", "/place", "--timer-time", "1ms"});
+  EXPECT_NE(closed.output.find("the right to create nodes is missing"), std::string::npos) << closed.output;
+  client().set_acl("/place", zkclient::open_acl());
+  EXPECT_EQ(results_of(zkr({"doctor", "/place", "--timer-time", "1ms", "--json"})).at(prefix().str() + "/place"), "ok");
+  EXPECT_EQ(client().exists("/place")->children_version, 0);
 }
 
 TEST_F(ZkrLooking, DoctorFindsCuratorAndKazooOnOnePath) {

@@ -16,6 +16,7 @@
 #include "tools/zkr/commands/commands.hpp"
 #include "tools/zkr/doctor/host_checks.hpp"
 #include "tools/zkr/doctor/server_probe.hpp"
+#include "zkclient/detail/servers/hosts.hpp"
 
 namespace zkr {
 namespace {
@@ -93,16 +94,31 @@ std::vector<std::chrono::nanoseconds> take_round_trips(const Client& client) {
   return taken;
 }
 
+// As it stood when the session connected.
+std::optional<std::chrono::system_clock::time_point> clock_of_server(const Client& client, std::int64_t session,
+                                                                     const ProbeOptions& options) {
+  const auto name = client.server();
+  if (!name) return std::nullopt;
+  const auto host = zkclient::detail::parse_hosts(*name).at(0);
+  return connected_since({host.name, host.port}, session, options);
+}
+
 // The result: the timeout that was granted.
-std::chrono::milliseconds look_at_session(const Client& client, std::chrono::milliseconds asked, Report& report) {
+std::chrono::milliseconds look_at_session(const Client& client, std::chrono::milliseconds asked,
+                                          const ProbeOptions& options, Report& report) {
   const auto begun = std::chrono::steady_clock::now();
+  const auto before = std::chrono::system_clock::now();
   const zkclient::Session session = client.connect();
+  const auto after = std::chrono::system_clock::now();
   const auto taken = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
   const bool as_asked = session.timeout() == asked;
   std::string text = fmt::format("opened in {} ms at {}, timeout {} ms", taken.count(), client.server().value_or("?"),
                                  session.timeout().count());
   if (!as_asked) text += fmt::format(" instead of {} ms: the servers' limits", asked.count());
   report.add({as_asked ? Gravity::good : Gravity::note, "session", text});
+  if (const auto server = clock_of_server(client, session.id(), options)) {
+    report.add(judge_clock(*server, before, after));
+  }
   report.add(judge_round_trips(take_round_trips(client), session.timeout()));
   return session.timeout();
 }
@@ -172,11 +188,36 @@ void look_at_children(const Client& client, const Path& path, Report& report) {
   }
 }
 
+// False: this client lacks the right. The servers do nothing of it: no node has the last condition's version.
+bool may(const Client& client, zkclient::Transaction trial, const Path& path) {
+  trial.check(path, std::numeric_limits<std::int32_t>::max());
+  try {
+    client.commit(trial);
+  } catch (const zkclient::Error& error) {
+    if (const auto refused = error.refused()) return refused->reason != zkclient::Errc::no_auth;
+    throw;
+  }
+  return true;
+}
+
 void look_at_rights(const Client& client, const Path& path, Report& report) {
   std::vector<std::string> entries;
   for (const zkclient::Acl& entry : client.get_acl(path).acl)
     entries.push_back(acl_text(entry));
-  report.add({Gravity::good, path.str(), fmt::format("access: {}", fmt::join(entries, ", "))});
+  const std::string access = fmt::format("access: {}", fmt::join(entries, ", "));
+  const Path child = path / fmt::format("zkr-doctor-{:x}", static_cast<std::uint64_t>(client.session().id()));
+  zkclient::Transaction trial;
+  trial.create(child, "", {.mode = zkclient::CreateMode::ephemeral});
+  std::string missing;
+  if (!may(client, trial, path)) {
+    missing = "create";
+  } else if (!may(client, trial.remove(child), path)) {
+    missing = "delete";
+  }
+  if (missing.empty()) return report.add({Gravity::good, path.str(), access});
+  report.add(
+      {Gravity::warning, path.str(),
+       fmt::format("{}; the right to {} nodes is missing here: whoever is to hold or wait needs it", access, missing)});
 }
 
 void look_at_path(const Client& client, const Path& path, const Connected& connected, Report& report) {
@@ -207,7 +248,7 @@ void look_with_session(const Context& context, const Connection& connection, con
     zkclient::ClientOptions whole = connection.options;
     whole.prefix = Path();  // It may not exist yet.
     const Client client(connection.hosts, whole);
-    timeout = look_at_session(client, timeout, report);
+    timeout = look_at_session(client, timeout, options.probe, report);
     prove(client, connection.identities);
     const Path& prefix = connection.options.prefix;
     if (!prefix.is_root() && !client.exists(prefix)) {

@@ -64,6 +64,16 @@ Finding judge_lateness(nanoseconds worst, nanoseconds timeout) {
   return {gravity, "timers", text};
 }
 
+Finding judge_clock(std::chrono::system_clock::time_point server, std::chrono::system_clock::time_point before,
+                    std::chrono::system_clock::time_point after) {
+  const auto in_ms = [](auto time) { return std::chrono::round<std::chrono::milliseconds>(time).count(); };
+  if (server >= before - 1ms && server <= after) return {Gravity::good, "clock", "as the server's"};
+  const bool ahead = server > after;
+  return {Gravity::good, "clock",
+          fmt::format("the server's is {} ms {}, by which no lease goes",
+                      in_ms(ahead ? server - after : before - server), ahead ? "ahead" : "behind")};
+}
+
 nanoseconds measure_lateness(nanoseconds time) {
   using Clock = std::chrono::steady_clock;
   nanoseconds worst{0};

@@ -24,6 +24,11 @@ Finding judge_lateness(std::chrono::nanoseconds worst, std::chrono::nanoseconds 
 /// Whether a command can be ended with all that it has started, as `zkr lock` asks for before it starts one.
 Finding judge_processes(bool control_group, bool tree_is_seen);
 
+/// By how much a server's clock is ahead of this host's, which read `before` and `after` as their connection was made.
+/// Nothing here goes by it: it is for whoever compares times in logs and nodes.
+Finding judge_clock(std::chrono::system_clock::time_point server, std::chrono::system_clock::time_point before,
+                    std::chrono::system_clock::time_point after);
+
 /// Sets timers for so long, and tells how late the worst one was.
 std::chrono::nanoseconds measure_lateness(std::chrono::nanoseconds time);
 

@@ -113,6 +113,20 @@ std::optional<ConnectedSessions> parse_cons(std::string_view answer) {
   return sessions;
 }
 
+// "..., sid=0x1000a2b3c0001,lop=SESS,est=1701264000123,to=30000,..."
+std::optional<std::chrono::system_clock::time_point> parse_established(std::string_view answer, std::int64_t session) {
+  const std::size_t at = answer.find(fmt::format("sid=0x{:x},", static_cast<std::uint64_t>(session)));
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view line = answer.substr(at, answer.find(')', at) - at);
+  constexpr std::string_view mark = "est=";
+  const std::size_t number = line.find(mark);
+  std::int64_t ms = 0;
+  if (number == std::string_view::npos) return std::nullopt;
+  std::from_chars(line.data() + number + mark.size(), line.data() + line.size(), ms);
+  if (ms <= 0) return std::nullopt;
+  return std::chrono::system_clock::time_point(std::chrono::milliseconds(ms));
+}
+
 std::string state_text(const ServerState& state) {
   return fmt::format("{}, {:.1f} ms for a request ({:.0f} at worst), {} requests wait, {} connections", state.mode,
                      state.latency_ms, state.worst_latency_ms, state.outstanding, state.connections);
@@ -159,6 +173,13 @@ Probed probe(const ServerName& server, const ProbeOptions& options) {
     probed.findings.push_back({down ? Gravity::failure : Gravity::note, check, why_closed(answer)});
   }
   return probed;
+}
+
+std::optional<std::chrono::system_clock::time_point> connected_since(const ServerName& server, std::int64_t session,
+                                                                     const ProbeOptions& options) {
+  const Addresses addresses = resolve(server, server.port);
+  if (!addresses.list) return std::nullopt;
+  return parse_established(ask_again(addresses.list.get(), "cons", options), session);
 }
 
 std::vector<Probed> probe_all(const std::string& hosts, const ProbeOptions& options) {

@@ -39,7 +39,11 @@ struct Probed {
 /// long that takes.
 Probed probe(const ServerName& server, const ProbeOptions& options);
 
-/// The same of all servers at the same time, in the order in which they are named. `hosts`: "host:port,host:port".
+/// When the session's connection was made, by the server's clock. Blocks, as probe(). Nothing: the server does not tell.
+std::optional<std::chrono::system_clock::time_point> connected_since(const ServerName& server, std::int64_t session,
+                                                                     const ProbeOptions& options);
+
+/// probe() of all servers at the same time, in the order in which they are named. `hosts`: "host:port,host:port".
 std::vector<Probed> probe_all(const std::string& hosts, const ProbeOptions& options);
 
 }  // namespace zkr
