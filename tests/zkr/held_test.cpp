@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -10,7 +11,11 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -114,6 +119,72 @@ TEST(ZkrControl, SlowAnswerHoldsUpNoOther) {
   ASSERT_TRUE(late);
   EXPECT_EQ(late->code, 79);
   EXPECT_EQ(late->text, "then");
+}
+
+/// Answers nothing until it is told to.
+class HoldingServer {
+ public:
+  explicit HoldingServer(std::string name)
+      : server_(ControlServer::open(name, [this](const std::string&, const ControlReply& reply) {
+          const std::lock_guard lock(mutex_);
+          held_.push_back(reply);
+        })) {}
+  void await_requests(std::size_t count) {
+    for (bool asked = false; !asked;) {
+      std::this_thread::yield();
+      const std::lock_guard lock(mutex_);
+      asked = held_.size() == count;
+    }
+  }
+  /// To the one that came last.
+  void reply(const ControlAnswer& answer) {
+    const std::lock_guard lock(mutex_);
+    held_.back()(answer);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<ControlReply> held_;
+  std::unique_ptr<ControlServer> server_;
+};
+
+TEST(ZkrControl, AnswerIsWaitedForAsLongAsTheCallerLikes) {
+  const std::string name = own_name("patience");
+  HoldingServer server(name);
+  EXPECT_THROW((void)ask_control(name, "first", std::chrono::milliseconds(1)), Failure);
+  std::optional<ControlAnswer> late;
+  std::thread asker([&] { late = ask_control(name, "second", std::nullopt); });
+  server.await_requests(2);
+  server.reply({.code = 0, .text = "then"});
+  asker.join();
+  EXPECT_EQ(late ? late->text : "no answer", "then");
+}
+
+bool sleeps(pid_t process) {
+  std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(stat), {}};
+  return text.find(") S ") != std::string::npos;
+}
+
+TEST(ZkrControl, WhoWasStoppedWhileWaitingWaitsOn) {
+  const std::string name = own_name("stopped");
+  HoldingServer server(name);
+  const pid_t asker = ::fork();
+  if (asker == 0) {
+    const auto answer = ask_control(name, "held", std::chrono::minutes(1));
+    ::_exit(answer ? answer->code : 1);
+  }
+  server.await_requests(1);
+  while (!sleeps(asker))
+    std::this_thread::yield();
+  int status = -1;
+  ::kill(asker, SIGSTOP);
+  EXPECT_EQ(::waitpid(asker, &status, WUNTRACED), asker);
+  ::kill(asker, SIGCONT);
+  EXPECT_EQ(::waitpid(asker, &status, WCONTINUED), asker);
+  server.reply({.code = 7, .text = ""});
+  EXPECT_EQ(::waitpid(asker, &status, 0), asker);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
 TEST(ZkrControl, WhoeverIsNotAnsweredHearsOfIt) {

@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tools/zkr/cli/context.hpp"
@@ -15,10 +17,12 @@
 namespace zkr {
 namespace {
 
-int ask(const std::string& request) {
+using Patience = std::optional<std::chrono::milliseconds>;
+
+int ask(const std::string& request, Patience patience = control_patience) {
   const char* name = std::getenv("ZKR_SOCKET");
   if (name == nullptr) throw Failure(exit_usage, "to be called by what zkr runs: there is no ZKR_SOCKET");
-  const auto answer = ask_control(name, request);
+  const auto answer = ask_control(name, request, patience);
   // Whoever held it does not any more, or cannot say so.
   if (!answer) throw Failure(exit_lost, "the lease is over: nobody answers for it");
   if (answer->code != exit_success) throw Failure(static_cast<ExitCode>(answer->code), answer->text);
@@ -44,7 +48,8 @@ void add_downgrade(CLI::App& app, Context& context) {
   CLI::App* downgrade = app.add_subcommand("downgrade",
                                            "For a command that zkr lock --writer runs: it goes on as with --shared, "
                                            "and prints the nodes that stand for it now");
-  downgrade->callback([&context] { context.action = [] { return ask("downgrade"); }; });
+  // Until it is done, or the keeper gone: after a failure readers could come in beside a command that writes still.
+  downgrade->callback([&context] { context.action = [] { return ask("downgrade", std::nullopt); }; });
 }
 
 void add_ready(CLI::App& app, Context& context) {

@@ -1,7 +1,7 @@
 #include "tools/zkr/hold/control.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,9 +17,10 @@
 namespace zkr {
 namespace {
 
+using Patience = std::optional<std::chrono::milliseconds>;  // Nothing: for as long as the other end is there.
+
 constexpr std::size_t longest_message = std::size_t{160} * 1024;  // Of what a socket takes by default.
-constexpr timeval server_patience{.tv_sec = 1, .tv_usec = 0};     // For a request.
-constexpr timeval client_patience{.tv_sec = 20, .tv_usec = 0};    // For an answer.
+constexpr std::chrono::seconds server_patience(1);                // For a request.
 
 Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
@@ -41,10 +42,23 @@ bool of_this_user(const Descriptor& socket) {
   throw Failure(exit_system, "the keeper of a lease that a caller may hold cannot be asked: " + why);
 }
 
-std::optional<std::string> receive(const Descriptor& socket, const timeval& patience) {
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+/// False: there is nothing to be read in time. A stop and a SIGCONT end poll() early, also without a handler.
+bool await_message(const Descriptor& socket, Patience patience) {
+  const auto end = std::chrono::steady_clock::now() + patience.value_or(std::chrono::milliseconds::zero());
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    pollfd polled{.fd = socket.get(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&polled, 1, patience ? static_cast<int>(std::max<std::int64_t>(left, 0)) : -1);
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+/// Nothing: the other end is gone; or there is nothing in time, which `late` says.
+std::optional<std::string> receive(const Descriptor& socket, Patience patience, bool& late) {
+  late = !await_message(socket, patience);
+  if (late) return std::nullopt;
   std::string text(longest_message, '\0');
-  const ssize_t size = ::recv(socket.get(), text.data(), text.size(), 0);
+  const ssize_t size = ::recv(socket.get(), text.data(), text.size(), MSG_DONTWAIT);
   if (size <= 0) return std::nullopt;
   text.resize(static_cast<std::size_t>(size));
   return text;
@@ -82,7 +96,8 @@ void ControlServer::serve() {
 
 void ControlServer::serve_one(Descriptor asker) {
   if (!of_this_user(asker)) return;
-  const auto request = receive(asker, server_patience);
+  bool late = false;
+  const auto request = receive(asker, server_patience, late);
   if (request) answer_(*request, ControlReply(std::move(asker)));
 }
 
@@ -90,7 +105,7 @@ void ControlReply::operator()(const ControlAnswer& answer) const {
   send(*asker_, static_cast<char>(answer.code) + answer.text);
 }
 
-std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request) {
+std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request, Patience patience) {
   const UnixAddress address = abstract_address(name);
   const Descriptor socket = new_socket();
   if (::connect(socket.get(), address.get(), address.size) != 0) {
@@ -100,9 +115,9 @@ std::optional<ControlAnswer> ask_control(const std::string& name, const std::str
   if (!of_this_user(socket)) return std::nullopt;  // A stranger has taken the name: the keeper is gone.
   if (::geteuid() != 0 && user_of(socket) != ::geteuid()) fail_to_ask("it belongs to root");
   if (!send(socket, request)) return std::nullopt;
-  errno = 0;
-  const auto answer = receive(socket, client_patience);
-  if (!answer && errno == EAGAIN) fail_to_ask("it does not answer");
+  bool late = false;
+  const auto answer = receive(socket, patience, late);
+  if (late) fail_to_ask("it does not answer");
   if (!answer) return std::nullopt;
   return ControlAnswer{.code = static_cast<std::uint8_t>((*answer)[0]), .text = answer->substr(1)};
 }

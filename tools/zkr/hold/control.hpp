@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -52,8 +53,12 @@ class ControlServer {
   std::thread thread_;
 };
 
-/// Asks. Nothing: nobody is there any more, or another user is, who may have taken the name of a server that is gone.
-/// Failure: it may be there, and cannot be asked, or does not answer in time.
-std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request);
+inline constexpr std::chrono::seconds control_patience(20);
+
+/// Asks, and waits for the answer: for `patience` at most, or, without one, for as long as the server is there. Nothing:
+/// nobody is there any more, or another user is, who may have taken the name of a server that is gone. Failure: it may be
+/// there, and cannot be asked, or does not answer in time.
+std::optional<ControlAnswer> ask_control(const std::string& name, const std::string& request,
+                                         std::optional<std::chrono::milliseconds> patience = control_patience);
 
 }  // namespace zkr
