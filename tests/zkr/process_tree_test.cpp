@@ -838,6 +838,39 @@ TEST_P(ProcessTreeTest, GuardianKillsWhatIsStartedByARunWithin) {
   EXPECT_EQ(rig.lines().rest(), Words{});
 }
 
+std::vector<pid_t> guardians_below(pid_t process) {
+  std::vector<pid_t> found;
+  for (const pid_t child : PinnedProcess(process).children()) {
+    if (text_of_file("/proc/" + std::to_string(child) + "/comm") == "lease-guardian\n") found.push_back(child);
+    const std::vector<pid_t> below = guardians_below(child);
+    found.insert(found.end(), below.begin(), below.end());
+  }
+  return found;
+}
+
+// It has work to do when the outer run's guardian ends the rest.
+TEST_P(ProcessTreeTest, GuardianOfARunWithinCarriesNoMark) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may read what guardians carry";
+  Folder folder;
+  LeaseHand inner(folder / "inner");
+  Words command = marked();
+  command.insert(command.begin(), {rig_program(), folder / "inner", "--cgroup", "no"});
+  command.emplace_back("--");
+  const Words last = puppet("say up pause");
+  command.insert(command.end(), last.begin(), last.end());
+  const Words outer = marked();
+  Rig rig(command, setup(outer));
+  inner.meet();
+  inner.set(long_lease());
+  ASSERT_TRUE(rig.lines().await("up"));
+  const std::vector<pid_t> guardians = guardians_below(rig.front());
+  ASSERT_EQ(guardians.size(), 2U);
+  for (const pid_t guardian : guardians)
+    EXPECT_EQ(text_of_file("/proc/" + std::to_string(guardian) + "/environ").find(outer.at(1)), std::string::npos);
+  kill_front_and_keeper(rig);
+  EXPECT_EQ(rig.lines().rest(), Words{});
+}
+
 TEST_P(ProcessTreeTest, GuardianLeavesNoControlGroup) {
   const std::string cgroup = GetParam();
   Rig rig(puppet("daemon [ say up pause ] pause"), setup(marked()));

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 
 #include "tools/guardian/guardian.hpp"
 
@@ -30,6 +31,13 @@ void shed_limit() {
   if (::getrlimit(RLIMIT_LOCKS, &locks) != 0) return;
   locks.rlim_cur = locks.rlim_max;
   ::setrlimit(RLIMIT_LOCKS, &locks);
+}
+
+/// For the same reason: among the variables is the mark of that run. Others read the bytes where they lie, not `environ`.
+void shed_environment() {
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    std::memset(*entry, 0, std::strlen(*entry));
+  ::clearenv();
 }
 
 /// Too high to be anybody's limit of anything. 0: there are no random numbers.
@@ -63,6 +71,7 @@ std::optional<GuardianProcess> GuardianProcess::start() {
   if (number == 0) {
     keep_only(theirs.get());
     shed_limit();
+    shed_environment();
     ::prctl(PR_SET_NAME, "lease-guardian");  // `pkill zkr` is for the others.
     ::_exit(guardian::guard(STDIN_FILENO));
   }
