@@ -2,12 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
+#include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <thread>
+
+#include "tests/support/temporary_folder.hpp"
 #include "tools/zkr/cli/acl_text.hpp"
 #include "tools/zkr/cli/base64.hpp"
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/cli/json.hpp"
+#include "tools/zkr/cli/metrics_file.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/self_description.hpp"
 
@@ -122,6 +130,46 @@ TEST(ZkrSelfDescription, WhatRecipesWrite) {
   check("", "", "", "");
   check("__REVOKE__", "__REVOKE__", "", "");
   check("ghost=web-1 pid=4711 since=z", "ghost=web-1 pid=4711 since=z", "", "");
+}
+
+// --- Metrics in a file --------------------------------------------------------------------------------------------
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+TEST(ZkrMetricsFile, WhatIsNoFileIsNotReplaced) {
+  const testkit::TemporaryFolder folder;
+  const std::string pipe = (folder / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(write_metrics(pipe, {}), Failure);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  std::filesystem::create_symlink("nowhere", folder / "link");
+  EXPECT_THROW(write_metrics((folder / "link").string(), {}), Failure);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+}
+
+TEST(ZkrMetricsFile, LinkThatLiesInWaitIsNotFollowed) {
+  const testkit::TemporaryFolder folder;
+  std::ofstream(folder / "other") << "kept";
+  std::filesystem::create_symlink("other", folder / "zkr.prom.new");
+  write_metrics((folder / "zkr.prom").string(), {});
+  EXPECT_EQ(content_of(folder / "other"), "kept");
+  EXPECT_TRUE(content_of(folder / "zkr.prom").ends_with("# EOF\n"));
+}
+
+TEST(ZkrMetricsFile, WritersOfOneFileDoNotDisturbEachOther) {
+  const testkit::TemporaryFolder folder;
+  const std::string file = (folder / "zkr.prom").string();
+  const auto write = [&file] {
+    for (int i = 0; i < 50; ++i)
+      EXPECT_NO_THROW(write_metrics(file, {}));
+  };
+  std::thread other(write);
+  write();
+  other.join();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / ""), {}), 1) << "nothing is left beside it";
 }
 
 }  // namespace

@@ -2,15 +2,18 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "tools/zkr/cli/context.hpp"
@@ -31,6 +34,22 @@ bool write_whole(int file, std::string_view text) {
   return true;
 }
 
+[[noreturn]] void fail_to_write(const std::string& file, const std::string& why) {
+  throw Failure(exit_system, file + ": " + why);
+}
+
+/// It would be replaced: a device, a pipe, a link to where others look.
+void refuse_what_is_no_file(const std::string& file) {
+  struct stat there {};
+  if (::lstat(file.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) fail_to_write(file, "this is no regular file");
+}
+
+/// Nobody else's, as several processes may write the same file. Collectors pass over it: it does not end with ".prom".
+std::string name_for_new(const std::string& file) {
+  std::random_device random;
+  return fmt::format("{}.new-{:08x}{:08x}", file, random(), random());
+}
+
 }  // namespace
 
 void add_metrics_option(CLI::App& app, std::string& file) {
@@ -39,12 +58,14 @@ void add_metrics_option(CLI::App& app, std::string& file) {
 }
 
 void write_metrics(const std::string& file, const zkclient::Metrics& metrics) {
-  // Collectors pass over this name, which does not end with ".prom".
-  const std::string next = file + ".new";
-  const Descriptor descriptor(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  const bool written = descriptor && write_whole(descriptor.get(), metrics.to_openmetrics());
-  if (!written || ::rename(next.c_str(), file.c_str()) != 0)
-    throw Failure(exit_system, file + ": " + std::strerror(errno));
+  refuse_what_is_no_file(file);
+  const std::string next = name_for_new(file);
+  const Descriptor descriptor(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!descriptor) fail_to_write(file, std::strerror(errno));
+  if (write_whole(descriptor.get(), metrics.to_openmetrics()) && ::rename(next.c_str(), file.c_str()) == 0) return;
+  const int error = errno;
+  ::unlink(next.c_str());
+  fail_to_write(file, std::strerror(error));
 }
 
 MetricsFile::MetricsFile(std::string file, std::shared_ptr<zkclient::Metrics> metrics)

@@ -20,7 +20,7 @@ struct Context;
 void add_metrics_option(CLI::App& app, std::string& file);
 
 /// What the clients of this process have counted, as OpenMetrics text. Whoever reads the file finds all of one writing: it
-/// is replaced by another one. Errors: Failure (exit_system).
+/// is replaced by another one. Errors: Failure (exit_system; also if there is something else than a file).
 void write_metrics(const std::string& file, const zkclient::Metrics& metrics);
 
 /// Writes them at once, every 10 s, and at the end, on a thread of its own. A file that cannot be written is tried again.
