@@ -59,10 +59,10 @@ class ZKRECIPES_API IdQueue : public QueueBase {
   void async_push_all(std::vector<std::string> items, std::string_view id, zkclient::Handler<void> handler,
                       const zkclient::CallOptions& call = {});
 
-  /// Removes all items of this id that no consumer has, and returns how many it has removed. It finds each item
-  /// whose push had returned when it was called. One item after the other: a few round trips each. Errors: invalid_argument
-  /// (as for push), in_doubt (see the table), and those common to all operations of Client; then some may have been
-  /// removed.
+  /// Removes all items of this id that no consumer has, and returns how many it has removed. It finds each item whose push
+  /// had returned when it was called: the list is read behind a transaction that changes nothing. One item after the other: a
+  /// few round trips each. Errors: invalid_argument (an id that is empty, has a / or a |, or is longer than 1000 bytes),
+  /// in_doubt (see the table), and those common to all operations of Client; then some may have been removed.
   std::size_t remove(std::string_view id, const zkclient::CallOptions& call = {});
   void async_remove(std::string_view id, zkclient::Handler<std::size_t> handler,
                     const zkclient::CallOptions& call = {});

@@ -88,7 +88,8 @@ Awaitable<Result<std::size_t>> remove_by_id(QueueSpecPtr spec, std::shared_ptr<E
                                             std::string id, Call call) {
   std::size_t removed = 0;
   Request list = zk::make_request(OpType::children, spec->items);
-  Reply listed = co_await zk::fresh(spec->client, std::move(list), call);
+  // Behind a sync, the list of a leader may lack an item whose push it has acknowledged already.
+  Reply listed = co_await zk::fresh_by_quorum(spec->client, std::move(list), call);
   if (listed.failed(Errc::no_node)) co_return removed;
   if (!listed.ok()) co_return spec->error(listed, "queue remove");
   for (ItemKey& key : in_take_order(listed.names, spec->format)) {

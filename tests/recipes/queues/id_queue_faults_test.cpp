@@ -29,11 +29,11 @@ class IdQueueFaults : public testkit::RecipeFaultTest {
   }
 };
 
+// The first transaction of a call belongs to its list, the second one removes an item.
 TEST_F(IdQueueFaults, RemoveLost) {
   Client client = calm_proxied();
   IdQueue queue(client, "/queue");
-  for (const RequestType type :
-       {RequestType::get_children2, RequestType::sync, RequestType::exists, RequestType::multi}) {
+  for (const RequestType type : {RequestType::get_children2, RequestType::exists, RequestType::multi}) {
     for (const bool request : {true, false}) {
       queue.push_all({"1", "2"}, "x", patient());
       queue.push("3", "y", patient());
@@ -44,6 +44,33 @@ TEST_F(IdQueueFaults, RemoveLost) {
       EXPECT_EQ(queue.pop(patient()), "3");
     }
   }
+}
+
+TEST_F(IdQueueFaults, RemovalOfAnItemLost) {
+  Client client = calm_proxied();
+  IdQueue queue(client, "/queue");
+  for (const bool request : {true, false}) {
+    queue.push_all({"1", "2"}, "x", patient());
+    auto look = proxy.hold_next_reply(RequestType::exists);
+    auto removal = in_thread([&] { return queue.remove("x", patient()); });
+    ASSERT_TRUE(look.wait(patience));
+    auto fault = lose(request, RequestType::multi);
+    look.release();
+    EXPECT_EQ(result_of(removal), 2U);
+    EXPECT_TRUE(fault.wait(patience));
+    EXPECT_EQ(items(), 0U);
+  }
+}
+
+// A leader may have acknowledged a push that it has not applied yet, and answers a sync before that. Behind a transaction
+// the list has the item.
+TEST_F(IdQueueFaults, RemovalListsBehindATransaction) {
+  Client client = calm_proxied();
+  IdQueue queue(client, "/queue");
+  IdQueue(the_operator(), "/queue").push("1", "y", patient());
+  EXPECT_EQ(queue.remove("x", patient()), 0U);
+  EXPECT_EQ(proxy.request_count(RequestType::multi), 1U);
+  EXPECT_EQ(proxy.request_count(RequestType::sync), 0U);
 }
 
 // Between the look at the item and the removal.
@@ -82,8 +109,11 @@ TEST_F(IdQueueFaults, SessionLostWhileRemoveWaits) {
   IdQueue queue(client, "/queue");
   queue.push_all({"1", "2"}, "x", patient());
   const std::string first = queue.list().front().node;
-  auto held = proxy.hold_next_reply(RequestType::multi);
+  auto look = proxy.hold_next_reply(RequestType::exists);
   auto waiting = in_thread([&] { return failure(queue, patient()); });
+  ASSERT_TRUE(look.wait(patience));
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  look.release();
   ASSERT_TRUE(held.wait(patience));
   expire(client);
   proxy.cut();
@@ -114,17 +144,22 @@ TEST_F(IdQueueFaults, SessionLostBeforeTheRemoval) {
 TEST_F(IdQueueFaults, DeadlineOrStopRequestDuringRemove) {
   Client client = calm_proxied();
   IdQueue queue(client, "/queue");
-  for (const RequestType type : {RequestType::exists, RequestType::multi}) {
+  for (const bool sent : {false, true}) {
     queue.push("1", "x", patient());
-    auto held = proxy.hold_next_reply(type);
+    auto held = proxy.hold_next_reply(RequestType::exists);
     std::stop_source stop;
     auto waiting = in_thread([&] { return failure(queue, {.deadline = soon(), .stop = stop.get_token()}); });
     ASSERT_TRUE(held.wait(patience));
+    if (sent) {
+      auto removal = proxy.hold_next_reply(RequestType::multi);
+      held.release();
+      held = std::move(removal);
+      ASSERT_TRUE(held.wait(patience));
+    }
     stop.request_stop();
     const std::optional<Error> error = result_of(waiting);
     held.release();
     ASSERT_TRUE(error);
-    const bool sent = type == RequestType::multi;
     EXPECT_EQ(error->errc(), sent ? Errc::in_doubt : Errc::cancelled);
     EXPECT_EQ(items(), sent ? 0U : 1U);
     EXPECT_EQ(queue.remove("x", patient()), sent ? 0U : 1U);
@@ -136,10 +171,13 @@ TEST_F(IdQueueFaults, ClientClosedWhileRemoveWaits) {
   std::optional<Client> client = calm_proxied();
   IdQueue(*client, "/queue").push("1", "x", patient());
   Box<Result<std::size_t>> done;
-  auto held = proxy.hold_next_reply(RequestType::multi);
+  auto look = proxy.hold_next_reply(RequestType::exists);
   IdQueue(*client, "/queue")
       .async_remove(
           "x", [&](Result<std::size_t> result) { done.put(std::move(result)); }, patient());
+  ASSERT_TRUE(look.wait(patience));
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  look.release();
   ASSERT_TRUE(held.wait(patience));
   client->close();
   EXPECT_EQ(done.take().code(), Errc::in_doubt);
