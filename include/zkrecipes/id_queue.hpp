@@ -34,7 +34,8 @@ namespace zkrecipes {
 /// session lost while remove waits          in_doubt: the item that the error names (Error::node()) may have been
 ///                                          removed; its text says how many were before
 /// deadline, stop request during remove     in_doubt, the same, if a removal was sent; else deadline_exceeded, cancelled
-/// quota of the servers full                remove() works
+/// quota of the servers full                remove() works; quota_exceeded for curator() with a lock path, where it needs
+///                                          room for a claim
 /// id in a name is not well formed          ignored, as a foreign child is
 ///
 /// Beside Curator: it writes an _ for each / and | of an id. Without a lock path its remove() leaves each item that was

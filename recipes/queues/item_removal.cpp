@@ -32,14 +32,14 @@ class ItemRemoval {
   }
 
  private:
-  // bad_version: it was written since it was read. session_lost: nothing was sent.
+  // bad_version: it was written since it was read, or has to be read again. session_lost: nothing was sent.
   Awaitable<Reply> remove_as_it_is() {
     Request look = zk::make_request(OpType::exists, spec_->item_path(key_));
     const Reply item = co_await spec_->client->perform(std::move(look), call_);
     if (!item.ok()) co_return item;
     const std::int32_t version = item.stat.version;
     // An item that was never claimed has version 0, unless others claim as well.
-    bool excludes_claims = version > 0 || spec_->foreign_claims;
+    const bool excludes_claims = (version > 0 && !without_room_) || spec_->foreign_claims;
     if (version > 0 && !spec_->foreign_claims) {
       ClaimLook claim = co_await look_for_claim(spec_, key_, version, item.stat.czxid, call_);
       const bool free = claim.reply.failed(Errc::no_node);
@@ -61,9 +61,11 @@ class ItemRemoval {
         refused = co_await spec_->make_folders(call_);
         if (refused.ok()) continue;
       }
-      // Without room for a claim of our own the look has to do: who claims it from now on changes its version.
+      // Without room for a claim of our own a look has to do: who claims it from then on changes its version. But by now it
+      // may be another node, which was put back under this name and claimed: so the look has to be a new one.
       const bool no_room = refused.failed(Errc::quota_exceeded) && !spec_->foreign_claims;
-      if (!no_room || !std::exchange(excludes_claims, false)) co_return refused;
+      if (no_room && !std::exchange(without_room_, true)) refused.error = Errc::bad_version;
+      co_return refused;
     }
   }
 
@@ -71,6 +73,7 @@ class ItemRemoval {
   const std::shared_ptr<ExactlyOnceWriter> writer_;
   const ItemKey key_;
   Call call_;
+  bool without_room_ = false;  // The quota is full.
 };
 
 // Of a removal that did not come to its end.

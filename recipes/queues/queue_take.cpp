@@ -185,6 +185,10 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
         view_->lost_race();
         co_return Attempted::gone;
       }
+      if (other.failed(Errc::bad_version)) {
+        if (call.bound == view_->session()) view_->mark_changed();
+        co_return Attempted::again;
+      }
       if (!other.failed(Errc::quota_exceeded)) written.reply = std::move(other);
     }
     // A claim in doubt needs no report: no caller has it, and it goes with its session.
@@ -206,13 +210,14 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
 }
 
 // How an item is taken in spite of a full quota. quota_exceeded: not at all. node_exists: another consumer has it.
+// bad_version: it is not the node that was read.
 Awaitable<Reply> QueueCore::plan_without_room(Taken& taken, TakePlan& plan) {
   const Call call = view_->bound_call();
   Reply reply;
   if (plan.kind == TakeKind::pop) {
-    // A look does as well: who claims it from now on changes its version.
-    Request look = zk::make_request(OpType::exists, taken.claim);
-    reply = co_await client_->perform(std::move(look), call);
+    // A look does as well: who claims it from now on changes its version. It has to be a new one, as the item may have
+    // been put back and claimed since the last look, by a claim of any place.
+    reply = co_await view_->find_claim_elsewhere(taken.key, taken.version, taken.czxid);
     const bool is_new = std::exchange(plan.excludes_claims, false);
     if (reply.ok()) {
       reply.error = Errc::node_exists;

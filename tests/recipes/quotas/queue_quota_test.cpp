@@ -27,6 +27,13 @@ class QueueQuota : public testkit::QuotaTest {
       queue.push(item(i), patient());
   }
   static std::string item(int number) { return "item " + std::to_string(number); }
+  /// The only item, as a consumer puts it back that has taken it: a node of the same name.
+  void put_back_anew() {
+    const Path node = path() / "items" / the_operator().children(path() / "items").names.at(0);
+    const std::string data = the_operator().get(node).data;
+    the_operator().remove(node);
+    the_operator().create(node, data);
+  }
   std::size_t claims_outside() { return beside("-claim-"); }
   void expect_drained() {
     EXPECT_TRUE(eventually([&] { return claims_outside() == 0; }));
@@ -124,6 +131,59 @@ TEST_F(QueueQuota, RemovalNeedsNoRoom) {
   claim.give_back(patient());
   EXPECT_EQ(other.remove("x", patient()), 1U);
   EXPECT_EQ(children(path() / "items"), 0U);
+}
+
+// Between the look and the first write of a removal, another consumer takes the item and puts it back as a new node. Claimed
+// again, that has the version that was read; its claim stands outside of the quota.
+TEST_F(QueueQuota, RemovalLeavesWhatIsPutBackAndClaimedMeanwhile) {
+  IdQueue queue(the_operator(), path(), {.layout = QueueLayout::standard()});
+  queue.push(item(0), "x", patient());
+  queue.claim(patient()).give_back(patient());
+  allow_no_node();
+  IdQueue other(proxied(), path(), {.layout = QueueLayout::standard()});
+  auto held = proxy.hold_next_reply(RequestType::create2);
+  auto removal = in_thread([&] { return other.remove("x", patient()); });
+  ASSERT_TRUE(held.wait(patience));
+  put_back_anew();
+  Claim claim = queue.claim(patient());
+  ASSERT_EQ(claims_outside(), 1U);
+  ASSERT_EQ(claim.deliveries(), 1);
+  held.release();
+  EXPECT_EQ(result_of(removal), 0U);
+  EXPECT_EQ(children(path() / "items"), 1U);
+  claim.commit(patient());
+}
+
+TEST_F(QueueQuota, PopLeavesWhatIsPutBackAndClaimedMeanwhile) {
+  push(1);
+  Queue queue(the_operator(), path());
+  queue.claim(patient()).give_back(patient());
+  allow_no_node();
+  Queue other(proxied(), path());
+  auto held = proxy.hold_next_reply(RequestType::create2);
+  auto pop = in_thread([&] { return other.try_pop(patient()); });
+  ASSERT_TRUE(held.wait(patience));
+  put_back_anew();
+  Claim claim = queue.claim(patient());
+  ASSERT_EQ(claims_outside(), 1U);
+  ASSERT_EQ(claim.deliveries(), 1);
+  held.release();
+  EXPECT_EQ(result_of(pop), std::nullopt);
+  EXPECT_EQ(children(path() / "items"), 1U);
+  claim.commit(patient());
+}
+
+// Others claim without writing to the item: a removal needs room for a claim of its own.
+TEST_F(QueueQuota, RemovalNeedsRoomWhereOthersClaim) {
+  IdQueue queue(the_operator(), path(), {.layout = QueueLayout::curator(root() / "locks")});
+  queue.push_all({item(0), item(1)}, "x", patient());
+  queue.claim(patient()).give_back(patient());
+  allow_no_node();
+  IdQueue other(proxied(), path(), {.layout = QueueLayout::curator(root() / "locks")});
+  EXPECT_EQ(error_of([&] { (void)other.remove("x", patient()); }), Errc::quota_exceeded);
+  EXPECT_EQ(children(path()), 2U);
+  allow_all();
+  EXPECT_EQ(other.remove("x", patient()), 2U);
 }
 
 TEST_F(QueueQuota, PopTakesNoBytes) {
