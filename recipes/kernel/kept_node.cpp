@@ -42,6 +42,7 @@ void KeptNode::abandon() noexcept {
 
 void KeptNode::begin_to_leave() {
   leaving_ = true;
+  child_may_be_late_ = true;
   if (spec_.lasting()) shown_.clear_problem();
   wake_.set();
   waiting_.wake_all();
@@ -211,6 +212,8 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   const PendingReply node = client->launch_watching(zk::make_request(type, node_), call, watch_);
   std::optional<PendingReply> own;
   if (created_) own = client->launch(zk::make_request(OpType::exists, witness()), call);
+  std::optional<PendingReply> child;
+  if (leaving_ && !spec_.child.empty()) child = client->launch(zk::make_request(OpType::exists, spec_.child), call);
 
   seen.facts.session = spec_.lasting() ? 0 : session->id();
   seen.facts.known = known_;
@@ -244,6 +247,11 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
     const Reply witnessed = co_await own->get();
     if (take(witnessed)) seen.facts.witness = witnessed.stat.czxid;
     take_order(witnessed);
+  }
+  if (child) {
+    const Reply there = co_await child->get();
+    seen.child = take(there);
+    take_order(there);
   }
   const auto former = seen.facts.node ? former_witnesses_.find(seen.facts.node->owner) : former_witnesses_.end();
   if (former != former_witnesses_.end()) {
@@ -325,6 +333,7 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, s
     if (!made) co_await rest(std::chrono::milliseconds(long_rest));
     co_return;
   }
+  if (cause == Errc::not_empty && !spec_.child.empty() && std::exchange(child_may_be_late_, false)) co_return;
   if (cause == Errc::too_large && take_back(generation)) co_return;
   if (cause == Errc::quota_exceeded) {
     // What a transaction removes makes no room for what it creates: one after the other.

@@ -33,6 +33,7 @@ struct KeptNodeSpec : OwnedNodeSpec {
   /// ephemeral, ephemeral_sequential; or a lasting one: persistent, container, persistent_ttl.
   zkclient::CreateMode mode = zkclient::CreateMode::ephemeral;
   std::int64_t ttl_ms = -1;  ///< Of persistent_ttl.
+  std::string child = {};    ///< Of a lasting node: is removed with it. "": there is none.
   zkclient::CreateMode parent_mode = zkclient::CreateMode::container;
   bool lease = false;  ///< Heartbeats, so that the owner knows before anybody else when its node counts as gone.
 
@@ -90,6 +91,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
     PresenceFacts facts;
     std::int32_t version = 0;
     std::string former_witness = {};  // Its path.
+    bool child = false;               // The one that goes with the node is there.
   };
   /// What tells a node of a session that is over. The session is not closed at the servers before that node was replaced,
   /// so that nobody sees the node missing.
@@ -127,6 +129,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Request creation(const Seen& seen, bool remove_node, bool remove_witness);
   zk::Request lasting_creation(const Seen& seen, bool remove_node) const;
   static zk::Request removals_of(const zk::Request& request);
+  void add_removal(const Seen& seen, zk::Request& request) const;
   zk::Request request_of(PresenceStep step, const Seen& seen);
   zk::Call call_on(const SessionPtr& session) const;
   bool over(const SessionPtr& session) const { return session->over() || spec_.client->closing() || finished_; }
@@ -147,7 +150,8 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   std::uint64_t refused_ = 0;        // and up to this one, ended as too large.
   std::string settled_ = data_;      // As it was wanted last when the server had it.
   bool leaving_ = false;
-  bool serving_ = false;  // A session, on which a create may have been sent.
+  bool child_may_be_late_ = true;  // Its create may overtake our look; once.
+  bool serving_ = false;           // A session, on which a create may have been sent.
   bool finished_ = false;
   bool was_kept_ = false;   // Once at least.
   bool created_ = false;    // On this session a create was sent, so a node of ours may be there.

@@ -46,6 +46,12 @@ Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witne
   return request;
 }
 
+/// The node, with the child that goes with it.
+void KeptNode::add_removal(const Seen& seen, Request& request) const {
+  if (seen.child) request.operations.emplace_back(Transaction::Remove{Path(spec_.child), zkclient::any_version});
+  request.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
+}
+
 /// No transaction makes a container or a node that has a time to live: so what is in its way goes first.
 Request KeptNode::lasting_creation(const Seen& seen, bool remove_node) const {
   if (remove_node) {
@@ -86,7 +92,7 @@ Request KeptNode::request_of(PresenceStep step, const Seen& seen) {
   }
   // The witness proves that it is still our node.
   if (witnessed) request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
-  request.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
+  add_removal(seen, request);
   return request;
 }
 

@@ -69,18 +69,23 @@ Awaitable<void> NodeTouch::pause(std::chrono::milliseconds time, const Call& cal
 Awaitable<bool> NodeTouch::touch(Call call) {
   const Result<void> present = co_await KeptNode::wait_present(node_, call);
   if (!present) co_return false;
-  Reply reply;
-  if (made_) {
-    Request request = zk::make_request(OpType::set, child_);
-    request.data = "";
-    reply = co_await node_->spec().client->perform(std::move(request), call);
-  } else {
+  Reply reply = co_await find_own(call);
+  if (reply.ok()) {
     // One of a former owner has that owner's time to live.
-    reply = co_await remove_child(call);
+    Request request = zk::make_request(made_ ? OpType::set : OpType::remove, child_);
+    if (made_) request.data = "";
+    reply = co_await node_->spec().client->perform(std::move(request), call);
+    if (!made_ || reply.failed(Errc::no_node)) reply = co_await make_child(std::move(reply), call);
   }
-  if (!made_ || reply.failed(Errc::no_node)) reply = co_await make_child(std::move(reply), call);
   note(reply);
   co_return reply.ok();
+}
+
+// What waited for a connection must not be sent into a node that another client has made meanwhile. No_node: it is not ours.
+Awaitable<Reply> NodeTouch::find_own(Call call) {
+  Reply found = co_await node_->spec().client->perform(zk::make_request(OpType::exists, node_->spec().node), call);
+  if (found.ok() && found.stat.czxid != node_->token().value) found.error = Errc::no_node;
+  co_return found;
 }
 
 // Where there is none: `gone` says so.
@@ -106,24 +111,10 @@ void NodeTouch::note(const Reply& reply) {
   problem_ = std::move(problem);
 }
 
+// With the node, and only if that is ours.
 Awaitable<Result<void>> NodeTouch::remove(std::shared_ptr<NodeTouch> self, Call call) {
   self->ending_->request();
-  const Reply gone = co_await self->remove_child(call);
-  if (!gone.ok() && !gone.failed(Errc::no_node)) {
-    self->node_->drop();
-    co_return zk::to_error(gone, removing_both, self->node_->spec().path);
-  }
-  Result<void> removed = co_await KeptNode::leave(self->node_, std::move(call), removing_both);
-  co_return removed;
-}
-
-// Behind a touch that is on its way.
-Awaitable<Reply> NodeTouch::remove_child(Call call) {
-  for (;;) {
-    Reply gone = co_await node_->spec().client->perform(zk::make_request(OpType::remove, child_), call);
-    if (gone.given_up || !will_pass(gone)) co_return gone;
-    if (!gone.unanswered()) co_await pause(before_another_try, call);
-  }
+  return KeptNode::leave(self->node_, std::move(call), removing_both);
 }
 
 }  // namespace zkrecipes::detail

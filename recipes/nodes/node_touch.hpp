@@ -38,7 +38,7 @@ class NodeTouch : public std::enable_shared_from_this<NodeTouch> {
   static zk::Awaitable<void> run(std::shared_ptr<NodeTouch> self);
   zk::Awaitable<bool> touch(zk::Call call);
   zk::Awaitable<zk::Reply> make_child(zk::Reply gone, zk::Call call);
-  zk::Awaitable<zk::Reply> remove_child(zk::Call call);
+  zk::Awaitable<zk::Reply> find_own(zk::Call call);
   zk::Awaitable<void> pause(std::chrono::milliseconds time, const zk::Call& call) const;
   void note(const zk::Reply& reply);
   bool over() const;

@@ -92,6 +92,7 @@ Kept keep_ttl_node(const zkclient::Client& client, const Path& path, std::chrono
   detail::KeptNodeSpec spec = spec_at(client, path, path, options.acl, options.conflict);
   spec.mode = CreateMode::persistent_ttl;
   spec.ttl_ms = ttl.count();
+  spec.child = child;
   std::shared_ptr<KeptNode> node = KeptNode::start(std::move(spec), std::move(data));
   std::shared_ptr<NodeTouch> touch = NodeTouch::start(node, std::move(child), ttl);
   return {std::move(node), std::move(touch)};

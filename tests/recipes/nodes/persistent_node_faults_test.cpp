@@ -586,7 +586,7 @@ TEST_F(PersistentTtlNodeFaults, TouchLost) {
     parent.release();
     EXPECT_TRUE(lost.wait(patience));
     EXPECT_TRUE(has_touch());
-    const Fault removal = lose(request, RequestType::remove);
+    const Fault removal = lose(request, RequestType::multi);
     node.remove({.deadline = soon()});
     EXPECT_TRUE(removal.happened());
     EXPECT_TRUE(names("/app").empty());
@@ -672,6 +672,57 @@ TEST_F(PersistentTtlNodeFaults, RemoveOfANodeWithOtherChildren) {
   EXPECT_EQ(error_of([&] { node.remove({.deadline = soon()}); }), Errc::not_empty);
   the_operator().remove("/app/n/child");
   node.remove({.deadline = soon()});
+}
+
+// Neither one that waits for its place nor one that has removed its own node touches what another client has there.
+TEST_F(PersistentTtlNodeFaults, AnotherClientsTouchIsLeftAlone) {
+  const Client client = calm_direct();
+  const auto make_theirs = [&] {
+    the_operator().create("/app/n", "theirs");
+    the_operator().create("/app/n/touch", "theirs");
+  };
+  make_theirs();
+  PersistentTtlNode node(client, "/app/n", 1h, "x");
+  EXPECT_TRUE(has_problem(node, Errc::node_exists));
+  node.remove({.deadline = soon()});
+  EXPECT_EQ(data("/app/n/touch"), "theirs");
+  the_operator().remove_tree("/app/n", {.deadline = soon()});
+  PersistentTtlNode removed = make(client);
+  removed.remove({.deadline = soon()});
+  make_theirs();
+  removed.remove({.deadline = soon()});
+  EXPECT_EQ(data("/app/n/touch"), "theirs");
+  the_operator().remove_tree("/app/n", {.deadline = soon()});
+}
+
+// A touch that was due while the owner was cut off is not written into another client's node.
+TEST_F(PersistentTtlNodeFaults, AnotherClientsNodeComesWhileTheOwnerIsCutOff) {
+  const Client client = calm_proxied();
+  PersistentTtlNode node = make(client, brief_ttl);
+  ASSERT_TRUE(has_touch());
+  refuse_and_cut();
+  EXPECT_TRUE(reaches(client, ConnectionState::suspended));
+  EXPECT_TRUE(remain(0));
+  the_operator().create("/app/n", "theirs");
+  the_operator().create("/app/n/touch", "theirs");
+  proxy.refuse(false);
+  EXPECT_TRUE(has_problem(node, Errc::node_exists));
+  node.remove({.deadline = soon()});
+  EXPECT_EQ(data("/app/n/touch"), "theirs");
+  the_operator().remove_tree("/app/n", {.deadline = soon()});
+}
+
+TEST_F(PersistentTtlNodeFaults, RemoveGoesOnWhenItsCallFails) {
+  const Client client = calm_proxied();
+  PersistentTtlNode node = make(client);
+  ASSERT_TRUE(has_touch());
+  refuse_and_cut();
+  EXPECT_TRUE(reaches(client, ConnectionState::suspended));
+  EXPECT_EQ(error_of([&] { node.remove({.deadline = std::chrono::steady_clock::now() + 50ms}); }),
+            Errc::deadline_exceeded);
+  proxy.refuse(false);
+  EXPECT_TRUE(is(node, PresenceState::left));
+  EXPECT_TRUE(names("/app").empty());
 }
 
 TEST_F(PersistentTtlNodeFaults, SessionLostAndDeletedByHand) {
