@@ -79,8 +79,9 @@ struct PlacerOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
   std::string id = {};                           ///< This placer's name; default "host:pid".
   std::size_t replicas = 3;                      ///< Of each partition; from 1 to max_replicas.
-  /// While there are fewer hosts than this, nothing is placed, and nothing is taken away. ReplicaGroupOptions::minimum
-  /// at least, so that groups can write. At most `replicas`.
+  /// While there are fewer hosts than this, nothing is placed, and nothing is taken away. Nor is it from a partition
+  /// that has fewer replicas in sync, or whose node wants fewer. ReplicaGroupOptions::minimum at least, so that groups
+  /// can write. At most `replicas`.
   std::size_t minimum = 1;
   /// A host that goes keeps its replicas for so long, and one that comes gets none before it has been there for so
   /// long.
@@ -117,6 +118,7 @@ struct PlacerOptions {
 ///                                               late is refused by its guard
 /// group changes while the placer decides      its transaction is refused; it looks again
 /// reply of a step is lost                     it looks again, and finds what is written
+/// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
 /// a placement is foreign                      that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group
 /// two hosts with one id                       the second one has no replicas, problem() is node_exists; it waits

@@ -96,21 +96,24 @@ PlacementStep beginning(const HostIds& goal, const PartitionFacts& partition) {
   return {partition.name, {goal, united(goal, there)}, partition.in_sync.has_value()};
 }
 
-/// All wanted replicas have all that was acknowledged, so the other ones can go.
-std::optional<PlacementStep> end_of_move(const PartitionFacts& partition) {
+/// All wanted replicas have all that was acknowledged, so the other ones can go. A node that wants fewer than `minimum`
+/// was written by hand, or by a placer with other rules.
+std::optional<PlacementStep> end_of_move(const PartitionFacts& partition, std::size_t minimum) {
   const HostIds& wanted = partition.node->wanted;
-  if (!partition.in_sync || !includes(partition.ready, wanted)) return std::nullopt;
+  if (wanted.size() < minimum || !partition.in_sync || !includes(partition.ready, wanted)) return std::nullopt;
   return PlacementStep{partition.name, {wanted, wanted}, true, wanted};
 }
 
-/// The replicas of the goal are added. Those stay that may have acknowledged writes; without a state, that is all.
-PlacementStep way_to(const HostIds& goal, const PartitionFacts& partition) {
+/// The replicas of the goal are added. Those stay that may have acknowledged writes. That is all, if there is no state, or
+/// if fewer than `minimum` are ready: those in sync may be lost, and then an operator needs the best of the other ones.
+PlacementStep way_to(const HostIds& goal, const PartitionFacts& partition, std::size_t minimum) {
   const HostIds& assigned = partition.node->assigned;
-  HostIds staying = assigned;
-  if (partition.in_sync) staying = shared(assigned, united(*partition.in_sync, goal));
-  PlacementStep step{partition.name, {goal, united(staying, goal)}};
-  step.rests_on_state = staying != assigned;
-  return step;
+  const HostIds ready = shared(assigned, partition.ready);
+  PlacementStep step{partition.name, {goal, united(assigned, goal)}};
+  if (!partition.in_sync || ready.size() < minimum) return step;
+  const HostIds staying = shared(assigned, united(*partition.in_sync, goal));
+  if (staying == assigned) return step;
+  return {partition.name, {goal, united(staying, goal)}, true, ready};
 }
 
 bool fewer_ready(const PartitionFacts* a, const PartitionFacts* b) { return a->ready.size() < b->ready.size(); }
@@ -135,13 +138,13 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
       continue;
     }
     ++moving;  // Also if it ends now: that may be refused.
-    const auto step = changes ? way_to(wanted, partition) : end_of_move(partition);
+    const auto step = changes ? way_to(wanted, partition, rules.minimum) : end_of_move(partition, rules.minimum);
     if (step) steps.push_back(*step);
   }
   std::stable_sort(waiting.begin(), waiting.end(), fewer_ready);
   for (const PartitionFacts* partition : waiting) {
     if (moving >= rules.max_moving) break;
-    steps.push_back(way_to(goal.at(partition->name), *partition));
+    steps.push_back(way_to(goal.at(partition->name), *partition, rules.minimum));
     ++moving;
   }
   return steps;

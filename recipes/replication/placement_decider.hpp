@@ -57,7 +57,7 @@ class ZKRECIPES_INTERNAL_API HostBook {
 
 struct PlacementRules {
   std::size_t replicas = 3;
-  std::size_t minimum = 1;  ///< Fewer are never wanted.
+  std::size_t minimum = 1;  ///< Fewer are never wanted, and with fewer that are ready nothing is taken away.
   std::size_t max_moving = 1;
 };
 
@@ -74,7 +74,7 @@ struct PlacementStep {
   std::string partition;
   PlacementNode next;
   bool rests_on_state = false;  ///< A replica goes, because of what in_sync said.
-  HostIds rests_on_ready = {};  ///< A replica goes, because these are ready.
+  HostIds rests_on_ready = {};  ///< A replica goes, because these are ready: `minimum` at least.
 
   friend bool operator==(const PlacementStep&, const PlacementStep&) = default;
 };

@@ -97,10 +97,22 @@ TEST(PlacementDecider, AMoveAddsWaitsAndRemoves) {
 TEST(PlacementDecider, AnotherGoalKeepsWhoMayHaveAcknowledgedWrites) {
   const PlacementNode moving{{"b", "c"}, {"a", "b", "c"}};
   EXPECT_EQ(steps_of(partition_facts(moving, HostIds{"a", "b"}, {"b"}), {"b", "d"}),
-            (Steps{{"p", {{"b", "d"}, {"a", "b", "d"}}, true}}))
+            (Steps{{"p", {{"b", "d"}, {"a", "b", "d"}}, true, {"b"}}}))
       << "c never had them";
   EXPECT_EQ(steps_of(partition_facts(moving), {"b", "d"}), (Steps{{"p", {{"b", "d"}, {"a", "b", "c", "d"}}}}))
       << "nobody knows who has them";
+}
+
+TEST(PlacementDecider, NothingIsTakenAwayWhileTooFewAreReady) {
+  const PlacementNode resting{{"a", "b"}, {"a", "b"}};
+  const Steps whole = {{"p", {{"a", "c"}, {"a", "b", "c"}}}};
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a"}), {"a", "c"}), whole)
+      << "the one that is in sync has lost its disk: an operator may want what b has";
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a"}, {"a"}), {"a", "c"}, 2), whole);
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a", "x"}, {"a", "x"}), {"a", "c"}, 2), whole)
+      << "x is not placed here, so it may go at any time";
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a"}, {"a"}), {"a", "c"}),
+            (Steps{{"p", {{"a", "c"}, {"a", "c"}}, true, {"a"}}}));
 }
 
 TEST(PlacementDecider, AMissingNodeBeginsWithAllWhoMayHaveAcknowledgedWrites) {
@@ -116,6 +128,11 @@ TEST(PlacementDecider, TooFewHostsChangeNothing) {
   const PlacementNode moving{{"b", "c"}, {"a", "b", "c"}};
   EXPECT_EQ(steps_of(partition_facts(moving, HostIds{"a", "b", "c"}, {"a", "b", "c"}), {"b"}, 2).size(), 1U)
       << "a move still ends";
+  EXPECT_EQ(steps_of(partition_facts(moving, HostIds{"a", "b", "c"}, {"a", "b", "c"}), {"b"}, 3), Steps())
+      << "unless it was begun by a placer with a lower minimum";
+  const PlacementNode nobody{{}, {"a"}};
+  EXPECT_EQ(steps_of(partition_facts(nobody, HostIds{"a"}, {"a"}), {}), Steps());
+  EXPECT_EQ(steps_of(partition_facts(nobody, HostIds{"a"}, {"a"}), {"b"}), (Steps{{"p", {{"b"}, {"a", "b"}}}}));
 }
 
 TEST(PlacementDecider, ThoseWithTheFewestReadyReplicasGoFirst) {
