@@ -128,9 +128,10 @@ struct PeriodicJobOptions {
 ///
 /// Clocks: each process wakes by its own. The one that gets the lease reads the server's clock (the time of its own
 /// node) and goes by the earlier of that, plus max_early, and its own. So a host whose clock is an hour ahead begins a
-/// firing at most max_early early, and skips nothing; it takes the lease for a moment about once a minute until then. A
-/// host whose clock is behind finds firings settled by others; if it is alone, it is as late as its clock. If the clock
-/// of ZooKeeper's leader is behind by more than max_early, all firings are late by what exceeds that.
+/// firing at most max_early early, and skips nothing: it takes for missed only what is due by both clocks, and runs what
+/// is early one by one. It takes the lease for a moment about once a minute until then. A host whose clock is behind
+/// finds firings settled by others; if it is alone, it is as late as its clock. If the clock of ZooKeeper's leader is
+/// behind by more than max_early, all firings are late by what exceeds that.
 ///
 /// What goes wrong                              What happens
 /// -------------------------------------------  ------------------------------------------------------------------

@@ -42,19 +42,20 @@ JobTime last_firing(const Schedule& schedule, JobTime begin, JobTime end) {
 
 }  // namespace
 
-FiringStep decide_firing(const Schedule& schedule, JobTime settled, const std::optional<BegunRun>& begun, JobTime now,
-                         const FiringPolicy& policy) {
+FiringStep decide_firing(const Schedule& schedule, JobTime settled, const std::optional<BegunRun>& begun,
+                         const JobClock& now, const FiringPolicy& policy) {
   if (begun) {
     if (policy.runner_died == RunnerDied::never_again) return {Kind::give_up, begun->firing, begun->attempt};
     return {Kind::run, begun->firing, begun->attempt + 1};
   }
   const std::optional<JobTime> first = next_firing(schedule, settled);
   if (!first) return {Kind::never};
-  if (*first > now) return {Kind::wait, *first};
-  if (policy.missed == MissedFirings::all) return {Kind::run, *first};
-  const JobTime last = last_firing(schedule, settled, now);
+  if (*first > now.early) return {Kind::wait, *first};
+  // By a clock that is right, those after an early one are still to come: they are not missed.
+  if (policy.missed == MissedFirings::all || *first > now.sure) return {Kind::run, *first};
+  const JobTime last = last_firing(schedule, settled, now.sure);
   const std::optional<JobTime> missed_from = last == *first ? std::nullopt : first;
-  const bool late = policy.missed == MissedFirings::skip && now - last > policy.grace;
+  const bool late = policy.missed == MissedFirings::skip && now.sure - last > policy.grace;
   return {late ? Kind::skip : Kind::run, last, 1, missed_from};
 }
 

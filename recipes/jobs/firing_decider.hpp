@@ -36,15 +36,21 @@ struct FiringStep {
   bool operator==(const FiringStep&) const = default;
 };
 
-/// What is to be done at `now`, when all firings up to `settled` are settled and nobody runs one; `begun`: the run that
-/// has ended without a word. Asks the schedule about as often as the time since `settled` has bits. Throws what the
-/// schedule throws, and Error (invalid_argument) if that returns what it must not.
-FiringStep decide_firing(const Schedule& schedule, JobTime settled, const std::optional<BegunRun>& begun, JobTime now,
-                         const FiringPolicy& policy);
+/// What is the time, by two clocks that may differ.
+struct JobClock {
+  JobTime sure;   ///< By the one that is behind: only firings up to then can have been missed.
+  JobTime early;  ///< Not before `sure`: firings up to then may be run.
+};
 
-/// What is the time: a host's clock may be ahead of the server's by no more than that.
-inline JobTime bounded_clock(JobTime host, JobTime server, std::chrono::milliseconds max_early) {
-  return std::min(host, server + max_early);
+/// A host's clock may be ahead of the server's by no more than `max_early`.
+inline JobClock job_clock(JobTime host, JobTime server, std::chrono::milliseconds max_early) {
+  return {std::min(host, server), std::min(host, server + max_early)};
 }
+
+/// What is to be done now, when all firings up to `settled` are settled and nobody runs one; `begun`: the run that has
+/// ended without a word. Asks the schedule about as often as the time since `settled` has bits. Throws what the
+/// schedule throws, and Error (invalid_argument) if that returns what it must not.
+FiringStep decide_firing(const Schedule& schedule, JobTime settled, const std::optional<BegunRun>& begun,
+                         const JobClock& now, const FiringPolicy& policy);
 
 }  // namespace zkrecipes::detail

@@ -99,7 +99,7 @@ void JobRunner::step() {
 bool JobRunner::waits(const JobNodes::Seen& seen) {
   if (seen.status.running) return false;
   const JobTime now = host_time();
-  const FiringStep next = decide(seen, now);
+  const FiringStep next = decide(seen, {now, now});
   if (next.kind == FiringStep::Kind::never) sleep(longest_sleep);
   if (next.kind == FiringStep::Kind::wait) sleep(next.firing - now);
   return next.kind == FiringStep::Kind::never || next.kind == FiringStep::Kind::wait;
@@ -107,7 +107,7 @@ bool JobRunner::waits(const JobNodes::Seen& seen) {
 
 // Under the lease, by the server's clock.
 void JobRunner::take_turn(const JobNodes::Seen& seen, JobNodes::Claim claim) {
-  const JobTime now = bounded_clock(host_time(), claim.server_time, work_.max_early);
+  const JobClock now = job_clock(host_time(), claim.server_time, work_.max_early);
   const FiringStep next = decide(seen, now);
   JobRun run{.firing = next.firing,
              .attempt = next.attempt,
@@ -119,7 +119,7 @@ void JobRunner::take_turn(const JobNodes::Seen& seen, JobNodes::Claim claim) {
     case FiringStep::Kind::wait:
     case FiringStep::Kind::never:
       claim.lease = Lease();
-      sleep(next.kind == FiringStep::Kind::wait ? next.firing - now : longest_sleep);
+      sleep(next.kind == FiringStep::Kind::wait ? next.firing - now.early : longest_sleep);
       break;
     case FiringStep::Kind::give_up: settle(seen, claim.lease, interrupted(*seen.status.running)); break;
     case FiringStep::Kind::skip:
@@ -216,7 +216,7 @@ void JobRunner::finish(const JobNodes::Seen& seen, const Lease& lease, const Job
   }
 }
 
-FiringStep JobRunner::decide(const JobNodes::Seen& seen, JobTime now) const {
+FiringStep JobRunner::decide(const JobNodes::Seen& seen, const JobClock& now) const {
   std::optional<BegunRun> begun;
   if (const auto& running = seen.status.running) begun = BegunRun{running->firing, running->attempt};
   return decide_firing(work_.schedule, seen.status.settled, begun, now, work_.policy);

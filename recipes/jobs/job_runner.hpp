@@ -47,7 +47,7 @@ class JobRunner : public std::enable_shared_from_this<JobRunner> {
   void finish(const JobNodes::Seen& seen, const Lease& lease, const JobRun& run);
   bool call_task(const JobFiring& firing, JobRun& run);
 
-  FiringStep decide(const JobNodes::Seen& seen, JobTime now) const;
+  FiringStep decide(const JobNodes::Seen& seen, const JobClock& now) const;
   JobTime host_time() const;
   void sleep(std::chrono::milliseconds time);
   void report(std::exception_ptr error);

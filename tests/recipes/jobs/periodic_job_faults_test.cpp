@@ -512,6 +512,35 @@ TEST_F(PeriodicJobFaults, HostsClockIsAhead) {
   EXPECT_GE(early.history(patient()).front().started, due - ahead.max_early);
 }
 
+// Firings that are due by the bound alone are not taken for missed: no host whose clock is right has seen them pass.
+TEST_F(PeriodicJobFaults, HostsClockIsAheadOfSeveralFirings) {
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const Schedule three = [now](JobTime after) -> std::optional<JobTime> {
+    for (int number = 1; number <= 3; ++number) {
+      if (after < now + number * 10min) return now + number * 10min;
+    }
+    return std::nullopt;
+  };
+  const Client client = calm_direct();
+  for (const MissedFirings missed : {MissedFirings::skip, MissedFirings::last}) {
+    the_operator().set("/job/state", "");  // All before now is settled.
+    PeriodicJobOptions ahead = options("a");
+    ahead.missed = missed;
+    ahead.grace = 1ms;
+    ahead.max_early = 1h;
+    ahead.clock = [] { return std::chrono::system_clock::now() + 2h; };
+    Box<JobTime> ran;
+    PeriodicJob job(
+        client, "/job", three, [&](const std::stop_token&, const JobFiring& firing) { ran.put(firing.time()); }, ahead);
+    job.start();
+    for (int number = 1; number <= 3; ++number)
+      EXPECT_EQ(ran.take(), now + number * 10min);
+    job.close(patient());
+    for (const JobRun& run : job.history(patient()))
+      EXPECT_FALSE(run.missed_from);
+  }
+}
+
 TEST_F(PeriodicJobFaults, RemovedByHand) {
   const Client client = calm_direct();
   PeriodicJob job(
