@@ -94,7 +94,8 @@ struct PeriodicJobOptions {
   /// The clock that says when a firing is due; for tests. Called on the job's thread.
   std::function<std::chrono::system_clock::time_point()> clock = std::chrono::system_clock::now;
   /// Told of what the function threw, of runs whose end could not be recorded, and of failures after which the job tries
-  /// again. On the callback executor.
+  /// again. One call at a time, on the callback executor; what that has not begun when the job is closed or destroyed is
+  /// told by that call, on its thread.
   std::function<void(const std::exception_ptr&)> on_error = {};
 };
 
@@ -178,9 +179,9 @@ class ZKRECIPES_API PeriodicJob {
   /// system_error.
   void start();
   /// Takes part no more: tells a running function to stop, waits until it has returned, and records its end. Nothing of
-  /// this object runs afterwards. In the function itself it does not wait. Idempotent. Errors: forked;
-  /// deadline_exceeded (by default the client's operation_timeout), cancelled: then the function runs on, under its
-  /// lease.
+  /// this object runs afterwards. In the function itself it does not wait. Waits for on_error, too, or calls it for what
+  /// is still to be told; in on_error itself it does not wait for that. Idempotent. Errors: forked; deadline_exceeded (by
+  /// default the client's operation_timeout), cancelled: then the function runs on, under its lease, or on_error does.
   void close(const zkclient::CallOptions& call = {});
 
   /// Where the job stands; nullopt if it was never started anywhere. Needs no start(). Blocks for one round trip.

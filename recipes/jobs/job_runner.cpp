@@ -232,7 +232,36 @@ void JobRunner::sleep(std::chrono::milliseconds time) {
 
 void JobRunner::report(std::exception_ptr error) {
   if (!work_.on_error) return;
-  errors_->post([self = shared_from_this(), error = std::move(error)] { self->work_.on_error(error); });
+  {
+    const std::lock_guard lock(mutex_);
+    if (silent_) return;
+    untold_.push_back(std::move(error));
+  }
+  errors_->post([self = shared_from_this()] { self->tell_errors(); });
+}
+
+// One after the other. If another thread is at it, it tells the rest as well.
+void JobRunner::tell_errors() {
+  std::unique_lock lock(mutex_);
+  if (teller_ != std::thread::id()) return;
+  teller_ = std::this_thread::get_id();
+  struct End {  // Also when on_error throws: the executor may go on after that.
+    JobRunner& runner;
+    std::unique_lock<std::mutex>& lock;
+    ~End() {
+      if (!lock.owns_lock()) lock.lock();
+      runner.teller_ = {};
+      runner.changed_.notify_all();
+    }
+  } const end{*this, lock};
+  while (!untold_.empty()) {
+    std::exception_ptr error = std::move(untold_.front());
+    untold_.pop_front();
+    lock.unlock();
+    work_.on_error(error);
+    error = nullptr;
+    lock.lock();
+  }
 }
 
 // --- The outside ------------------------------------------------------------------------------------------------------
@@ -252,12 +281,17 @@ void JobRunner::start() {
 void JobRunner::tell_to_close() { closing_.request_stop(); }
 
 bool JobRunner::wait_until_finished(const CallOptions& call) {
+  const auto deadline = call.deadline.value_or(nodes_->client()->default_deadline());
   {
     std::unique_lock lock(mutex_);
-    const auto deadline = call.deadline.value_or(nodes_->client()->default_deadline());
     if (started_ && !changed_.wait_until(lock, call.stop, deadline, [this] { return finished_; })) return false;
   }
-  errors_->close();
+  tell_errors();
+  {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_until(lock, call.stop, deadline, [this] { return told(); })) return false;
+  }
+  errors_->close();  // Without what it holds of this object; nothing in there takes time any more.
   return true;
 }
 
@@ -266,6 +300,14 @@ void JobRunner::join() {
     thread_.detach();
   } else if (thread_.joinable()) {
     thread_.join();
+  }
+  tell_errors();
+  std::deque<std::exception_ptr> rest;  // If on_error destroys the job.
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return told(); });
+    silent_ = true;
+    rest.swap(untold_);
   }
   errors_->close();
 }

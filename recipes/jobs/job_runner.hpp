@@ -1,6 +1,8 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -27,9 +29,11 @@ class JobRunner : public std::enable_shared_from_this<JobRunner> {
 
   void start();
   void tell_to_close();
-  /// False when the limits of the call came first.
+  /// Also until on_error has been told of everything; calls it here for what the executor has not begun. False when the
+  /// limits of the call came first.
   bool wait_until_finished(const zkclient::CallOptions& call);
-  /// After tell_to_close(): waits for the thread, or lets it end by itself if this is it.
+  /// After tell_to_close(): the same without limits, but lets the thread end by itself if this is it. Then on_error is
+  /// not called any more.
   void join();
   bool on_own_thread() const;
   bool is_running() const noexcept;
@@ -51,6 +55,8 @@ class JobRunner : public std::enable_shared_from_this<JobRunner> {
   JobTime host_time() const;
   void sleep(std::chrono::milliseconds time);
   void report(std::exception_ptr error);
+  void tell_errors();
+  bool told() const { return teller_ == std::thread::id() || teller_ == std::this_thread::get_id(); }
 
   const JobNodes::Self nodes_;
   const Work work_;
@@ -65,6 +71,9 @@ class JobRunner : public std::enable_shared_from_this<JobRunner> {
   bool finished_ = false;             // The thread is about to end.
   std::shared_ptr<LeaseCore> lease_;  // While the function runs.
   std::stop_token stop_;              // The function's.
+  std::deque<std::exception_ptr> untold_;
+  std::thread::id teller_;  // The one thread that calls on_error.
+  bool silent_ = false;     // No on_error any more.
 };
 
 }  // namespace zkrecipes::detail

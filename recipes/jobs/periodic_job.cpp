@@ -88,7 +88,7 @@ void PeriodicJob::close(const CallOptions& call) {
   state_->runner->tell_to_close();
   if (state_->runner->on_own_thread() || state_->runner->wait_until_finished(call)) return;
   throw Error(call.stop.stop_requested() ? Errc::cancelled : Errc::deadline_exceeded, closing_periodic_job,
-              path().str(), "the run has not ended");
+              path().str(), "the run has not ended, or on_error has not returned");
 }
 
 std::optional<JobStatus> PeriodicJob::status(const CallOptions& call) const {

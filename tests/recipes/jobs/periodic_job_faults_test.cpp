@@ -686,6 +686,52 @@ TEST_F(PeriodicJobFaults, ClosedByItsFunctionAndByItsErrors) {
   EXPECT_TRUE(all_settled(2));
 }
 
+TEST_F(PeriodicJobFaults, CloseWaitsForItsErrorsWithinItsLimits) {
+  const Client client = calm_direct();
+  Box<bool> telling;
+  std::latch go_on(1);
+  PeriodicJobOptions slow = options("a");
+  slow.on_error = [&](const std::exception_ptr&) {
+    telling.put(true);
+    go_on.wait();
+  };
+  const auto fail = [](const std::stop_token&, const JobFiring&) { throw std::runtime_error("as it happens"); };
+  PeriodicJob job(client, "/job", schedule(1), fail, slow);
+  job.start();
+  EXPECT_TRUE(all_settled(1));
+  telling.take();
+  EXPECT_EQ(error_of([&] { job.close({.deadline = SteadyClock::now() + 20ms}); }), Errc::deadline_exceeded);
+  std::stop_source impatient;
+  impatient.request_stop();
+  EXPECT_EQ(error_of([&] { job.close({.stop = impatient.get_token()}); }), Errc::cancelled);
+  go_on.count_down();
+  job.close(patient());
+}
+
+// An executor that is gone drops what it is given: what on_error has not been told is told by close(), or the destructor.
+TEST_F(PeriodicJobFaults, ErrorsThatNoExecutorTells) {
+  zkclient::Runtime runtime({.callback_executor = [](const std::function<void()>&) {}});
+  for (const bool closes : {true, false}) {
+    const Client client(runtime, proxy.connect_string(), {.session_timeout = calm});
+    auto job = std::make_unique<PeriodicJob>(
+        client, "/job", schedule(1),
+        [&](const std::stop_token& stop, const JobFiring& firing) {
+          begun->put(told(stop, firing));
+          EXPECT_TRUE(stopped(stop));
+          expire(client);
+        },
+        options("a"));
+    job->start();
+    (void)begun->take();
+    if (closes) job->close(patient());
+    job = nullptr;
+    ASSERT_EQ(errors->size(), 1u);
+    const Reported error = errors->take();
+    EXPECT_EQ(error.code, Errc::not_held);
+    EXPECT_NE(error.text.find("was not recorded"), std::string::npos) << error.text;
+  }
+}
+
 TEST_F(PeriodicJobFaults, OldRecordsAreRemoved) {
   const Client client = calm_direct();
   the_operator().create("/job/history", "");
