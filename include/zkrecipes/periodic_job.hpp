@@ -153,8 +153,9 @@ struct PeriodicJobOptions {
 /// state/history removed by hand                made again: what is before that moment counts as settled
 /// the history cannot be written                settled without the record; on_error
 /// state is no JSON of ours                     on_error (foreign_node), which names it; tried again as above
-/// schedule throws, or returns no later time    on_error; tried again as above
-/// client closed                                the stop token fires; the job is finished
+/// schedule throws, or returns no later time    on_error; tried again as above. So if the clock throws
+/// client closed                                the stop token fires; on_error (closed) when the function has returned;
+///                                              the job is finished
 ///
 /// Thread safety: all members, also from the function and from on_error; but a callback of the function's stop token must
 /// not wait for the function, and so must not close or destroy the job.

@@ -28,6 +28,12 @@ bool is_no_begin(const Error& error) {
   return code == Errc::not_held || code == Errc::session_lost || code == Errc::bad_version || code == Errc::in_doubt;
 }
 
+/// What on_error is told whatever its code is. Of anything else `closed` is the end of the job's own client, and
+/// `cancelled` that of the job. Never leaves this file.
+struct Failure {
+  std::exception_ptr error;
+};
+
 std::string words_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -63,10 +69,12 @@ void JobRunner::run() {
     try {
       step();
       pauses.reset();
+    } catch (const Failure& thrown) {
+      failure = thrown.error;
     } catch (const Error& error) {
       if (error.errc() == Errc::closed || (closing_.stop_requested() && error.errc() == Errc::cancelled)) break;
       failure = std::current_exception();
-    } catch (...) {  // Of the schedule, or the clock.
+    } catch (...) {
       failure = std::current_exception();
     }
     if (failure == nullptr) continue;
@@ -212,17 +220,27 @@ void JobRunner::finish(const JobNodes::Seen& seen, const Lease& lease, const Job
   } catch (const Error& error) {
     const std::string what = "the end of the run of " + text_of(run.firing) + " was not recorded: " + error.what();
     const Errc code = error.errc() == Errc::session_lost ? Errc::not_held : error.errc();
-    throw Error(code, finishing_run, nodes_->path().str(), what);
+    throw Failure{std::make_exception_ptr(Error(code, finishing_run, nodes_->path().str(), what))};
   }
 }
 
 FiringStep JobRunner::decide(const JobNodes::Seen& seen, const JobClock& now) const {
   std::optional<BegunRun> begun;
   if (const auto& running = seen.status.running) begun = BegunRun{running->firing, running->attempt};
-  return decide_firing(work_.schedule, seen.status.settled, begun, now, work_.policy);
+  try {
+    return decide_firing(work_.schedule, seen.status.settled, begun, now, work_.policy);
+  } catch (...) {
+    throw Failure{std::current_exception()};
+  }
 }
 
-JobTime JobRunner::host_time() const { return std::chrono::floor<std::chrono::milliseconds>(work_.clock()); }
+JobTime JobRunner::host_time() const {
+  try {
+    return std::chrono::floor<std::chrono::milliseconds>(work_.clock());
+  } catch (...) {
+    throw Failure{std::current_exception()};
+  }
+}
 
 void JobRunner::sleep(std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);

@@ -628,12 +628,14 @@ TEST_F(PeriodicJobFaults, ScheduleIsWrong) {
     const int times = ++asked;
     if (times == 1) throw std::runtime_error("no idea");
     if (times == 2) return after;
+    if (times == 3) throw Error(Errc::closed, "get", "/of/another/client");
     return good(after);
   };
   PeriodicJob job(client, "/job", wrong, quick(), options("a"));
   job.start();
   EXPECT_EQ(errors->take().text, "no idea");
   EXPECT_EQ(errors->take().code, Errc::invalid_argument);
+  EXPECT_EQ(errors->take().code, Errc::closed);
   expect_next(1);
 }
 
@@ -644,8 +646,11 @@ TEST_F(PeriodicJobFaults, ClientClosed) {
   const Begun run = begun->take();
   client.close();
   EXPECT_TRUE(stopped(run.stop));
+  const Reported error = errors->take();
+  EXPECT_NE(error.text.find("was not recorded"), std::string::npos) << error.text;
   job.close(patient());
   EXPECT_TRUE(begun->empty());
+  EXPECT_TRUE(errors->empty()) << "that its client is closed is no failure";
   EXPECT_EQ(error_of([&] { (void)job.history(); }), Errc::closed);
 }
 
