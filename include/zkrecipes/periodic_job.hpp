@@ -132,7 +132,9 @@ struct PeriodicJobOptions {
 /// firing at most max_early early, and skips nothing: it takes for missed only what is due by both clocks, and runs what
 /// is early one by one. It takes the lease for a moment about once a minute until then. A host whose clock is behind
 /// finds firings settled by others; if it is alone, it is as late as its clock. If the clock of ZooKeeper's leader is
-/// behind by more than max_early, all firings are late by what exceeds that.
+/// behind by more than max_early, all firings are late by what exceeds that. If it is ahead when the job is started for
+/// the first time, or when `state` is made again, all firings up to its time count as settled: nothing runs, and nothing
+/// is reported, until the hosts' clocks have come there. JobStatus::settled tells; an operator sets `state` back.
 ///
 /// What goes wrong                              What happens
 /// -------------------------------------------  ------------------------------------------------------------------
@@ -150,7 +152,8 @@ struct PeriodicJobOptions {
 /// function ignores its stop token              it runs on beside the next runner; close() waits for it
 /// firings were missed                          as MissedFirings says
 /// a host's clock is ahead                      it runs early by max_early at most
-/// state/history removed by hand                made again: what is before that moment counts as settled
+/// state/history removed by hand                made again: what is before that moment, by the clock of ZooKeeper's
+///                                              leader, counts as settled
 /// the history cannot be written                settled without the record; on_error
 /// state is no JSON of ours                     on_error (foreign_node), which names it; tried again as above
 /// schedule throws, or returns no later time    on_error; tried again as above. So if the clock throws
@@ -176,8 +179,8 @@ class ZKRECIPES_API PeriodicJob {
   PeriodicJob& operator=(const PeriodicJob&) = delete;
 
   /// Takes part from here on, with a thread of its own. Returns at once, whether a server is there or not. The first
-  /// process ever to start a job settles all firings before that moment. Again: nothing. Errors: closed, forked,
-  /// system_error.
+  /// process ever to start a job settles all firings before that moment, by the clock of ZooKeeper's leader. Again:
+  /// nothing. Errors: closed, forked, system_error.
   void start();
   /// Takes part no more: tells a running function to stop, waits until it has returned, and records its end. Nothing of
   /// this object runs afterwards. In the function itself it does not wait. Waits for on_error, too, or calls it for what
