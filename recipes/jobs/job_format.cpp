@@ -30,6 +30,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array outcomes = {JobOutcome::running, JobOutcome::succeeded, JobOutcome::failed,
                                  JobOutcome::interrupted, JobOutcome::skipped};
 constexpr std::size_t most_bytes = 16'384;
+constexpr int most_attempts = std::numeric_limits<int>::max() - 1;  // There is a next one.
 
 /// Found while reading. Never leaves this file.
 struct Defect {};
@@ -68,7 +69,7 @@ JobRun run_of(const Json& object) {
   if (!object.is_object()) throw Defect{};
   JobRun run;
   run.firing = time_at(object, "firing");
-  run.attempt = static_cast<int>(number_at(object, "attempt", 0, std::numeric_limits<int>::max()));
+  run.attempt = static_cast<int>(number_at(object, "attempt", 0, most_attempts));
   run.outcome = outcome_of(object);
   run.runner = text_at(object, "runner");
   run.token.value = number_at(object, "token", 0, std::numeric_limits<std::int64_t>::max());
