@@ -152,6 +152,7 @@ struct PeriodicJobOptions {
 /// function ignores its stop token              it runs on beside the next runner; close() waits for it
 /// firings were missed                          as MissedFirings says
 /// a host's clock is ahead                      it runs early by max_early at most
+/// old records cannot be removed                they stay; on_error after each run; tried again after the next one
 /// state/history removed by hand                made again: what is before that moment, by the clock of ZooKeeper's
 ///                                              leader, counts as settled
 /// the history cannot be written                settled without the record; on_error

@@ -17,6 +17,7 @@ constexpr const char* claiming_firing = "periodic job claim";
 constexpr const char* waiting_for_runner = "periodic job wait";
 constexpr const char* asking_status = "periodic job status";
 constexpr const char* asking_history = "periodic job history";
+constexpr const char* removing_records = "periodic job prune";
 constexpr std::string_view runner_name = "runner";
 /// In Change's transaction.
 constexpr std::size_t of_lease = 0, of_state = 1, of_record = 2;
@@ -188,15 +189,20 @@ std::vector<RecordName> records_of(const std::vector<std::string>& names) {
 Awaitable<Result<void>> JobNodes::prune(Self self, Call call) {
   Request list = zk::make_request(OpType::children, self->history_);
   const Reply listed = co_await self->client()->perform(std::move(list), call);
-  if (!listed.ok()) co_return self->error(listed, asking_history);
+  if (listed.failed(Errc::no_node)) co_return Result<void>();
+  if (!listed.ok()) co_return self->error(listed, removing_records);
   const std::vector<RecordName> records = records_of(listed.names);
   std::vector<PendingReply> removals;
   for (std::size_t i = self->options_.history; i < records.size(); ++i) {
     const std::string node = self->record_node(record_name(records[i].firing, records[i].attempt));
     removals.push_back(self->client()->launch(zk::make_request(OpType::remove, node), call));
   }
-  for (PendingReply& removal : removals)
-    co_await removal.get();
+  std::optional<Error> failure;
+  for (PendingReply& removal : removals) {
+    const Reply removed = co_await removal.get();
+    if (!removed.ok() && !removed.failed(Errc::no_node)) failure = self->error(removed, removing_records);
+  }
+  if (failure) co_return *std::move(failure);
   co_return Result<void>();
 }
 

@@ -150,7 +150,9 @@ void JobRunner::put(const char* operation, JobNodes::Change change) {
   if (without_record) report(std::make_exception_ptr(*without_record));
   if (!record) return;
   const auto prune = [nodes = nodes_](Call call) { return JobNodes::prune(nodes, std::move(call)); };
-  (void)nodes_->form(pruning_history).unrecorded().result({.stop = closing_.get_token()}, prune);
+  const Result<void> pruned = nodes_->form(pruning_history).unrecorded().result({.stop = closing_.get_token()}, prune);
+  if (pruned || pruned.error().errc() == Errc::cancelled || pruned.error().errc() == Errc::closed) return;
+  report(std::make_exception_ptr(pruned.error()));
 }
 
 // Without a run.

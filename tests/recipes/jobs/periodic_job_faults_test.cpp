@@ -753,6 +753,24 @@ TEST_F(PeriodicJobFaults, OldRecordsAreRemoved) {
   EXPECT_EQ(RecipeFaultTest::names("/job/history").size(), 4u) << "of others nothing is removed";
 }
 
+// With the right to create, and without that to delete.
+TEST_F(PeriodicJobFaults, OldRecordsCannotBeRemoved) {
+  using zkclient::Acl;
+  const zkclient::AclList growing{Acl{Acl::read | Acl::create, "world", "anyone"}};
+  the_operator().create("/job/history", "", {.acl = growing});
+  const Client client = calm_direct();
+  PeriodicJobOptions one = options("a");
+  one.history = 1;
+  PeriodicJob job(client, "/job", schedule(3), quick(), one);
+  job.start();
+  for (int number = 1; number <= 3; ++number)
+    expect_next(number);
+  for (int number = 2; number <= 3; ++number)
+    EXPECT_EQ(errors->take().code, Errc::no_auth);
+  EXPECT_TRUE(all_settled(3));
+  EXPECT_EQ(history().size(), 3u);
+}
+
 TEST_F(PeriodicJobFaults, BadArguments) {
   const Client client = calm_direct();
   const auto refused = [&](const Path& path, const Schedule& when, const PeriodicJob::Task& task,
