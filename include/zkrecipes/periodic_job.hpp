@@ -50,7 +50,8 @@ struct JobRun {
   FencingToken token = {};  ///< Of its lease.
   JobTime started = {};     ///< By the server's clock.
   std::optional<std::chrono::milliseconds> duration = {};  ///< By the runner's clock; of what has ended.
-  std::string error = {};                                  ///< What failed; at most 1,000 bytes.
+  /// What failed: the first 1,000 bytes; each that is not of UTF-8 stands as a replacement character of three bytes.
+  std::string error = {};
   /// The first of the missed firings that this one stands for; see MissedFirings.
   std::optional<JobTime> missed_from = {};
 
@@ -86,7 +87,9 @@ class ZKRECIPES_API JobFiring {
 struct PeriodicJobOptions {
   MissedFirings missed = MissedFirings::last;
   RunnerDied runner_died = RunnerDied::run_again;
-  std::chrono::milliseconds grace{60'000};     ///< See MissedFirings::skip. From zero to 10,000 days.
+  /// See MissedFirings::skip. From zero to 10,000 days; with `skip` at least a millisecond. It has to exceed what a
+  /// process takes to wake and to get the lease, in which a firing is late already: seconds rather than milliseconds.
+  std::chrono::milliseconds grace{60'000};
   std::chrono::milliseconds max_early{5'000};  ///< By how much a firing may run early, by the server's clock. To a day.
   std::size_t history = 100;                   ///< How many runs are kept. From 1 to 10,000.
   std::string id = {};  ///< This runner's name in the records, at most 200 bytes; default "host:pid".
@@ -152,10 +155,10 @@ struct PeriodicJobOptions {
 /// function ignores its stop token              it runs on beside the next runner; close() waits for it
 /// firings were missed                          as MissedFirings says
 /// a host's clock is ahead                      it runs early by max_early at most
-/// old records cannot be removed                they stay; on_error after each run; tried again after the next one
 /// state/history removed by hand                made again: what is before that moment, by the clock of ZooKeeper's
 ///                                              leader, counts as settled
 /// the history cannot be written                settled without the record; on_error
+/// old records cannot be removed                they stay; on_error after each run; tried again after the next one
 /// state is no JSON of ours                     on_error (foreign_node), which names it; tried again as above
 /// schedule throws, or returns no later time    on_error; tried again as above. So if the clock throws
 /// client closed                                the stop token fires; on_error (closed) when the function has returned;

@@ -30,7 +30,9 @@ ZKRECIPES_API Schedule every(std::chrono::milliseconds period,
 ///
 /// On the day when the clocks are put forward over that time, it fires at the instant of the change: 02:30 does not
 /// exist, so it fires when 02:00 becomes 03:00. On the day when they are put back over it, so that it comes twice, it
-/// fires the first time only. So it fires once on each day that the zone has.
+/// fires the first time only. So it fires once for each date of the calendar. A date that the zone has left out is no
+/// exception: it fires for that when the next day begins, and on that day once more at its own time (Pacific/Apia,
+/// 31 December 2011).
 ///
 /// All hosts should have the same version of the database: two that disagree about a day may fire twice on it, at
 /// different times.

@@ -26,6 +26,9 @@ void require_options(const Path& path, const PeriodicJobOptions& options) {
   if (options.grace < none || options.grace > std::chrono::days(10'000)) {
     refuse("`grace` must be from zero to 10,000 days");
   }
+  if (options.missed == MissedFirings::skip && options.grace == none) {
+    refuse("without any `grace`, MissedFirings::skip skips every firing");
+  }
   if (options.max_early < none || options.max_early > std::chrono::days(1)) {
     refuse("`max_early` must be from zero to a day");
   }

@@ -25,8 +25,8 @@ constexpr std::chrono::milliseconds longest_period = std::chrono::days(10'000);
 std::optional<int> two_digits(std::string_view text, int limit) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool all = text.size() == 2 && error == std::errc() && end == text.data() + 2;
-  if (!all || value < 0 || value >= limit) return std::nullopt;
+  const bool all = text.size() == 2 && text[0] != '-' && error == std::errc() && end == text.data() + 2;
+  if (!all || value >= limit) return std::nullopt;
   return value;
 }
 

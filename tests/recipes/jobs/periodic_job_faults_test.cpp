@@ -790,6 +790,7 @@ TEST_F(PeriodicJobFaults, BadArguments) {
   EXPECT_EQ(refused("/job", every(1h), {}, {}), Errc::invalid_argument);
   EXPECT_EQ(refused("/", every(1h), quick(), {}), Errc::invalid_argument);
   EXPECT_EQ(with({.grace = -1ms}), Errc::invalid_argument);
+  EXPECT_EQ(with({.missed = MissedFirings::skip, .grace = 0ms}), Errc::invalid_argument);
   EXPECT_EQ(with({.max_early = -1ms}), Errc::invalid_argument);
   EXPECT_EQ(with({.max_early = 25h}), Errc::invalid_argument);
   EXPECT_EQ(with({.history = 0}), Errc::invalid_argument);

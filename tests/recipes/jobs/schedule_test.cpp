@@ -143,7 +143,8 @@ TEST(ScheduleDailyAt, OneFiringForEachDay) {
 }
 
 TEST(ScheduleDailyAt, RefusesBadTimesAndZones) {
-  for (const char* time : {"", "2:30", "24:00", "02:60", "02:30:60", "02-30", "02:30:", "0230", "+2:30", " 2:30"})
+  for (const char* time : {"", "2:30", "24:00", "02:60", "02:30:60", "02-30", "02:30:", "0230", "+2:30", " 2:30",
+                           "-0:30", "02:-0", "02:30:-0"})
     EXPECT_NE(refusal([time] { return daily_at(time, "UTC"); }).find("daily_at"), std::string::npos) << time;
   for (const char* zone : {"", "/etc/passwd", "../zoneinfo/UTC", "Europe/", "Europe\nBerlin", "Europe", "No/Where"})
     EXPECT_NE(refusal([zone] { return daily_at("02:30", zone); }).find("daily_at"), std::string::npos) << zone;
