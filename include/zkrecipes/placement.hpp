@@ -174,7 +174,8 @@ struct HostedReplicasOptions {
 /// A host, and the replicas that it has. See Placer for what goes wrong.
 ///
 /// A host that loses its session keeps its replicas open: their groups have leases of their own, and it is a host again
-/// with the next session. What it was told to close while it was away, it is told then.
+/// with the next session. What it was told to close while it was away, it is told then. It opens nothing until it is a
+/// host again.
 ///
 /// Thread safety: all members, also from the handlers. The object keeps its client open. In a forked child nothing is
 /// told, and calls end with Errc::forked.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -169,16 +170,22 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
       if (const auto self = weak.lock()) self->follow();
     });
   }
-  /// Another process may have the name, and the replicas: they are opened once the name is certainly ours.
+  /// Another process may have the name, and the replicas: they are opened while the name is certainly ours. What is open
+  /// is closed at any time. A handler that throws keeps no other replica waiting.
   void follow() {
-    was_present_ = was_present_ || member_->state() == PresenceState::present;
-    if (!was_present_) return;
+    const bool present = member_->state() == PresenceState::present;
+    std::exception_ptr failure;
     for (const CachedNodePtr& node : cache_->snapshot().children()) {
       const std::optional<bool> placed = is_placed(*node, host_.id);
-      if (!placed || !mark(node->name, *placed)) continue;
-      const HostedReplica replica{node->name, path_ / "groups" / node->name};
-      *placed ? handlers_.open(replica) : handlers_.close(replica);
+      if (!placed || (*placed && !present) || !mark(node->name, *placed)) continue;
+      try {
+        const HostedReplica replica{node->name, path_ / "groups" / node->name};
+        *placed ? handlers_.open(replica) : handlers_.close(replica);
+      } catch (...) {
+        if (!failure) failure = std::current_exception();
+      }
     }
+    if (failure) std::rethrow_exception(failure);
   }
   /// False: it was so before, or nothing more is told.
   bool mark(const std::string& partition, bool open) {
@@ -193,7 +200,6 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
   HostedReplicasHandlers handlers_;
   Group group_;
   const std::shared_ptr<zk::SerialQueue> calls_;  // On which the handlers run.
-  bool was_present_ = false;                      // There alone.
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.

@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -213,6 +214,72 @@ TEST_F(PlacementFaults, ReplyOfAStepIsLost) {
   d->hosted().drain(within_patience());
   EXPECT_TRUE(all_on(map, {"a", "b", "c"}));
   EXPECT_TRUE(request.happened());
+}
+
+/// A host whose handlers do nothing.
+class IdleHost {
+ public:
+  IdleHost(const Client& client, const std::string& id)
+      : hosted_(client, "/app", {id}, {[](const HostedReplica&) {}, [](const HostedReplica&) {}}) {
+    hosted_.start();
+  }
+  bool has(const Partitions& expected) {
+    return eventually([&] { return hosted_.hosted() == expected; });
+  }
+  HostedReplicas& hosted() { return hosted_; }
+
+ private:
+  HostedReplicas hosted_;
+};
+
+TEST_F(PlacementFaults, AnotherProcessTakesTheIdOfALostSession) {
+  const Client cut = contended_proxied();
+  const Client client = calm_direct();
+  the_operator().create("/app/placement", "");
+  the_operator().create("/app/placement/p0", "placement 1\na wanted\n");
+  IdleHost first(cut, "a");
+  ASSERT_TRUE(first.has({"p0"}));
+  refuse_and_cut();
+  IdleHost second(client, "a");
+  ASSERT_TRUE(second.has({"p0"}));
+  proxy.refuse(false);
+  ASSERT_TRUE(eventually([&] {
+    const auto problem = first.hosted().problem();
+    return problem && problem->errc() == Errc::node_exists;
+  }));
+  the_operator().create("/app/placement/p1", "placement 1\na wanted\n");
+  the_operator().set("/app/placement/p0", "placement 1\nb wanted\n");
+  EXPECT_TRUE(first.has({})) << "it closes what it had, and opens nothing";
+  EXPECT_TRUE(second.has({"p1"}));
+  second.hosted().leave(within_patience());
+  EXPECT_TRUE(first.has({"p1"}));
+}
+
+TEST_F(PlacementFaults, AHandlerThrows) {
+  the_operator().create("/app/placement", "");
+  for (const std::string& partition : partitions)
+    the_operator().create(Path("/app/placement") / partition, "placement 1\na wanted\n");
+  std::atomic<int> thrown{0};
+  const auto survives = [&thrown](const std::function<void()>& task) {
+    try {
+      task();
+    } catch (const std::domain_error&) {
+      ++thrown;
+    }
+  };
+  zkclient::Runtime runtime({.callback_executor = survives});
+  const Client client(runtime, proxy.connect_string(), {.session_timeout = calm});
+  std::atomic<int> opened{0};
+  HostedReplicasHandlers handlers;
+  handlers.open = [&opened](const HostedReplica& replica) {
+    ++opened;
+    if (replica.partition == "p0") throw std::domain_error("its storage cannot be opened");
+  };
+  handlers.close = [](const HostedReplica&) {};
+  HostedReplicas a(client, "/app", {"a"}, std::move(handlers));
+  a.start();
+  EXPECT_TRUE(eventually([&] { return opened == 4; })) << "the other ones wait for news that does not come";
+  EXPECT_TRUE(eventually([&] { return thrown == 1; }));
 }
 
 TEST_F(PlacementFaults, APlacementIsForeign) {
