@@ -13,8 +13,8 @@ namespace zkrecipes {
 
 struct LatchOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
-  /// Which use of the path the object takes part in; from 1. All programs that share this use give the same number. A
-  /// later use has a larger one.
+  /// Which use of the path the object takes part in. All programs that share this use give the same number: 1 for the
+  /// first use, 2 for the next one; no number is left out.
   std::int64_t generation = 1;
   /// Each count is exactly once although the session is lost in its very instant: see CounterOptions::durable, which
   /// costs the same here. All objects of a path may differ in this.
@@ -33,12 +33,13 @@ struct LatchOptions {
 ///    '-- _c_markers (container, `durable`)
 ///         '-- <uuid>           persistent: its version counts the changes of one object
 ///
-/// The first count of a generation writes the node; until then, all of its count is left. The next generation begins with
-/// its first count, but only when the one before is open. So whoever waits for a generation, and finds a later one, knows
-/// that its own was open, and passes.
+/// The first count of a generation writes the node; until then, all of its count is left. A generation begins with its
+/// first count, but only when the one before is open; the first one is 1. So a waiter that finds a later generation knows
+/// that its own was open, and passes. An operator who has deleted the node, and wants to go on with generation 5, writes
+/// "generation=4 count=1 left=0".
 ///
 /// Invariant: each count is one transaction that expects the version of the node that it was worked out from; `left` only
-/// falls while the generation stays, and the generation only grows when `left` is 0.
+/// falls while the generation stays, and the generation only grows by 1, when `left` is 0.
 ///
 /// Guaranteed: a waiter passes only after the count was reached; late comers pass; each count_down() that returns was
 /// counted once, and none is counted in another generation than its own.
@@ -52,18 +53,19 @@ struct LatchOptions {
 /// another client counts meanwhile          nothing: worked out again from the new number; one round trip more
 /// more is counted than is left             nothing: the latch is open, and 0 is left
 /// count of a generation that is over       nothing: 0 is left of it, and the later one does not change
-/// the generation before is not open        count_down: not_available, which says how many are left; wait: it waits
+/// the generation before is not open        count_down: not_available, which says how many are left, or that it has not
+///                                          begun; wait: it waits
 /// objects differ in their count            invalid_argument, which names both; nothing was counted
 /// session lost during a count              in_doubt if it was sent and not answered; else nothing: it goes on with the
 ///                                          next session
 /// durable: session lost during a count     nothing: the marker tells whether it was counted; if not, it is sent again
 /// deadline, stop request during a count    in_doubt if it was sent and not answered; else deadline_exceeded, cancelled,
 ///                                          and nothing was counted
-/// connection breaks while waiting          nothing: it is looked at again
+/// connection breaks while waiting          nothing: it is looked at again, however often
 /// session lost while waiting               nothing: it goes on with the next session
 /// deadline, stop request while waiting     deadline_exceeded (or false), cancelled, which say how many are left
 /// the node holds no latch                  foreign_node; an empty one is a latch that nobody has counted down
-/// node deleted by hand                     nobody has counted: waiters stay, the next count makes the node
+/// node deleted by hand                     nobody has counted: waiters stay, the next count of generation 1 makes the node
 /// the node's version is -1                 bad_version: no count can be conditional
 /// quota of the servers full                a latch that is begun is counted down; the first count: quota_exceeded, and
 ///                                          nothing was counted. See docs/quotas.md

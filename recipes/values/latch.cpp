@@ -77,7 +77,8 @@ Awaitable<WatchedLatch> look_watching(const LatchTarget& target, detail::Waiter&
       Request read = zk::make_request(type, target.node);
       seen.node = co_await target.client->perform_watching(std::move(read), waiter.call(), seen.watch->watch);
       const bool made_meanwhile = type == OpType::exists && seen.node.ok();
-      if (made_meanwhile) break;
+      const bool all_attempts_lost = seen.node.failed(Errc::connection_loss);
+      if (made_meanwhile || all_attempts_lost) break;
       if (type == OpType::exists || !seen.node.failed(Errc::no_node)) co_return seen;
     }
   }

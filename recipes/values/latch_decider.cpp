@@ -34,15 +34,24 @@ bool take_field(std::string_view& text, std::string_view name, std::int64_t& val
 
 bool is_before(const LatchRecord& record, const LatchUse& use) noexcept { return record.generation < use.generation; }
 
-/// The first count of a use begins it; that of one that is over changes nothing.
+/// Why the use cannot begin.
+std::string describe_wait(const LatchRecord& record, const LatchUse& use) {
+  std::string now = "no generation has begun";
+  if (record.left > 0) {
+    now = fmt::format("generation {} is not open, and {} are left of it", record.generation, record.left);
+  } else if (record.generation > 0) {
+    now = fmt::format("generation {} is open, and the next one has not begun", record.generation);
+  }
+  return fmt::format("{}: generation {} begins when generation {} is open", now, use.generation, use.generation - 1);
+}
+
+/// The first count of a use begins it; that of one that is over changes nothing. None is left out: its waiters would
+/// find a later one, and pass.
 LatchAnswer count_down(LatchRecord& record, std::int64_t by, const LatchUse& use) {
   LatchAnswer found = look_at_latch(record, use);
   if (found.error || record.generation > use.generation) return found;
-  if (is_before(record, use) && record.left > 0) {
-    return refuse_count(Errc::not_available,
-                        fmt::format("generation {} is not open, and {} are left of it: generation {} begins after that",
-                                    record.generation, record.left, use.generation));
-  }
+  const bool is_next = record.left == 0 && record.generation == use.generation - 1;
+  if (is_before(record, use) && !is_next) return refuse_count(Errc::not_available, describe_wait(record, use));
   found.left = by < found.left ? found.left - by : 0;
   record = LatchRecord{use.generation, use.count, found.left};
   return found;

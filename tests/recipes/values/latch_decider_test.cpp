@@ -44,7 +44,7 @@ TEST(LatchDecider, EveryCountOfEverySmallLatch) {
           const LatchStep step = decide_latch(view, {by}, {own, 2});
           const LatchAnswer& answer = step.answers.at(0);
           const std::int64_t before = own == generation ? left : 2;
-          if (own > generation && left > 0) {
+          if (own > generation + 1 || (own > generation && left > 0)) {
             EXPECT_EQ(answer.error, Errc::not_available);
             EXPECT_EQ(step.write, ValueWrite::check);
           } else if (own < generation || before == 0) {
@@ -61,6 +61,26 @@ TEST(LatchDecider, EveryCountOfEverySmallLatch) {
   }
 }
 
+// Waiters of a generation that is left out would pass although nobody has counted it.
+TEST(LatchDecider, NoGenerationIsLeftOut) {
+  const auto refusal_of = [](const LatchView& view, std::int64_t generation) {
+    const LatchStep step = decide_latch(view, {1}, {generation, 5});
+    EXPECT_EQ(step.answers.at(0).error, Errc::not_available);
+    EXPECT_EQ(step.record, *view.record);
+    return step.answers.at(0).why;
+  };
+  const LatchView missing;
+  const LatchView empty{true, decode_latch(""), 0};
+  EXPECT_EQ(refusal_of(missing, 2), "no generation has begun: generation 2 begins when generation 1 is open");
+  EXPECT_EQ(refusal_of(empty, 3), "no generation has begun: generation 3 begins when generation 2 is open");
+  EXPECT_EQ(refusal_of(latch_at(1, 1, 0), 3),
+            "generation 1 is open, and the next one has not begun: generation 3 begins when generation 2 is open");
+  EXPECT_EQ(refusal_of(latch_at(1, 3, 2), 3),
+            "generation 1 is not open, and 2 are left of it: generation 3 begins when generation 2 is open");
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(decide_latch(latch_at(most - 1, 1, 0), {1}, {most, 5}).answers.at(0).left, 4);
+}
+
 TEST(LatchDecider, CallsShareATransaction) {
   const LatchStep step = decide_latch({}, {1, 1, 5}, {1, 4});
   EXPECT_EQ(step.write, ValueWrite::create);
@@ -73,8 +93,8 @@ TEST(LatchDecider, CallsShareATransaction) {
 
 TEST(LatchDecider, NothingOverflows) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(decide_latch({}, {most, most}, {most, most}).answers[1].left, 0);
-  EXPECT_EQ(decide_latch({}, {1}, {most, most}).answers[0].left, most - 1);
+  EXPECT_EQ(decide_latch({}, {most, most}, {1, most}).answers[1].left, 0);
+  EXPECT_EQ(decide_latch({}, {1}, {1, most}).answers[0].left, most - 1);
 }
 
 TEST(LatchDecider, AnotherCountIsNamed) {

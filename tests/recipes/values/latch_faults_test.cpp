@@ -173,6 +173,19 @@ TEST_F(LatchFaults, ConnectionBreaksWhileWaiting) {
   result_of(waiting);
 }
 
+// A wait is for ever: it outlives the attempts that a read has.
+TEST_F(LatchFaults, EveryAttemptOfALookIsLostWhileWaiting) {
+  Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
+  for (const RequestType type : {RequestType::get_data, RequestType::exists}) {
+    auto fault = lose(true, type);
+    auto waiting = in_thread([&] { make(client, 1).wait(patient()); });
+    ASSERT_TRUE(fault.wait(patience));
+    make(the_operator(), 1).count_down(1, patient());
+    result_of(waiting);
+    the_operator().remove(node);
+  }
+}
+
 // A reply that is lost on the way to the watch.
 TEST_F(LatchFaults, ALookIsLostWhileWaiting) {
   Client client = calm_proxied();
@@ -229,6 +242,7 @@ TEST_F(LatchFaults, DeadlineOrStopWhileWaiting) {
   EXPECT_EQ(result_of(waiting), Errc::cancelled);
   EXPECT_NE(text.find("2 of 3 are left"), std::string::npos) << text;
   refuse_and_cut();
+  ASSERT_TRUE(reaches(client, ConnectionState::suspended));
   EXPECT_FALSE(latch.wait_for(20ms, why));
   EXPECT_EQ(why, Errc::deadline_exceeded) << "there was no server";
 }

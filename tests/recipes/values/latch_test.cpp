@@ -85,16 +85,32 @@ TEST_F(LatchTest, MoreIsCountedThanIsLeft) {
 // A waiter of a generation passes when a later one has begun, however closed that is.
 TEST_F(LatchTest, CountOfAGenerationThatIsOver) {
   Latch first = make(1);
-  Latch third = make(5, 3);
+  Latch second = make(5, 2);
   first.count_down(1, patient());
-  EXPECT_EQ(third.left(patient()), 5);
-  EXPECT_EQ(third.count_down(1, patient()), 4) << "a generation may be left out";
+  EXPECT_EQ(second.left(patient()), 5);
+  EXPECT_EQ(second.count_down(1, patient()), 4);
   first.wait(patient());
   EXPECT_EQ(first.left(patient()), 0);
   EXPECT_EQ(first.count_down(1, patient()), 0);
   EXPECT_EQ(make(9).count_down(9, patient()), 0) << "how it was counted is forgotten";
-  EXPECT_EQ(data(), "generation=3 count=5 left=4");
-  EXPECT_FALSE(third.wait_for(0s));
+  EXPECT_EQ(data(), "generation=2 count=5 left=4");
+  EXPECT_FALSE(second.wait_for(0s));
+}
+
+// Else waiters of the second one would pass although nobody has counted it.
+TEST_F(LatchTest, AGenerationBeforeHasNotBegun) {
+  Latch first = make(1);
+  Latch second = make(5, 2);
+  Latch third = make(1, 3);
+  EXPECT_EQ(error_of([&] { second.count_down(1, patient()); }), Errc::not_available);
+  EXPECT_FALSE(client().exists(path(), patient()));
+  first.count_down(1, patient());
+  EXPECT_EQ(error_of([&] { third.count_down(1, patient()); }), Errc::not_available);
+  EXPECT_EQ(data(), "generation=1 count=1 left=0");
+  EXPECT_EQ(second.count_down(5, patient()), 0);
+  EXPECT_EQ(third.count_down(1, patient()), 0);
+  client().set(path(), "generation=7 count=1 left=0");
+  EXPECT_EQ(make(2, 8).count_down(1, patient()), 1) << "an operator has said where it goes on";
 }
 
 TEST_F(LatchTest, TheGenerationBeforeIsNotOpen) {
