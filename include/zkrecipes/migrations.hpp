@@ -27,9 +27,10 @@ class ZKRECIPES_API MigrationSet {
 
   /// Appends a step. Its paths are those of the client that migrates. What it is must not change afterwards: see the
   /// class Migrations. Errors: invalid_argument (no name, a name that another step has, nothing to be changed, an
-  /// ephemeral node).
+  /// ephemeral node, a check that belongs to a session, as Lease::guard() does).
   MigrationSet& add(std::string step, zkclient::Transaction changes);
-  /// Appends a step that reads first. It may run several times, but is written once. Errors: invalid_argument.
+  /// Appends a step that reads first. It may run several times, but is written once. It must not migrate the same set:
+  /// it would wait for its own lock. Errors: invalid_argument.
   MigrationSet& add(std::string step, Optimistic::Function function);
 
   const std::string& name() const noexcept { return name_; }
@@ -50,8 +51,9 @@ struct PendingStep {
 };
 
 struct MigrationsOptions {
-  zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe itself creates.
-  std::string id = {};                           ///< Shown to operators in the lock's nodes.
+  /// For every node of the recipe's own, and for those that functions create. A transaction says its own.
+  zkclient::AclList acl = zkclient::open_acl();
+  std::string id = {};  ///< Shown to operators in the lock's nodes.
 };
 
 /// Changes of a tree that programs bring along: each is applied once per ensemble, in order, by whichever process comes
@@ -73,14 +75,16 @@ struct MigrationsOptions {
 /// is that behind all that were read.
 ///
 /// Guaranteed: a step is applied whole, with its record, or not at all; once, although replies and sessions get lost and
-/// whoever else migrates; after all steps before it. Not guaranteed: that no program of an older version runs meanwhile;
-/// that one call finds all steps in one transaction (Curator does that).
+/// other programs of this library migrate; after all steps before it. Not guaranteed: that no program of an older version
+/// runs meanwhile; that one call finds all steps in one transaction (Curator does that); once beside a Curator program whose
+/// session ended while it migrates: it does not check its lock when it writes.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
 /// a step: request or reply lost            nothing: its record tells whether it was applied
 /// a function: request or reply lost        nothing: it is written once
 /// a read: request or reply lost            nothing
+/// a read lost too often (RetryPolicy)      connection_loss, or in_doubt as for a deadline
 /// another process migrates                 it is waited for; what it has applied is not applied again
 /// session lost meanwhile                   nothing: the lock is acquired again, and it goes on where it was
 /// lock deleted by hand meanwhile           the same
@@ -88,7 +92,9 @@ struct MigrationsOptions {
 /// an applied step was changed              foreign_node, which names set, step and record; nothing was applied
 /// the tree has more steps than the set     foreign_node, which says how many; nothing was applied
 /// a step is refused (node_exists, ...)     its error, which names set and step; those before it stay applied
-/// a function throws                        its exception; those before it stay applied
+/// a function throws                        its exception, an Error with set and step added; those before it stay applied
+/// a function sets a node that was made     foreign_node, if the versions are the same: the step was applied, with its
+///   again                                  record, over the new data
 /// records deleted by hand                  foreign_node, or, if they were the last ones, their steps are applied again
 /// deadline, stop request                   in_doubt if a step was sent and it is not known whether it was applied; else
 ///                                          deadline_exceeded, cancelled. Call again: what was applied is not repeated
@@ -106,12 +112,13 @@ class ZKRECIPES_API Migrations {
   Migrations(Migrations&&) noexcept;
   Migrations& operator=(Migrations&&) noexcept;
 
-  /// Applies the steps of `set` that the tree has not seen yet; returns their names. Waits for other processes that
-  /// migrate the same set, for ever unless `call` has a deadline or a stop token; then blocks for about three round
-  /// trips, and one for each step, more for a function. Functions run in the calling thread, or, for the asynchronous
-  /// form, on the callback executor, where the whole call blocks. Errors: see the table, those of Semaphore::acquire(),
-  /// and those common to all operations of Client; what a function throws (in the asynchronous form an Error; anything
-  /// else is invalid_argument with its message).
+  /// Applies the steps of `set` that the tree has not seen yet; returns the names of those that it has applied. A step
+  /// whose reply was lost together with the lock is not among them: another process may have applied it. Waits for
+  /// other processes that migrate the same set, for ever unless `call` has a deadline or a stop token; then blocks for
+  /// about five round trips, and, if there is a step to apply, one more and one for each step, more for a function.
+  /// Functions run in the calling thread, or, for the asynchronous form, on the callback executor, where the whole call
+  /// blocks. Errors: see the table, those of Semaphore::acquire(), and those common to all operations of Client; what a
+  /// function throws (in the asynchronous form an Error; anything else is invalid_argument with its message).
   std::vector<std::string> migrate(const MigrationSet& set, const zkclient::CallOptions& call = {});
   void async_migrate(MigrationSet set, zkclient::Handler<std::vector<std::string>> handler,
                      const zkclient::CallOptions& call = {});

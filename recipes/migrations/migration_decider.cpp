@@ -69,10 +69,12 @@ DigestedOperation digested(const Transaction::Set& set) {
 }
 DigestedOperation digested(const Check& check) { return {13, fmt::format(",{}", check.version)}; }
 
-/// The number of a record, if it has one.
+/// The number of a record, if it has one that a server may have given.
 std::optional<std::int64_t> number_of_record(std::string_view node) {
+  constexpr std::size_t most_digits = 10;
   if (!node.starts_with(record_prefix)) return std::nullopt;
   node.remove_prefix(record_prefix.size());
+  if (node.size() > most_digits) return std::nullopt;
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(node.data(), node.data() + node.size(), number);
   if (error != std::errc() || end != node.data() + node.size()) return std::nullopt;

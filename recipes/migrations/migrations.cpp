@@ -68,7 +68,9 @@ Awaitable<Result<Records>> read_records(CorePtr client, std::string folder, Path
 }
 
 Awaitable<Result<void>> ensure_folder(CorePtr client, std::string node, zkclient::AclList acl, Path shown, Call call) {
-  const Reply made = co_await zk::ensure(client, std::move(node), CreateMode::container, std::move(acl), call);
+  Reply made = co_await zk::ensure(client, std::move(node), CreateMode::container, std::move(acl), call);
+  // Only a step that was sent leaves its caller in doubt.
+  if (made.failed(Errc::in_doubt) && made.given_up) made.error = made.given_up;
   if (!made.ok()) co_return zk::to_error(made, migrating, shown.str());
   co_return Result<void>();
 }
@@ -90,7 +92,7 @@ Awaitable<Result<StepEnd>> write_step(CorePtr client, Request write, Path shown,
   if (written.unanswered()) co_return StepEnd::unknown;
   if (written.failed(Errc::session_lost) && !written.given_up) co_return StepEnd::lock_lost;
   if (const auto refused = written.refusal()) {
-    if (refused->index == lock_operation) co_return StepEnd::lock_lost;
+    if (refused->index == lock_operation && refused->code == zk::rc::no_node) co_return StepEnd::lock_lost;
     // Another attempt has made it, or somebody has removed the folder.
     if (refused->index == record_operation) {
       if (refused->code == zk::rc::node_exists || refused->code == zk::rc::no_node) co_return StepEnd::unknown;
@@ -154,7 +156,7 @@ class MigrationRun {
       return std::move(applied_);
     } catch (const Error& error) {
       if (!in_doubt_) throw;
-      throw failure(Errc::in_doubt, *in_doubt_, error.what());
+      throw failure(Errc::in_doubt, set_.steps()[*in_doubt_], error.what());
     }
   }
 
@@ -163,13 +165,16 @@ class MigrationRun {
   bool run_locked() {
     std::optional<Lease> lease = acquire();
     if (!lease) return false;
+    Records records = read_all(shared_, set_, migrating, call_);
+    in_doubt_.reset();  // What was sent under a former lock is refused from now on.
     for (;;) {
-      Records records = read_all(shared_, set_, migrating, call_);
-      in_doubt_ = nullptr;
       const std::size_t done = require_history(shared_, set_, digests_, records, migrating);
+      if (in_doubt_ && *in_doubt_ < done) settle_doubt(*lease);
       if (done == set_.steps().size()) break;
       const StepEnd end = apply_from(done, std::move(records), *lease);
       if (end == StepEnd::lock_lost) return false;
+      if (end == StepEnd::applied) break;
+      records = read_all(shared_, set_, migrating, call_);
     }
     std::error_code it_is_given_back_in_the_background;
     lease->release(call_, it_is_given_back_in_the_background);
@@ -193,15 +198,21 @@ class MigrationRun {
       const MigrationStep& step = set_.steps()[next];
       const std::string node = detail::next_record(records);
       const StepEnd end = apply(step, shared_.folder(set_) / node, digests_[next], lease);
-      if (end == StepEnd::lock_lost) return end;
-      if (std::find(applied_.begin(), applied_.end(), step.name) == applied_.end()) applied_.push_back(step.name);
-      if (end == StepEnd::unknown) {
-        in_doubt_ = &step;
-        return end;
-      }
+      if (end == StepEnd::unknown) in_doubt_ = next;
+      if (end != StepEnd::applied) return end;
+      in_doubt_.reset();  // A former attempt would meet this record.
+      applied_.push_back(step.name);
       records.push_back({node, digests_[next]});
     }
     return StepEnd::applied;
+  }
+
+  /// The record of the step in doubt is there. It is ours if the lock was held when it was read; else another process may
+  /// have made it.
+  void settle_doubt(const Lease& lease) {
+    const std::string& step = set_.steps()[*std::exchange(in_doubt_, std::nullopt)].name;
+    const bool locked = shared_.client.exists(lease.node(), call_).has_value();
+    if (locked && lease.state() != LeaseState::lost) applied_.push_back(step);
   }
 
   void make_folder() const {
@@ -240,6 +251,7 @@ class MigrationRun {
     bool was_there = false;
     bool own = false;  // The exception is the function's own.
     const auto guarded = [&](OptimisticView& view) {
+      own = false;  // It may have thrown before.
       if (!view.exists(lease.node())) throw LockLost();
       was_there = view.exists(record);
       if (was_there) return;
@@ -269,7 +281,7 @@ class MigrationRun {
   const CallOptions& call_;
   const std::vector<std::string> digests_;
   std::vector<std::string> applied_;
-  const MigrationStep* in_doubt_ = nullptr;  // It was sent, and no record was read since.
+  std::optional<std::size_t> in_doubt_;  // This step was sent, and may still be applied unseen.
 };
 
 // Of the blocking forms.
@@ -362,6 +374,9 @@ MigrationSet& MigrationSet::add(std::string step, Transaction changes) {
   require_step(step);
   if (changes.operations().empty()) refuse_set(name_, fmt::format("step \"{}\" changes nothing", step));
   for (const Transaction::Operation& operation : changes.operations()) {
+    const auto* check = std::get_if<Check>(&operation);
+    if (check != nullptr && check->session)
+      refuse_set(name_, fmt::format("step \"{}\" checks {} for one session only", step, check->path.str()));
     const auto* create = std::get_if<Transaction::Create>(&operation);
     const bool stays = create == nullptr || create->mode == CreateMode::persistent ||
                        create->mode == CreateMode::persistent_sequential;

@@ -119,6 +119,7 @@ TEST(MigrationHistory, TheNextRecordIsBehindAllOthers) {
   EXPECT_EQ(next_record({{"meta-0000000000", ""}, {"meta-0000000001", ""}}), "meta-0000000002");
   EXPECT_EQ(next_record({{"meta-0000000007", ""}}), "meta-0000000008") << "of those before it nothing is left";
   EXPECT_EQ(next_record({{"something", ""}, {"meta-x", ""}}), "meta-0000000002");
+  EXPECT_EQ(next_record({{"meta-9223372036854775807", ""}}), "meta-0000000001") << "no server has given that name";
 }
 
 // --- Sets -----------------------------------------------------------------------------------------------------------

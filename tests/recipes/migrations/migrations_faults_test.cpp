@@ -48,7 +48,7 @@ class MigrationsFaults : public testkit::RecipeFaultTest {
   /// Migrates a step of its own, and what is added behind that by `add_more`. While the reply to that step's transaction
   /// is held, `arm` is called: the next transaction is that of the step behind it.
   template <typename AddMore, typename Arm>
-  std::future<Names> migrate(const Client& client, AddMore add_more, Arm arm) {
+  std::future<Names> migrate(const Client& client, AddMore add_more, Arm arm, std::stop_token stop = {}) {
     std::promise<void> gated;
     const std::string node = next_node();
     std::optional<zktesting::HeldReply> gate;
@@ -58,7 +58,8 @@ class MigrationsFaults : public testkit::RecipeFaultTest {
       gated.set_value();
     });
     add_more();
-    auto migrating = in_thread([client, all = history] { return make(client).migrate(all, patient()); });
+    auto migrating = in_thread(
+        [client, all = history, stop] { return make(client).migrate(all, {.deadline = soon(), .stop = stop}); });
     EXPECT_EQ(gated.get_future().wait_for(patience), std::future_status::ready);
     EXPECT_TRUE(gate->wait(patience));
     arm();
@@ -121,7 +122,7 @@ TEST_F(MigrationsFaults, TheFirstRequestOfEachKindIsLost) {
       add_changes();
       auto fault = lose(request, type);
       EXPECT_EQ(migrate_all(client).size(), 1U);
-      fault.cancel();
+      EXPECT_TRUE(fault.wait(patience));
       expect_all_applied();
     }
   }
@@ -157,7 +158,36 @@ TEST_F(MigrationsFaults, ReadLost) {
   }
 }
 
-// The session ends before a step was applied, and after that.
+TEST_F(MigrationsFaults, ReadLostTooOften) {
+  Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
+  add_changes();
+  migrate_all(client);
+  add_changes();
+  auto fault = lose(true, RequestType::get_data);
+  EXPECT_EQ(error_of([&] { migrate_all(client); }), Errc::connection_loss);
+  EXPECT_TRUE(fault.wait(patience));
+  expect_applied(1);
+  EXPECT_EQ(migrate_all(client).size(), 1U);
+}
+
+// What was applied is known: nothing is read once more.
+TEST_F(MigrationsFaults, TheLastStepIsTheEnd) {
+  Client client = calm_proxied();
+  add_changes();
+  migrate_all(client);
+  const auto reads_of_a_call = [&] {
+    const std::size_t before = proxy.request_count(RequestType::get_children2);
+    migrate_all(client);
+    return proxy.request_count(RequestType::get_children2) - before;
+  };
+  const std::size_t with_nothing_to_do = reads_of_a_call();
+  add_changes();
+  EXPECT_EQ(reads_of_a_call(), with_nothing_to_do);
+  expect_all_applied();
+}
+
+// The session ends before a step was applied, and after that. Then its name is nobody's: another process may have applied
+// it with the next lock.
 TEST_F(MigrationsFaults, SessionLostMeanwhile) {
   Client client = calm_proxied();
   for (const bool function : {false, true}) {
@@ -175,7 +205,7 @@ TEST_F(MigrationsFaults, SessionLostMeanwhile) {
       EXPECT_TRUE(fault->wait(patience));
       zktesting::expire(server.connect_string(), session.id(), session.credentials().password);
       proxy.refuse(false);
-      EXPECT_EQ(result_of(migrating).size(), 3U);
+      EXPECT_EQ(result_of(migrating).size(), request ? 3U : 2U);
       expect_all_applied();
     }
   }
@@ -241,6 +271,44 @@ TEST_F(MigrationsFaults, DeadlineOrStop) {
   EXPECT_EQ(error_of([&] { make(client).migrate(history, {.stop = at_once.get_token()}); }), Errc::cancelled);
   refuse_and_cut();
   EXPECT_EQ(error_of([&] { make(client).migrate(history, {.deadline = 50ms}); }), Errc::deadline_exceeded);
+}
+
+// No step was sent: only the folder of the records is in doubt.
+TEST_F(MigrationsFaults, StoppedBeforeTheFirstStep) {
+  Client client = calm_proxied();
+  Semaphore(client, "/locks/users", 1).acquire(patient()).release(patient());  // Its folders are there.
+  add_changes();
+  std::stop_source stop;
+  auto held = proxy.hold_next_reply(RequestType::create_container);
+  auto migrating = in_thread(
+      [&] { return error_of([&] { make(client).migrate(history, {.deadline = soon(), .stop = stop.get_token()}); }); });
+  ASSERT_TRUE(held.wait(patience));
+  EXPECT_TRUE(the_operator().exists("/meta/users") || the_operator().exists("/meta"));
+  stop.request_stop();
+  EXPECT_EQ(result_of(migrating), Errc::cancelled);
+  held.release();
+  expect_applied(0);
+}
+
+// The records do not show the step, which was sent: it may come late.
+TEST_F(MigrationsFaults, StoppedBeforeTheSecondAttempt) {
+  Client client = calm_proxied();
+  std::stop_source stop;
+  std::optional<Fault> fault;
+  std::optional<zktesting::HeldReply> held;
+  auto migrating = migrate(
+      client, [&] { add_changes(); },
+      [&] {
+        fault.emplace(lose(true));
+        held.emplace(proxy.hold_next_reply(RequestType::create_container));
+      },
+      stop.get_token());
+  ASSERT_TRUE(fault->wait(patience));
+  ASSERT_TRUE(held->wait(patience)) << "after the records were read";
+  stop.request_stop();
+  EXPECT_EQ(failure_of(migrating), Errc::in_doubt);
+  held->release();
+  expect_applied(1);
 }
 
 // A client that is closed stands for a process that dies: another one goes on.

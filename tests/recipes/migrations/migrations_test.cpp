@@ -188,6 +188,40 @@ TEST_F(MigrationsTest, AnotherProcessMigrates) {
   EXPECT_EQ(records().size(), 5U);
 }
 
+// The record tells that it was applied, too.
+TEST_F(MigrationsTest, AFunctionSetsANodeThatWasMadeAgain) {
+  client().create("/node", "old");
+  MigrationSet set("users");
+  set.add("one", [&](OptimisticView& view) {
+    view.set("/node", view.get("/node") + "+");
+    client().remove("/node");
+    client().create("/node", "new");
+  });
+  EXPECT_NE(refusal_of(set).find("set \"users\", step \"one\": /node was deleted and made again"), std::string::npos);
+  EXPECT_EQ(data("/node"), "old+");
+  EXPECT_EQ(records().size(), 1U);
+  EXPECT_EQ(make().migrate(set, patient()), Names());
+}
+
+// What a step checks may belong to a session: of another one, nothing may be written.
+TEST_F(MigrationsTest, AStepOfOneSessionIsRefused) {
+  const Lease lease = Semaphore(client(), "/locks/other", 1).acquire(patient());
+  MigrationSet set("users");
+  EXPECT_EQ(error_of([&] { set.add("one", lease.transaction().create("/one")); }), Errc::invalid_argument);
+  EXPECT_TRUE(set.steps().empty());
+}
+
+// The lock cannot be checked, although it is held.
+TEST_F(MigrationsTest, TheLockIsNotReadable) {
+  client().ensure("/meta/users", CreateMode::persistent);
+  client().ensure("/locks/users/leases", CreateMode::persistent);
+  client().ensure("/locks/users/locks", CreateMode::persistent);
+  const zkclient::AclList acl = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}};
+  Migrations migrations(client(), "/locks", path(), {.acl = acl});
+  EXPECT_EQ(error_of([&] { migrations.migrate(first_version(), {.deadline = 2s}); }), Errc::no_auth);
+  EXPECT_FALSE(client().exists("/app"));
+}
+
 TEST_F(MigrationsTest, ItWaitsForTheLock) {
   Semaphore lock(client(), "/locks/users", 1);
   Lease held = lock.acquire(patient());
