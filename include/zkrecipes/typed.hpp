@@ -30,7 +30,8 @@
 ///   queue.push(encode(job));                            async_push(queue, encode(job), use_awaitable);
 ///   Claim claim = queue.claim();                        const Job job = decode<Job>(claim);
 ///
-/// Bytes that are no T are an error of the kind precondition: foreign_node, which names the node and what the codec said.
+/// Bytes that are no T are an error of the kind precondition: foreign_node, which says what the codec said, and names the
+/// node, or the path that the call was given.
 /// Where a recipe has problem(), it is there. No exception of a codec gets into the library's threads.
 namespace zkrecipes {
 
@@ -97,10 +98,20 @@ T decode(std::string_view bytes, std::string_view path = {}) {
 
 // --- Queues ---------------------------------------------------------------------------------------------------------
 
-/// The item of a claim. Errors: foreign_node, which names the item's node: reject() the claim, or it comes back.
+/// The item of a claim; of a node with several items (Claim::items()), the first one. Errors: foreign_node, which names
+/// the item's node: reject() the claim, or it comes back.
 template <Coded T>
 T decode(const Claim& claim) {
   return decode<T>(claim.data(), claim.node());
+}
+
+/// All items of a claim, which are several if Curator has put them into one node. Errors: as decode().
+template <Coded T>
+std::vector<T> decode_items(const Claim& claim) {
+  std::vector<T> items;
+  for (const std::string& item : claim.items())
+    items.push_back(decode<T>(item, claim.node()));
+  return items;
 }
 
 // --- Service discovery ----------------------------------------------------------------------------------------------
@@ -121,24 +132,29 @@ std::optional<T> decode(const VersionedValue& value, std::string_view path = {})
 }
 
 /// For SharedValue::update(), from a function that gets std::optional<T> and returns it. What is no T ends the update
-/// with foreign_node, and nothing is written.
+/// with foreign_node, which names `path`, and nothing is written.
 template <Coded T, typename Function>
-SharedValue::Function updating(Function function) {
-  return [function = std::move(function)](const VersionedValue& now) -> std::optional<std::string> {
-    const std::optional<T> next = function(decode<T>(now));
+SharedValue::Function updating(Function function, std::string path = {}) {
+  return [function = std::move(function),
+          path = std::move(path)](const VersionedValue& now) -> std::optional<std::string> {
+    const std::optional<T> next = function(decode<T>(now, path));
     if (!next) return std::nullopt;
     return encode(*next);
   };
 }
 
-/// For SharedValue::on_change(), from a function that gets Result<std::optional<T>>: the value, or why it is none.
+/// For SharedValue::on_change(), from a function that gets Result<std::optional<T>>: the value, or why it is none, which
+/// names `path`. What the function returns is dropped.
 template <Coded T, typename Function>
-SharedValue::Listener listening(Function function) {
-  return [function = std::move(function)](const VersionedValue& now) mutable {
-    if (!now.exists) return function(zkclient::Result<std::optional<T>>(std::optional<T>()));
-    zkclient::Result<T> value = try_decode<T>(now.data);
-    function(value ? zkclient::Result<std::optional<T>>(std::optional<T>(std::move(*value)))
-                   : zkclient::Result<std::optional<T>>(value.error()));
+SharedValue::Listener listening(Function function, std::string path = {}) {
+  return [function = std::move(function), path = std::move(path)](const VersionedValue& now) mutable -> void {
+    zkclient::Result<std::optional<T>> told = std::optional<T>();
+    if (now.exists) {
+      zkclient::Result<T> value = try_decode<T>(now.data, path);
+      told = value ? zkclient::Result<std::optional<T>>(std::optional<T>(std::move(*value)))
+                   : zkclient::Result<std::optional<T>>(value.error());
+    }
+    (void)function(std::move(told));
   };
 }
 
@@ -200,15 +216,20 @@ class TypedCache : public Kind {
 
  private:
   struct Decoded {
-    std::int64_t czxid = 0;
-    std::int64_t mzxid = 0;
+    zkclient::Stat stat = {};
     Value value = {};
     std::optional<zkclient::Error> error = {};
   };
   using Nodes = std::map<std::string, Decoded, std::less<>>;
 
+  /// Zxids alone do not tell: those of an ensemble that has lost its data may come again.
+  static bool same_data(const zkclient::Stat& one, const zkclient::Stat& other) {
+    return one.czxid == other.czxid && one.mzxid == other.mzxid && one.ctime_ms == other.ctime_ms &&
+           one.mtime_ms == other.mtime_ms && one.version == other.version && one.data_length == other.data_length;
+  }
+
   static Decoded decoded(const std::string& path, const CachedNode& node) {
-    Decoded made{node.stat.czxid, node.stat.mzxid};
+    Decoded made{node.stat};
     zkclient::Result<T> value = try_decode<T>(node.data, path);
     if (value) {
       made.value = std::make_shared<const T>(std::move(*value));
@@ -225,8 +246,7 @@ class TypedCache : public Kind {
     now.for_each([&](const std::string& path, const CachedNode& node) {
       if (!node.has_data) return;
       const auto before = nodes_.find(path);
-      const bool same =
-          before != nodes_.end() && before->second.czxid == node.stat.czxid && before->second.mzxid == node.stat.mzxid;
+      const bool same = before != nodes_.end() && same_data(before->second.stat, node.stat);
       nodes.emplace(path, same ? before->second : decoded(path, node));
     });
     nodes_ = std::move(nodes);

@@ -15,6 +15,7 @@
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/node_cache.hpp>
 #include <zkrecipes/queue.hpp>
+#include <zkrecipes/queue_layout.hpp>
 #include <zkrecipes/tree_cache.hpp>
 
 #include "tests/support/recipe_test.hpp"
@@ -98,6 +99,29 @@ TEST_F(TypedTest, ItemsOfAQueue) {
   EXPECT_EQ(queue.size(patient()), 0U);
 }
 
+TEST_F(TypedTest, ItemsThatCuratorHasPutTogether) {
+  Queue queue(client(), path(), {.layout = QueueLayout::curator()});
+  // As putMulti() writes "3" and "4", and "3" and "x".
+  const std::string two(
+      "\0\1\0\1\1\0\0\0\1"
+      "3\1\0\0\0\1"
+      "4\2",
+      17);
+  const std::string bad(
+      "\0\1\0\1\1\0\0\0\1"
+      "3\1\0\0\0\1"
+      "x\2",
+      17);
+  client().create(path() / "queue-0000000001", two);
+  client().create(path() / "queue-0000000002", bad);
+  Claim both = queue.claim(patient());
+  EXPECT_EQ(decode<Seats>(both), Seats{3});
+  EXPECT_EQ(decode_items<Seats>(both), (std::vector<Seats>{{3}, {4}}));
+  both.commit(patient());
+  const Claim half = queue.claim(patient());
+  expect_foreign([&] { (void)decode_items<Seats>(half); }, half.node());
+}
+
 TEST_F(TypedTest, PayloadsOfServices) {
   ServiceInstance instance{.name = "rooms", .id = "one"};
   instance.payload = encode(Seats{3});
@@ -118,12 +142,20 @@ TEST_F(TypedTest, ASharedValue) {
   EXPECT_EQ(value.update(declines, patient()), std::nullopt);
 
   Box<Result<std::optional<Seats>>> told;
-  const auto subscription = value.on_change(listening<Seats>([&](auto result) { told.put(std::move(result)); }));
+  const auto tell = [&](auto result) {
+    told.put(std::move(result));
+    return true;  // Nobody asks for it.
+  };
+  const auto subscription = value.on_change(listening<Seats>(tell, "/told"));
   EXPECT_EQ(told.take().value(), Seats{2});
   value.set("x", patient());
-  EXPECT_EQ(told.take().code(), Errc::foreign_node);
+  const auto bad = told.take();
+  EXPECT_EQ(bad.code(), Errc::foreign_node);
+  EXPECT_EQ(bad.error().path(), "/told");
   expect_foreign([&] { (void)decode<Seats>(value.get(patient()), value.path().str()); }, value.path().str());
   expect_foreign([&] { value.update(one_more, patient()); }, "no number");
+  const auto one_less = updating<Seats>([](auto now) { return Seats{now->number - 1}; }, "/updated");
+  expect_foreign([&] { value.update(one_less, patient()); }, "/updated");
   EXPECT_EQ(value.get(patient()).data, "x");
   client().remove(value.path());
   EXPECT_EQ(told.take().value(), std::nullopt);
