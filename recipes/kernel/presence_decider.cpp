@@ -5,7 +5,8 @@ namespace {
 
 bool is_ours(const PresenceFacts& facts) noexcept {
   if (facts.node->owner != facts.session) return false;
-  return facts.node->czxid == facts.known || facts.node->czxid == facts.witness;
+  // Zero is also the czxid of nodes that came with the server.
+  return (facts.known != 0 && facts.node->czxid == facts.known) || facts.node->czxid == facts.witness;
 }
 
 bool is_proven_former(const PresenceFacts& facts) noexcept {

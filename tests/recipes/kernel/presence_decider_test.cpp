@@ -111,6 +111,15 @@ TEST(PresenceDecider, TheNodeOfAnEarlierSessionMakesWayOnlyWithItsWitness) {
   EXPECT_EQ(decide_presence(facts), Step::remove_former);
 }
 
+// What a server has from the beginning has the czxid zero.
+TEST(PresenceDecider, ANodeOfTheServerIsNotOurs) {
+  PresenceFacts facts = facts_of(FoundNode{0, 0, false});
+  facts.session = 0;
+  EXPECT_EQ(decide_presence(facts), Step::wait);
+  facts.wanted = false;
+  EXPECT_EQ(decide_presence(facts), Step::done);
+}
+
 // It has no session, nor a witness.
 TEST(PresenceDecider, ALastingNodeIsKnownByItsCzxid) {
   PresenceFacts facts = facts_of(FoundNode{100, 0, true});
