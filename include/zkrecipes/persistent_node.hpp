@@ -26,17 +26,19 @@ struct PersistentNodeOptions {
   zkclient::CreateMode mode = zkclient::CreateMode::ephemeral;
   /// Put a unique id before the name ("_c_<uuid>-", Curator's protection). No other client makes a node of that name.
   bool protection = false;
-  /// When another client's node is in the place. `replace`: a node that outlives sessions is taken over, with its children,
-  /// and gets our data; an ephemeral one is removed, as is each one that is in the place of an ephemeral one of ours. That
-  /// is done once: a node that takes our place later is waited for.
+  /// When another client's node is in the place. `replace`: it is removed, and ours is made, in one transaction unless ours
+  /// is a container. If it has children, so that it cannot be removed, a node of ours that outlives sessions takes it over:
+  /// it stays what it is, and gets our data. That is done once: a node that takes our place later is waited for.
   Conflict conflict = Conflict::wait;
 };
 
 /// How a PersistentTtlNode is made.
 struct PersistentTtlNodeOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
-  Conflict conflict = Conflict::wait;            ///< As in PersistentNodeOptions.
-  std::string child = "touch";                   ///< The name of the child that shows that the owner lives.
+  /// As in PersistentNodeOptions. `replace` removes its child of our child's name with it, and then makes ours; one that has
+  /// other children, and is taken over, has the time to live that it was made with, or none.
+  Conflict conflict = Conflict::wait;
+  std::string child = "touch";  ///< The name of the child that shows that the owner lives.
 };
 
 /// What a PersistentNode and a PersistentTtlNode have in common.
@@ -111,8 +113,10 @@ class ZKRECIPES_API PersistentNodeBase {
 ///   parent-presence                        container, of ephemeral nodes only
 ///    '-- <uuid>                            ephemeral, empty; made and deleted with the node: tells it from another's
 ///
-/// Invariant: no node of another client is changed or removed, unless Conflict::replace asks for it; and of one object
-/// there never are two nodes at a time, but for the last one of a session that is ending.
+/// Invariant: no node that was found to be another client's is changed or removed, unless Conflict::replace asks for it; and
+/// of one object there never are two nodes at a time, but for the last one of a session that is ending. What a node that
+/// outlives sessions is written or removed by is its version: one that another client makes anew between our look and that
+/// request, and changes as often, is hit by it.
 ///
 /// How it knows its own node: an ephemeral one by its companion, which has the same czxid. Any other one by its czxid; and if
 /// the reply to the create is lost, by the data that was to be in it, where there was no node before. So another client's
@@ -130,6 +134,8 @@ class ZKRECIPES_API PersistentNodeBase {
 /// node deleted by hand                          absent; then made again at once, with its name
 /// node changed by hand                          nothing: the data is written again
 /// another client's node in its place            absent, problem() is node_exists; Conflict: it waits, or replaces it
+/// another owner replaces our node               absent, problem() is node_exists: we wait. If it had to take it over, with
+///                                                 children, both write their data, each every 500 ms: remove one
 /// data too large                                set_data() fails with too_large; the former data stays wanted
 /// may not create or read                        absent, problem() is no_auth; tried again every 30 s
 /// remove: request or reply lost, session lost   nothing: it is gone when the call returns
@@ -164,13 +170,15 @@ class ZKRECIPES_API PersistentNode : public PersistentNodeBase {
 /// An owner that follows another one makes the touch anew, since that has the former owner's time to live. If the server
 /// looks for empty containers in just that moment, one that Curator has made goes, and our node is made in its place.
 ///
-/// Invariant: as that of PersistentNode; and while an owner is connected, its node is younger than the time to live.
+/// Invariant: as that of PersistentNode; and while an owner is connected, its touch is younger than the time to live, so the
+/// node, which has a child, stays.
 ///
 /// What goes wrong                               What the caller sees
 /// --------------------------------------------  -----------------------------------------------------------------
 /// server has no TTL nodes                       absent, problem() is unimplemented; wait_created() fails with it
 /// touch: request or reply lost                  nothing: it is written again
-/// touch deleted by hand                         nothing: it is made again with the next touch
+/// touch deleted by hand                         it is made again with the next touch; if the server looks before that, and
+///                                                 the node is older than the TTL: absent, then made again
 /// touch may not be written                      problem() says so; the node goes, and is made again
 /// owner cut off for longer than the TTL         the node goes; absent, then present again when there is a connection
 /// owner dies before the touch is made           the node goes after the TTL

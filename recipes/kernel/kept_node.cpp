@@ -213,7 +213,8 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   std::optional<PendingReply> own;
   if (created_) own = client->launch(zk::make_request(OpType::exists, witness()), call);
   std::optional<PendingReply> child;
-  if (leaving_ && !spec_.child.empty()) child = client->launch(zk::make_request(OpType::exists, spec_.child), call);
+  const bool may_remove = leaving_ || (spec_.conflict == Conflict::replace && !was_kept_);
+  if (may_remove && !spec_.child.empty()) child = client->launch(zk::make_request(OpType::exists, spec_.child), call);
 
   seen.facts.session = spec_.lasting() ? 0 : session->id();
   seen.facts.known = known_;
@@ -298,22 +299,48 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
     co_await until_told(spec_.client, session, std::exchange(told_, nullptr));
     if (over(session)) co_return;
   }
+  if (spec_.lasting() && step == PresenceStep::replace) {
+    co_await replace_lasting(session, std::move(seen));
+    co_return;
+  }
+  if (step == PresenceStep::write) {
+    const bool may = co_await may_write(session);
+    if (!may) co_return;
+  }
   const Request request = request_of(step, seen);
   const std::uint64_t generation = wanted_;
   Request sent = request;
   Reply reply = co_await spec_.client->perform(std::move(sent), call_on(session));
-  learn(session, request, reply);
+  learn(session, request, seen, reply);
   const bool removed =
       step == PresenceStep::remove || step == PresenceStep::remove_witness || step == PresenceStep::remove_former;
   if (reply.ok() && removed) {
     finish();
   } else if (reply.ok() && step == PresenceStep::write) {
+    if (reply.stat.czxid != seen.facts.node->czxid) co_return;  // Another client had made it anew, at that version.
     kept_ = generation;
     settled_ = *request.data;
     waiting_.wake_all();
   } else {
     co_await conclude(session, request, generation, std::move(reply));
   }
+}
+
+/// False: look again. What another client writes over our data is written over at once, but for one that does so again
+/// and again: two owners of one node must not keep the servers busy.
+Awaitable<bool> KeptNode::may_write(SessionPtr session) {
+  const std::uint64_t generation = wanted_;
+  if (kept_ != generation) co_return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (now >= next_rewrite_) {
+    next_rewrite_ = now + short_rest;
+    co_return true;
+  }
+  while (!over(session) && !leaving_ && wanted_ == generation && std::chrono::steady_clock::now() < next_rewrite_) {
+    wake_.clear();
+    co_await wake_.wait(next_rewrite_);
+  }
+  co_return false;
 }
 
 /// After a request that was to bring us nearer to what is wanted. Then the next look decides.

@@ -99,10 +99,11 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
     std::string path;
     zk::NodeUse use;
   };
-  /// A create of a lasting node, whose reply was lost.
+  /// A create of a lasting node, whose reply was lost, or does not tell its czxid.
   struct Doubt {
     std::int64_t session;
     std::string data;
+    std::int64_t replaced;  // The czxid of the node that it was to replace; 0: there was none.
   };
 
   static zk::Awaitable<void> run(std::shared_ptr<KeptNode> self);
@@ -113,12 +114,14 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Awaitable<Seen> look(SessionPtr session);
   void recognize(const zk::Reply& found, bool synced, Seen& seen);
   zk::Awaitable<void> act(SessionPtr session, PresenceStep step, Seen seen);
+  zk::Awaitable<void> replace_lasting(SessionPtr session, Seen seen);
+  zk::Awaitable<bool> may_write(SessionPtr session);
   zk::Awaitable<void> conclude(SessionPtr session, const zk::Request& request, std::uint64_t generation,
                                zk::Reply reply);
   zk::Awaitable<void> find_name(SessionPtr session);
   zk::Awaitable<zk::Reply> find_created(SessionPtr session);
   zk::Awaitable<zk::Reply> find_witnessed(SessionPtr session, std::string witness);
-  void learn(const SessionPtr& session, const zk::Request& request, const zk::Reply& reply);
+  void learn(const SessionPtr& session, const zk::Request& request, const Seen& seen, const zk::Reply& reply);
   static bool is_transient(const zk::Reply& reply);
   static bool lacks_parent(const zk::Request& request, const zk::Reply& reply);
   zk::Awaitable<bool> make_parents(SessionPtr session);
@@ -127,7 +130,8 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Awaitable<bool> prove(SessionPtr session, bool witnessed);
   zk::Awaitable<void> rest(std::optional<std::chrono::milliseconds> limit);
   zk::Request creation(const Seen& seen, bool remove_node, bool remove_witness);
-  zk::Request lasting_creation(const Seen& seen, bool remove_node) const;
+  zk::Request lasting_creation() const;
+  zk::Request lasting_replacement(const Seen& seen) const;
   static zk::Request removals_of(const zk::Request& request);
   void add_removal(const Seen& seen, zk::Request& request) const;
   zk::Request request_of(PresenceStep step, const Seen& seen);
@@ -161,6 +165,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   std::string witness_;     // The name of this session's.
   std::map<std::int64_t, FormerWitness> former_witnesses_;  // By session.
   std::vector<Doubt> doubts_;
+  zk::Signal::TimePoint next_rewrite_;  // Not before, unless there is other data to be written.
   std::shared_ptr<zk::LoopWatch> watch_;
   std::shared_ptr<zk::CancelScope> told_;  // Requested once the owner has been told of that loss.
   zk::Signal wake_;

@@ -29,7 +29,7 @@ Request KeptNode::removals_of(const Request& request) {
 
 /// The transaction that makes the node and its witness; with what makes room for them.
 Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witness) {
-  if (spec_.lasting()) return lasting_creation(seen, remove_node);
+  if (spec_.lasting()) return lasting_creation();
   Request request = zk::make_request(OpType::multi, spec_.node);
   if (remove_witness) {
     request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
@@ -52,13 +52,16 @@ void KeptNode::add_removal(const Seen& seen, Request& request) const {
   request.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
 }
 
-/// No transaction makes a container or a node that has a time to live: so what is in its way goes first.
-Request KeptNode::lasting_creation(const Seen& seen, bool remove_node) const {
-  if (remove_node) {
-    Request removal = zk::make_request(OpType::multi, node_);
-    removal.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
-    return removal;
-  }
+/// No transaction makes a container or a node that has a time to live: what is in the way of those goes first.
+Request KeptNode::lasting_replacement(const Seen& seen) const {
+  Request request = zk::make_request(OpType::multi, node_);
+  add_removal(seen, request);
+  if (spec_.mode == CreateMode::persistent)
+    request.operations.emplace_back(Transaction::Create{Path(node_), data_, spec_.mode, spec_.acl});
+  return request;
+}
+
+Request KeptNode::lasting_creation() const {
   Request request = zk::make_request(OpType::create, node_);
   request.data = data_;
   request.mode = spec_.mode;
@@ -98,31 +101,68 @@ Request KeptNode::request_of(PresenceStep step, const Seen& seen) {
 
 // --- A lasting node --------------------------------------------------------------------------------------------------
 
-/// What the answer to a create of a lasting node says of it.
-void KeptNode::learn(const SessionPtr& session, const Request& request, const Reply& reply) {
-  if (request.type != OpType::create) return;
-  if (reply.ok()) {
+/// What the answer to a create of a lasting node says of it. That to a transaction has no czxid: so the node is known by its
+/// data, too.
+void KeptNode::learn(const SessionPtr& session, const Request& request, const Seen& seen, const Reply& reply) {
+  if (!spec_.lasting()) return;
+  const auto* replacement =
+      request.operations.empty() ? nullptr : std::get_if<Transaction::Create>(&request.operations.back());
+  if (request.type != OpType::create && replacement == nullptr) return;
+  if (reply.ok() && replacement == nullptr) {
     known_ = reply.stat.czxid;
     doubts_.clear();
-  } else if (reply.failed(Errc::in_doubt)) {
-    doubts_.push_back({session->id(), *request.data});
+  } else if (reply.ok() || reply.failed(Errc::in_doubt)) {
+    const std::int64_t replaced = seen.facts.node ? seen.facts.node->czxid : 0;
+    doubts_.push_back({session->id(), replacement != nullptr ? *replacement->data : *request.data, replaced});
   }
 }
 
-/// Whether the lasting node that was found is ours. A create is sent only where there was no node, so one that has its
-/// data has been made since.
+/// Whether the lasting node that was found is ours. A create is sent only where there was no node, or with the removal of
+/// that one, so another one that has its data has been made since.
 void KeptNode::recognize(const Reply& found, bool synced, Seen& seen) {
-  if (!found.ok()) {
-    if (synced) std::erase_if(doubts_, [&](const Doubt& doubt) { return found.session->id() == doubt.session; });
-    return;
+  if (found.ok() && found.stat.ephemeral_owner == 0) {
+    if (found.stat.czxid == known_) return;
+    const bool made = std::any_of(doubts_.begin(), doubts_.end(), [&](const Doubt& doubt) {
+      return doubt.data == found.data && doubt.replaced != found.stat.czxid;
+    });
+    if (made) {
+      seen.facts.known = known_ = found.stat.czxid;
+      doubts_.clear();
+      return;
+    }
   }
-  if (found.stat.ephemeral_owner != 0 || found.stat.czxid == known_) return;
-  const bool made =
-      std::any_of(doubts_.begin(), doubts_.end(), [&](const Doubt& doubt) { return doubt.data == found.data; });
-  const bool adopted = seen.facts.replace_others && !leaving_;
-  if (!made && !adopted) return;
-  seen.facts.known = known_ = found.stat.czxid;
-  doubts_.clear();
+  // What this session sent before the look was not applied, or what it made is gone.
+  if (synced) std::erase_if(doubts_, [&](const Doubt& doubt) { return found.session->id() == doubt.session; });
+}
+
+/// In one transaction, or with the create right behind the removal, before another owner sees that there is no node.
+Awaitable<void> KeptNode::replace_lasting(SessionPtr session, Seen seen) {
+  const std::uint64_t generation = wanted_;
+  const Request request = lasting_replacement(seen);
+  const Request create = lasting_creation();
+  Request sent = request;
+  const PendingReply replacing = spec_.client->launch(std::move(sent), call_on(session));
+  std::optional<PendingReply> creating;
+  if (spec_.mode != CreateMode::persistent) {
+    Request behind = create;
+    creating = spec_.client->launch(std::move(behind), call_on(session));
+  }
+  Reply reply = co_await replacing.get();
+  learn(session, request, seen, reply);
+  if (creating) {
+    Reply made = co_await creating->get();
+    learn(session, create, seen, made);
+    if (made.ok()) co_return;
+    if (reply.ok()) {
+      co_await conclude(session, create, generation, std::move(made));
+      co_return;
+    }
+  }
+  if (!reply.ok() && reply.cause() == Errc::not_empty) {
+    known_ = seen.facts.node->czxid;  // It stays, with its children, and becomes ours.
+    co_return;
+  }
+  co_await conclude(session, request, generation, std::move(reply));
 }
 
 // --- The name of a sequential node -----------------------------------------------------------------------------------

@@ -319,8 +319,9 @@ TEST_F(PersistentNodeFaults, AnotherClientsNodeComesWhileTheCreateIsLost) {
     proxy.refuse(false);
     EXPECT_TRUE(has_problem(node, Errc::node_exists));
     EXPECT_EQ(data("/app/n"), "theirs");
+    the_operator().set("/app/n", "x");
     node.remove({.deadline = soon()});
-    EXPECT_EQ(data("/app/n"), "theirs");
+    EXPECT_EQ(data("/app/n"), "x") << "since it was found out, the same data makes it no node of ours";
     the_operator().remove("/app/n");
   });
 }
@@ -355,6 +356,48 @@ TEST_F(PersistentNodeFaults, AnotherClientsNodeIsReplaced) {
       node.remove({.deadline = soon()});
     }
   });
+}
+
+// Its owner still lives, so it has to see that it has lost its place.
+TEST_F(PersistentNodeFaults, OwnerWhoseNodeIsReplacedWaits) {
+  const Client first = calm_proxied();
+  const Client second = calm_direct();
+  for_all([&](const NodeKind& kind) {
+    if (!kind.lasting() || kind.protection) return;
+    PersistentNode former = make(first, kind);
+    const FencingToken token = former.token();
+    PersistentNode next(second, "/app/n", "y", kind.options(Conflict::replace));
+    next.wait_created({.deadline = soon()});
+    EXPECT_GT(next.token(), token);
+    EXPECT_TRUE(has_problem(former, Errc::node_exists));
+    EXPECT_TRUE(is(former, PresenceState::absent));
+    former.remove({.deadline = soon()});
+    EXPECT_EQ(data("/app/n"), "y");
+    next.remove({.deadline = soon()});
+  });
+}
+
+// A node with children stays, so it cannot be told from the former owner's.
+TEST_F(PersistentNodeFaults, TwoOwnersOfANodeWithChildrenWriteNowAndThen) {
+  const Client first = calm_proxied();
+  const Client second = calm_direct();
+  const NodeKind& kind = node_kinds()[4];
+  ASSERT_EQ(kind.mode, CreateMode::persistent);
+  PersistentNode former = make(first, kind);
+  the_operator().create("/app/n/child", "");
+  PersistentNode next(second, "/app/n", "y", kind.options(Conflict::replace));
+  next.wait_created({.deadline = soon()});
+  EXPECT_EQ(next.token(), former.token());
+  const auto begin = std::chrono::steady_clock::now();
+  const auto version = [&] { return the_operator().exists("/app/n")->version; };
+  const std::int32_t before = version();
+  EXPECT_TRUE(eventually([&] { return version() >= before + 8; }));
+  const std::int32_t writes = version() - before;
+  const auto halves = (std::chrono::steady_clock::now() - begin) / 500ms;
+  EXPECT_LE(writes, 2 * (halves + 2));
+  the_operator().remove("/app/n/child");
+  former.remove({.deadline = soon()});
+  next.remove({.deadline = soon()});
 }
 
 TEST_F(PersistentNodeFaults, DataTooLarge) {
@@ -710,6 +753,23 @@ TEST_F(PersistentTtlNodeFaults, AnotherClientsNodeComesWhileTheOwnerIsCutOff) {
   node.remove({.deadline = soon()});
   EXPECT_EQ(data("/app/n/touch"), "theirs");
   the_operator().remove_tree("/app/n", {.deadline = soon()});
+}
+
+// With its touch, so that the new one has its own time to live.
+TEST_F(PersistentTtlNodeFaults, OwnerWhoseNodeIsReplacedWaits) {
+  const Client first = calm_proxied();
+  const Client second = calm_direct();
+  PersistentTtlNode former = make(first);
+  ASSERT_TRUE(has_touch());
+  PersistentTtlNode next(second, "/app/n", 1h, "y", {.conflict = Conflict::replace});
+  next.wait_created({.deadline = soon()});
+  EXPECT_GT(next.token(), former.token());
+  EXPECT_TRUE(has_problem(former, Errc::node_exists));
+  ASSERT_TRUE(has_touch());
+  former.remove({.deadline = soon()});
+  EXPECT_EQ(data("/app/n"), "y");
+  EXPECT_TRUE(has_touch());
+  next.remove({.deadline = soon()});
 }
 
 TEST_F(PersistentTtlNodeFaults, RemoveGoesOnWhenItsCallFails) {
