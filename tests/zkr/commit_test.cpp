@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -132,6 +134,20 @@ TEST_F(ZkrCommit, ParticipantPassesItsSignalToTheCommandThatRuns) {
   EXPECT_EQ(participant.next_line(), "up");
   participant.signal(SIGTERM);
   EXPECT_EQ(participant.next_line(), "told");
+  EXPECT_EQ(participant.status(), 128 + SIGTERM);
+}
+
+// Else the participant's log could take the number of standard error.
+TEST_F(ZkrCommit, ParticipantWithoutStandardDescriptorsOpensNothingInTheirPlace) {
+  const std::string file = (folder_ / "descriptors").string();
+  CommitWords call = participation("bank", "for i in 0 1 2; do readlink /proc/$PPID/fd/$i; done > " + file);
+  call.insert(call.begin(), {"-c", "exec \"$@\" <&- >&- 2>&-", "sh", zkr_program()});
+  testkit::Program participant("/bin/sh", std::move(call));
+  await_participant("bank");
+  EXPECT_EQ(zkr({"commit", "run", "/place", "bank", "--applied"}).code, 0);
+  std::ifstream stream(file);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), "/dev/null\n/dev/null\n/dev/null\n");
+  participant.signal(SIGTERM);
   EXPECT_EQ(participant.status(), 128 + SIGTERM);
 }
 

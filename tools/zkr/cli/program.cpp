@@ -9,6 +9,7 @@
 #include "tools/zkr/cli/context.hpp"
 #include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/commands/commands.hpp"
+#include "tools/zkr/run/descriptor.hpp"
 
 namespace zkr {
 namespace {
@@ -53,6 +54,7 @@ void set_up_program(CLI::App& app, Context& context) {
 }
 
 int run_program(int argc, char** argv) {
+  occupy_standard_descriptors();
   Context context;
   CLI::App app("Coordination on Apache ZooKeeper", "zkr");
   try {

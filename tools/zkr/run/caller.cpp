@@ -21,14 +21,6 @@ std::vector<int> open_descriptors() {
   return found;
 }
 
-/// Else a descriptor of ours would be taken for standard output. The command finds them closed, as we did.
-void occupy_standard_descriptors() {
-  int number = 0;
-  while (number >= 0 && number <= STDERR_FILENO)
-    number = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (number >= 0) ::close(number);
-}
-
 }  // namespace
 
 Caller::Caller() : descriptors_(open_descriptors()) {

@@ -1,10 +1,12 @@
 #include "tools/zkr/run/descriptor.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -44,6 +46,14 @@ bool readable_now(int descriptor) {
 void drain(int descriptor) {
   char buffer[512];
   while (::read(descriptor, buffer, sizeof buffer) > 0) {
+  }
+}
+
+void occupy_standard_descriptors() {
+  constexpr int ways[] = {O_WRONLY, O_RDONLY, O_RDWR};
+  for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number) {
+    const bool closed = ::fcntl(number, F_GETFD) < 0;
+    if (closed) ::open("/dev/null", ways[number] | O_CLOEXEC);  // It gets the lowest number that is free: this one.
   }
 }
 

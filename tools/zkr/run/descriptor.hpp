@@ -56,6 +56,10 @@ bool readable_now(int descriptor);
 /// Reads what is there, to no purpose but that it is read.
 void drain(int descriptor);
 
+/// Those of 0 to 2 that are closed are /dev/null from here on, so nothing that is opened is taken for one of them. Reading
+/// standard input and writing standard output fail as they did. Commands find them closed.
+void occupy_standard_descriptors();
+
 /// A file in memory, to be read from its beginning. Errors: std::system_error.
 Descriptor file_with(const std::string& bytes);
 
