@@ -106,7 +106,7 @@ TEST_F(ZkrGroupJoin, MemberWhoseNodeIsDeletedJoinsAgain) {
 TEST_F(ZkrGroupJoin, NameThatAnotherMemberHasIsWaitedFor) {
   auto other = zkrecipes::Group(client_, path_).join("web", "", patient());
   EXPECT_EQ(ZkrProcess(words({"true"}, {"--try"})).end(), exited(75));
-  ZkrProcess late(words({"true"}, {"--timeout", "100ms", "-E", "9"}));
+  ZkrProcess late(words({"true"}, {"--try", "-E", "9"}));
   EXPECT_EQ(late.errors().await(""), "zkr: " + path_ + ": another member has the name");
   EXPECT_EQ(late.end(), exited(9));
   ZkrProcess told(words({"true"}));
@@ -116,6 +116,12 @@ TEST_F(ZkrGroupJoin, NameThatAnotherMemberHasIsWaitedFor) {
   EXPECT_EQ(told.end(), killed_by(SIGTERM));
   other.leave(patient());
   EXPECT_EQ(patient_one.end(), exited(0));
+}
+
+TEST_F(ZkrGroupJoin, NamesOfKazoosMembersNeedNotDiffer) {
+  const zkrecipes::GroupOptions kazoo{.layout = zkrecipes::GroupLayout::kazoo_party()};
+  const auto other = zkrecipes::Group(client_, zkclient::Path(path_), kazoo).join("web", "", patient());
+  EXPECT_EQ(ZkrProcess(words({"true"}, {"--layout", "kazoo", "--try"})).end(), exited(0));
 }
 
 // A group is held by nobody, so its members may lock, or join, what lies at the same path.

@@ -176,6 +176,7 @@ class GroupContest : public Contest {
   GroupContest(const zkclient::Client& client, const Stake& stake)
       : client_(client),
         group_(client, zkclient::Path(stake.paths.at(0)), {.layout = stake.group_layout}),
+        several_may_have_one_id_(!stake.group_layout.has_payload()),
         id_(stake.id),
         payload_(stake.payload) {}
 
@@ -185,7 +186,7 @@ class GroupContest : public Contest {
     return Prize(Joined{std::move(membership), client_.session()});
   }
   std::optional<Prize> try_to_win(const zkclient::CallOptions& call) override {
-    if (group_.members(call).find(id_) != nullptr) return std::nullopt;
+    if (!several_may_have_one_id_ && group_.members(call).find(id_) != nullptr) return std::nullopt;
     return win(call);
   }
   zkrecipes::Lease downgrade(const Prize&, std::size_t, const zkclient::CallOptions&) const override {
@@ -196,6 +197,7 @@ class GroupContest : public Contest {
  private:
   zkclient::Client client_;
   zkrecipes::Group group_;
+  const bool several_may_have_one_id_;  // kazoo's layouts: nobody is waited for.
   const std::string id_;
   const std::string payload_;
 };
