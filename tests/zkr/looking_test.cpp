@@ -627,6 +627,17 @@ TEST_F(ZkrLooking, ObserversCommandGetsTheState) {
       << called.output;
 }
 
+// No program is executed with a variable of such a size.
+TEST_F(ZkrLooking, ValueThatIsTooLongForAVariableIsInTheJsonAlone) {
+  zkrecipes::LeaderElection election(client(), path(), {.id = "me"});
+  auto leadership = election.campaign({.deadline = soon()});
+  leadership.proclaim(std::string(150'000, 'v'));
+  const Called called =
+      zkr({"observe", "/place", "--once", "--", "sh", "-c", "echo $ZKR_LEADER ${ZKR_VALUE-none}; wc -c"});
+  EXPECT_EQ(called.code, 0) << called.errors;
+  EXPECT_TRUE(called.output.starts_with("me none\n15")) << called.output;
+}
+
 // --- watch --------------------------------------------------------------------------------------------------------
 
 TEST_F(ZkrLooking, Z27WatchTellsTheLastStateAlways) {

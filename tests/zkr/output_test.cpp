@@ -18,6 +18,7 @@
 #include "tools/zkr/cli/metrics_file.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/self_description.hpp"
+#include "tools/zkr/commands/changes.hpp"
 
 namespace zkr {
 namespace {
@@ -130,6 +131,25 @@ TEST(ZkrSelfDescription, WhatRecipesWrite) {
   check("", "", "", "");
   check("__REVOKE__", "__REVOKE__", "", "");
   check("ghost=web-1 pid=4711 since=z", "ghost=web-1 pid=4711 since=z", "", "");
+}
+
+// --- Changes ------------------------------------------------------------------------------------------------------
+
+TEST(ZkrChangeFeed, LastStateBeforeAFailureIsTaken) {
+  ChangeFeed feed;
+  for (const char* line : {"a", "b", "c"})
+    feed.put({.line = line, .object = {}, .environment = {}});
+  feed.fail(zkclient::Error(zkclient::Errc::no_auth, "get", "/a"));
+  const auto newest = feed.take_newest();
+  EXPECT_EQ(newest ? newest->line : "none", "c");
+  EXPECT_THROW((void)feed.take_newest(), zkclient::Error);
+}
+
+TEST(ZkrFailure, RightsOfATwoPhaseCommitAreNamed) {
+  for (const char* operation : {"group join", "two-phase commit", "serve transactions"}) {
+    const std::string text = explain(zkclient::Error(zkclient::Errc::no_auth, operation, "/a"), {});
+    EXPECT_NE(text.find("it takes the rights"), std::string::npos) << text;
+  }
 }
 
 // --- Metrics in a file --------------------------------------------------------------------------------------------

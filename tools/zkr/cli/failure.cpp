@@ -10,8 +10,9 @@ namespace {
 
 /// Of a recipe, "mutex acquire": a node of its own below the path, whose list is read.
 bool is_of_recipe(const std::string& operation) {
-  constexpr std::array recipes{"mutex ", "shared mutex ", "semaphore ", "multi lock ", "double barrier ",
-                               "group ", "queue ",        "campaign",   "lease"};
+  constexpr std::array recipes{
+      "mutex ", "shared mutex ", "semaphore ", "multi lock ",      "double barrier ",   "group ",
+      "queue ", "campaign",      "lease",      "two-phase commit", "serve transactions"};
   return std::any_of(recipes.begin(), recipes.end(), [&](const char* name) { return operation.starts_with(name); });
 }
 

@@ -214,11 +214,14 @@ std::optional<Change> ChangeFeed::take() {
   return change;
 }
 
+/// What has failed the feed is thrown by the next call: the last state is not passed over.
 std::optional<Change> ChangeFeed::take_newest() {
-  std::optional<Change> newest;
-  while (auto change = take())
-    newest = std::move(change);
-  return newest;
+  {
+    const std::lock_guard lock(mutex_);
+    if (changes_.size() > 1) changes_.erase(changes_.begin(), changes_.end() - 1);
+    room_.notify_all();
+  }
+  return take();
 }
 
 EndingSignals::EndingSignals() : callers_mask_() {

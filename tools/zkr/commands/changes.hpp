@@ -42,6 +42,7 @@ class ChangeFeed {
   /// Readable while there is a change.
   int get() const { return news_.get(); }
   std::optional<Change> take();
+  /// Passes over those before it, but not over the last one before a failure.
   std::optional<Change> take_newest();
 
  private:

@@ -122,6 +122,14 @@ int run_leader(const Context& context, const LeaderOptions& options) {
 
 // --- observe ------------------------------------------------------------------------------------------------------
 
+/// One that is too long for a variable (execve(2)) is in the JSON alone.
+std::string value_variable(const SeenLeader& leader) {
+  constexpr std::size_t longest = std::size_t{128} * 1024 - 1;  // With the zero behind it.
+  if (!leader->value) return "ZKR_VALUE";
+  std::string variable = "ZKR_VALUE=" + printable(*leader->value);
+  return variable.size() <= longest ? variable : "ZKR_VALUE";
+}
+
 Change change_of(const Path& path, const SeenLeader& leader) {
   Change change;
   change.line = line_of(leader);
@@ -130,8 +138,7 @@ Change change_of(const Path& path, const SeenLeader& leader) {
   if (leader) {
     change.environment = {"ZKR_PATH=" + path.str(), "ZKR_LEADER=" + printable(leader->id),
                           fmt::format("ZKR_TERM={}", leader->term.value),
-                          fmt::format("ZKR_READY={}", leader->ready ? 1 : 0),
-                          leader->value ? "ZKR_VALUE=" + printable(*leader->value) : "ZKR_VALUE"};
+                          fmt::format("ZKR_READY={}", leader->ready ? 1 : 0), value_variable(leader)};
   }
   return change;
 }
