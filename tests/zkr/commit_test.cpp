@@ -151,6 +151,20 @@ TEST_F(ZkrCommit, ParticipantWithoutStandardDescriptorsOpensNothingInTheirPlace)
   EXPECT_EQ(participant.status(), 128 + SIGTERM);
 }
 
+TEST_F(ZkrCommit, ScriptThatDoesNotSayWhatRunsItIsRun) {
+  const std::string script = (folder_ / "script").string();
+  std::ofstream(script) << "echo $ZKR_PHASE $1\n";
+  ASSERT_EQ(::chmod(script.c_str(), 0755), 0);
+  testkit::Program participant(
+      zkr_program(), words({"commit", "participate", "/place", "bank", "--log", log_of("bank"), "--", script, "word"}));
+  await_participant("bank");
+  EXPECT_EQ(zkr({"commit", "run", "/place", "bank"}).code, 0);
+  EXPECT_EQ(participant.next_line(), "prepare word");
+  EXPECT_EQ(participant.next_line(), "commit word");
+  participant.signal(SIGUSR1);
+  EXPECT_EQ(participant.status(), 128 + SIGUSR1);
+}
+
 TEST_F(ZkrCommit, CommandThatIsNotThereEndsTheParticipant) {
   testkit::Program participant(zkr_program(), words({"commit", "participate", "/place", "bank", "--log", log_of("bank"),
                                                      "--", "/nowhere/at-all"}));
@@ -236,7 +250,7 @@ TEST_F(ZkrCommit, RecoveryThatIsOverWritesWhatItHasDecidedAndNothingElse) {
   for (int i = 0; i < 2; ++i)
     (void)gate.reached.take();
   left.close();
-  const Called called = zkr({"commit", "recover", "/place", "--timeout", "300ms"});
+  const Called called = zkr({"commit", "recover", "/place", "--timeout", "3s"});
   EXPECT_EQ(called.code, 75) << called.errors;
   EXPECT_EQ(called.output, decided.id + " committed\n");
   for (int i = 0; i < 2; ++i)

@@ -229,7 +229,7 @@ EndingSignals::EndingSignals() : callers_mask_() {
   ::pthread_sigmask(SIG_SETMASK, nullptr, &callers_mask_);
   sigset_t ending;
   sigemptyset(&ending);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM}) {
     struct sigaction now {};
     ::sigaction(signal, nullptr, &now);
     if (now.sa_handler != SIG_IGN) sigaddset(&ending, signal);  // nohup: it is not to end us.

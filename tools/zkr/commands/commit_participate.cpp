@@ -213,6 +213,8 @@ int run_in_doubt(const Context& context, const DoubtOptions& options) {
     rows.push_back(std::move(row));
   }
   if (!context.json && rows.size() > 1) write_bytes(table(rows));
+  if (listed.as_array().size() == most_listed)
+    say(fmt::format("no more than {} are listed: there may be others", most_listed));
   return exit_success;
 }
 

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -53,6 +55,29 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
+/// The file that posix_spawnp() finds.
+std::string file_of(const std::string& word) {
+  if (word.find('/') != std::string::npos) return word;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string file = (folder.empty() ? "." : folder) + "/" + word;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return word;
+}
+
+/// As shells do it, a script that does not say what runs it is run by /bin/sh.
+int spawn(pid_t& number, std::vector<std::string> words, char* const* environment,
+          const posix_spawn_file_actions_t& files, const posix_spawnattr_t& attributes) {
+  const int error =
+      ::posix_spawnp(&number, words.front().c_str(), &files, &attributes, pointers_to(words).data(), environment);
+  if (error != ENOEXEC) return error;
+  words.front() = file_of(words.front());
+  words.insert(words.begin(), "/bin/sh");
+  return ::posix_spawn(&number, "/bin/sh", &files, &attributes, pointers_to(words).data(), environment);
+}
+
 }  // namespace
 
 SpawnedCommand::SpawnedCommand(SpawnRequest request) {
@@ -67,8 +92,7 @@ SpawnedCommand::SpawnedCommand(SpawnRequest request) {
   if (request.inherited >= 0) ::posix_spawn_file_actions_adddup2(&files, request.inherited, request.inherited);
   ::posix_spawnattr_setsigmask(&attributes, &request.mask);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  const int error = ::posix_spawnp(&number_, request.words.front().c_str(), &files, &attributes,
-                                   pointers_to(request.words).data(), pointers_to(entries).data());
+  const int error = spawn(number_, request.words, pointers_to(entries).data(), files, attributes);
   ::posix_spawn_file_actions_destroy(&files);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) {
@@ -82,7 +106,8 @@ void SpawnedCommand::signal(int number) const { ::syscall(SYS_pidfd_send_signal,
 
 int SpawnedCommand::wait() const {
   int status = 0;
-  while (::waitpid(number_, &status, 0) < 0 && errno == EINTR) {
+  while (::waitpid(number_, &status, 0) < 0) {
+    if (errno != EINTR) return exit_system;  // Nobody knows how it has ended: that is no yes.
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

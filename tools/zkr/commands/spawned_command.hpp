@@ -30,7 +30,7 @@ class SpawnedCommand {
   /// Readable when it has ended.
   int get() const { return process_.get(); }
   void signal(int number) const;
-  /// Waits for its end. Its exit code; 128 and the number of a signal.
+  /// Waits for its end. Its exit code; 128 and the number of a signal; 71 if the system does not tell.
   int wait() const;
 
  private:
