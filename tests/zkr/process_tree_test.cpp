@@ -863,8 +863,8 @@ TEST_P(ProcessTreeTest, GuardianOfARunWithinCarriesNoMark) {
   inner.meet();
   inner.set(long_lease());
   ASSERT_TRUE(rig.lines().await("up"));
-  const std::vector<pid_t> guardians = guardians_below(rig.front());
-  ASSERT_EQ(guardians.size(), 2U);
+  std::vector<pid_t> guardians;
+  await([&] { return (guardians = guardians_below(rig.front())).size() == 2; });
   for (const pid_t guardian : guardians)
     EXPECT_EQ(text_of_file("/proc/" + std::to_string(guardian) + "/environ").find(outer.at(1)), std::string::npos);
   kill_front_and_keeper(rig);
