@@ -42,6 +42,7 @@ namespace zkrecipes {
 /// claimed, and given back                  nothing: it is due still
 /// consumer's clock is set while waiting    nothing: that is noticed within a minute
 /// time in a name that is no number         ignored, as a foreign child is
+/// time in a name of more than 16 digits    the same
 ///
 /// Thread safety: all members. The object keeps its client open; a Claim does not.
 class ZKRECIPES_API DelayQueue : public QueueBase {

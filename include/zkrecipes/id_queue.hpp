@@ -37,6 +37,7 @@ namespace zkrecipes {
 /// quota of the servers full                remove() works; quota_exceeded for curator() with a lock path, where it needs
 ///                                          room for a claim
 /// id in a name is not well formed          ignored, as a foreign child is
+/// name is longer than 1024 bytes           the same; push() refuses ids of more than 1000 bytes
 ///
 /// Beside Curator: it writes an _ for each / and | of an id. Without a lock path its remove() leaves each item that was
 /// ever claimed here, as it deletes on condition of version 0.
@@ -48,7 +49,7 @@ class ZKRECIPES_API IdQueue : public QueueBase {
   IdQueue(zkclient::Client client, zkclient::Path path, QueueOptions options = {});
 
   /// Appends an item. Blocking and errors as Queue::push(); also invalid_argument for an id that is empty, has a / or a |,
-  /// or cannot stand in a zkclient::Path.
+  /// is longer than 1000 bytes, or cannot stand in a zkclient::Path.
   void push(std::string_view item, std::string_view id, const zkclient::CallOptions& call = {});
   [[nodiscard]] bool try_push(std::string_view item, std::string_view id, const zkclient::CallOptions& call = {});
   /// All of them get this id.

@@ -18,6 +18,12 @@ constexpr std::int32_t kazoo_most = 999;
 constexpr std::size_t hexadecimal_size = 9;  // "1" or "0", and eight digits.
 constexpr char bar = '|';                    // Before and behind a time or an id, as Curator writes them.
 
+// Any client can make a node with a name that is too long for the paths that consumers build of it: of the item, of its
+// claim, of its dead letter. No such name is an item's.
+constexpr std::size_t longest_name = 1024;
+constexpr std::size_t longest_id = 1000;  // With all that stands around it, the name is not too long.
+constexpr std::size_t longest_time = 16;  // Digits.
+
 // Curator's serialized form: a version, then for each item a mark, its size and its bytes, and a mark at the end.
 constexpr std::uint32_t curator_version = 0x0001'0001;
 constexpr char item_follows = 1;
@@ -78,8 +84,9 @@ std::optional<std::int32_t> parse_hexadecimal(std::string_view text) {
   return priority;
 }
 
-// As Java's Long.parseLong, which Curator calls.
+// As Java's Long.parseLong, which Curator calls, but for zeros that nobody writes.
 std::optional<std::int64_t> parse_time(std::string_view text) {
+  if (text.size() > longest_time) return std::nullopt;
   std::uint64_t time = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), time, 16);
   constexpr std::uint64_t latest = std::numeric_limits<std::int64_t>::max();
@@ -177,6 +184,7 @@ std::optional<ItemFormat::Head> ItemFormat::head_of(std::string_view name) const
 }
 
 std::optional<ItemKey> ItemFormat::parse(std::string_view name) const {
+  if (name.size() > longest_name) return std::nullopt;
   const std::optional<Head> head = head_of(name);
   if (!head) return std::nullopt;
   const auto sequence = sequence_of(name, {name.substr(0, head->size)});
@@ -228,6 +236,7 @@ std::string ItemFormat::reason(std::string_view data) const {
 const char* id_defect(std::string_view id) noexcept {
   if (id.empty()) return "the id is empty";
   if (id.find_first_of("/|") != std::string_view::npos) return "the id has a / or a |";
+  if (id.size() > longest_id) return "the id is longer than 1000 bytes";
   return nullptr;
 }
 

@@ -40,7 +40,7 @@ class ItemFormat {
   /// Of an item that parse() has found: for another node with all that its name says.
   std::string name_again(const ItemKey& key) const;
 
-  /// nullopt: not an item.
+  /// nullopt: not an item, as each name of more than 1024 bytes.
   std::optional<ItemKey> parse(std::string_view name) const;
   /// The id of an item of an IdQueue; "" if it has none.
   std::string_view id_of(std::string_view name) const noexcept;

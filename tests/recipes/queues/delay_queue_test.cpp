@@ -122,6 +122,17 @@ TEST_F(DelayQueueTest, TimeInANameThatIsNoNumber) {
   EXPECT_TRUE(queue.list().empty());
 }
 
+// The path of its claim would be longer than any path may be.
+TEST_F(DelayQueueTest, TimeInANameOfTooManyDigits) {
+  DelayQueue queue(client(), "/queue");
+  client().create("/queue", "");
+  const std::string around = prefix().str() + "/queue/queue-||0000000001";
+  const std::string one("\0\1\0\1\1\0\0\0\1a\2", 11);  // As Curator writes it.
+  client().create("/queue/queue-|" + std::string(Path::max_size - around.size(), '0') + "|0000000001", one);
+  EXPECT_FALSE(queue.try_claim(patient()));
+  EXPECT_TRUE(queue.list().empty());
+}
+
 // As Curator puts back what its consumer could not digest.
 TEST_F(DelayQueueTest, ItemsWithoutATimeAreDueAtOnce) {
   DelayQueue queue(client(), "/queue");

@@ -125,6 +125,24 @@ TEST_F(IdQueueTest, IdInANameThatIsNotWellFormed) {
   EXPECT_EQ(queue.remove("x", patient()), 0U);
 }
 
+// The path of its claim would be longer than any path may be.
+TEST_F(IdQueueTest, NameIsTooLong) {
+  IdQueue queue(client(), "/queue");
+  client().create("/queue", "");
+  const std::string around = prefix().str() + "/queue/queue-||0000000001";
+  const std::string id(Path::max_size - around.size(), 'i');
+  const std::string one("\0\1\0\1\1\0\0\0\1a\2", 11);  // As Curator writes it.
+  client().create("/queue/queue-|" + id + "|0000000001", one);
+  const std::string longest(1000, 'i');
+  queue.push("item", longest, patient());
+  EXPECT_EQ(queue.list().size(), 1U);
+  EXPECT_EQ(queue.claim(patient()).id(), longest);
+  EXPECT_EQ(queue.pop(patient()), "item");
+  EXPECT_FALSE(queue.try_claim(patient()));
+  EXPECT_EQ(error_of([&] { queue.push("x", longest + "i"); }), Errc::invalid_argument);
+  EXPECT_EQ(error_of([&] { queue.remove(longest + "i"); }), Errc::invalid_argument);
+}
+
 TEST_F(IdQueueTest, ItemsWithoutAnId) {
   IdQueue queue(client(), "/queue");
   Queue plain(client(), "/queue", {.layout = QueueLayout::curator()});
@@ -171,6 +189,7 @@ TEST_F(IdQueueTest, RefusesBadInput) {
     EXPECT_EQ(error_of([&] { queue.remove(id); }), Errc::invalid_argument) << id;
   }
   EXPECT_EQ(error_of([&] { queue.push("x", "a\nb"); }), Errc::invalid_argument);
+  EXPECT_EQ(queue.remove("a\nb"), 0U) << "no item can have it";
   EXPECT_EQ(error_of([&] { queue.push("x", std::string(Path::max_size, 'x')); }), Errc::invalid_argument);
   EXPECT_FALSE(client().exists("/queue"));
 }

@@ -82,11 +82,19 @@ TEST(ItemFormat, TimesAndIds) {
   EXPECT_EQ(delayed.parse("queue-|7|0000000001")->due_ms, 7) << "as Java reads it";
   EXPECT_EQ(delayed.parse("queue-|abc|0000000001")->due_ms, 0xabc);
   for (const char* name : {"queue-||0000000001", "queue-|x|0000000001", "queue-|-1|0000000001", "queue-|+1|0000000001",
-                           "queue-|8000000000000000|0000000001", "queue-|1|1", "queue-|1|", "queue-|1", "queue-|"})
+                           "queue-|8000000000000000|0000000001", "queue-|00000000000000001|0000000001", "queue-|1|1",
+                           "queue-|1|", "queue-|1", "queue-|"})
     EXPECT_FALSE(delayed.parse(name)) << name;
   for (const char* id : {"", "/", "a|b"})
     EXPECT_NE(id_defect(id), nullptr) << id;
   EXPECT_EQ(id_defect("order-17"), nullptr);
+  EXPECT_EQ(delayed.parse("queue-|0000000000000001|0000000001")->due_ms, 1);
+  const ItemFormat identified(Style::curator, QueueKind::identified);
+  const std::string longest(1000, 'i');
+  EXPECT_EQ(id_defect(longest), nullptr);
+  EXPECT_TRUE(identified.parse(numbered(identified.name_with_id(longest), lowest)));
+  EXPECT_NE(id_defect(longest + "i"), nullptr);
+  EXPECT_FALSE(identified.parse(numbered(identified.name_with_id(std::string(std::size_t{1} << 16U, 'i')), 1)));
 }
 
 TEST(ItemFormat, NamesAgain) {
