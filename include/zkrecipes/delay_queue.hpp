@@ -17,7 +17,7 @@ namespace zkrecipes {
 /// is for pop(), claim() and peek() as if it were not there.
 /// Source: Apache Curator's DistributedDelayQueue, whose nodes these are.
 ///
-///   path (container)
+///   path
 ///    |-- queue-|19A3C5F7E00|0000000007    due at that time: milliseconds since 1970 as hex digits, at least eight
 ///    '-- queue-0000000008                 due at once: so Curator puts an item back whose consumer threw an exception
 ///   path-claims, path-slots               as in Queue

@@ -16,7 +16,7 @@ namespace zkrecipes {
 /// said at Queue holds here, its failure table included. Ids need not be unique.
 /// Source: Apache Curator's DistributedIdQueue, whose nodes these are.
 ///
-///   path (container)
+///   path
 ///    |-- queue-|order-17|0000000007    the item of that id
 ///    '-- queue-0000000008              an item without an id
 ///   path-claims, path-slots            as in Queue

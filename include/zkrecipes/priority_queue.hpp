@@ -16,7 +16,7 @@ namespace zkrecipes {
 /// said at Queue holds here, the failure table included.
 /// Source: "Priority Queues" in ZooKeeper's recipes; nodes as in Apache Curator's DistributedPriorityQueue.
 ///
-///   path (container)
+///   path
 ///    |-- queue-1000000050000000007    priority 5: "1" (not negative), eight hex digits, the sequence number
 ///    '-- queue-0FFFFFFFF0000000008    priority -1, comes before it
 ///   path-claims, path-slots           as in Queue

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include <zkrecipes/delay_queue.hpp>
 
 #include "tests/support/recipe_test.hpp"
@@ -88,7 +91,6 @@ TEST_F(DelayQueueFaults, SessionLostBeforeItIsDue) {
   EXPECT_EQ(result_of(waiting), "soon");
 }
 
-// What is put back, because its caller has gone, keeps its time.
 TEST_F(DelayQueueFaults, LostRepliesNeitherLoseNorDoubleAnItem) {
   Client client = calm_proxied();
   DelayQueue queue(client, "/queue");
@@ -104,6 +106,29 @@ TEST_F(DelayQueueFaults, LostRepliesNeitherLoseNorDoubleAnItem) {
   }
   EXPECT_EQ(queue.pop(patient()), "2");
   EXPECT_EQ(queue.try_pop(patient()), std::nullopt);
+}
+
+// Its caller has gone before the answer.
+TEST_F(DelayQueueFaults, WhatIsPutBackKeepsItsTime) {
+  Client client = calm_proxied();
+  DelayQueue queue(client, "/queue");
+  DelayQueue other(the_operator(), "/queue");
+  queue.push("later", from_now(-1min), patient());
+  queue.push("sooner", from_now(-1h), patient());
+  const auto before = names();
+  auto held = proxy.hold_next_reply(RequestType::multi);
+  std::stop_source stop;
+  auto waiting =
+      in_thread([&] { return error_of([&] { (void)queue.pop({.deadline = soon(), .stop = stop.get_token()}); }); });
+  ASSERT_TRUE(held.wait(patience));
+  EXPECT_EQ(names().size(), 1U) << "it is taken";
+  stop.request_stop();
+  EXPECT_EQ(result_of(waiting), Errc::in_doubt);
+  held.release();
+  ASSERT_TRUE(eventually([&] { return names().size() == 2; }));
+  const auto after = names();
+  EXPECT_EQ(std::set<std::string>(after.begin(), after.end()), std::set<std::string>(before.begin(), before.end()));
+  EXPECT_EQ(other.pop(patient()), "sooner");
 }
 
 }  // namespace
