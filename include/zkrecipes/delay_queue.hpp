@@ -47,7 +47,7 @@ namespace zkrecipes {
 /// Thread safety: all members. The object keeps its client open; a Claim does not.
 class ZKRECIPES_API DelayQueue : public QueueBase {
  public:
-  using TimePoint = std::chrono::system_clock::time_point;
+  using TimePoint = std::chrono::system_clock::time_point;  ///< Of the clocks of producers and consumers.
 
   /// No I/O. Errors: as Queue, and invalid_argument for a layout without delayed items (all but standard(), curator()).
   DelayQueue(zkclient::Client client, zkclient::Path path, QueueOptions options = {});

@@ -102,6 +102,7 @@ class ZKRECIPES_API Latch {
   std::int64_t left(const zkclient::CallOptions& call = {}) const;
   void async_left(zkclient::Handler<std::int64_t> handler, const zkclient::CallOptions& call = {}) const;
 
+  /// LatchOptions::generation. No I/O.
   std::int64_t generation() const noexcept;
   const zkclient::Path& path() const noexcept;
 

@@ -33,7 +33,9 @@ class ZKRECIPES_API MigrationSet {
   /// it would wait for its own lock. Errors: invalid_argument.
   MigrationSet& add(std::string step, Optimistic::Function function);
 
+  /// As it was given to the constructor.
   const std::string& name() const noexcept { return name_; }
+  /// All steps, in the order in which they run.
   const std::vector<MigrationStep>& steps() const noexcept { return steps_; }
 
  private:

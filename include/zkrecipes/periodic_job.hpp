@@ -43,9 +43,9 @@ ZKRECIPES_API const char* to_string(JobOutcome outcome) noexcept;
 
 /// One run of a firing.
 struct JobRun {
-  JobTime firing = {};
-  int attempt = 1;  ///< More than 1: the runners before it died. 0: it was skipped.
-  JobOutcome outcome = JobOutcome::running;
+  JobTime firing = {};                       ///< When it was due, by the schedule.
+  int attempt = 1;                           ///< More than 1: the runners before it died. 0: it was skipped.
+  JobOutcome outcome = JobOutcome::running;  ///< How it ended, if it has.
   std::string runner = {};  ///< PeriodicJobOptions::id of the runner; of what was skipped: of who found that out.
   FencingToken token = {};  ///< Of its lease.
   JobTime started = {};     ///< By the server's clock.
@@ -85,8 +85,8 @@ class ZKRECIPES_API JobFiring {
 };
 
 struct PeriodicJobOptions {
-  MissedFirings missed = MissedFirings::last;
-  RunnerDied runner_died = RunnerDied::run_again;
+  MissedFirings missed = MissedFirings::last;      ///< What becomes of firings that nobody has run in time.
+  RunnerDied runner_died = RunnerDied::run_again;  ///< What becomes of a firing whose runner died.
   /// See MissedFirings::skip. From zero to 10,000 days; with `skip` at least a millisecond. It has to exceed what a
   /// process takes to wake and to get the lease, in which a firing is late already: seconds rather than milliseconds.
   std::chrono::milliseconds grace{60'000};
