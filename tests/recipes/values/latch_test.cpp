@@ -158,7 +158,11 @@ TEST_F(LatchTest, TheNodeHoldsNoLatch) {
 TEST_F(LatchTest, NodeDeletedByHand) {
   Latch latch = make(2);
   latch.count_down(1, patient());
-  auto waiting = in_thread([&] { latch.wait(patient()); });
+  Client own = make_client();  // It has no other watch.
+  auto waiting = in_thread([&] { Latch(own, path(), 2).wait(patient()); });
+  if (has_control()) {
+    ASSERT_TRUE(testkit::watch_appears(server(), own.connect(patient()).id(), prefix().str() + path().str()));
+  }
   client().remove(path());
   EXPECT_EQ(latch.left(patient()), 2);
   EXPECT_EQ(latch.count_down(1, patient()), 1);
