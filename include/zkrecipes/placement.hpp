@@ -87,7 +87,7 @@ struct PlacerOptions {
   /// long.
   std::chrono::milliseconds settle{30'000};
   /// So many partitions are moving at a time. At least 1. One whose new replica does not get in sync counts until it
-  /// does.
+  /// does; one whose step the server refuses does not count.
   std::size_t max_moving = 4;
 };
 
@@ -95,9 +95,13 @@ struct PlacerOptions {
 /// hosts, groups or placements change. It need not run where hosts do, and holds no replica.
 ///
 /// A move adds the new replica, waits until it is in sync, and then takes the old one away: in a transaction that
-/// checks the state of the group, the members of it that stay, and the guard of the placer. A host whose replica went
-/// leaves the group, and the primary takes it out of those in sync, as it does with any member that is gone
-/// (ReplicaGroup::shrink()).
+/// checks the state of the group, the members of it that stay, the hosts that come, and the guard of the placer. A host
+/// whose replica went leaves the group, and the primary takes it out of those in sync, as it does with any member that
+/// is gone (ReplicaGroup::shrink()).
+///
+/// The check of a member is by its node's version, which a member that comes back with an empty disk may have as well.
+/// So a placer whose connection breaks after it has looked writes nothing before it has looked again. It does not see a
+/// member that is gone and back between its look and its transaction, a moment later.
 ///
 /// Invariants: a replica that may have acknowledged writes is taken away only when all that are wanted are in sync, and
 /// these are `minimum` at least. No two wanted replicas of a partition are on one rack while hosts of enough racks are
@@ -118,6 +122,10 @@ struct PlacerOptions {
 ///                                               late is refused by its guard
 /// group changes while the placer decides      its transaction is refused; it looks again
 /// reply of a step is lost                     it looks again, and finds what is written
+/// server refuses a step: no right, a quota    that partition stays where it is, others move; problem() says why; tried
+///                                               again after 30 s
+/// a host cannot be read                       all stays where it is; problem() says why
+/// a group cannot be read                      nothing of it is taken away; no placement is made; problem() says why
 /// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
 /// a placement is foreign                      that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group

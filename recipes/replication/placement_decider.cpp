@@ -126,6 +126,7 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
   std::vector<const PartitionFacts*> waiting;
   std::size_t moving = 0;
   for (const PartitionFacts& partition : partitions) {
+    if (partition.refused) continue;
     const HostIds& wanted = goal.at(partition.name);
     const bool can_change = wanted.size() >= rules.minimum;
     if (!partition.node) {

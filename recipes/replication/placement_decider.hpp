@@ -68,6 +68,7 @@ struct PartitionFacts {
   std::optional<HostIds> in_sync = {};
   HostIds ready = {};    ///< Those of them that are members of the group, with the storage that the state names.
   HostIds members = {};  ///< All members of the group.
+  bool refused = false;  ///< The server refuses its step, and will for a while.
 };
 
 struct PlacementStep {
@@ -94,7 +95,8 @@ class ZKRECIPES_INTERNAL_API PlacementGoal {
 
 /// Ends a move whose wanted replicas are all ready; begins others, while fewer than max_moving are on their way: first
 /// those of partitions with the fewest ready replicas. A move under way gets another goal when that has changed. A goal
-/// below the minimum counts for nothing: there are too few hosts, and what is there stays. A node that is missing though
+/// below the minimum counts for nothing: there are too few hosts, and what is there stays. A partition whose step is
+/// refused has none, and leaves its place among those that move to others. A node that is missing though
 /// there is a group was removed by hand: it begins with all who may have acknowledged writes, since whom it leaves out
 /// closes its replica. `goal` has all partitions.
 ZKRECIPES_INTERNAL_API std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions,

@@ -2,17 +2,18 @@
 #include <condition_variable>
 #include <mutex>
 #include <set>
+#include <stop_token>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <zkrecipes/children_cache.hpp>
-#include <zkrecipes/group.hpp>
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/placement.hpp>
 
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/growing_pause.hpp"
+#include "recipes/kernel/single_node_decider.hpp"
 #include "recipes/kernel/words.hpp"
 #include "recipes/replication/group_views.hpp"
 #include "recipes/replication/placement_decider.hpp"
@@ -30,13 +31,43 @@ constexpr auto longest_rest = std::chrono::seconds(30);
 constexpr auto first_placer_pause = std::chrono::milliseconds(20);
 constexpr auto longest_placer_pause = std::chrono::milliseconds(500);
 
-std::vector<ReplicaHost> hosts_in(const GroupSnapshot& group) {
+std::vector<ReplicaHost> hosts_in(const Snapshot& nodes) {
   std::vector<ReplicaHost> hosts;
-  for (const Member& member : group.members) {
-    if (auto host = detail::decode_host(member.id, member.payload)) hosts.push_back(std::move(*host));
+  for (const CachedNodePtr& node : nodes.children()) {
+    if (!detail::is_ephemeral(node->stat)) continue;
+    if (auto host = detail::decode_host(node->name, node->data)) hosts.push_back(std::move(*host));
   }
   return hosts;
 }
+
+/// What a step rested on has changed, or it may have been written: another look tells.
+bool asks_for_another_look(Errc why) {
+  return why == Errc::bad_version || why == Errc::no_node || why == Errc::node_exists || why == Errc::in_doubt;
+}
+
+/// Says whether the connection has held since a certain moment.
+class Connectedness {
+ public:
+  /// The token is stopped when the connection breaks.
+  std::stop_token from_now_on() {
+    const std::lock_guard lock(mutex_);
+    broken_ = std::stop_source();
+    return broken_.get_token();
+  }
+  void see(zkclient::ConnectionState state) {
+    if (state == zkclient::ConnectionState::connected) return;
+    std::stop_source broken(std::nostopstate);
+    {
+      const std::lock_guard lock(mutex_);
+      broken = broken_;
+    }
+    broken.request_stop();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::stop_source broken_;  // Guarded by mutex_.
+};
 
 }  // namespace
 
@@ -48,7 +79,6 @@ class detail::PlacerCore {
         path_(std::move(path)),
         partitions_(std::move(partitions)),
         options_(std::move(options)),
-        hosts_(client_, path_ / "hosts", group_options(options_)),
         selector_(
             client_, path_ / "placer",
             [this](const std::stop_token& stop, SelectedLeadership& leadership) { lead(stop, leadership); },
@@ -65,32 +95,39 @@ class detail::PlacerCore {
   }
 
  private:
+  struct Refusal {
+    Error why;
+    HostBook::Time since;
+  };
   /// What one term knows.
   struct Term {
     explicit Term(const PlacerCore& core)
-        : placements(core.client_, core.placement_path()),
+        : hosts(core.client_, core.hosts_path()),
+          placements(core.client_, core.placement_path()),
           groups(core.client_, core.groups_path(), viewing_groups(core.groups_path(), GroupViewer::placer)),
           book(core.options_.settle) {}
 
+    const ChildrenCache hosts;
     const ChildrenCache placements;
     const TreeCache groups;
     HostBook book;
     PlacementGoal goal;
+    std::map<std::string, Refusal> refused;  // By partition: the step that the server refuses.
+    Connectedness connectedness;
+  };
+  struct NodeOfPlacement {
+    PlacementNode now;
+    std::int32_t version = 0;
   };
   /// What a decision rests on.
   struct Facts {
     std::vector<PartitionFacts> partitions;
-    std::map<std::string, std::int32_t> versions;  // Of their nodes.
+    std::map<std::string, NodeOfPlacement> nodes;
     std::map<std::string, GroupView> groups;
+    Snapshot hosts;
     std::vector<std::string> assigned;  // All hosts that have replicas, ordered.
-    std::string foreign;                // A partition whose node another program has written.
+    std::optional<Error> problem;       // A partition's, which has no step.
   };
-
-  static GroupOptions group_options(const PlacerOptions& options) {
-    GroupOptions group;
-    group.acl = options.acl;
-    return group;
-  }
   LeaderSelectorOptions selector_options() {
     LeaderSelectorOptions selector;
     selector.acl = options_.acl;
@@ -98,15 +135,18 @@ class detail::PlacerCore {
     selector.on_error = [this](const std::exception_ptr& error) { note_failure(error); };
     return selector;
   }
+  Path hosts_path() const { return path_ / "hosts"; }
   Path placement_path() const { return path_ / "placement"; }
   Path groups_path() const { return path_ / "groups"; }
 
   void lead(const std::stop_token& stop, SelectedLeadership& leadership) {
     Term term(*this);
     const auto news = [this](const auto&, const auto&) { tell(); };
-    const auto of_hosts = hosts_.on_change(news);
+    const auto of_hosts = term.hosts.on_change(news);
     const auto of_placements = term.placements.on_change(news);
     const auto of_groups = term.groups.on_change(news);
+    const auto of_states =
+        client_.on_state_change([&term](const zkclient::StateChange& change) { term.connectedness.see(change.state); });
     GrowingPause pauses(first_placer_pause, longest_placer_pause);
     HostBook::Time rest{0};
     while (wait(stop, rest)) {
@@ -126,38 +166,47 @@ class detail::PlacerCore {
     }
   }
 
-  /// False: a step was refused, because what it rested on has changed.
+  /// False: it must look again, because a step was refused, or the connection broke.
   bool decide(Term& term, SelectedLeadership& leadership, const CallOptions& call) {
+    const std::stop_token broken = term.connectedness.from_now_on();
+    std::erase_if(term.refused, [](const auto& entry) { return now() - entry.second.since >= longest_rest; });
     const Facts facts = look(term, call);
-    note(facts);
-    term.book.see(hosts_in(hosts_.members(call)), now());
-    const auto counting = term.book.counting(facts.assigned, now());
-    if (!counting) return true;
-    const Placement& goal = term.goal.reach(*counting, facts.partitions, options_.replicas);
     bool written = true;
-    for (const PlacementStep& step :
-         decide_placement(facts.partitions, goal, {options_.replicas, options_.minimum, options_.max_moving}))
-      written = write(step, facts, leadership, call) && written;
+    for (const PlacementStep& step : steps(term, facts))
+      written = write(step, facts, term, leadership, call, broken) && written;
+    note(facts, term);
     return written;
+  }
+  std::vector<PlacementStep> steps(Term& term, const Facts& facts) const {
+    term.book.see(hosts_in(facts.hosts), now());
+    const auto counting = term.book.counting(facts.assigned, now());
+    if (!counting) return {};
+    const Placement& goal = term.goal.reach(*counting, facts.partitions, options_.replicas);
+    return decide_placement(facts.partitions, goal, {options_.replicas, options_.minimum, options_.max_moving});
   }
 
   /// Behind a sync: a server that lags behind would have this decide what was decided before.
   Facts look(const Term& term, const CallOptions& call) {
+    Facts facts;
+    facts.hosts = all_hosts(term, call);
     const Snapshot placements = term.placements.refresh(ReadBarrier::sync, call);
     if (placements.root() == nullptr) make_directory(call);
     const Snapshot groups = term.groups.refresh(ReadBarrier::sync, call);
-    Facts facts;
+    if (!groups.complete()) facts.problem = missing(term.groups, groups_path());
     std::set<std::string> assigned;
     for (const std::string& name : partitions_) {
       PartitionFacts partition{name};
+      partition.refused = term.refused.contains(name);
       if (const CachedNode* node = placements.find(name)) {
         partition.node = node->has_data ? decode_placement(node->data) : std::nullopt;
         if (!partition.node) {
-          facts.foreign = name;
+          facts.problem = foreign(name);
           continue;
         }
-        facts.versions[name] = node->stat.version;
+        facts.nodes[name] = {*partition.node, node->stat.version};
         assigned.insert(partition.node->assigned.begin(), partition.node->assigned.end());
+      } else if (!groups.complete()) {
+        continue;  // Its group may have members that cannot be seen: a node without them would close their replicas.
       }
       const GroupView& group = facts.groups[name] = group_view(groups, name);
       if (group.state) partition.in_sync = in_sync_of(*group.state);
@@ -171,6 +220,19 @@ class detail::PlacerCore {
     facts.assigned.assign(assigned.begin(), assigned.end());
     return facts;
   }
+  /// A host that cannot be read must not pass for one that has gone.
+  Snapshot all_hosts(const Term& term, const CallOptions& call) const {
+    Snapshot hosts = term.hosts.refresh(ReadBarrier::sync, call);
+    if (!hosts.complete()) throw missing(term.hosts, hosts_path());
+    return hosts;
+  }
+  static Error missing(const Cache& view, const Path& path) {
+    return view.problem().value_or(Error(Errc::in_doubt, placer_name, path.str(), "not all of it could be read"));
+  }
+  Error foreign(const std::string& partition) const {
+    return {Errc::foreign_node, placer_name, (placement_path() / partition).str(),
+            "it is no placement, or cannot be read"};
+  }
   static HostIds in_sync_of(const ReplicaState& state) {
     HostIds ids;
     for (const InSyncReplica& replica : state.in_sync)
@@ -178,26 +240,46 @@ class detail::PlacerCore {
     return ids;
   }
 
-  bool write(const PlacementStep& step, const Facts& facts, SelectedLeadership& leadership, const CallOptions& call) {
+  /// False: it must look again. A step that the server will not have is not tried again for a while. `broken`: what was
+  /// read before the connection broke is too old, since a member that is back has a node of the same version.
+  bool write(const PlacementStep& step, const Facts& facts, Term& term, SelectedLeadership& leadership,
+             const CallOptions& call, const std::stop_token& broken) const try {
+    Transaction transaction = leadership.transaction();
+    if (!check_hosts(transaction, step, facts)) return true;
     const Path node = placement_path() / step.partition;
     const Path path = groups_path() / step.partition;
     const GroupView& group = facts.groups.at(step.partition);
-    Transaction transaction = leadership.transaction();
     if (step.rests_on_state) transaction.check(path / "state", group.version);
     for (const std::string& id : step.rests_on_ready)
       transaction.check(path / "members" / id, group.ready(id)->version);
-    if (const auto version = facts.versions.find(step.partition); version != facts.versions.end()) {
-      transaction.set(node, encode(step.next), version->second);
+    if (const auto found = facts.nodes.find(step.partition); found != facts.nodes.end()) {
+      transaction.set(node, encode(step.next), found->second.version);
     } else {
       transaction.create(node, encode(step.next), {.acl = options_.acl});
     }
-    std::error_code error;
-    client_.commit(transaction, call, error);
-    if (!error) return true;
-    const bool refused = error == Errc::bad_version || error == Errc::no_node || error == Errc::node_exists ||
-                         error == Errc::transaction_failed || error == Errc::in_doubt;
-    if (!refused) throw Error(static_cast<Errc>(error.value()), placer_name, node.str());
+    client_.commit(transaction, {.deadline = call.deadline, .stop = {call.stop, broken}});
+    return true;
+  } catch (const Error& error) {
+    if (error.errc() == Errc::cancelled && broken.stop_requested()) return false;
+    const auto refused = error.refused();
+    if (asks_for_another_look(refused ? refused->reason : error.errc())) return false;
+    if (!refused) throw;
+    const Error why(refused->reason, placer_name, (placement_path() / step.partition).str(), error.detail());
+    term.refused.insert_or_assign(step.partition, Refusal{why, now()});
     return false;
+  }
+  /// A host that gets a replica is there, and is still what it was: one that is drained gets no more. False: one of them
+  /// is away, so the step waits until it is back, or counts no more.
+  bool check_hosts(Transaction& transaction, const PlacementStep& step, const Facts& facts) const {
+    const auto found = facts.nodes.find(step.partition);
+    const HostIds before = found == facts.nodes.end() ? HostIds() : found->second.now.wanted;
+    for (const std::string& id : step.next.wanted) {
+      if (std::binary_search(before.begin(), before.end(), id)) continue;
+      const CachedNode* host = facts.hosts.find(id);
+      if (host == nullptr) return false;
+      transaction.check(hosts_path() / id, host->stat.version);
+    }
+    return true;
   }
 
   void make_directory(const CallOptions& call) {
@@ -219,12 +301,10 @@ class detail::PlacerCore {
     news_ = false;
     return !stop.stop_requested();
   }
-  void note(const Facts& facts) {
+  void note(const Facts& facts, const Term& term) {
     const std::lock_guard lock(mutex_);
-    problem_.reset();
-    if (facts.foreign.empty()) return;
-    problem_.emplace(Errc::foreign_node, placer_name, (placement_path() / facts.foreign).str(),
-                     "it is no placement, or cannot be read");
+    problem_ = facts.problem;
+    if (!term.refused.empty()) problem_ = term.refused.begin()->second.why;
   }
   void note_failure(const std::exception_ptr& failure) {
     std::optional<Error> problem;
@@ -243,7 +323,6 @@ class detail::PlacerCore {
   const Path path_;
   const std::vector<std::string> partitions_;  // Ordered.
   const PlacerOptions options_;
-  const Group hosts_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;

@@ -148,6 +148,20 @@ TEST(PlacementDecider, ThoseWithTheFewestReadyReplicasGoFirst) {
   EXPECT_EQ(decide_placement(all, goal, {.minimum = 1, .max_moving = 2}).size(), 2U);
 }
 
+TEST(PlacementDecider, ARefusedStepTakesNoPlace) {
+  const PlacementNode resting{{"a", "b"}, {"a", "b"}};
+  std::vector<PartitionFacts> all;
+  for (const char* name : {"p", "q", "r"})
+    all.push_back({name, resting, HostIds{"a", "b"}, HostIds{"a", "b"}});
+  all[0].refused = true;
+  all[1].node = PlacementNode{{"b", "c"}, {"a", "b", "c"}};
+  all[1].refused = true;
+  const Steps steps =
+      decide_placement(all, {{"p", {"b", "c"}}, {"q", {"b", "c"}}, {"r", {"b", "c"}}}, {.max_moving = 1});
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps.front().partition, "r");
+}
+
 // --- Histories --------------------------------------------------------------------------------------------------------
 
 /// Hosts that die, come back, lose their disks, are drained; groups whose primaries take members in and out; and a placer

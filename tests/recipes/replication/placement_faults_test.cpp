@@ -27,6 +27,7 @@ using testkit::error_of;
 using testkit::eventually;
 using testkit::patience;
 using testkit::TestHost;
+using zkclient::Acl;
 using zkclient::Client;
 using zkclient::Errc;
 using zkclient::Path;
@@ -69,6 +70,12 @@ class PlacementFaults : public testkit::RecipeFaultTest {
     });
   }
 
+  static bool has_problem(const Placer& placer, Errc code) {
+    return eventually([&] {
+      const auto problem = placer.problem();
+      return problem && problem->errc() == code;
+    });
+  }
   std::size_t acknowledged() {
     const auto lock = disks.lock();
     std::size_t count = 0;
@@ -216,6 +223,69 @@ TEST_F(PlacementFaults, ReplyOfAStepIsLost) {
   EXPECT_TRUE(request.happened());
 }
 
+TEST_F(PlacementFaults, ServerRefusesAStep) {
+  const Client client = calm_direct();
+  PlacerOptions options = quick();
+  options.max_moving = 1;
+  const auto placer = place(client, options);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  ASSERT_TRUE(eventually([&] { return a->hosted().hosted() == partitions && b->hosted().hosted() == partitions; }));
+  the_operator().set_acl("/app/placement/p0", {Acl{Acl::read | Acl::admin, "world", "anyone"}});
+  const auto c = host(client, "c");
+  EXPECT_TRUE(eventually([&] { return c->hosted().hosted() == Partitions{"p1", "p2", "p3"}; }));
+  EXPECT_TRUE(has_problem(*placer, Errc::no_auth));
+  EXPECT_EQ(placer->problem().value().path(), "/app/placement/p0");
+  the_operator().set_acl("/app/placement/p0", zkclient::open_acl());
+  const auto next = place(client, options);
+  EXPECT_TRUE(eventually([&] { return c->hosted().hosted() == partitions; })) << "it is tried again";
+  EXPECT_TRUE(eventually([&] { return !placer->problem(); }));
+}
+
+TEST_F(PlacementFaults, AHostCannotBeRead) {
+  const Client client = calm_direct();
+  auto placer = place(client);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const auto d = host(client, "d");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+  placer.reset();
+  const int closed = a->closed();
+  the_operator().set_acl("/app/hosts/a", {Acl{Acl::write | Acl::admin, "world", "anyone"}});
+  placer = place(calm_direct());
+  EXPECT_TRUE(has_problem(*placer, Errc::no_auth));
+  EXPECT_EQ(a->closed(), closed) << "it was taken for one that has gone";
+  the_operator().set_acl("/app/hosts/a", zkclient::open_acl());
+  EXPECT_TRUE(eventually([&] { return !placer->problem(); }));
+  EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+}
+
+/// The placer has looked at the hosts, and not at the placements yet, when one of them is drained.
+TEST_F(PlacementFaults, HostIsDrainedWhileThePlacerDecides) {
+  const Client client = calm_direct();
+  PlacerOptions options = quick();
+  options.settle = 0ms;
+  const auto placer = place(calm_proxied(), options);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  ASSERT_TRUE(eventually([&] { return a->hosted().hosted() == partitions && b->hosted().hosted() == partitions; }));
+  auto hosts = proxy.hold_next_reply(zktesting::RequestType::sync);
+  auto placements = proxy.hold_next_reply(zktesting::RequestType::sync);
+  const auto c = host(client, "c");
+  ASSERT_TRUE(hosts.wait(patience));
+  hosts.release();
+  ASSERT_TRUE(placements.wait(patience));
+  c->hosted().drain(within_patience());
+  placements.release();
+  const auto d = host(client, "d");
+  EXPECT_TRUE(eventually([&] { return d->hosted().hosted() == partitions; }));
+  const auto written = the_operator().get("/app/placement/p0");
+  EXPECT_EQ(written.data, "placement 1\na wanted\nb wanted\nd wanted\n");
+  EXPECT_EQ(written.stat.version, 1) << "c got something after it was drained";
+}
+
 /// A host whose handlers do nothing.
 class IdleHost {
  public:
@@ -290,10 +360,7 @@ TEST_F(PlacementFaults, APlacementIsForeign) {
   const PlacementMap map(client, "/app");
   ASSERT_TRUE(eventually([&] { return a->hosted().hosted() == partitions && b->hosted().hosted() == partitions; }));
   the_operator().set("/app/placement/p0", "by hand");
-  EXPECT_TRUE(eventually([&] {
-    const auto problem = placer->problem();
-    return problem && problem->errc() == Errc::foreign_node;
-  }));
+  EXPECT_TRUE(has_problem(*placer, Errc::foreign_node));
   the_operator().remove("/app/placement/p1");
   const auto c = host(client, "c");
   EXPECT_TRUE(eventually([&] { return c->hosted().hosted() == Partitions{"p1", "p2", "p3"}; }));
