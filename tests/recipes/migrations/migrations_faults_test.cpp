@@ -233,6 +233,20 @@ TEST_F(MigrationsFaults, LockDeletedByHandMeanwhile) {
   }
 }
 
+// It is held all the same: to acquire it again would not help.
+TEST_F(MigrationsFaults, TheLockMayNotBeReadAnyMore) {
+  Client client = calm_proxied();
+  const zkclient::AclList unreadable = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}};
+  auto migrating = migrate(
+      client, [&] { add_changes(); },
+      [&] {
+        for (const std::string& lease : names("/locks/users/leases"))
+          the_operator().set_acl(zkclient::Path("/locks/users/leases") / lease, unreadable);
+      });
+  EXPECT_EQ(failure_of(migrating), Errc::no_auth);
+  expect_applied(1);
+}
+
 // Between what a function has read, and its write.
 TEST_F(MigrationsFaults, LockDeletedByHandWhileAFunctionRuns) {
   Client client = calm_proxied();

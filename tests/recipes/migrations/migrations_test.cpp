@@ -211,17 +211,6 @@ TEST_F(MigrationsTest, AStepOfOneSessionIsRefused) {
   EXPECT_TRUE(set.steps().empty());
 }
 
-// The lock cannot be checked, although it is held.
-TEST_F(MigrationsTest, TheLockIsNotReadable) {
-  client().ensure("/meta/users", CreateMode::persistent);
-  client().ensure("/locks/users/leases", CreateMode::persistent);
-  client().ensure("/locks/users/locks", CreateMode::persistent);
-  const zkclient::AclList acl = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}};
-  Migrations migrations(client(), "/locks", path(), {.acl = acl});
-  EXPECT_EQ(error_of([&] { migrations.migrate(first_version(), {.deadline = 2s}); }), Errc::no_auth);
-  EXPECT_FALSE(client().exists("/app"));
-}
-
 TEST_F(MigrationsTest, ItWaitsForTheLock) {
   Semaphore lock(client(), "/locks/users", 1);
   Lease held = lock.acquire(patient());
