@@ -32,9 +32,6 @@ bool any_item(const Names& children, Style style, QueueKind kind) {
                      [&](const std::string& name) { return format.parse(name).has_value(); });
 }
 
-constexpr std::int64_t earliest_time_ms =
-    1'000'000'000'000;  // Of September 2001: what is due before was never delayed.
-
 NodeNaming naming_of_contenders(const Names& children) {
   const bool curator = any_has(children, {"lock-", "latch-", "__READ__", "__WRIT__"});
   const bool kazoo = any_has(children, {"__lock__", "__rlock__"});
@@ -102,9 +99,8 @@ RecipeKind kind_of_items(const Names& items, Style style) {
     const std::string_view id = with_ids.id_of(name);
     if (id.empty() || !with_ids.parse(name)) continue;
     const auto time = with_times.parse(name);
-    // As a time is written; an id may be a shorter number, or a date.
-    if (!time || time->due_ms < earliest_time_ms || with_times.name_due(time->due_ms) != with_ids.name_with_id(id))
-      return RecipeKind::id_queue;
+    // An id may look as a time is written. Taken for a time, it only waits; a time taken for an id would come early.
+    if (!time || with_times.name_due(time->due_ms) != with_ids.name_with_id(id)) return RecipeKind::id_queue;
     kind = RecipeKind::delay_queue;
   }
   return kind;

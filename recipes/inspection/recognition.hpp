@@ -29,7 +29,7 @@ const ContenderNames& contending_names();
 Recognition recognise(const std::vector<std::string>& children);
 
 /// Of a queue in its own or in Curator's layout: which of the kinds of queues has such items. Times look like ids: names
-/// of which each could have a time are those of a DelayQueue.
+/// of which each could have a time, however long ago, are those of a DelayQueue.
 RecipeKind kind_of_items(const std::vector<std::string>& items, QueueLayout::Style style);
 
 /// The names of such a recipe's items.

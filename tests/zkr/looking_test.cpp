@@ -224,6 +224,24 @@ TEST_F(ZkrLooking, DelayedItemsAreForLater) {
   EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "1\n");
   EXPECT_EQ(zkr({"queue", "push", "/place", "x", "--id", "x"}).code, 64);
   EXPECT_EQ(zkr({"queue", "push", "/place", "x", "--delay", "1s", "--id", "x"}).code, 64);
+  EXPECT_EQ(json({"queue", "purge", "/place"}).at("purged"), 0) << "nothing is due";
+}
+
+TEST_F(ZkrLooking, ItemDueLongAgoHastensNoOtherOne) {
+  EXPECT_EQ(zkr({"queue", "push", "/place", "at once", "--not-before", "1970-01-01T00:00:00Z"}).code, 0);
+  EXPECT_EQ(zkr({"queue", "push", "/place", "later", "--delay", "1h"}).code, 0);
+  EXPECT_EQ(zkr({"queue", "pop", "/place"}).output, "at once");
+  EXPECT_EQ(zkr({"queue", "pop", "/place", "--try"}).code, 75);
+  EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "1\n");
+}
+
+TEST_F(ZkrLooking, IdsThatLookLikeTimes) {
+  for (const char* id : {"1234567890123", "1234567890124"})
+    EXPECT_EQ(zkr({"queue", "push", "/place", id, "--id", id}).code, 0);
+  EXPECT_EQ(json({"queue", "remove", "/place", "1234567890123"}).at("removed"), 1);
+  EXPECT_EQ(zkr({"queue", "pop", "/place", "--try"}).code, 75) << "they may be times";
+  EXPECT_EQ(zkr({"queue", "pop", "/place", "--try", "--kind", "id"}).output, "1234567890124");
+  EXPECT_EQ(zkr({"queue", "push", "/place", "x", "--kind", "delay", "--id", "x"}).code, 64);
 }
 
 TEST_F(ZkrLooking, ItemsAreRemovedByTheirIds) {

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -47,9 +48,27 @@ struct PopOptions {
   bool try_once = false;
 };
 
-/// For a call that begins now.
+const std::map<std::string, RecipeKind>& kinds() {
+  static const std::map<std::string, RecipeKind> all{
+      {"plain", RecipeKind::queue},
+      {"priority", RecipeKind::priority_queue},
+      {"delay", RecipeKind::delay_queue},
+      {"id", RecipeKind::id_queue},
+  };
+  return all;
+}
+
+/// For a call that begins now. `kind`: of the items that the command is about, if it tells.
 AnyQueue open_queue(const zkclient::Client& client, const QueueOptions& options, std::optional<RecipeKind> kind = {}) {
-  return AnyQueue(client, {.path = options.path, .layout = options.layout, .kind = kind});
+  const std::optional<RecipeKind> named = options.named_kind();
+  if (named && kind && *named != *kind) {
+    throw Failure(exit_usage,
+                  fmt::format("--kind {}: these are items of another kind: {}", options.kind, to_string(*kind)));
+  }
+  QueueChoice choice{.path = options.path, .layout = options.layout};
+  choice.kind = named ? named : kind;
+  choice.kind_is_named = named.has_value();
+  return AnyQueue(client, choice);
 }
 
 std::optional<RecipeKind> wanted_kind(const ItemTraits& traits) {
@@ -187,7 +206,8 @@ int run_retry_dead(const Context& context, const RetryOptions& options) {
       options.dead_letters.empty() ? queue.usual_dead_letters() : zkclient::Path(options.dead_letters);
   std::size_t retried = 0;
   if (client.exists(dead)) {
-    QueueChoice choice{.path = dead.str(), .layout = queue.layout()};
+    QueueChoice choice{.path = dead.str(), .layout = queue.layout(), .kind = options.queue.named_kind()};
+    choice.kind_is_named = choice.kind.has_value();
     choice.options.dead_letters = zkclient::Path(options.queue.path);
     AnyQueue letters(client, choice);
     // Those that come back meanwhile are left.
@@ -222,10 +242,18 @@ void add_traits(const Subcommand<PushOptions>& push) {
 
 }  // namespace
 
+std::optional<RecipeKind> QueueOptions::named_kind() const {
+  const auto found = kinds().find(kind);
+  return found == kinds().end() ? std::nullopt : std::optional(found->second);
+}
+
 void add_queue_options(CLI::App* command, QueueOptions& options) {
   command->add_option("PATH", options.path, "The queue")->required();
   command->add_option("--layout", options.layout, "Whose names its items have; that of the items there, else standard")
       ->check(CLI::IsMember({"standard", "zookeeper", "curator", "kazoo", "kazoo-locking"}));
+  command
+      ->add_option("--kind", options.kind, "What its items have; decimal ids look like times, and are taken for them")
+      ->check(CLI::IsMember({"plain", "priority", "delay", "id"}));
 }
 
 void add_queue(CLI::App& app, Context& context) {
@@ -256,7 +284,8 @@ void add_queue(CLI::App& app, Context& context) {
       add_subcommand(*queue, context, "remove", "Remove the items of an id that nobody has claimed", run_remove_items);
   add_queue_options(remove.app, remove.options->queue);
   remove->add_option("ID", remove.options->id, "As push --id has said")->required();
-  const auto purge = add_subcommand(*queue, context, "purge", "Take all items that are not claimed", run_purge);
+  const auto purge =
+      add_subcommand(*queue, context, "purge", "Take all items that nobody has claimed, and that are due", run_purge);
   add_queue_options(purge.app, *purge.options);
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include <zkrecipes/inspect.hpp>
 
 namespace CLI {
 class App;
@@ -14,6 +17,9 @@ struct Context;
 struct QueueOptions {
   std::string path;
   std::string layout;
+  std::string kind;  ///< "" if none is named.
+
+  std::optional<zkrecipes::RecipeKind> named_kind() const;
 };
 
 /// `options` must live as long as `command`.

@@ -58,6 +58,8 @@ RunOptions run_options(const WorkOptions& options) {
 QueueChoice choice_of(const WorkOptions& options) {
   const zkclient::Path path(options.queue.path);  // Refuses what is none.
   QueueChoice choice{.path = path.str(), .layout = options.queue.layout};
+  choice.kind = options.queue.named_kind();
+  choice.kind_is_named = choice.kind.has_value();
   choice.options.id = options.id;
   choice.options.max_deliveries = options.max_deliveries;
   if (!options.dead_letters.empty()) choice.options.dead_letters = zkclient::Path(options.dead_letters);

@@ -35,9 +35,30 @@ std::string layout_word(const zkclient::Client& client, const QueueChoice& choic
 
 bool is_of_kazoo(const std::string& layout) { return layout.starts_with("kazoo"); }
 
+bool has_times_or_ids(RecipeKind kind) { return kind == RecipeKind::delay_queue || kind == RecipeKind::id_queue; }
+
+/// What was found are items with times. Decimal ids look like them; but a time of these decades has a letter among its
+/// hex digits.
+bool may_have_ids(const zkclient::Client& client, const QueueChoice& choice, const zkrecipes::Inspection& found,
+                  const zkclient::CallOptions& call) {
+  const Path path(choice.path);
+  const Path folder = found.naming == zkrecipes::NodeNaming::own ? path / "items" : path;
+  std::error_code gone;
+  for (const std::string& name : client.children(folder, call, gone).names) {
+    const std::size_t bar = name.find('|');
+    if (bar != std::string::npos && name.find_first_of("ABCDEF", bar) != std::string::npos) return false;
+  }
+  return true;
+}
+
 /// Items of two kinds at one path would not be seen by each other's consumers. Of kazoo's, all have priorities.
-void refuse_another_kind(const QueueChoice& choice, const zkrecipes::Inspection& found) {
+void refuse_another_kind(const zkclient::Client& client, const QueueChoice& choice, const zkrecipes::Inspection& found,
+                         const zkclient::CallOptions& call) {
   if (!choice.kind || found.items == 0 || found.kind == *choice.kind) return;
+  if (has_times_or_ids(*choice.kind) && has_times_or_ids(found.kind)) {
+    if (choice.kind_is_named) return;
+    if (found.kind == RecipeKind::delay_queue && may_have_ids(client, choice, found, call)) return;
+  }
   if (found.kind != RecipeKind::queue)
     throw Failure(exit_usage, choice.path + " is of another kind: " + to_string(found.kind));
   const char* what = *choice.kind == RecipeKind::delay_queue ? "times"
@@ -48,7 +69,7 @@ void refuse_another_kind(const QueueChoice& choice, const zkrecipes::Inspection&
 
 RecipeKind kind_of(const QueueChoice& choice, const zkrecipes::Inspection& found, const std::string& layout) {
   if (choice.kind) return *choice.kind;
-  if (found.kind == RecipeKind::delay_queue || found.kind == RecipeKind::id_queue) return found.kind;
+  if (has_times_or_ids(found.kind)) return found.kind;
   const bool sorted = found.kind == RecipeKind::priority_queue || is_of_kazoo(layout);
   return sorted ? RecipeKind::priority_queue : RecipeKind::queue;
 }
@@ -59,7 +80,7 @@ AnyQueue::AnyQueue(const zkclient::Client& client, const QueueChoice& choice, co
     : usual_dead_letters_(choice.path) {
   const Path path(choice.path);
   const zkrecipes::Inspection found = zkrecipes::inspect(client, path, call);
-  refuse_another_kind(choice, found);
+  refuse_another_kind(client, choice, found, call);
   layout_ = layout_word(client, choice, found, call);
   zkrecipes::QueueOptions options = choice.options;
   options.layout = layouts.at(layout_);

@@ -20,7 +20,9 @@ struct QueueChoice {
   std::string path{};
   std::string layout{};  // "standard", "kazoo-locking", ...; "": that of the items there, else standard.
   std::optional<zkrecipes::RecipeKind> kind{};  // What it has to be; nothing: what the items there tell.
-  zkrecipes::QueueOptions options{};            // Without a layout.
+  /// Who runs us has named it. That decides where items could have times or ids, and look alike.
+  bool kind_is_named = false;
+  zkrecipes::QueueOptions options{};  // Without a layout.
 };
 
 /// What is said of an item when it is pushed; at most one of these.
