@@ -262,6 +262,29 @@ TEST_F(PlacementFaults, AHostCannotBeRead) {
   EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
 }
 
+TEST_F(PlacementFaults, AGroupCannotBeRead) {
+  const Client client = calm_direct();
+  auto placer = place(client);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  placer.reset();
+  the_operator().set_acl("/app/groups/p0/state", {Acl{Acl::write | Acl::admin, "world", "anyone"}});
+  placer = place(calm_direct());
+  EXPECT_TRUE(has_problem(*placer, Errc::no_auth));
+  const auto d = host(client, "d");
+  EXPECT_TRUE(eventually([&] { return !d->hosted().hosted().empty(); })) << "the other partitions go on";
+  for (const auto* one : {&a, &b, &c}) {
+    const auto hosted = (*one)->hosted().hosted();
+    EXPECT_EQ(std::count(hosted.begin(), hosted.end(), "p0"), 1) << "nothing of it is taken away";
+  }
+  the_operator().set_acl("/app/groups/p0/state", zkclient::open_acl());
+  EXPECT_TRUE(eventually([&] { return !placer->problem(); }));
+  EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
+}
+
 /// The placer has looked at the hosts, and not at the placements yet, when one of them is drained.
 TEST_F(PlacementFaults, HostIsDrainedWhileThePlacerDecides) {
   const Client client = calm_direct();
