@@ -22,8 +22,8 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
-#include <zkrecipes/placement.hpp>
 #include <zkrecipes/persistent_node.hpp>
+#include <zkrecipes/placement.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
