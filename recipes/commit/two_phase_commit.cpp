@@ -116,7 +116,7 @@ Awaitable<Result<std::vector<CommitOutcome>>> recover_all(DriverPtr driver, Outc
     events.clear();
     if (const auto why = ended_by(call, *tree->client)) {
       Error over(*why, recovering, tree->path, "what was begun goes on in the background");
-      co_return failed_to_recover(outcomes, driven, std::move(over));
+      co_return failed_to_recover(outcomes, driven, over);
     }
     while (next < found->size() && driven.size() < at_once) {
       std::string id = (*found)[next++];
