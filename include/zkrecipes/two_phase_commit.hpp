@@ -221,8 +221,8 @@ struct InDoubtTransaction {
   std::string id;                    ///< The transaction's.
   std::string payload;               ///< The transaction's data for this participant.
   LogState state = LogState::ready;  ///< How far the participant is with it.
-  std::string
-      problem;  ///< Empty: it waits for the decision. Otherwise why it waits for resolve(), or what commit() threw.
+  /// Empty: it waits for the decision. Otherwise why it waits for resolve(), or what commit() threw.
+  std::string problem;
 };
 
 struct CommitParticipantOptions {

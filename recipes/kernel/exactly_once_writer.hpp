@@ -23,8 +23,8 @@ struct Written {
   Outcome outcome = Outcome::failed;
   std::size_t index = 0;
   int code = 0;  ///< Of the C client.
-  zk::Reply
-      reply;  ///< Of the last attempt. Its `results` are those of the operations, unless the first reply was lost.
+  /// Of the last attempt. Its `results` are those of the operations, unless the first reply was lost.
+  zk::Reply reply;
   /// In doubt because the session ended: the slot. Once it is gone, the transaction cannot be applied any more, so what
   /// it would have changed tells whether it was.
   std::string slot = {};

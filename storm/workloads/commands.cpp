@@ -35,8 +35,8 @@ using Acquire = std::function<zkrecipes::Lease(const zkclient::Client& client, c
 /// What a call is to meet.
 struct Script {
   zkr::RunOptions options;
-  std::vector<std::uint64_t>
-      lines;  // The command, and what it has started: so many lines until they end by themselves.
+  // The command, and what it has started: so many lines until they end by themselves.
+  std::vector<std::uint64_t> lines;
   bool heeds_term = true;
   std::uint64_t keeper_hangs_one_in = 0;     // Of so many waits one is far too long. 0: none.
   std::optional<std::uint64_t> front_lives;  // For so many lines.

@@ -121,9 +121,9 @@ class ZooKeeperHolder : public Holder {
   bool waiting_ = true;  // Others hold it, as far as is known.
   Lease lease_;
   std::optional<zkclient::Session> session_;  // Of the prize.
-  Prize
-      prize_;  // Changed by the worker. Read by the keeper's thread while the state is `held`; then the worker's alone.
-  Mode mode_;  // As what it is held. A downgrade changes it when it begins.
+  // Changed by the worker. Read by the keeper's thread while the state is `held`; then the worker's alone.
+  Prize prize_;
+  Mode mode_;                             // As what it is held. A downgrade changes it when it begins.
   std::vector<ControlReply> downgrades_;  // Who has asked the worker for one.
   std::vector<std::string> messages_;
   std::string holder_in_the_way_;  // When it was not acquired.
