@@ -1,5 +1,7 @@
 #include "recipes/jobs/firing_decider.hpp"
 
+#include <fmt/format.h>
+
 #include <zkclient/error.hpp>
 
 #include "recipes/jobs/job_format.hpp"
@@ -17,7 +19,7 @@ std::optional<JobTime> next_firing(const Schedule& schedule, JobTime after) {
   if (!next) return std::nullopt;
   const auto refuse = [after](const char* why) {
     throw Error(Errc::invalid_argument, "schedule", "",
-                std::string(why) + ", asked for what comes after " + text_of(after));
+                fmt::format("{}, asked for what comes after {}", why, text_of(after)));
   };
   if (*next <= after) refuse("it returned no later time");
   if (*next > last_job_time) return std::nullopt;
