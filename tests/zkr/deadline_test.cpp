@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -23,6 +22,7 @@
 #include "tests/support/lease_judges.hpp"
 #include "tests/support/testkit.hpp"
 #include "tests/zkr/lease_told.hpp"
+#include "tests/zkr/rounds.hpp"
 #include "tests/zkr/zkr_process.hpp"
 
 namespace zkr {
@@ -34,10 +34,6 @@ using zktesting::Direction;
 
 class ZkrDeadlines : public testing::Test {
  protected:
-  static std::size_t rounds(std::size_t by_default) {
-    const char* given = std::getenv("ZKRECIPES_ROUNDS");
-    return given != nullptr ? std::stoul(given) : by_default;
-  }
   Duration up_to(Duration most) {
     return Duration(std::uniform_int_distribution<Duration::rep>(0, most.count())(random_));
   }

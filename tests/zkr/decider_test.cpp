@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -617,6 +618,58 @@ TEST(Decider, SilenceOfWhatHasEndedIsNoSilence) {
   running.options.descendants = Descendants::wait;
   running.facts.child = Child::ended;
   EXPECT_EQ(running.at(2s).act, Act::wait);
+}
+
+/// Why a command gets TERM at start_of_time, or when its lease is in doubt.
+struct Reason {
+  Cause cause;
+  void (*give)(Running& running);
+};
+
+const std::array reasons{
+    Reason{Cause::lost, [](Running&) {}},
+    Reason{Cause::revoked, [](Running& running) { running.facts.lease.revoke_asked = true; }},
+    Reason{Cause::held_too_long, [](Running& running) { running.options.max_hold = 0s; }},
+    Reason{Cause::hung,
+           [](Running& running) {
+             running.options.watchdog = 0s;
+             running.past.runs_since = start_of_time;
+           }},
+    Reason{Cause::stopped,
+           [](Running& running) {
+             running.facts.stop_signal = SIGTERM;
+             running.facts.drained_at = start_of_time;
+           }},
+};
+
+/// As the guide says it.
+Duration promised_grace(Duration timeout, std::optional<Duration> wanted) {
+  const Duration fortieth = timeout / 40;
+  const Duration most = timeout / 3 - std::max<Duration>(50ms, fortieth) - std::max<Duration>(250ms, fortieth);
+  return std::min(wanted.value_or(timeout / 4), most);
+}
+
+TEST(Decider, Z14KillComesExactlyOneGraceAfterTerm) {
+  for (const Duration timeout : {4s, 10s, 30s, 40s}) {
+    for (const std::optional<Duration> wanted : {std::optional<Duration>(), std::optional<Duration>(1ns),
+                                                 std::optional<Duration>(300ms), std::optional<Duration>(1h)}) {
+      for (const Reason& reason : reasons) {
+        Running running;
+        running.facts.lease = held_lease(timeout, start_of_time);
+        running.options.grace = wanted;
+        reason.give(running);
+        const bool in_doubt = reason.cause == Cause::lost;
+        const Duration term =
+            in_doubt ? deadlines(running.facts.lease, running.options).term_at - start_of_time : Duration::zero();
+        const Duration kill = term + promised_grace(timeout, wanted);
+        EXPECT_EQ(running.at(term).act, Act::term);
+        EXPECT_EQ(running.past.cause, reason.cause);
+        EXPECT_EQ(running.at(term).look_at, start_of_time + kill);
+        EXPECT_EQ(running.at(kill - 1ns).act, Act::wait);
+        EXPECT_EQ(running.at(kill).act, Act::kill);
+      }
+    }
+  }
 }
 
 TEST(Decider, DescendantsAreWaitedForButNotForEver) {

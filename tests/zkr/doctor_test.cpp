@@ -188,6 +188,28 @@ TEST_F(ZkrDescription, Z37ManualPageSaysFirstWhatHappensToTheCommand) {
   EXPECT_NE(page.find("\\fBzkr lock\\fR [\\fIoption\\fR ...] \\fIPATH\\fR ...\n"), std::string::npos);
 }
 
+TEST_F(ZkrDescription, Z14GraceIsExplainedWhereACommandIsRun) {
+  const std::string page = manual_page(describe(app_), "1.2.3");
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"lock"}, {"lead"}, {"barrier", "enter"}, {"queue", "work"}}) {
+    const CLI::App* command = &app_;
+    std::string section = ".SS";
+    for (const std::string& name : names) {
+      command = command->get_subcommand(name);
+      section += " " + name;
+    }
+    const std::size_t begin = page.find(section + "\n");
+    ASSERT_NE(begin, std::string::npos) << section;
+    const std::string in_the_page = page.substr(begin, page.find(".SS", begin + 1) - begin);
+    for (const std::string& text : {command->help(), in_the_page}) {
+      const std::size_t option = text.find("grace");
+      ASSERT_NE(option, std::string::npos) << section;
+      for (const char* words : {"From TERM to KILL", "a quarter of the session timeout"})
+        EXPECT_NE(text.find(words, option), std::string::npos) << text;
+    }
+  }
+}
+
 TEST_F(ZkrDescription, ManualPageHasEveryWord) {
   const CommandDescription program = describe(app_);
   const std::string page = manual_page(program, "1.2.3");

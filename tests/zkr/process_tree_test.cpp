@@ -1,24 +1,31 @@
 // What becomes of the command and of all that it starts: signals, exit status, the end of its tree. No server: the test
 // holds the lease. Each test runs with the walk of /proc alone, and, where we may make one, with a control group.
+// ZKRECIPES_ROUNDS=number: of starts, of commands, and of whatever else is repeated to find a race.
 
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
 #include "tests/zkr/harness.hpp"
+#include "tests/zkr/rounds.hpp"
 #include "tools/guardian/control_group.hpp"
 #include "tools/guardian/orders.hpp"
 #include "tools/zkr/run/cgroup.hpp"
@@ -131,6 +138,30 @@ TEST_P(ProcessTreeTest, ScriptWithoutAFirstLineIsRunByTheShell) {
 TEST_P(ProcessTreeTest, Z55ReapedOrphansStealNoStatus) {
   Rig rig(puppet("orphans 300 exit 42"), setup());
   expect_end(rig, exited(42));
+}
+
+/// How the command ends that is given this number, as "CODE SIGNAL". One ending in nine is a signal.
+std::string ending_of(std::size_t command) {
+  constexpr std::array signals{SIGKILL, SIGTERM, SIGUSR2};
+  if (command % 9 == 8) return "0 " + std::to_string(signals.at(command / 9 % signals.size()));
+  return std::to_string(command % 256) + " 0";
+}
+
+// One keeper runs them all. Their orphans end while they end, and each is reaped by the same loop.
+TEST_P(ProcessTreeTest, Z55EachOfManyShortCommandsKeepsItsStatus) {
+  const Folder folder;
+  const std::size_t wanted = rounds(60);
+  std::string endings;
+  Rig rig(puppet("take-ending orphans 3 end-as-taken"), setup({"--endings", folder / "endings"}));
+  for (std::size_t command = 0; command < wanted; ++command) {
+    endings += ending_of(command) + "\n";
+    rig.type(ending_of(command) + "\n");
+    ASSERT_TRUE(rig.hand().await_release()) << command;
+    rig.hand().confirm_release();
+    rig.next_run();
+  }
+  expect_end_of_runs(rig);
+  EXPECT_EQ(text_of_file(folder / "endings"), endings);
 }
 
 /// As in a container: what is executed next is the first process of its namespace. Whose exit code is passed on.
@@ -302,7 +333,7 @@ TEST_P(ProcessTreeTest, FullStandardErrorHindersNothing) {
 }
 
 TEST_P(ProcessTreeTest, Z47NoSignalArrivesUnasked) {
-  for (int i = 0; i < 10; ++i) {
+  for (std::size_t start = rounds(10); start > 0; --start) {
     Rig rig(puppet("signals say up read"), setup());
     rig.type("go\n");
     EXPECT_EQ(rig.lines().rest(), (Words{"up", "line go"}));
@@ -369,7 +400,7 @@ TEST_P(ProcessTreeTest, Z13TermBetweenGrantAndForkStartsNothing) {
 }
 
 TEST_P(ProcessTreeTest, Z16SignalsInTheLastMomentHarmNothing) {
-  for (int i = 0; i < 20; ++i) {
+  for (std::size_t run = rounds(20); run > 0; --run) {
     Rig rig(puppet("ignore 10 say up exit 6"), setup());
     ASSERT_TRUE(rig.lines().await("up"));
     rig.signal(SIGUSR1);
@@ -519,12 +550,12 @@ TEST_P(ProcessTreeTest, Z39LeftDaemonIsKilledAfterItsGrace) {
   expect_end(rig, exited(0));
 }
 
-/// A command says its number, and leaves a daemon that says "up". Returns when the command is reaped.
-void await_daemon_alone(Rig& rig) {
-  const auto command = rig.lines().await("pid");
-  ASSERT_TRUE(command);
-  ASSERT_TRUE(rig.lines().await("up"));
-  await([&] { return state_of(number_in(*command)) == 'X'; });
+/// A command says its number, and leaves a daemon that says "up". Returns the number when the command is reaped.
+pid_t await_daemon_alone(Rig& rig) {
+  const pid_t command = number_in(rig.lines().await("pid").value_or("pid 0"));
+  EXPECT_TRUE(rig.lines().await("up"));
+  await([command] { return state_of(command) == 'X'; });
+  return command;
 }
 
 TEST_P(ProcessTreeTest, Z39DaemonIsWaitedFor) {
@@ -693,6 +724,147 @@ TEST_P(ProcessTreeTest, ChildrenOfOurCallerAreLeftAlone) {
   EXPECT_TRUE(rig.lines().ended_now());
   EXPECT_EQ(state_of(strangers[0]), 'S');
   ::kill(strangers[0], SIGKILL);
+}
+
+/// A process of the test's that has the number of one that is gone.
+class Stranger {
+ public:
+  explicit Stranger(pid_t number) {
+    clone_args how{};
+    how.exit_signal = SIGCHLD;
+    how.set_tid = reinterpret_cast<std::uint64_t>(&number);
+    how.set_tid_size = 1;
+    const auto made = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
+    if (made == 0) be_stranger();
+    number_ = made;
+    if (is_there()) await([this] { return is_left_alone(); });
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+  ~Stranger() {
+    if (!is_there()) return;
+    ::kill(number_, SIGKILL);
+    ::waitpid(number_, nullptr, 0);
+  }
+
+  /// Not if the number is another's already, or if we may not choose one.
+  bool is_there() const { return number_ > 0; }
+  /// Nobody has sent it anything that it can feel.
+  bool is_left_alone() const { return state_of(number_) == 'S'; }
+  void stop() const {
+    ::kill(number_, SIGSTOP);
+    await([this] { return state_of(number_) == 'T'; });
+  }
+
+ private:
+  [[noreturn]] static void be_stranger() {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::close_range(0, ~0U, 0);
+    forget_signal_state();
+    while (true)
+      ::pause();
+  }
+
+  pid_t number_ = -1;
+};
+
+#define NEEDS_STRANGER(stranger) \
+  if (!(stranger).is_there()) GTEST_SKIP() << "a process cannot be given the number of one that is gone"
+
+/// A child of the test's that has ended is reaped.
+void bury(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+pid_t sleeping_child() {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  while (true)
+    ::pause();
+}
+
+TEST(ZkrProcessTree, Z54NumberThatIsAnothersByNowIsNotTakenForTheOneThatWasMeant) {
+  const pid_t number = sleeping_child();
+  const PinnedProcess meant(number);
+  EXPECT_TRUE(meant.lives());
+  bury(number);
+  const Stranger stranger(number);
+  NEEDS_STRANGER(stranger);
+  EXPECT_FALSE(meant.lives());
+  EXPECT_FALSE(meant.status());
+  EXPECT_TRUE(meant.children().empty());
+  EXPECT_EQ(meant.signal(SIGKILL), ESRCH);
+  EXPECT_TRUE(stranger.is_left_alone());
+}
+
+TEST(ZkrProcessTree, Z54StoppedProcessWithTheNumberOfOneThatWasFrozenIsNotLetGoOn) {
+  ProcessTree tree;
+  for (const pid_t other : PinnedProcess(::getpid()).children())
+    tree.spare(other);
+  const pid_t number = sleeping_child();
+  const Instant started = BootClock::now();
+  tree.freeze();
+  await([number] { return state_of(number) == 'T'; });
+  bury(number);
+  await([started] { return BootClock::now() > started + 50ms; });  // The kernel counts hundredths of a second.
+  const Stranger stranger(number);
+  NEEDS_STRANGER(stranger);
+  stranger.stop();
+  tree.thaw();
+  EXPECT_EQ(state_of(number), 'T');
+}
+
+/// What ends the tree of a rig whose command has ended, and how the front ends then.
+struct EndOfTree {
+  const char* name;
+  void (*begin)(Rig& rig);
+  int code;
+};
+
+const std::array ends_of_trees{
+    EndOfTree{"a signal to the front", [](Rig& rig) { rig.signal(SIGTERM); }, 9},
+    EndOfTree{"a signal for the command", [](Rig& rig) { rig.signal(SIGINT); }, 9},
+    EndOfTree{"the loss of the lease",
+              [](Rig& rig) {
+                Lease lost = long_lease();
+                lost.state = LeaseState::lost;
+                rig.hand().set(lost);
+              },
+              79},
+    EndOfTree{"the death of the keeper", [](Rig& rig) { ::kill(rig.keeper(), SIGKILL); }, 79},
+};
+
+TEST_P(ProcessTreeTest, Z54NumberOfTheCommandMayBeAStrangers) {
+  for (const EndOfTree& end : ends_of_trees) {
+    Rig rig(puppet("pid daemon [ say up pause ] exit 9"), setup({"--descendants", "wait"}));
+    const Stranger stranger(await_daemon_alone(rig));
+    NEEDS_STRANGER(stranger);
+    end.begin(rig);
+    if (rig.hand().await_release()) rig.hand().confirm_release();  // A keeper that is dead does not.
+    EXPECT_EQ(told(rig.await_end()), exited(end.code)) << end.name;
+    EXPECT_TRUE(rig.lines().ended_now()) << end.name;
+    EXPECT_TRUE(stranger.is_left_alone()) << end.name;
+  }
+}
+
+// The other way round: what the front is to leave alone is gone, and its number is that of something of the command's.
+TEST_P(ProcessTreeTest, Z54NumberOfACallersChildMayBeOneOfTheCommands) {
+  RigSetup caller = setup();
+  caller.before_exec = start_stranger;
+  Rig rig(puppet("fork-as-read [ ignore 15 say up pause ] pause"), caller);
+  std::vector<pid_t> strangers = PinnedProcess(rig.front()).children();
+  std::erase(strangers, rig.keeper());
+  ASSERT_EQ(strangers.size(), 1U);
+  ::kill(strangers[0], SIGKILL);
+  await([&] { return state_of(strangers[0]) == 'X'; });
+  rig.type(std::to_string(strangers[0]) + "\n");
+  if (rig.lines().await("") != "up") GTEST_SKIP() << "a process cannot be given the number of one that is gone";
+  EXPECT_TRUE(PinnedProcess(strangers[0]).lives());
+  ::kill(rig.keeper(), SIGKILL);
+  EXPECT_EQ(told(rig.await_end()), exited(79));
+  EXPECT_TRUE(rig.lines().ended_now());
 }
 
 TEST_P(ProcessTreeTest, DeadKeeperEndsAForkStorm) {

@@ -3,10 +3,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -22,6 +24,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +34,8 @@ extern char** environ;
 namespace {
 
 using Script = std::vector<std::string>;
+
+std::string taken_ending;
 
 /// In one write, so that lines of several processes do not mix.
 void say(const std::string& line) {
@@ -91,6 +96,24 @@ void keep_log(const std::string& file, const std::string& name, long millisecond
     if (::write(log, line.data(), line.size()) < 0) ::_exit(1);
   }
   ::close(log);
+}
+
+std::string line_of_input() {
+  std::string line;
+  for (char byte = 0; ::read(STDIN_FILENO, &byte, 1) > 0 && byte != '\n';)
+    line += byte;
+  return line;
+}
+
+/// A line of the input says how it will end: "CODE SIGNAL".
+void take_ending() { taken_ending = line_of_input(); }
+
+[[noreturn]] void end_as_taken() {
+  int code = 0;
+  int signal = 0;
+  std::istringstream(taken_ending) >> code >> signal;
+  if (signal != 0) ::raise(signal);
+  ::_exit(code);
 }
 
 /// To the service manager, as sd_notify(). Lines of the text have a comma between them.
@@ -189,6 +212,18 @@ void start_child(const Script& script) {
   if (::fork() == 0) run(script);
 }
 
+/// Its number stands in the next line of the input.
+void start_child_as_read(const Script& script) {
+  const pid_t number = std::atoi(line_of_input().c_str());
+  clone_args how{};
+  how.exit_signal = SIGCHLD;
+  how.set_tid = reinterpret_cast<std::uint64_t>(&number);
+  how.set_tid_size = 1;
+  const long child = ::syscall(SYS_clone3, &how, sizeof how);
+  if (child == 0) run(script);
+  if (child < 0) say("no such number");
+}
+
 /// The process looks as if it were dead, but for its other thread.
 [[noreturn]] void end_first_thread(const Script& script) {
   std::thread([script] { run(script); }).detach();
@@ -239,6 +274,8 @@ void obey(const std::string& verb) {
   if (verb == "storm") storm();
   if (verb == "raw") make_terminal_raw();
   if (verb == "read") echo_line();
+  if (verb == "take-ending") take_ending();
+  if (verb == "end-as-taken") end_as_taken();
   if (verb == "descriptors") say_descriptors();
   if (verb == "signal-state") say_signal_state();
   if (verb == "group") say("group " + std::to_string(::getpgrp()));
@@ -252,6 +289,7 @@ bool takes_number(const std::string& verb) {
 void run_from(const Script& script, std::size_t& next) {
   const std::string verb = script[next++];
   if (verb == "fork") return start_child(bracketed(script, next));
+  if (verb == "fork-as-read") return start_child_as_read(bracketed(script, next));
   if (verb == "daemon") return start_daemon(bracketed(script, next));
   if (verb == "without-environment") forget_environment(bracketed(script, next));
   if (verb == "without-first-thread") end_first_thread(bracketed(script, next));

@@ -85,6 +85,12 @@ void apply(zkr::RunRequest& request, const std::string& option, const std::strin
   if (option == "--again" && value == "yes") {
     request.run_again = [](const zkr::Ending&, zkr::Cause, zkr::Duration) { return zkr::Duration::zero(); };
   }
+  if (option == "--endings") {  // As --again, and each ending is written down there.
+    request.run_again = [value](const zkr::Ending& ending, zkr::Cause, zkr::Duration) {
+      std::ofstream(value, std::ios::app) << ending.code << " " << ending.signal << "\n";
+      return zkr::Duration::zero();
+    };
+  }
   if (option == "--mark") request.mark = "ZKR_ID=" + value;
   if (option == "--lost-fd") request.command.lost_descriptor = std::stoi(value);
   if (option == "--waited") {
