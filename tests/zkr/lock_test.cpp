@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -81,6 +82,16 @@ class ZkrLock : public testing::Test {
     ZkrProcess& zkr = start(script, options);
     EXPECT_TRUE(zkr.lines().await("up"));
     return zkr;
+  }
+  /// With a network of its own.
+  ZkrProcess& hold_from_elsewhere() {
+    const Words words{"lock", path_, "--server", zktesting::SharedServer::instance().connect_string(), "--"};
+    processes_.push_back(std::make_unique<ZkrProcess>(operator_words(words, puppet("say up read exit 0"))));
+    EXPECT_TRUE(processes_.back()->lines().await("up"));
+    return *processes_.back();
+  }
+  static void await_or_end(ZkrProcess& zkr, const std::function<bool()>& condition) {
+    EXPECT_TRUE(eventually([&] { return zkr.ended_now() || condition(); }));
   }
   std::size_t contenders() {
     std::error_code none_yet;
@@ -155,6 +166,15 @@ TEST_F(ZkrLock, Z22CodesOfOurOwn) {
   EXPECT_EQ(ZkrProcess(operator_words(lock(), {"/nowhere/at-all"})).end(), exited(127));
   EXPECT_EQ(ZkrProcess(operator_words(lock(), {"/etc/passwd"})).end(), exited(126));
   expect_free();
+}
+
+TEST_F(ZkrLock, Z22NodeThatSaysHowManyMustBeThere) {
+  const std::string limit = path_ + "-limit";
+  ZkrProcess& none = start("say started", {"--slots-node", limit});
+  EXPECT_EQ(none.end(), exited(66));
+  EXPECT_EQ(none.lines().rest(), Words{});
+  hold("say up pause", {"--slots", "1", "--slots-node", limit});  // It is made then.
+  EXPECT_EQ(start("say started", {"--slots-node", limit, "--try"}).end(), exited(75));
 }
 
 TEST_F(ZkrLock, Z61NoServerNamesEachAndItsError) {
@@ -279,6 +299,49 @@ TEST_F(ZkrLock, Z18SessionLostWhileWaitingQueuesAgain) {
   ASSERT_TRUE(queued(2));
   first.type("go\n");
   EXPECT_EQ(second.end(), exited(4));
+}
+
+// It is as long as it was asked for whatever happens meanwhile: who began to count anew would never give up here.
+TEST_F(ZkrLock, Z11TimeToWaitGoesOnThroughCutsAndLostSessions) {
+  constexpr Duration time = 6s;
+  hold_from_elsewhere();
+  const Instant begun = BootClock::now();
+  ZkrProcess& waiter = start("say started", {"--timeout", "6s", "--session-timeout", "2s"});
+  EXPECT_TRUE(eventually([&] {
+    const std::size_t before = proxy_.accepted_connections();
+    proxy_.cut();
+    await_or_end(waiter, [&] { return proxy_.accepted_connections() > before && contenders() == 2; });
+    proxy_.refuse(true);
+    proxy_.cut();
+    await_or_end(waiter, [&] { return contenders() == 1; });
+    proxy_.refuse(false);
+    return waiter.ended_now();
+  }));
+  EXPECT_GE(BootClock::now() - begun, time);
+  const std::string how = waiter.end();
+  EXPECT_TRUE(how == exited(75) || how == exited(69)) << how << ": 69 if it was cut off in the end";
+  EXPECT_EQ(waiter.lines().rest(), Words{});
+}
+
+// The time that it may take to connect has nothing to do with the wait for the lock.
+TEST_F(ZkrLock, Z11WithoutATimeItWaitsThroughCutsAndLostSessions) {
+  ZkrProcess& holder = hold_from_elsewhere();
+  ZkrProcess& waiter = start("exit 4", {"--session-timeout", "2s", "--connect-timeout", "500ms"});
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(queued(2));
+    const std::size_t before = proxy_.accepted_connections();
+    proxy_.cut();
+    EXPECT_TRUE(eventually([&] { return proxy_.accepted_connections() > before; }));
+    proxy_.refuse(true);
+    proxy_.cut();
+    ASSERT_TRUE(queued(1));
+    testkit::let_age(600ms);
+    proxy_.refuse(false);
+  }
+  ASSERT_TRUE(queued(2));
+  EXPECT_FALSE(waiter.ended_now());
+  holder.type("go\n");
+  EXPECT_EQ(waiter.end(), exited(4));
 }
 
 TEST_F(ZkrLock, KindsOfLocksThatDoNotSeeEachOtherAreRefused) {
@@ -777,6 +840,21 @@ TEST_F(ZkrLead, LeaderIsReadyAndShowsAText) {
   EXPECT_EQ(zkr.end(), exited(0));
 }
 
+TEST_F(ZkrLead, Z22ChangeWhoseAnswerIsLostIsInDoubt) {
+  ZkrProcess zkr(operator_words(
+      with({"lead", path_}, {}),
+      {"sh", "-c",
+       "echo up; for word in ready 'proclaim text'; do read line; " ZKR " $word >&2; echo code $?; done; exit 0"}));
+  ASSERT_TRUE(zkr.lines().await("up"));
+  for (int i = 0; i < 2; ++i) {
+    const auto lost = proxy_.drop_next_reply(zktesting::RequestType::multi);
+    zkr.type("go\n");
+    EXPECT_EQ(zkr.lines().await("code"), "code 74");
+    EXPECT_TRUE(lost.happened());
+  }
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
 TEST_F(ZkrLead, LeaseIsToldWhileATextIsOnItsWay) {
   ZkrProcess zkr(operator_words(
       with({"lead", path_}, {}),
@@ -861,6 +939,88 @@ TEST_F(ZkrLead, Z30OnceEndsWithTheLoss) {
   ASSERT_TRUE(zkr.lines().await("up"));
   client_.remove(leaders_node());
   EXPECT_EQ(zkr.end(), exited(79));
+}
+
+/// What a service manager does with the unit that is installed.
+class Unit {
+ public:
+  Unit() {
+    std::ifstream file(UNIT);
+    for (std::string line; std::getline(file, line);) {
+      const std::size_t equals = line.find('=');
+      if (equals != std::string::npos && line[0] != '#') settings_[line.substr(0, equals)] = line.substr(equals + 1);
+    }
+  }
+
+  /// Behind the program's name.
+  Words words(const Words& options, const std::string& path, const Words& command) const {
+    std::istringstream source(settings_.at("ExecStart"));
+    Words all;
+    std::string word;
+    source >> word;
+    EXPECT_EQ(word, "zkr");
+    while (source >> word) {
+      if (word == "$LEAD_OPTIONS") {
+        all.insert(all.end(), options.begin(), options.end());
+      } else if (word == "$LEAD_COMMAND") {
+        all.insert(all.end(), command.begin(), command.end());
+      } else {
+        all.push_back(word == "${LEAD_PATH}" ? path : word);
+      }
+    }
+    return all;
+  }
+  /// As systemd.service(5) says it of Restart= and RestartPreventExitStatus=.
+  bool starts_again(const std::string& ending) const {
+    EXPECT_EQ(settings_.at("Restart"), "on-failure");
+    const std::set<std::string> clean{exited(0), killed_by(SIGHUP), killed_by(SIGINT), killed_by(SIGTERM),
+                                      killed_by(SIGPIPE)};
+    std::istringstream prevented(settings_.at("RestartPreventExitStatus"));
+    for (int code = 0; prevented >> code;) {
+      if (ending == exited(code)) return false;
+    }
+    return !clean.contains(ending);
+  }
+
+ private:
+  std::map<std::string, std::string> settings_;
+};
+
+TEST_F(ZkrLead, Z38UnitIsStartedAgainIfTheExitStatusIsThatOfALossOrAFailure) {
+  const Unit unit;
+  const auto serve = [&](const std::string& script, const Words& more) -> ZkrProcess& {
+    const Words options = operator_words({"--server", proxy_.connect_string(), "--once"}, more);
+    processes_.push_back(std::make_unique<ZkrProcess>(unit.words(options, path_, puppet(script))));
+    return *processes_.back();
+  };
+  ZkrProcess& lost = serve("say up pause", {});
+  ASSERT_TRUE(lost.lines().await("up"));
+  client_.remove(leaders_node());
+  EXPECT_EQ(lost.end(), exited(79));
+  EXPECT_TRUE(unit.starts_again(exited(79)));
+  ZkrProcess& revoked = serve("say up pause", {});  // It leads again, without a wait for anything of the one before.
+  ASSERT_TRUE(revoked.lines().await("up"));
+  zkrecipes::revoke_holders(client_, path_);
+  EXPECT_EQ(revoked.end(), exited(80));
+  EXPECT_TRUE(unit.starts_again(exited(80)));
+  EXPECT_EQ(serve("pause", {"--max-hold", "100ms"}).end(), exited(81));
+  EXPECT_TRUE(unit.starts_again(exited(81)));
+  EXPECT_EQ(serve("exit 3", {}).end(), exited(3));
+  EXPECT_TRUE(unit.starts_again(exited(3)));
+  ZkrProcess& killed = serve("say up pause", {});
+  ASSERT_TRUE(killed.lines().await("up"));
+  killed.signal(SIGKILL);
+  EXPECT_TRUE(unit.starts_again(killed.end()));
+
+  EXPECT_FALSE(unit.starts_again(serve("exit 0", {}).end()));
+  ZkrProcess& stopped = serve("say up pause", {});
+  ASSERT_TRUE(stopped.lines().await("up"));
+  stopped.signal(SIGTERM);
+  EXPECT_FALSE(unit.starts_again(stopped.end()));
+  EXPECT_EQ(serve("exit 0", {"--nonsense"}).end(), exited(64));
+  EXPECT_FALSE(unit.starts_again(exited(64)));
+  EXPECT_EQ(serve("exit 0", {"--profile", "nowhere"}).end(), exited(78));
+  EXPECT_FALSE(unit.starts_again(exited(78)));
 }
 
 TEST_F(ZkrLead, Z31CommandThatFailsGivesOthersTheirTurn) {

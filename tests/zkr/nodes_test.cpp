@@ -8,6 +8,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include "tests/support/program.hpp"
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/words.hpp"
@@ -98,6 +99,18 @@ TEST_F(ZkrNodes, Z22ExitCodesTellWhatWentWrong) {
   expect_failure({"create", "/new", "--acl", "world:anyone"}, 64, "scheme:id:cdrwa");
   expect_failure({"import"}, 65, "nothing to import");
   EXPECT_EQ(client().get("/node").data, "words");
+}
+
+// A program that has no memory left, say.
+TEST_F(ZkrNodes, Z22WhatShouldNotHappenHasACodeOfItsOwn) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer itself needs more memory than that";
+#endif
+  const std::string script = "ulimit -d 65536; exec \"$@\" </dev/zero";
+  testkit::Program endless("/bin/sh", {"-c", script, "sh", zkr_program(), "--server", hosts(), "--prefix",
+                                       prefix().str(), "create", "/node", "-"});
+  EXPECT_EQ(endless.status(), 70);
+  EXPECT_FALSE(client().exists("/node"));
 }
 
 TEST_F(ZkrNodes, VersionIsACondition) {

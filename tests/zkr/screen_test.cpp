@@ -1,4 +1,4 @@
-// `zkr top` on a terminal: what stands on its screen, and what its keys do.
+// `zkr` on a terminal: what stands on the screen of `zkr top`, and what its keys do; what `zkr rm -r` asks.
 
 #include <gtest/gtest.h>
 
@@ -348,6 +348,62 @@ TEST_F(ZkrTopScreen, Z78WithoutATerminalItWritesLines) {
   EXPECT_TRUE(called.output.starts_with("PATH ")) << called.output;
   EXPECT_NE(second, std::string::npos) << called.output;
   EXPECT_NE(called.output.find("/locks/deploy  mutex  ", second), std::string::npos) << called.output;
+}
+
+class ZkrRemoval : public testkit::RecipeTest {
+ protected:
+  ZkrRemoval() : RecipeTest("/node") {}
+
+  void SetUp() override {
+    RecipeTest::SetUp();
+    make_tree();
+  }
+  void make_tree() { client().create("/node/a/b", "", {.parents = true}); }
+  std::vector<std::string> words(std::vector<std::string> own) const {
+    own.insert(own.begin(), {"--server", hosts(), "--prefix", prefix().str()});
+    return own;
+  }
+  bool is_there(const std::string& path) { return client().exists(path).has_value(); }
+
+  static constexpr const char* question_ = "zkr: remove /node and 2 nodes below it? [y/N]";
+};
+
+TEST_F(ZkrRemoval, Z62OneThatIsRefusedOnATerminalRemovesNothing) {
+  for (const char* answer : {"n\n", "\n", "yours\n", "\x04"}) {
+    OnScreen screen(words({"rm", "-r", "/node"}));
+    ASSERT_TRUE(screen.shows(question_));
+    EXPECT_TRUE(is_there("/node/a/b"));
+    screen.type(answer);
+    EXPECT_TRUE(screen.shows("zkr: nothing was removed"));
+    EXPECT_EQ(screen.end(), 75);
+    EXPECT_TRUE(is_there("/node/a/b"));
+  }
+}
+
+TEST_F(ZkrRemoval, Z62OneThatIsConfirmedOnATerminalRemovesAll) {
+  for (const char* answer : {"y\n", "yes\n"}) {
+    OnScreen screen(words({"rm", "-r", "/node"}));
+    ASSERT_TRUE(screen.shows(question_));
+    screen.type(answer);
+    EXPECT_EQ(screen.end(), 0);
+    EXPECT_FALSE(is_there("/node"));
+    make_tree();
+  }
+}
+
+// No answer is typed: whoever is asked all the same waits for one.
+TEST_F(ZkrRemoval, Z62ScriptOnATerminalIsNotAsked) {
+  for (const char* option : {"--yes", "-y"}) {
+    OnScreen screen(words({"rm", "-r", option, "/node"}));
+    EXPECT_EQ(screen.end(), 0);
+    EXPECT_FALSE(is_there("/node"));
+    make_tree();
+  }
+  OnScreen single(words({"rm", "/node/a/b"}));
+  EXPECT_EQ(single.end(), 0);
+  OnScreen leaf(words({"rm", "-r", "/node/a"}));
+  EXPECT_EQ(leaf.end(), 0);
+  EXPECT_FALSE(is_there("/node/a"));
 }
 
 }  // namespace
