@@ -1,4 +1,4 @@
-// `zkr` and recipes: who holds, who leads, and what changes.
+// `zkr` and recipes: who holds, who leads, and what changes. ZKRECIPES_ROUNDS=number: of handlers whose watch is ended.
 
 #include <gtest/gtest.h>
 
@@ -26,6 +26,7 @@
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/words.hpp"
+#include "tests/zkr/rounds.hpp"
 #include "tests/zkr/zkr_call.hpp"
 #include "tools/zkr/run/process_tree.hpp"
 
@@ -724,7 +725,7 @@ TEST_F(ZkrLooking, Z27NeverTwoHandlersAtATime) {
 
 TEST_F(ZkrLooking, Z16HandlerIsGoneBeforeTheWatch) {
   client().create(path(), "");
-  for (int run = 0; run < 20; ++run) {
+  for (std::size_t run = rounds(20); run > 0; --run) {
     testkit::Program watch(zkr_program(),
                            words({"watch", "/place", "--", "sh", "-c",
                                   "trap 'echo gone; exit' TERM; echo up; for i in $(seq 20000); do sleep 0.01; done"}));

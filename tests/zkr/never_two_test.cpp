@@ -46,6 +46,10 @@ using zktesting::Direction;
 const bool no_contender_stays = (end_what_tests_leave(), true);
 
 constexpr std::chrono::milliseconds session_timeout = 4s;
+/// Ten times as long; but a short run would wait for the end of such a session most of the time.
+std::chrono::milliseconds other_session_timeout() {
+  return std::getenv("ZKRECIPES_SOAK") != nullptr ? session_timeout * 10 : session_timeout * 3 / 2;
+}
 /// A command is killed two seconds before its lock can be another's. A machine on which processes wait for a good part
 /// of that cannot be judged.
 constexpr Duration longest_stall = 500ms;
@@ -244,7 +248,7 @@ Words NeverTwo::words_for(const Contender& one) {
   };
   constexpr int for_ever = 100'000'000;
   // One of another session timeout takes nothing from the others too early, nor they from it.
-  const auto timeout = one.name == "f" ? session_timeout * 3 / 2 : session_timeout;
+  const auto timeout = one.name == "f" ? other_session_timeout() : session_timeout;
   Words words{
       GetParam(), path(), "--server", one.cables.hosts(), "--session-timeout", std::to_string(timeout.count()) + "ms",
       "--"};
