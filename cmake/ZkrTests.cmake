@@ -60,3 +60,24 @@ function(zkr_test_properties name label timeout)
       "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp;ZKRECIPES_CLASS_ARCHIVE=${ZKR_CLASS_ARCHIVE};${ZKR_JARS}"
   )
 endfunction()
+
+# zkr_shorten_with_sanitizers(<name> [WITHOUT <gtest pattern>...] [RUNS <number>])
+#
+# For test <name>, in sanitizers' builds: leave out WITHOUT, and take RUNS for ZKRECIPES_RUNS. For figures of a model, which
+# are the same with a sanitizer, and for numbers of rounds after which it sees nothing new: in those builds they cost
+# several times as much. The program itself, started by hand, leaves out nothing.
+function(zkr_shorten_with_sanitizers name)
+  if(NOT ZKRECIPES_SANITIZE OR NOT TEST ${name})
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "RUNS" "WITHOUT")
+  set(changes "")
+  if(arg_WITHOUT)
+    list(JOIN arg_WITHOUT ":" patterns)
+    list(APPEND changes "GTEST_FILTER=set:-${patterns}")
+  endif()
+  if(arg_RUNS)
+    list(APPEND changes "ZKRECIPES_RUNS=set:${arg_RUNS}")
+  endif()
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT_MODIFICATION "${changes}")
+endfunction()
