@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -36,6 +37,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
+
+// --- By itself ----------------------------------------------------------------------------------------------------
+
+/// Of a run of `zkr` that the owner is part of: the guardian of that run would kill this one with the rest, before this
+/// one has done its work.
+void shed_limit() {
+  rlimit locks{};
+  if (::getrlimit(RLIMIT_LOCKS, &locks) != 0) return;
+  locks.rlim_cur = locks.rlim_max;
+  ::setrlimit(RLIMIT_LOCKS, &locks);
+}
+
+/// For the same reason: among the variables is the mark of that run. Others read the bytes where they lie, not `environ`.
+void shed_environment() {
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    std::memset(*entry, 0, std::strlen(*entry));
+  ::clearenv();
+}
 
 // --- From the owner -----------------------------------------------------------------------------------------------
 
@@ -321,6 +340,8 @@ bool close_session(const Server& server, const Session& session) {
 
 int guard(int socket) {
   ::setsid();
+  shed_limit();
+  shed_environment();
   // A password lies in our memory.
   ::prctl(PR_SET_DUMPABLE, 0);
   const rlimit no_core{0, 0};

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -322,6 +323,27 @@ TEST_F(GuardianTest, NothingIsSaidInArgumentsAndEnvironment) {
   const std::string only_its_name("zkrecipes-guardian\0", 19);
   EXPECT_TRUE(eventually([&] { return file_text(process + "/cmdline") == only_its_name; }));
   EXPECT_EQ(file_text(process + "/environ").find(password), std::string::npos);
+}
+
+// A guardian of `zkr` that ends what carries these ends its owner, and not this one, which has work to do then.
+TEST_F(GuardianTest, HelperShedsTheMarksOfARunThatItsOwnerIsPartOf) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_LOCKS, &before);
+  if (before.rlim_max < 4711) GTEST_SKIP() << "the limit of file locks is lower than the mark";
+  const rlimit mark{4711, before.rlim_max};
+  ::setrlimit(RLIMIT_LOCKS, &mark);
+  ::setenv("ZKR_IDS", "some-run", 1);
+  const Guardian guardian(client(), hosts());
+  ::setrlimit(RLIMIT_LOCKS, &before);
+  ::unsetenv("ZKR_IDS");
+  const auto limit = [&] {
+    rlimit now{};
+    ::prlimit(guardian.process_id(), RLIMIT_LOCKS, nullptr, &now);
+    return now.rlim_cur;
+  };
+  EXPECT_TRUE(eventually([&] { return limit() == before.rlim_max; }));
+  const std::string environment = "/proc/" + std::to_string(guardian.process_id()) + "/environ";
+  EXPECT_TRUE(eventually([&] { return file_text(environment).find("some-run") == std::string::npos; }));
 }
 
 TEST_F(GuardianTest, HelperNotFound) {

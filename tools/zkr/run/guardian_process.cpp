@@ -3,13 +3,11 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
-#include <cstring>
 
 #include "tools/guardian/guardian.hpp"
 
@@ -23,21 +21,6 @@ void keep_only(int socket) {
   ::dup2(nothing, STDOUT_FILENO);
   ::dup2(nothing, STDERR_FILENO);
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
-}
-
-/// Of a run that this one is part of: its guardian would kill ours with the rest, before ours has done its work.
-void shed_limit() {
-  rlimit locks{};
-  if (::getrlimit(RLIMIT_LOCKS, &locks) != 0) return;
-  locks.rlim_cur = locks.rlim_max;
-  ::setrlimit(RLIMIT_LOCKS, &locks);
-}
-
-/// For the same reason: among the variables is the mark of that run. Others read the bytes where they lie, not `environ`.
-void shed_environment() {
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    std::memset(*entry, 0, std::strlen(*entry));
-  ::clearenv();
 }
 
 /// Too high to be anybody's limit of anything. 0: there are no random numbers.
@@ -70,8 +53,6 @@ std::optional<GuardianProcess> GuardianProcess::start() {
   if (number < 0) return std::nullopt;
   if (number == 0) {
     keep_only(theirs.get());
-    shed_limit();
-    shed_environment();
     ::prctl(PR_SET_NAME, "lease-guardian");  // `pkill zkr` is for the others.
     ::_exit(guardian::guard(STDIN_FILENO));
   }
