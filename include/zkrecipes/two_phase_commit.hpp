@@ -159,7 +159,7 @@ class ZKRECIPES_API CommitCoordinator {
   /// long as that takes. `deadline` and `stop` end the waiting, `CommitOptions::timeout` the transaction.
   /// Errors: invalid_argument (participants missing, twice, too many; a bad name; a bad time), too_large (the payload:
   /// max_commit_payload), no_node (a participant that never served here), cancelled, deadline_exceeded, closed (nothing
-  /// was begun), in_doubt (it was begun; path() of the error names it, outcome() tells what became of it), no_auth.
+  /// was begun), in_doubt (it was begun; path() of the error names it, status() tells what became of it), no_auth.
   CommitOutcome run(const std::vector<std::string>& participants, std::string_view payload,
                     const CommitOptions& options = {}, const zkclient::CallOptions& call = {});
   /// The same; `handler` is called exactly once, on the callback executor.
@@ -180,8 +180,9 @@ class ZKRECIPES_API CommitCoordinator {
   std::vector<CommitStatus> transactions(const zkclient::CallOptions& call = {}) const;
   void async_transactions(zkclient::Handler<std::vector<CommitStatus>> handler,
                           const zkclient::CallOptions& call = {}) const;
-  /// What became of a transaction, while it is there (CommitOptions::retention). Errors: no_node (there is none: never
-  /// begun, or over); otherwise as transactions().
+  /// What became of a transaction, while it is there (CommitOptions::retention). Of one that this object has run, and
+  /// whose outcome it knows, also later, and if no server answers: then the id and the outcome alone are told, for the
+  /// newest 64. Errors: no_node (there is none: never begun, or over); otherwise as transactions().
   CommitStatus status(std::string_view id, const zkclient::CallOptions& call = {}) const;
   void async_status(std::string_view id, zkclient::Handler<CommitStatus> handler,
                     const zkclient::CallOptions& call = {}) const;

@@ -5,6 +5,16 @@
 
 namespace zkrecipes::detail {
 
+namespace {
+
+constexpr std::size_t most_remembered = 64;
+
+CommitOutcome outcome_of(const TransactionDrive& drive) {
+  return {drive.id, drive.decision->committed, drive.decision->reason};
+}
+
+}  // namespace
+
 DrivePtr TransactionDriver::start(std::string id, TransactionHeader header, LoopTime deadline, bool owner,
                                   std::string unwanted) {
   auto started = std::make_shared<TransactionDrive>();
@@ -28,13 +38,39 @@ Awaitable<void> TransactionDriver::drive(std::shared_ptr<TransactionDriver> self
     run.release();
   }
   transaction->finished = true;
+  self->remember(transaction);
   self->active_.erase(transaction->id);
   transaction->tell();
+}
+
+// A caller that has given up asks when the transaction may be gone already.
+void TransactionDriver::remember(const DrivePtr& transaction) {
+  if (!transaction->owner || !transaction->decision) return;
+  if (ended_.size() == most_remembered) ended_.pop_front();
+  ended_.push_back(outcome_of(*transaction));
+}
+
+std::optional<CommitOutcome> TransactionDriver::known_outcome(const std::string& id) const {
+  const auto driven = active_.find(id);
+  if (driven != active_.end() && driven->second->decision) return outcome_of(*driven->second);
+  const auto ended = std::find_if(ended_.begin(), ended_.end(), [&](const auto& outcome) { return outcome.id == id; });
+  return ended == ended_.end() ? std::nullopt : std::optional(*ended);
 }
 
 // --- Transactions that their coordinators have left ---------------------------------------------------------------
 
 Awaitable<Result<CommitStatus>> TransactionDriver::look(std::string id, Call call) {
+  Result<CommitStatus> found = co_await read(id, call);
+  if (found && found->outcome) co_return found;
+  const auto outcome = known_outcome(id);
+  if (!outcome) co_return found;
+  CommitStatus status = found ? std::move(*found) : CommitStatus{};
+  status.id = std::move(id);
+  status.outcome = outcome;
+  co_return status;
+}
+
+Awaitable<Result<CommitStatus>> TransactionDriver::read(std::string id, Call call) {
   const std::string shown = tree_->shown(id);
   Request get = zk::make_request(OpType::get, tree_->transaction(id));
   Request list = zk::make_request(OpType::children, tree_->transaction(id));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,15 +34,19 @@ class TransactionDriver : public std::enable_shared_from_this<TransactionDriver>
   zk::Awaitable<zkclient::Result<std::vector<std::string>>> orphans(zk::Call call);
   /// Drives one of them; null if there is nothing to do (it is gone, foreign, or kept).
   zk::Awaitable<zkclient::Result<DrivePtr>> adopt(std::string id, zk::Call call);
-  /// A transaction as it is.
+  /// A transaction as it is. If that cannot be read, or it is not there any more, one of ours whose outcome is known.
   zk::Awaitable<zkclient::Result<CommitStatus>> look(std::string id, zk::Call call);
 
  private:
   static zk::Awaitable<void> drive(std::shared_ptr<TransactionDriver> self, DrivePtr transaction);
+  zk::Awaitable<zkclient::Result<CommitStatus>> read(std::string id, zk::Call call);
+  std::optional<CommitOutcome> known_outcome(const std::string& id) const;
+  void remember(const DrivePtr& transaction);
 
   const TreePtr tree_;
   const std::shared_ptr<Roster> roster_;
   std::map<std::string, DrivePtr> active_;
+  std::deque<CommitOutcome> ended_;  // The newest ones of those that were begun here, whose callers may still ask.
 };
 
 }  // namespace zkrecipes::detail

@@ -227,6 +227,23 @@ TEST_P(TwoPhaseCommitFaults, CoordinatorDiesAfterDecision) {
   }
 }
 
+TEST_P(TwoPhaseCommitFaults, OutcomeThatIsKnownNeedsNoServer) {
+  add_all(2);
+  Applying applying;
+  participants[0]->on_commit = std::ref(applying);
+  Client client = proxied();
+  CommitCoordinator coordinator(client, "/2pc");
+  const CommitOutcome outcome = coordinator.run(names(), "", how(), patient());
+  EXPECT_EQ(applying.reached.take(), outcome.id);
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(coordinator.status(outcome.id, {.deadline = 100ms}).outcome, outcome);
+  EXPECT_EQ(error_of([&] { (void)coordinator.status("another", {.deadline = 100ms}); }), Errc::deadline_exceeded);
+  proxy.refuse(false);
+  applying.open.put(1);
+  expect_nothing_left();
+}
+
 TEST_P(TwoPhaseCommitFaults, ParticipantDiesBeforeItsVote) {
   add_all(2, {.absence_grace = 300ms});
   Client own = direct();

@@ -367,8 +367,10 @@ TEST_P(TwoPhaseCommit, RunStopRequestOrDeadline) {
       const auto all = coordinator.transactions();
       return all.size() == 1 && all[0].outcome && all[0].outcome->reason == "run() was given up";
     }));
+    const std::string id = coordinator.transactions().at(0).id;
     go_on.put(1);
     expect_nothing_left();
+    EXPECT_EQ(coordinator.status(id).outcome, (CommitOutcome{id, false, "run() was given up"})) << "it has done it";
   }
 }
 
@@ -394,6 +396,9 @@ TEST_P(TwoPhaseCommit, RunStopRequestAfterDecision) {
   expect_nothing_left();
   for (const auto& participant : participants)
     EXPECT_EQ(participant->calls(id), (Calls{"prepare", "commit"})) << participant->name();
+  EXPECT_EQ(coordinator.status(id).outcome, (CommitOutcome{id, true, ""})) << "also when it is gone";
+  CommitCoordinator another(*client, "/2pc");
+  EXPECT_EQ(error_of([&] { (void)another.status(id); }), Errc::no_node);
 }
 
 TEST_P(TwoPhaseCommit, TreeRemovedByHand) {

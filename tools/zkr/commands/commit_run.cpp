@@ -26,6 +26,7 @@ using zkrecipes::CommitOutcome;
 
 constexpr auto settle_patience = 5s;  // For the abort of a transaction that was given up.
 constexpr auto settle_pause = 20ms;
+constexpr auto look_patience = 1s;
 
 struct CommitRunOptions {
   std::string path;
@@ -105,22 +106,30 @@ class CommitCall {
   }
 
   /// What becomes of it, soon: it is aborted if it is still open. No event tells of that besides the node that is made,
-  /// and whoever waits here has given up.
+  /// and whoever waits here has given up. The last look comes when the time is over.
   std::optional<CommitOutcome> settled(const std::string& id) {
     const Instant until = BootClock::now() + settle_patience;
     BootTimer timer;
-    while (BootClock::now() < until) {
-      try {
-        const auto status = coordinator_.status(id, {.deadline = settle_patience});
-        if (status.outcome) return status.outcome;
-      } catch (const zkclient::Error&) {
-        return std::nullopt;  // It is gone, or no server answers.
-      }
+    while (true) {
+      const bool is_last = BootClock::now() >= until;
+      std::error_code why;
+      const auto outcome = outcome_now(id, why);
+      const bool is_gone = why == zkclient::Errc::no_node;  // Its outcome with it, or it would have been told.
+      if (outcome || is_gone || is_last) return outcome;
       timer.set(BootClock::now() + settle_pause);
       wait_for_any({signals_.get(), timer.get()});
+      drain(timer.get());
       hear_signals();
     }
-    return std::nullopt;
+  }
+
+  std::optional<CommitOutcome> outcome_now(const std::string& id, std::error_code& why) {
+    try {
+      return coordinator_.status(id, {.deadline = look_patience}).outcome;
+    } catch (const zkclient::Error& error) {
+      why = error.code();
+      return std::nullopt;
+    }
   }
 
   const Context& context_;
