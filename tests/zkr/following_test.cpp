@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <zkclient/client.hpp>
@@ -92,11 +93,14 @@ class ZkrFollowing : public testing::Test {
     EXPECT_EQ(zkr_->end(), killed_by(SIGTERM));
   }
 
-  const std::string path_ =
-      std::string("/zkr/") + testing::UnitTest::GetInstance()->current_test_info()->name() + "/followed";
+  const std::string path_ = std::string("/zkr/") + testing::UnitTest::GetInstance()->current_test_info()->name() + "-" +
+                            std::to_string(++followed_) + "/followed";
   zktesting::Proxy proxy_{zktesting::SharedServer::instance().connect_string()};
   zkclient::Client client_{zktesting::SharedServer::instance().connect_string()};
   std::unique_ptr<ZkrProcess> zkr_;
+
+ private:
+  static inline int followed_ = 0;
 };
 
 // --- observe ------------------------------------------------------------------------------------------------------
@@ -180,6 +184,8 @@ class ZkrWatching : public ZkrFollowing {
 };
 
 TEST_F(ZkrWatching, Z27LastStateIsToldThroughCutsAndLostSessionsByOneHandlerAtATime) {
+  std::error_code was_not_there;
+  client_.remove_tree(path_, {}, was_not_there);  // By an earlier run, on a server that is not ours.
   ZkrProcess& watching = watch();
   ASSERT_TRUE(is_told(watching, "\"event\":\"absent\""));
   client_.create(path_, "0", {.parents = true});
