@@ -48,7 +48,7 @@ inline std::string program_file(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders((path != nullptr ? path : "") + std::string(":" UNPACKED_PROGRAMS));
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string file = folder + "/" + name;
+    const std::string file = folder.append("/").append(name);
     if (::access(file.c_str(), X_OK) == 0) return file;
   }
   return "";

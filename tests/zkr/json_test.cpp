@@ -74,7 +74,7 @@ class ShapeBook {
       const bj::value* const found = value.as_object().if_contains(name);
       if (found == nullptr && !optional) return name + " is missing";
       if (found == nullptr) continue;
-      if (const std::string why = of_member(*found, member.value()); !why.empty()) return name + ": " + why;
+      if (const std::string why = of_member(*found, member.value()); !why.empty()) return name.append(": ").append(why);
     }
     for (const auto& member : value.as_object()) {
       if (!known.contains(std::string(member.key()))) return std::string(member.key()) + " is not in the guide";
