@@ -14,8 +14,6 @@ using Time = TimeZone::Time;
 using Seconds = TimeZone::Seconds;
 using Change = TimeZone::Change;
 
-/// No place was ever further from UTC.
-constexpr auto widest_offset = std::chrono::hours(26);
 /// Rules are followed up to here; the offset stays afterwards.
 constexpr int last_year = 2500;
 constexpr std::size_t most_zone_bytes = 1 << 20;

@@ -8,6 +8,9 @@
 
 namespace zkrecipes::detail {
 
+/// No place was ever further from UTC. No zone has such an offset.
+inline constexpr std::chrono::hours widest_offset(26);
+
 /// What the clocks of a place show: its offsets from UTC, and when they change. Read from a file of the time zone database
 /// (RFC 8536, TZif), because the functions of libc know but one zone for the whole process. Immutable.
 class TimeZone {

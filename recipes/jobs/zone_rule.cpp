@@ -122,7 +122,7 @@ std::optional<TimeZone> zone_of_rule(std::string_view rule, int first, int last)
   RuleText text(rule);
   if (!text.name()) return std::nullopt;
   const std::optional<std::chrono::seconds> west = text.time();
-  if (!west) return std::nullopt;
+  if (!west || std::chrono::abs(*west) >= widest_offset) return std::nullopt;
   const std::chrono::seconds standard = -*west;
   if (text.at_end()) return TimeZone(standard, {});
   if (!text.name()) return std::nullopt;
@@ -132,6 +132,7 @@ std::optional<TimeZone> zone_of_rule(std::string_view rule, int first, int last)
     if (!summer_west || !text.take(',')) return std::nullopt;
     summer = -*summer_west;
   }
+  if (std::chrono::abs(summer) >= widest_offset) return std::nullopt;
   const std::optional<RuleDay> begin = text.day();
   const std::optional<RuleDay> end = begin && text.take(',') ? text.day() : std::nullopt;
   if (!end || !text.at_end()) return std::nullopt;

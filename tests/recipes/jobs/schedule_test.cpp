@@ -222,10 +222,26 @@ TEST(TimeZoneTest, Rules) {
   EXPECT_EQ(offset_at("AAA0BBB,59/0,60/0", "2024-02-29T00:00:00"), 1h) << "29 February";
   EXPECT_EQ(offset_at("XXX3EDT4,0/0,J365/23", "2026-07-01T00:00:00"), -4h) << "summer for ever";
   EXPECT_EQ(offset_at("XXX3EDT4,0/0,J365/23", "2026-12-31T23:30:00"), -4h);
-  for (const char* malformed :
-       {"", "CET", "CE-1", "CET-1CEST", "CET-1CEST,M3.5.0", "CET-1CEST,M3.6.0,M10.5.0", "CET-1CEST,M13.5.0,M10.5.0",
-        "CET-1CEST,M3.5.7,M10.5.0", "CET-1CEST,J0,J365", "CET-1CEST,0,366", "<+01-1", "CET-1CEST,M3.5.0,M10.5.0x",
-        "CET-168", "CET-1:60", "CET-1CEST,M3.5.0/,M10.5.0", "CET-1CEST,M3..0,M10.5.0"})
+  for (const char* malformed : {"",
+                                "CET",
+                                "CE-1",
+                                "CET-1CEST",
+                                "CET-1CEST,M3.5.0",
+                                "CET-1CEST,M3.6.0,M10.5.0",
+                                "CET-1CEST,M13.5.0,M10.5.0",
+                                "CET-1CEST,M3.5.7,M10.5.0",
+                                "CET-1CEST,J0,J365",
+                                "CET-1CEST,0,366",
+                                "<+01-1",
+                                "CET-1CEST,M3.5.0,M10.5.0x",
+                                "CET-168",
+                                "CET-1:60",
+                                "CET-1CEST,M3.5.0/,M10.5.0",
+                                "CET-1CEST,M3..0,M10.5.0",
+                                "CET26",
+                                "CET-100",
+                                "CET-1CEST26,M3.5.0,M10.5.0",
+                                "CET-25:30CEST,M3.5.0,M10.5.0"})
     EXPECT_FALSE(detail::zone_of_rule(malformed, 2020, 2030)) << malformed;
 }
 
