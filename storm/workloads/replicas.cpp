@@ -2,98 +2,21 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <mutex>
-#include <optional>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include <zkrecipes/replica_group.hpp>
 
 #include "storm/checkers/agreements.hpp"
 #include "storm/checkers/interventions.hpp"
+#include "storm/workloads/disks.hpp"
 #include "storm/workloads/sessions.hpp"
 
 namespace storm {
 namespace {
 
 using namespace std::chrono_literals;
-
-using Writes = std::vector<std::int64_t>;
-using InSync = zkrecipes::InSyncReplica;
-
-/// The disks of the replicas of one history. They outlive processes, and anybody may write to them, as a primary does
-/// over the network; but a disk refuses what has a lower epoch than it has seen, and what is meant for the one that it
-/// was before it was emptied.
-class Disks {
- public:
-  static Disks& of(Place& place) {
-    static std::mutex mutex;
-    static std::map<const History*, Disks> all;
-    const std::lock_guard lock(mutex);
-    return all[&place.history()];
-  }
-  bool append(const InSync& to, std::int64_t epoch, std::int64_t write) {
-    const std::lock_guard lock(mutex_);
-    if (to.storage != storage_of(to.id) || !takes(to.id, epoch)) return false;
-    disks_[to.id].writes.push_back(write);
-    return true;
-  }
-  /// The whole log, in the place of what is there.
-  bool replace(const InSync& at, std::int64_t epoch, Writes writes) {
-    const std::lock_guard lock(mutex_);
-    if (at.storage != storage_of(at.id) || !takes(at.id, epoch)) return false;
-    disks_[at.id].writes = std::move(writes);
-    return true;
-  }
-  void see(const std::string& id, std::int64_t epoch) {
-    const std::lock_guard lock(mutex_);
-    static_cast<void>(takes(id, epoch));
-  }
-  /// With nothing left, it is another storage, of the same id.
-  void empty(const std::string& id) {
-    const std::lock_guard lock(mutex_);
-    disks_[id] = {.storage = disks_[id].storage + 1, .epoch = 0, .writes = {}};
-  }
-  std::string storage(const std::string& id) {
-    const std::lock_guard lock(mutex_);
-    return storage_of(id);
-  }
-  Writes read(const std::string& id) {
-    const std::lock_guard lock(mutex_);
-    return disks_[id].writes;
-  }
-  /// Numbers of writes, each of them once.
-  std::int64_t next_number() {
-    const std::lock_guard lock(mutex_);
-    return ++last_number_;
-  }
-
- private:
-  struct Disk {
-    int storage = 0;
-    std::int64_t epoch = 0;
-    Writes writes;
-  };
-  std::string storage_of(const std::string& id) { return "disk-" + std::to_string(disks_[id].storage) + "-of-" + id; }
-  bool takes(const std::string& id, std::int64_t epoch) {
-    Disk& disk = disks_[id];
-    if (epoch < disk.epoch) return false;
-    disk.epoch = epoch;
-    return true;
-  }
-
-  std::mutex mutex_;
-  std::map<std::string, Disk> disks_;
-  std::int64_t last_number_ = 0;
-};
-
-std::string numbers_of(const Writes& writes) {
-  std::string text;
-  for (const std::int64_t write : writes)
-    text += (text.empty() ? "" : ",") + std::to_string(write);
-  return text;
-}
 
 /// One process: its disk, and what it does while it is the primary.
 class Server {

@@ -8,10 +8,13 @@
 #include "storm/workloads/interventions.hpp"
 #include "storm/workloads/items.hpp"
 #include "storm/workloads/jobs.hpp"
+#include "storm/workloads/latches.hpp"
 #include "storm/workloads/locks.hpp"
 #include "storm/workloads/meetings.hpp"
 #include "storm/workloads/members.hpp"
+#include "storm/workloads/migrations.hpp"
 #include "storm/workloads/nested_locks.hpp"
+#include "storm/workloads/placements.hpp"
 #include "storm/workloads/priorities.hpp"
 #include "storm/workloads/registers.hpp"
 #include "storm/workloads/replicas.hpp"
@@ -68,6 +71,9 @@ const std::vector<Workload>& workloads() {
       {"leading-commands", 3, run_leading_commands, look_at_commands, check_commands_workload},
       {"repeated-jobs", 3, run_repeated_jobs, look_at_jobs, check_repeated_jobs},
       {"single-jobs", 3, run_single_jobs, look_at_jobs, check_single_jobs},
+      {"latches", 4, run_latches, look_at_latches, check_latches_workload},
+      {"migrations", 4, run_migrations, look_at_migrations, check_migrations_workload},
+      {"placements", 5, run_placements, look_at_placements, check_placements_workload},
       {"soup", 4, run_soup, look_at_soup, check_soup},
   };
   return all;
