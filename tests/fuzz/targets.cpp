@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -25,10 +27,15 @@
 #include "recipes/commit/commit_record.hpp"
 #include "recipes/discovery/instance_format.hpp"
 #include "recipes/elections/leader_record.hpp"
+#include "recipes/jobs/job_format.hpp"
+#include "recipes/jobs/time_zone.hpp"
 #include "recipes/kernel/sequence.hpp"
 #include "recipes/locks/permit_decider.hpp"
+#include "recipes/migrations/migration_decider.hpp"
 #include "recipes/queues/item_format.hpp"
+#include "recipes/replication/placement_format.hpp"
 #include "recipes/replication/replica_format.hpp"
+#include "recipes/values/latch_decider.hpp"
 #include "tools/guardian/orders.hpp"
 #include "zkclient/detail/log.hpp"
 #include "zkclient/detail/servers/hosts.hpp"
@@ -243,6 +250,241 @@ void check_item_format(std::string_view input) {
   const ItemFormat curator(Style::curator, QueueKind::plain);
   const std::vector<std::string> several{alone.front(), "", alone.front()};
   require(curator.decode(curator.encode(several)) == several, "and so do several items in one node");
+}
+
+// What is between the bars of a name may be any time, and any id.
+void check_item_names(std::string_view input) {
+  using namespace zkrecipes::detail;
+  using Style = ItemFormat::Style;
+  const auto any = static_cast<std::int64_t>(std::hash<std::string_view>()(input) >> 1U);
+  for (const Style style : {Style::standard, Style::curator}) {
+    const ItemFormat delayed(style, QueueKind::delayed);
+    for (const std::int64_t due : {any, any >> 24U, any % 1000, std::int64_t{0}}) {
+      const auto key = delayed.parse(delayed.name_due(due) + printed(7));
+      require(key && key->due_ms == due && key->sequence == 7, "every time comes back");
+    }
+    const ItemFormat identified(style, QueueKind::identified);
+    const std::string name = identified.name_with_id(input) + printed(7);
+    if (id_defect(input) == nullptr) {
+      const auto key = identified.parse(name);
+      require(key && key->sequence == 7, "an item with any good id is an item");
+      require(identified.id_of(name) == input, "every good id comes back");
+    }
+    for (const std::string& line : lines_of(input)) {
+      if (line.find('/') != std::string::npos) continue;  // No child has such a name.
+      const std::string id(identified.id_of(line));
+      require(id.empty() || id_defect(id) == nullptr || line.size() > 1000, "an id that is read can be written");
+    }
+  }
+}
+
+// The data of a latch's node, and what counts make of it.
+void check_latch(std::string_view input) {
+  using namespace zkrecipes::detail;
+  LatchView view{.exists = true, .record = decode_latch(input), .version = 3};
+  const LatchRecord before = view.record.value_or(LatchRecord());
+  if (view.record && !input.empty())
+    require(decode_latch(encode_latch(*view.record)) == view.record, "written and read, it is the same");
+  const std::vector<std::int64_t> counts{1, 3, std::numeric_limits<std::int64_t>::max()};
+  for (const std::int64_t generation : {std::int64_t{1}, before.generation, before.generation - 1}) {
+    if (generation < 1) continue;
+    const LatchStep step = decide_latch(view, counts, {generation, std::max<std::int64_t>(1, before.count)});
+    require(step.answers.size() == counts.size(), "each count has its answer");
+    require(view.record || step.answers.front().error.has_value(), "what is no latch is counted down by nobody");
+    if (!view.record) continue;
+    require(step.record.left >= 0 && step.record.left <= step.record.count, "it is not below zero");
+    const bool began = step.record.generation == before.generation + 1 && before.left == 0;
+    const bool same = step.record.generation == before.generation && step.record.left <= before.left;
+    require(began || same, "a generation only falls, and the next one begins when it is open");
+    for (const LatchAnswer& answer : step.answers)
+      require(answer.error || answer.left >= 0, "nobody is told less than zero");
+  }
+}
+
+// The hosts of the lines, each once, in their order.
+zkrecipes::detail::HostIds ids_in(const std::vector<std::string>& lines, std::size_t one_in) {
+  zkrecipes::detail::HostIds ids;
+  for (std::size_t i = 0; i < lines.size(); i += one_in)
+    ids.push_back(lines[i].substr(0, lines[i].find(' ')));
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+bool is_subset(const zkrecipes::detail::HostIds& some, const zkrecipes::detail::HostIds& all) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+void check_placement_step(const zkrecipes::detail::PlacementStep& step, const zkrecipes::detail::PartitionFacts& facts,
+                          std::size_t minimum) {
+  require(is_subset(step.next.wanted, step.next.assigned), "what is wanted is assigned");
+  require(step.next.wanted.size() >= minimum, "no fewer are wanted");
+  if (!facts.node) return;
+  for (const std::string& id : facts.node->assigned) {
+    if (std::binary_search(step.next.assigned.begin(), step.next.assigned.end(), id)) continue;
+    require(step.rests_on_state && step.rests_on_ready.size() >= minimum, "a replica goes while others are ready");
+    require(is_subset(step.rests_on_ready, facts.ready), "which they are");
+    const bool had_all = std::binary_search(facts.in_sync->begin(), facts.in_sync->end(), id);
+    require(!had_all || is_subset(step.next.wanted, step.rests_on_ready), "who has all writes goes last");
+  }
+}
+
+// The data of a host's node, or of a partition's; and what a placer makes of such a partition.
+void check_placement(std::string_view input) {
+  using namespace zkrecipes::detail;
+  if (const auto host = decode_host("a", input)) {
+    require(host_defect(*host) == nullptr, "a host that is read can be written");
+    require(decode_host("a", encode(*host)) == host, "written and read, it is the same host");
+  }
+  PartitionFacts facts{"p"};
+  facts.node = decode_placement(input);
+  if (facts.node) {
+    require(encode(*facts.node) == input, "a placement is what was written");
+    require(is_subset(facts.node->wanted, facts.node->assigned), "what is wanted is assigned");
+    facts.in_sync = facts.node->assigned;
+    facts.ready = facts.node->wanted;
+  }
+  const std::vector<std::string> lines = lines_of(input);
+  facts.members = ids_in(lines, 1);
+  zkrecipes::Placement goal;
+  goal["p"] = ids_in(lines, 2);
+  // All are in sync, then one of those that shall go is not, then one of those that are wanted is not there.
+  for (int less = 0; less < 3; ++less) {
+    if (less == 1 && facts.in_sync && facts.in_sync->size() > facts.ready.size())
+      std::erase(*facts.in_sync, *std::find_if(facts.in_sync->begin(), facts.in_sync->end(), [&](const auto& id) {
+        return !std::binary_search(facts.ready.begin(), facts.ready.end(), id);
+      }));
+    if (less == 2 && !facts.ready.empty()) facts.ready.pop_back();
+    for (const std::size_t minimum : {1U, 2U}) {
+      for (const PlacementStep& step : decide_placement({facts}, goal, {3, minimum, 1}))
+        check_placement_step(step, facts, minimum);
+    }
+  }
+}
+
+// Lines are records: a name, a space, a digest.
+void check_migration_records(std::string_view input) {
+  using namespace zkrecipes::detail;
+  zkrecipes::MigrationSet set("app");
+  const std::vector<std::string> lines = lines_of(input);
+  for (const std::string& line : lines) {
+    const auto path = parse_path(line);
+    if (!path || path->is_root()) continue;
+    zkclient::Transaction changes;
+    changes.create(*path, input).set(*path, line, 3).check(path->parent()).remove(*path);
+    require(describe_change(changes.operations().front()) == "create " + path->str(), "a change is named");
+    set.add("step " + std::to_string(set.steps().size()), changes);
+  }
+  set.add("function", [](zkrecipes::OptimisticView&) {});
+  std::vector<std::string> digests;
+  for (const zkrecipes::MigrationStep& step : set.steps()) {
+    digests.push_back(digest_of(step));
+    require(digests.back().size() == digests.front().size() && digest_of(step) == digests.back(),
+            "a step has one digest");
+  }
+  std::vector<MigrationRecord> written;
+  for (const std::string& digest : digests)
+    written.push_back({next_record(written), digest});
+  const MigrationVerdict good = judge_history(set, digests, written);
+  require(good.why.empty() && good.applied == digests.size(), "what was written is found");
+  std::vector<MigrationRecord> read;
+  for (const std::string& line : lines) {
+    const std::size_t space = std::min(line.find(' '), line.size());
+    read.push_back({line.substr(0, space), line.substr(space)});
+  }
+  std::sort(read.begin(), read.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+  const MigrationVerdict verdict = judge_history(set, digests, read);
+  require(verdict.applied <= std::min(read.size(), digests.size()), "no more than there are");
+  require(!verdict.why.empty() || verdict.applied == read.size(), "records of nobody's are told");
+  const std::string next = next_record(read);
+  for (const MigrationRecord& record : read) {
+    const bool of_server = record.node.size() == next.size() && record.node.starts_with("meta-0") &&
+                           record.node.find_first_not_of("0123456789", 5) == std::string::npos;
+    require(!of_server || record.node < next, "the next record comes last");
+  }
+}
+
+// The data of a job's nodes, and the names of its records.
+void check_job_record(std::string_view input) {
+  using namespace zkrecipes::detail;
+  using zkrecipes::JobRun;
+  if (const auto time = time_of(input)) require(text_of(*time) == input, "a time is what was written");
+  if (const auto name = parse_record_name(input))
+    require(record_name(name->firing, name->attempt) == input, "a name is what was written");
+  if (const auto run = decode_run(input)) {
+    const auto again = decode_run(encode(*run));
+    require(again.has_value(), "a run that is read can be written");
+    require(run->error.size() > most_error_bytes || again == run, "written and read, it is the same run");
+    require(parse_record_name(record_name(run->firing, run->attempt)).has_value(), "it can have a record");
+  }
+  const zkrecipes::JobTime written{std::chrono::milliseconds(1'700'000'000'000)};
+  if (const auto status = decode_status(input, written)) {
+    const auto again = decode_status(encode(*status), written);
+    require(again && again->settled == status->settled, "written and read, it is the same status");
+    require(again->running.has_value() == status->running.has_value(), "and so is its run");
+  }
+  if (input.size() > 300) return;  // Others would say no more, and cost much.
+  JobRun any{.firing = written, .runner = std::string(input), .started = written, .error = std::string(input)};
+  const auto once = decode_run(encode(any));
+  require(once && once->firing == any.firing, "any text can be written");
+  const auto twice = decode_run(encode(*once));
+  require(twice && twice->runner == once->runner, "and is the same from then on");
+}
+
+// Of a zone that was read, or made by a rule.
+void check_clocks(const zkrecipes::detail::TimeZone& zone) {
+  using zkrecipes::detail::TimeZone;
+  using namespace std::chrono_literals;
+  constexpr auto far = 4'000'000'000'000s;
+  TimeZone::Time time{-100'000'000'000s};
+  for (int i = 0; i < 40; ++i) {
+    require(std::chrono::abs(zone.offset_at(time)) < 26h, "no place is so far from UTC");
+    for (const auto beside : {-90min, 0min, 30min, 1440min}) {
+      const TimeZone::LocalTime local(time.time_since_epoch() + zone.offset_at(time) + beside);
+      const TimeZone::Time reached = zone.reaches(local);
+      const auto shown = [&](TimeZone::Time at) { return at.time_since_epoch() + zone.offset_at(at); };
+      require(shown(reached) >= local.time_since_epoch(), "the clocks show it, or have passed over it");
+      require(shown(reached - 1s) < local.time_since_epoch(), "and a second before they did not");
+    }
+    const auto next = zone.next_change(time);
+    if (!next || next->time_since_epoch() > far) return;
+    require(*next > time, "changes come one after the other");
+    time = *next;
+  }
+}
+
+std::string big_endian(std::uint64_t value, std::size_t size) {
+  std::string bytes;
+  for (std::size_t i = size; i > 0; --i)
+    bytes += static_cast<char>(value >> 8U * (i - 1) & 0xFFU);
+  return bytes;
+}
+
+std::string zone_header(std::size_t times, std::size_t types, std::size_t chars) {
+  return "TZif2" + std::string(15 + 12, '\0') + big_endian(times, 4) + big_endian(types, 4) + big_endian(chars, 4);
+}
+
+// A whole file with two changes of the clocks, and this rule.
+std::string zone_with(std::string_view rule) {
+  std::string bytes = zone_header(0, 1, 4) + big_endian(3600, 4) + "\0\0CET\0"s;
+  bytes += zone_header(2, 2, 8) + big_endian(500'000'000, 8) + big_endian(510'000'000, 8) + "\1\0"s;
+  bytes += big_endian(3600, 4) + "\0\0"s + big_endian(7200, 4) + "\1\4"s + "CET\0CES\0"s;
+  return bytes.append("\n").append(rule).append("\n");
+}
+
+// The bytes of a file of the time zone database, or a rule.
+void check_time_zone(std::string_view input) {
+  using namespace zkrecipes::detail;
+  const ReadZone read = read_zone(input);
+  require(read.zone.has_value() == read.defect.empty(), "a zone, or what is wrong with the file");
+  if (read.zone) check_clocks(*read.zone);
+  if (const auto zone = zone_of_rule(input, 1970, 1980)) {
+    check_clocks(*zone);
+    require(input.find('\n') != std::string_view::npos || read_zone(zone_with(input)).zone.has_value(),
+            "a rule that is good alone is good in a file");
+  }
+  if (const auto file = zone_file(input))
+    require(file->ends_with(input) && input.find("..") == std::string_view::npos, "a name leads to no other folder");
 }
 
 // A roster, and a list of children.
@@ -575,6 +817,26 @@ std::vector<Target> make_targets() {
         R"({"id":"i","serviceType":"DYNAMIC_SEQUENTIAL","registrationTimeUTC":1e3,"sslPort":-0.5})",
         R"({"id":"\u00e4\ud83d\ude00","payload":"\u0000"})", R"({"id":"i","uriSpec":{"parts":[]},"id":"j"})",
         "{scheme}://{address}:{port}/{[}{ ] }{}", "[[[{}]]]", "1e999", "18446744073709551616", "\xff", "\xc3\xa4"}},
+      {"item_names",
+       &check_item_names,
+       {"", "order-7", "queue-|7|0000000001\nitem-|a b|-000000001\nitem-||0000000001", "item-|\0|0000000001"s, "|",
+        "a/b"}},
+      {"job_record",
+       &check_job_record,
+       {"2026-11-29T02:30:00.000Z", "2026-02-30T24:00:60.000Z", "2026-11-29T02:30:00.000Z-2",
+        "2026-11-29T02:30:00.000Z-02",
+        R"({"firing":"2026-11-29T02:30:00.000Z","attempt":1,"outcome":"failed","runner":"a","token":17,)"
+        R"("started":"2026-11-29T02:30:00.001Z","duration_ms":5,"error":"\u00e4\ud83d\ude00",)"
+        R"("missed_from":"2026-11-28T02:30:00.000Z"})",
+        R"({"settled":"2026-11-29T02:30:00.000Z"})",
+        R"({"settled":"2026-11-29T02:30:00.000Z","running":{"firing":"9999-12-31T00:00:00.000Z","attempt":2,)"
+        R"("outcome":"running","runner":"","token":0,"started":"1970-01-01T00:00:00.000Z"}})",
+        "[[[{}]]]", "18446744073709551615", "1e999", "\xff"}},
+      {"latch",
+       &check_latch,
+       {"generation=1 count=3 left=2", "generation=2 count=1 left=0", "generation=4 count=1 left=0",
+        "generation=9223372036854775807 count=9223372036854775807 left=9223372036854775807",
+        "generation=01 count=1 left=2", "generation=-1 count=0 left=-1"}},
       {"limit", &check_limit, {"\0\0\0\0"s, "\0\0\0\7"s, "\x7f\xff\xff\xff", "\x80\0\0\0"s, "7", "\0\0\0\0\7"s}},
       {"log_file",
        &check_log_file,
@@ -588,10 +850,24 @@ std::vector<Target> make_targets() {
        &check_log_line,
        {"2026-01-01 10:00:00,000:123(0x7f00):ZOO_INFO@function@1452: text", "a:ZOO_ERROR@f@1: b: c\n", ":ZOO_WARN@x",
         ": ", "\n\n"}},
+      {"migration_records",
+       &check_migration_records,
+       {"meta-0000000000 a\nmeta-0000000001 b", "/app\n/app/\xc3\xa4\n/a,b/}c%", "meta-0000000009 \nmeta-x\nmeta-00\n",
+        "meta-9999999999\nmeta-99999999990"}},
+      {"placement",
+       &check_placement,
+       {"host 1 1 r0", "host 1 4294967295 -", "host 1 0 a b", "placement 1\na wanted\nb wanted\nc leaving\n",
+        "placement 1\nb wanted\na wanted\n", "placement 1\n", "placement 1\na wanted\na wanted\n",
+        "placement 1\na leaving\nb leaving\nc wanted\nd wanted\ne wanted\n"}},
       {"roster",
        &check_roster,
        {"zkrecipes round\n_c_0-member-0000000001\n_c_1-member--000000002\n", "zkrecipes round\n", "ready",
         "a-member-0000000001\nb-member-0000000002\nc-member-0000000003\nb-member-0000000002"}},
+      {"time_zone",
+       &check_time_zone,
+       {"CET-1CEST,M3.5.0,M10.5.0/3", "UTC0", "<-03>3<-02>,M3.5.0/-2,M10.5.0/-1", "IST-1GMT0,M10.5.0,M3.5.0/1",
+        "XXX3EDT4,0/0,J365/23", "AAA100", "AAA-167BBB-24:59:59,J1,J60/167", zone_with("CET-1CEST,M3.5.0,M10.5.0/3"),
+        zone_with(""), zone_header(0, 1, 0), "Europe/Berlin", "../etc/passwd", "/UTC"}},
   };
 }
 
