@@ -88,7 +88,9 @@ struct PrimaryTerm {
   std::int64_t epoch = 0;                   ///< The one that begins: grows with each primary.
   std::vector<InSyncReplica> in_sync = {};  ///< Who has every acknowledged write.
   FencingToken token = {};                  ///< For whatever refuses the writes of a former primary.
-  std::stop_token lost = {};                ///< The lease is lost: no other member can be the primary before that.
+  /// The term is over. Its lease is lost: no other member can be the primary before that. Or it was given back, because
+  /// this member leaves, or a newer epoch has begun.
+  std::stop_token lost = {};
 };
 
 /// What a member is told that becomes a secondary.

@@ -88,7 +88,11 @@ void ReplicaCore::end_term() {
     ended = std::exchange(term_, nullptr);
   }
   if (ended == nullptr) return;
-  if (ended->lease->begin_release()) ended->lease->remove_node();
+  if (ended->lease->begin_release()) {
+    // A lease tells of its loss by itself, and of its release nobody: but become_primary() may run, and wait for the end.
+    client_->callbacks()->post([ended] { (void)ended->lease->grant().lost.request_stop(); }, true);
+    ended->lease->remove_node();
+  }
   waiting_.wake_all();
   wake_.set();
 }

@@ -235,6 +235,22 @@ TEST_F(ReplicaGroupTest, StateCannotBeRead) {
   EXPECT_FALSE(a->state());
 }
 
+// Else a group could not be destroyed while its handler waits for members that do not answer.
+TEST_F(ReplicaGroupTest, AHandlerThatWaitsForTheEndOfItsTermIsToldThatTheGroupLeaves) {
+  testkit::Box<bool> began;
+  testkit::Box<bool> ended;
+  ReplicaHandlers handlers = no_handlers();
+  handlers.become_primary = [&](const PrimaryTerm& term) {
+    began.put(true);
+    ended.put(testkit::stopped(term.lost));
+  };
+  {
+    const ReplicaGroup a(client(), "/replicas", {"a", "disk"}, std::move(handlers), brisk());
+    began.take();
+  }
+  EXPECT_TRUE(ended.take()) << "by the end of the object";
+}
+
 TEST_F(ReplicaGroupTest, ClientClosed) {
   zkclient::Client own = make_client();
   TestReplica a(own, "a", brisk());
