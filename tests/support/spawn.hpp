@@ -13,16 +13,24 @@ extern char** environ;
 
 namespace testkit {
 
-/// A program that was started, and the end of the pipe from which its standard output is read.
+/// A program that was started, and the ends of the pipes from which its standard output is read, and to which its
+/// standard input is written.
 struct Spawned {
   pid_t pid = 0;
   int output = -1;
+  int input = -1;  // Only if it was asked for: else it reads what this process would.
 };
 
-/// Throws if it does not start.
-inline Spawned spawn(std::string program, std::vector<std::string> arguments) {
+inline std::array<int, 2> make_pipe() {
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  return pipe;
+}
+
+/// Throws if it does not start.
+inline Spawned spawn(std::string program, std::vector<std::string> arguments, bool with_input = false) {
+  const std::array<int, 2> pipe = make_pipe();
+  const std::array<int, 2> input = with_input ? make_pipe() : std::array<int, 2>{-1, -1};
   std::vector<char*> argv{program.data()};
   for (std::string& argument : arguments)
     argv.push_back(argument.data());
@@ -30,12 +38,15 @@ inline Spawned spawn(std::string program, std::vector<std::string> arguments) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
-  Spawned spawned{.output = pipe[0]};
+  if (with_input) ::posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
+  Spawned spawned{.output = pipe[0], .input = input[1]};
   const int error = ::posix_spawn(&spawned.pid, program.c_str(), &actions, nullptr, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(pipe[1]);
+  if (with_input) ::close(input[0]);
   if (error != 0) {
     ::close(pipe[0]);
+    if (with_input) ::close(input[1]);
     throw std::runtime_error(program + " does not start");
   }
   return spawned;
