@@ -66,6 +66,19 @@ if(ZKRECIPES_REQUIRE_TLS AND NOT ZooKeeper_HAS_SSL)
                       "Build one that has it with scripts/build_tls_client.sh, then start with a fresh build folder")
 endif()
 
+# Probes are no-ops, and need nothing but a header of macros.
+find_path(SDT_INCLUDE_DIR NAMES sys/sdt.h)
+mark_as_advanced(SDT_INCLUDE_DIR)
+set(has_sdt OFF)
+if(SDT_INCLUDE_DIR)
+  set(has_sdt ON)
+endif()
+option(ZKRECIPES_PROBES "Static probes (USDT) in the libraries" ${has_sdt})
+if(ZKRECIPES_PROBES AND NOT has_sdt)
+  message(FATAL_ERROR "ZKRECIPES_PROBES needs <sys/sdt.h>, which was not found.\n"
+                      "Debian 12: apt-get install systemtap-sdt-dev, or switch the option off")
+endif()
+
 if(ZKRECIPES_BUILD_TESTS)
   find_package(GTest QUIET)
   if(NOT TARGET GTest::gtest_main)

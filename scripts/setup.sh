@@ -6,9 +6,9 @@
 #
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
 #   scripts/setup.sh --no-server  without Java and the server: what building takes
-#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, zsh, fish, abidw, docker-compose, Prometheus, and the
-#                               headers of an older Boost: where one of them cannot be had, the tests that need it are
-#                               skipped
+#   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, zsh, fish, abidw, docker-compose, Prometheus,
+#                               <sys/sdt.h>, gdb, and the headers of an older Boost: where one of them cannot be had, the
+#                               tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
@@ -99,6 +99,8 @@ have_prometheus() {
   [[ -x $deps/usr/bin/prometheus && -x $deps/usr/bin/promtool ]]
 }
 
+have_sdt() { have_file include/sys/sdt.h || have_file 'include/*/sys/sdt.h'; }
+
 have_docker_compose() { have_command docker-compose || docker compose version >/dev/null 2>&1; }
 
 missing=() optional=()
@@ -141,6 +143,9 @@ find_missing() {
     want docker-compose have_docker_compose
     # For the alert rules, the dashboard, and the service that it looks at.
     want prometheus have_prometheus
+    # For the probes, and the test that stops at them.
+    want systemtap-sdt-dev have_sdt
+    want gdb have_command gdb
     # For the test of a program that has another Boost.
     want libboost1.74-dev have_old_boost
   fi
@@ -164,6 +169,7 @@ find_missing() {
   fi
   if ((with_package)); then
     need debhelper have_command dh
+    need systemtap-sdt-dev have_sdt
     need lintian have_command lintian
     need mmdebstrap have_command mmdebstrap
     need abigail-tools have_command abidw

@@ -69,6 +69,7 @@ class ZkrecipesConan(ConanFile):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["ZKRECIPES_BUILD_TESTING_LIB"] = bool(self.options.with_testing)
         # Else it would be built with what the system has.
+        toolchain.cache_variables["ZKRECIPES_PROBES"] = False
         toolchain.cache_variables["CMAKE_DISABLE_FIND_PACKAGE_CLI11"] = not self.options.with_zkr
         for part in ("TESTS", "EXAMPLES", "BENCH"):
             toolchain.cache_variables[f"ZKRECIPES_BUILD_{part}"] = False

@@ -3,6 +3,7 @@
 
 #include "recipes/kernel/contend_attempt.hpp"
 #include "recipes/kernel/sequence.hpp"
+#include "zkclient/detail/recipe_probes.hpp"
 
 /// The waits of a contender, and the reads that follow them.
 namespace zkrecipes::detail {
@@ -56,8 +57,9 @@ Awaitable<Reply> ContendAttempt::wait_for(const WaitStep step) {
   near_ = nullptr;
   children_ = std::vector<std::string>();  // Thousands of waiters need not keep a list of thousands each.
   const std::string_view relation = step.last_obstacle ? "held by" : "waits behind others, next";
-  Reply gone =
-      co_await waiter_.wait_until_gone(zk::child_path(spec_->directory, step.node), relation, std::move(armed));
+  const std::string former = zk::child_path(spec_->directory, step.node);
+  Reply gone = co_await waiter_.wait_until_gone(former, relation, std::move(armed));
+  if (gone.ok() && step.last_obstacle) zk::probe::hand_over(former, node_.path, waiter_.session()->id());
   co_return gone;
 }
 

@@ -8,6 +8,7 @@
 #include "recipes/kernel/lost_leases.hpp"
 #include "recipes/kernel/revocation.hpp"
 #include "recipes/kernel/words.hpp"
+#include "zkclient/detail/recipe_probes.hpp"
 
 namespace zkrecipes::detail {
 
@@ -20,6 +21,7 @@ constexpr auto retry_pause = std::chrono::milliseconds(100);
 LeaseCore::LeaseCore(Grant grant) : grant_(std::move(grant)) {
   zk::Meter* const meter = grant_.client->meter();
   if (grant_.internal) return;
+  zk::probe::lease_granted(grant_.path, grant_.session->id(), token().value);
   if (meter != nullptr || grant_.client->spans() != nullptr) begin_.emplace();
   if (meter == nullptr) return;
   meter->count(zkclient::Metrics::Counter::leases_granted);
@@ -27,24 +29,32 @@ LeaseCore::LeaseCore(Grant grant) : grant_(std::move(grant)) {
 }
 
 // One that nobody took, because an executor dropped the handler that was to get it.
-LeaseCore::~LeaseCore() {
-  if (begin_) leave(Status::released, "nobody took it");
-}
+LeaseCore::~LeaseCore() { leave(Status::released, "nobody took it"); }
 
 // False when it was not held any more.
 bool LeaseCore::leave(Status next, std::string_view cause) noexcept {
-  const bool metered = begin_ && !grant_.client->loop()->forked();
-  const bool late = metered && next != Status::lost && state() == LeaseState::lost;
+  const bool told = !grant_.internal && !grant_.client->loop()->forked();
+  const bool late = told && next != Status::lost && state() == LeaseState::lost;
   if (late) cause = "its lease clock ran out before it was given back";
   Status held = Status::held;
   if (!status_.compare_exchange_strong(held, next)) return false;
-  if (!metered) return true;
+  if (!told) return true;
+  const bool lost = (next == Status::lost || late) && grant_.session->raw_state() != ConnectionState::closed;
+  probe_end(lost, cause);
+  if (!begin_) return true;
   try {
-    const bool lost = next == Status::lost || late;
-    meter_end(lost && grant_.session->raw_state() != ConnectionState::closed, cause);
+    meter_end(lost, cause);
   } catch (...) {  // NOLINT(bugprone-empty-catch): a span that is not told is no reason to keep a lease.
   }
   return true;
+}
+
+void LeaseCore::probe_end(bool lost, std::string_view cause) const noexcept {
+  if (lost) {
+    zk::probe::lease_lost(grant_.path, grant_.session->id(), token().value, cause);
+  } else {
+    zk::probe::lease_released(grant_.path, grant_.session->id(), token().value);
+  }
 }
 
 void LeaseCore::meter_end(bool lost, std::string_view cause) const {

@@ -101,6 +101,7 @@ class LeaseCore : public std::enable_shared_from_this<LeaseCore> {
   enum class Status { held, lost, releasing, released };
 
   bool leave(Status next, std::string_view cause = {}) noexcept;
+  void probe_end(bool lost, std::string_view cause) const noexcept;
   void meter_end(bool lost, std::string_view cause) const;
 
   HeldNodes nodes() const { return {grant_.path, grant_.companion, grant_.czxid}; }

@@ -1,5 +1,7 @@
 #include "zkclient/detail/calls/calls.hpp"
 
+#include "zkclient/detail/probes.hpp"
+
 namespace zkclient::detail {
 
 Error with_trouble(const ClientCore& core, Error error) {
@@ -20,6 +22,7 @@ CallJob::CallJob(std::shared_ptr<ClientCore> core, const char* operation, std::s
 CallJob::~CallJob() = default;
 
 void CallJob::start(const CallOptions& options, bool endless, bool recorded) {
+  probe::call_begin(this, operation_, path_);
   if (recorded) record_ = core_->record(operation_, path_, endless);
   if (payload_ != 0 && core_->overloaded()) {
     fail(Error(Errc::overloaded, operation_, path_, "too many requests are waiting"));
@@ -71,8 +74,9 @@ Awaitable<void> CallJob::drive(std::shared_ptr<CallJob> self, Call limits) {
 }
 
 void CallJob::finish() {
+  const Error* const error = failure();
+  probe::call_end(this, operation_, path_, error != nullptr ? error->code().value() : 0);
   if (record_ != nullptr) {
-    const Error* const error = failure();
     record_->end(error != nullptr ? error->code() : std::error_code(),
                  error != nullptr ? std::string_view(error->detail()) : std::string_view(),
                  record_->tells() ? core_->session()->id() : 0);

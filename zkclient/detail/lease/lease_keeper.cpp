@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zkclient/detail/log.hpp"
+#include "zkclient/detail/probes.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -62,6 +63,7 @@ void LeaseKeeper::acknowledged(TimePoint sent) {
   if (ran_out()) expire();  // Nothing revives what was held when it ran out, also if the timer has not said so yet.
   if (stopped_) return;
   if (clock_->acknowledged(sent, BootClock::now())) session_->set_valid_until(clock_->valid_until());
+  probe::session_proven(session_->id(), sent, clock_->valid_until());
   next_beat_ = clock_->next();
 }
 
@@ -210,6 +212,7 @@ void LeaseKeeper::beat() {
   beating_ = true;
   beat_bytes_ = bytes;
   beat_sent_ = BootClock::now();
+  probe::proof_sent(session_->id(), ids.size());
   const auto send = send_;
   send(std::move(request),
        [self = shared_from_this(), ids = std::move(ids)](const Reply& reply) { self->on_beat(ids, reply); });
@@ -218,6 +221,7 @@ void LeaseKeeper::beat() {
 void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
   beating_ = false;
   if (stopped_) return;
+  probe::proof_received(session_->id(), static_cast<int>(reply.error.value_or(Errc{})));
   if (report_) {
     const auto left = holding() ? clock_->valid_until() - BootClock::now() : std::chrono::nanoseconds::zero();
     report_({beat_sent_, reply.error, left});

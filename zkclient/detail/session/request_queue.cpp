@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "zkclient/detail/metrics/call_record.hpp"
+#include "zkclient/detail/probes.hpp"
 #include "zkclient/detail/requests/paths.hpp"
 #include "zkclient/detail/session/connection.hpp"
 #include "zkclient/detail/session/quota_report.hpp"
@@ -150,7 +151,10 @@ void RequestQueue::pump() {
     op->state = Op::State::in_flight;
     if (++op->attempts > 1 && meter_ != nullptr) meter_->count(Metrics::Counter::retries);
     if (alone) alone_ = op;
-    if (connection_->handle()->submit(op)) continue;
+    if (connection_->handle()->submit(op)) {
+      probe::request_sent(op.get(), to_string(op->request.type), op->request.path, op->attempts);
+      continue;
+    }
     alone_.reset();
     if (op->request.watch) connection_->watches().settle(op->request.path, kind, false);
     op->state = Op::State::waiting;
@@ -292,6 +296,8 @@ void RequestQueue::finish(const std::shared_ptr<Op>& op) {
   const bool waited = op->state == Op::State::waiting;
   op->state = Op::State::done;
   if (meter_ != nullptr) meter_end(*op);
+  probe::request_done(op.get(), to_string(op->request.type), op->request.path,
+                      static_cast<int>(op->reply.error.value_or(Errc{})), op->attempts);
   if (const auto record = std::move(op->record)) {
     record->end(op->reply.error ? make_error_code(*op->reply.error) : std::error_code(), op->reply.detail,
                 op->reply.session != nullptr ? op->reply.session->id() : 0);

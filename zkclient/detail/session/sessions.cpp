@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zkclient/detail/log.hpp"
+#include "zkclient/detail/probes.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -253,6 +254,7 @@ void Sessions::on_suspended() {
 void Sessions::change_state(ConnectionState state, std::string reason) {
   const auto session = connection_->session();
   meter_change(session->raw_state(), state);
+  probe::session_state(session->id(), to_string(session->raw_state()), to_string(state), reason);
   session->set_state(state);
   {
     const std::lock_guard lock(mutex_);

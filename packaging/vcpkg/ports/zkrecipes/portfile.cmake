@@ -8,7 +8,9 @@ vcpkg_check_features(
   INVERTED_FEATURES zkr CMAKE_DISABLE_FIND_PACKAGE_CLI11)
 vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
-  OPTIONS ${features} -DZKRECIPES_BUILD_TESTS=OFF -DZKRECIPES_BUILD_EXAMPLES=OFF -DZKRECIPES_BUILD_BENCH=OFF)
+  # Probes: else the system would decide.
+  OPTIONS ${features} -DZKRECIPES_BUILD_TESTS=OFF -DZKRECIPES_BUILD_EXAMPLES=OFF -DZKRECIPES_BUILD_BENCH=OFF
+          -DZKRECIPES_PROBES=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/zkrecipes)
 vcpkg_fixup_pkgconfig()
