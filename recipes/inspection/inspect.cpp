@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "recipes/barriers/round_decider.hpp"
+#include "recipes/inspection/look.hpp"
 #include "recipes/inspection/recognition.hpp"
 #include "recipes/kernel/contend.hpp"
-#include "recipes/kernel/sequence.hpp"
 #include "recipes/kernel/single_node.hpp"
-#include "recipes/kernel/single_node_decider.hpp"
 #include "recipes/kernel/words.hpp"
 #include "recipes/locks/permits.hpp"
 #include "recipes/queues/item_format.hpp"
@@ -38,6 +37,12 @@ const char* to_string(RecipeKind kind) noexcept {
     case RecipeKind::priority_queue: return "priority queue";
     case RecipeKind::delay_queue: return "delay queue";
     case RecipeKind::id_queue: return "id queue";
+    case RecipeKind::latch: return "latch";
+    case RecipeKind::periodic_job: return "periodic job";
+    case RecipeKind::migrations: return "migrations";
+    case RecipeKind::placement: return "placement";
+    case RecipeKind::persistent_node: return "persistent node";
+    case RecipeKind::persistent_ttl_node: return "persistent TTL node";
   }
   return "unknown";
 }
@@ -56,88 +61,29 @@ const char* to_string(NodeNaming naming) noexcept {
 
 namespace {
 
-constexpr const char* inspecting = "inspect";
-using Contenders = std::vector<Contender>;
+using detail::Contenders;
+using detail::inspecting;
+using detail::Look;
+using detail::LookPtr;
 using Found = Result<Inspection>;
-using Names = std::vector<std::string>;
+using Names = detail::NodeNames;
 using Style = QueueLayout::Style;
 
-/// The node that is looked at, and the limits of the call.
-struct Look {
-  std::shared_ptr<zk::ClientCore> client;
-  std::string path;  ///< As the user wrote it.
-  std::string full;
-  Call call;
-
-  std::string child(std::string_view name) const { return zk::child_path(full, name); }
-  PendingReply launch(OpType type, std::string node) const {
-    return client->launch(zk::make_request(type, std::move(node)), call);
-  }
-  Error error(const Reply& reply) const { return zk::to_error(reply, inspecting, path); }
-};
-using LookPtr = std::shared_ptr<const Look>;
-
-Contender to_contender(std::string name, Reply node) {
-  Contender contender;
-  contender.node = std::move(name);
-  contender.data = std::move(node.data);
-  contender.session_id = node.stat.ephemeral_owner;
-  contender.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(node.stat.ctime_ms));
-  contender.token = {node.stat.czxid};
-  return contender;
-}
-
-// The nodes with these names below `folder`; those that are gone by now are left out.
-Awaitable<Result<Contenders>> read_nodes(LookPtr look, std::string folder, Names names) {
-  std::vector<PendingReply> pending;
-  pending.reserve(names.size());
-  for (const std::string& name : names)
-    pending.push_back(look->launch(OpType::get, zk::child_path(folder, name)));
-  Contenders contenders;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    Reply node = co_await pending[i].get();
-    if (node.failed(Errc::no_node)) continue;
-    if (!node.ok()) co_return look->error(node);
-    contenders.push_back(to_contender(std::move(names[i]), std::move(node)));
-  }
-  co_return contenders;
-}
-
-// The names of a folder's nodes; none if it is missing.
-Awaitable<Result<Names>> list_folder(LookPtr look, std::string folder) {
-  const PendingReply listing = look->launch(OpType::children, std::move(folder));
-  Reply listed = co_await listing.get();
-  if (listed.failed(Errc::no_node)) co_return Names();
-  if (!listed.ok()) co_return look->error(listed);
-  co_return std::move(listed.names);
-}
-
 // --- Each kind ----------------------------------------------------------------------------------------------------
-
-// `folder`: "" for the node itself.
-detail::ContendSpecPtr contenders_in(const Look& look, std::string_view folder, const detail::ContenderNames& names) {
-  detail::ContendSpec spec;
-  spec.client = look.client;
-  spec.path = look.path;
-  spec.directory = folder.empty() ? look.full : look.child(folder);
-  spec.names = names;
-  spec.lists_foreign = folder.empty();
-  return std::make_shared<const detail::ContendSpec>(std::move(spec));
-}
 
 // Also of a node with foreign contenders alone.
 Awaitable<Result<Contenders>> find_waiting_line(LookPtr look) {
   std::string operation = inspecting;
-  auto listing =
-      detail::list_contenders(contenders_in(*look, "", detail::contending_names()), std::move(operation), look->call);
+  auto listing = detail::list_contenders(detail::contenders_in(*look, "", detail::contending_names()),
+                                         std::move(operation), look->call);
   co_return co_await std::move(listing);
 }
 
 Awaitable<Result<Contenders>> find_permits(LookPtr look) {
   const detail::ContenderNames names = {{"lock-"}, {"lease-"}};
   std::string operation = inspecting;
-  auto listing = detail::list_permits(contenders_in(*look, "leases", names), contenders_in(*look, "locks", names),
-                                      std::move(operation), look->call);
+  auto listing = detail::list_permits(detail::contenders_in(*look, "leases", names),
+                                      detail::contenders_in(*look, "locks", names), std::move(operation), look->call);
   co_return co_await std::move(listing);
 }
 
@@ -164,28 +110,12 @@ Awaitable<Result<Contenders>> find_members(LookPtr look, Names children) {
   const Names roster = detail::decode_roster(record.data);
   std::string folder = look->full;
   Names names = detail::members_in_order(children);
-  Result<Contenders> members = co_await read_nodes(look, std::move(folder), std::move(names));
+  Result<Contenders> members = co_await detail::read_nodes(look, std::move(folder), std::move(names));
   if (!members) co_return members;
   const std::set<std::string> inside(roster.begin(), roster.end());
   for (Contender& member : *members)
     member.holds = inside.contains(member.node);
   co_return members;
-}
-
-// Only what one of our own barriers' raisers has written: any node may be a barrier to those who know that it is one.
-Awaitable<Result<Contenders>> find_raiser(LookPtr look) {
-  const PendingReply reading = look->launch(OpType::get, look->full);
-  Reply node = co_await reading.get();
-  if (!node.ok()) co_return look->error(node);
-  Contenders raiser;
-  std::string name(zk::name_of(look->full));
-  const Names own = {name};
-  const bool contender = detail::recognise(own).kind != RecipeKind::unknown;
-  if (contender || !detail::describes_raiser(node.data)) co_return raiser;
-  raiser.push_back(to_contender(std::move(name), std::move(node)));
-  raiser.front().holds = true;
-  if (!detail::is_ephemeral({.ephemeral_owner = raiser.front().session_id})) raiser.front().session_id = 0;
-  co_return raiser;
 }
 
 // --- Queues -------------------------------------------------------------------------------------------------------
@@ -204,16 +134,16 @@ QueueFolders folders_of(const Look& look, Style style) {
 Awaitable<Found> find_claims(LookPtr look, Recognition recognised, bool has_claims_folder) {
   const Style style = *recognised.queue;
   const QueueFolders folders = folders_of(*look, style);
-  Result<Names> items = co_await list_folder(look, folders.items);
+  Result<Names> items = co_await detail::list_folder(look, folders.items);
   if (!items) co_return items.error();
-  Result<Names> claimed = co_await list_folder(look, folders.claims);
+  Result<Names> claimed = co_await detail::list_folder(look, folders.claims);
   if (!claimed) co_return claimed.error();
   if (style == Style::standard) recognised.kind = detail::kind_of_items(*items, style);
   const detail::ItemFormat format(style, detail::queue_kind_of(recognised.kind));
   Names claims;
   for (detail::ItemKey& key : detail::in_take_order(*claimed, format))
     claims.push_back(std::move(key.name));
-  Result<Contenders> claimers = co_await read_nodes(look, folders.claims, std::move(claims));
+  Result<Contenders> claimers = co_await detail::read_nodes(look, folders.claims, std::move(claims));
   if (!claimers) co_return claimers.error();
   for (Contender& claimer : *claimers)
     claimer.holds = true;
@@ -234,14 +164,27 @@ Awaitable<Result<Contenders>> find_contenders_of(LookPtr look, RecipeKind kind, 
     case RecipeKind::unfair_mutex: return find_single_holder(std::move(look), "lock");
     case RecipeKind::unfair_election: return find_single_holder(std::move(look), "leader");
     case RecipeKind::double_barrier: return find_members(std::move(look), std::move(children));
-    case RecipeKind::barrier: return find_raiser(std::move(look));
     default: return find_waiting_line(std::move(look));
   }
 }
 
-// The names alone do not tell these from anything else.
+// Those of which it takes more than a list of contenders. Unknown: it is none of them.
+Awaitable<Found> find_in_folders(LookPtr look, RecipeKind kind, Names children) {
+  switch (kind) {
+    case RecipeKind::periodic_job: return detail::find_job(std::move(look), std::move(children));
+    case RecipeKind::placement: return detail::find_placement(std::move(look));
+    case RecipeKind::migrations: return detail::find_migration_set(std::move(look));
+    default: return detail::find_ttl_node(std::move(look));
+  }
+}
+
+bool has_folders(RecipeKind kind) {
+  return kind == RecipeKind::periodic_job || kind == RecipeKind::placement || kind == RecipeKind::migrations ||
+         kind == RecipeKind::persistent_ttl_node;
+}
+
+// A folder without a second one does not tell it from anything else.
 bool is_guess(const Recognition& recognised, const Names& children) {
-  if (recognised.kind == RecipeKind::barrier) return true;
   const bool both = std::find(children.begin(), children.end(), "locks") != children.end();
   return recognised.kind == RecipeKind::semaphore && !both;
 }
@@ -264,6 +207,22 @@ bool has_claims_folder(const Names& children) {
                      [](const std::string& name) { return name == "claims" || name == "slots" || name == "taken"; });
 }
 
+// What has contenders, or may have them.
+Awaitable<Found> find_line(LookPtr look, Recognition recognised, Names children) {
+  Inspection found;
+  const bool guess = is_guess(recognised, children);
+  auto finding = find_contenders_of(look, recognised.kind, std::move(children));
+  Result<Contenders> contenders = co_await std::move(finding);
+  if (contenders.code() == Errc::no_node) co_return found;  // Gone since it was listed.
+  if (!contenders) co_return contenders.error();
+  if (guess && contenders->empty()) recognised = {};
+  if (stands_in_line(recognised.kind) && !contenders->empty()) recognised = detail::recognise(names_of(*contenders));
+  found.kind = recognised.kind;
+  found.naming = recognised.naming;
+  found.contenders = std::move(*contenders);
+  co_return found;
+}
+
 Awaitable<Found> look_at_recipe(LookPtr look) {
   Inspection found;
   std::string directory = look->full;
@@ -271,21 +230,21 @@ Awaitable<Found> look_at_recipe(LookPtr look) {
   Reply listed = co_await zk::fresh(look->client, std::move(list), look->call);
   if (listed.failed(Errc::no_node)) co_return found;
   if (!listed.ok()) co_return look->error(listed);
+  if (listed.names.empty()) co_return co_await detail::find_by_node(std::move(look));
   Recognition recognised = detail::recognise(listed.names);
-  if (listed.names.empty()) recognised.kind = RecipeKind::barrier;
   if (recognised.queue) co_return co_await find_claims(look, recognised, has_claims_folder(listed.names));
-  const bool guess = is_guess(recognised, listed.names);
-  auto finding = find_contenders_of(look, recognised.kind, std::move(listed.names));
-  Result<Contenders> contenders = co_await std::move(finding);
-  if (contenders.code() == Errc::no_node) co_return found;  // Gone since it was listed.
-  if (!contenders) co_return contenders.error();
-  if (guess && contenders->empty()) recognised = {};
-  if (stands_in_line(recognised.kind) && !contenders->empty()) recognised = detail::recognise(names_of(*contenders));
-  if (recognised.kind == RecipeKind::barrier) recognised.naming = NodeNaming::own;
-  found.kind = recognised.kind;
-  found.naming = recognised.naming;
-  found.contenders = std::move(*contenders);
-  co_return found;
+  if (has_folders(recognised.kind)) {
+    auto finding = find_in_folders(look, recognised.kind, listed.names);
+    Found in_folders = co_await std::move(finding);
+    if (!in_folders || in_folders->kind != RecipeKind::unknown) co_return in_folders;
+    recognised = {};
+  }
+  Found line = co_await find_line(look, recognised, listed.names);
+  if (!line || line->kind != RecipeKind::unknown || !line->contenders.empty()) co_return line;
+  Found sets = co_await detail::find_migrations(look, std::move(listed.names));
+  if (!sets || sets->kind != RecipeKind::unknown) co_return sets;
+  Found by_node = co_await detail::find_by_node(std::move(look));
+  co_return by_node;
 }
 
 zk::Work<Inspection> make_inspection(const zkclient::Client& client, const zkclient::Path& path) {

@@ -73,6 +73,12 @@ Recognition recognise_queue(const Names& children, Style style) {
   return {style == Style::curator ? kind_of_items(children, style) : RecipeKind::queue, naming_of(style), style};
 }
 
+bool has_placement(const Names& children) {
+  const bool placer = contains(children, "placer");
+  const bool hosts = contains(children, "hosts");
+  return (contains(children, "placement") && (placer || hosts || contains(children, "groups"))) || (placer && hosts);
+}
+
 }  // namespace
 
 const ContenderNames& contending_names() {
@@ -87,7 +93,20 @@ Recognition recognise(const Names& children) {
   if (any_has(children, {"-member-"})) return {RecipeKind::double_barrier, NodeNaming::own};
   if (contains(children, "leases")) return {RecipeKind::semaphore, NodeNaming::curator};
   if (const auto style = queue_style(children)) return recognise_queue(children, *style);
+  if (any_holding(children, "runner") || contains(children, "state"))
+    return {RecipeKind::periodic_job, NodeNaming::own};
+  if (has_placement(children)) return {RecipeKind::placement, NodeNaming::own};
+  if (std::any_of(children.begin(), children.end(), is_migration_record))
+    return {RecipeKind::migrations, NodeNaming::curator};
+  if (contains(children, "touch")) return {RecipeKind::persistent_ttl_node, NodeNaming::curator};
   return {};
+}
+
+bool is_migration_record(std::string_view name) {
+  constexpr std::string_view prefix = "meta-";
+  constexpr std::size_t digits = 10;
+  return name.starts_with(prefix) && name.size() == prefix.size() + digits &&
+         name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
 }
 
 RecipeKind kind_of_items(const Names& items, Style style) {

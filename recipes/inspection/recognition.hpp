@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <zkrecipes/inspect.hpp>
@@ -27,6 +28,9 @@ const ContenderNames& contending_names();
 /// Contenders count most: where there is one, the other children are its neighbours, not a recipe's own. A folder's name
 /// alone is a guess: what is in it tells (the other folders of a queue go while they are empty).
 Recognition recognise(const std::vector<std::string>& children);
+
+/// Whether it is the name that Migrations gives to the record of a step.
+bool is_migration_record(std::string_view name);
 
 /// Of a queue in its own or in Curator's layout: which of the kinds of queues has such items. Times look like ids: names
 /// of which each could have a time, however long ago, are those of a DelayQueue.

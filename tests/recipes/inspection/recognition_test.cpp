@@ -45,6 +45,12 @@ TEST(Recognition, NamesTellTheRecipe) {
       {{"queue-|19A3C5F7E00|0000000001", "queue-0000000002"}, {Kind::delay_queue, NodeNaming::curator, Style::curator}},
       {{"entry-100-0000000001"}, {Kind::priority_queue, NodeNaming::kazoo, Style::kazoo}},
       {{"entries", "taken"}, {Kind::priority_queue, NodeNaming::kazoo, Style::kazoo_locking}},
+      {{"state", "history", "writes"}, {Kind::periodic_job, NodeNaming::own}},
+      {{"runner", "_c_" + uuid + "-runner"}, {Kind::periodic_job, NodeNaming::own}},
+      {{"meta-0000000000", "meta-0000000001"}, {Kind::migrations, NodeNaming::curator}},
+      {{"hosts", "hosts-presence", "placer"}, {Kind::placement, NodeNaming::own}},
+      {{"placement", "groups"}, {Kind::placement, NodeNaming::own}},
+      {{"touch"}, {Kind::persistent_ttl_node, NodeNaming::curator}},
   };
   for (const Case& one : cases)
     EXPECT_EQ(recognise(one.children), one.expected) << testing::PrintToString(one.children);
@@ -61,7 +67,8 @@ TEST(Recognition, ContendersCountMoreThanTheirNeighbours) {
 // Names that look alike, but for the number.
 TEST(Recognition, NothingIsGuessed) {
   for (const char* name : {"lock-7", "block-12345", "latch-", "queue-x", "qn-", "x-12-0000000003", "n_0000000001",
-                           "guid-read-0000000001", "claims", "locks"}) {
+                           "guid-read-0000000001", "claims", "locks", "history", "hosts", "placement", "groups",
+                           "placer", "meta-7", "meta-00000000007", "meta-000000000x"}) {
     EXPECT_EQ(recognise({name}), Recognition()) << name;
   }
 }
@@ -78,7 +85,7 @@ TEST(Recognition, WhatRaisersSayOfThemselves) {
 }
 
 TEST(Recognition, EveryKindAndNamingHasAName) {
-  for (int kind = 0; kind <= static_cast<int>(RecipeKind::id_queue); ++kind)
+  for (int kind = 0; kind <= static_cast<int>(RecipeKind::persistent_ttl_node); ++kind)
     EXPECT_STRNE(to_string(static_cast<RecipeKind>(kind)), "");
   EXPECT_STREQ(to_string(RecipeKind::shared_mutex), "shared mutex");
   EXPECT_STREQ(to_string(NodeNaming::kazoo), "kazoo");
