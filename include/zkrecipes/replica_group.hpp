@@ -171,6 +171,7 @@ struct ReplicaGroupOptions {
 /// session lost while a secondary           joining, then what it was; in sync all the while
 /// state removed or overwritten by hand     out or joining, problem() is no_node or foreign_node; nobody is the primary
 /// state cannot be read                     out or joining, problem() is no_auth; tried again every 30 s
+/// left, destroyed while become_primary() runs   `lost` of its term is requested; the destructor waits for it
 /// client closed                            left
 ///
 /// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
