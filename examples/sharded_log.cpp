@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -117,7 +118,7 @@ class Host {
   /// Returns when all that it had is elsewhere.
   void drain() {
     hosted_.drain();
-    while (!hosted_.hosted().empty())
+    while (open_ > 0)
       std::this_thread::sleep_for(logs::beat);
   }
 
@@ -136,6 +137,7 @@ class Host {
   void open(const HostedReplica& hosted) {
     const std::lock_guard lock(mutex_);
     replicas_.emplace(hosted.partition, std::make_unique<Replica>(*this, hosted));
+    ++open_;
   }
   /// Another storage has all that was acknowledged here.
   void close(const HostedReplica& hosted) {
@@ -143,11 +145,12 @@ class Host {
     auto closed = replicas_.extract(hosted.partition);
     lock.unlock();
     if (closed.empty()) return;  // It could not be opened.
-    closed.mapped()->member.leave({.deadline = std::chrono::steady_clock::now() + 10s});
+    closed.mapped()->member.leave();
     closed.mapped()->in_use.lock();  // Nobody answers any more, and nobody will.
     closed.mapped()->in_use.unlock();
     closed = {};
     std::filesystem::remove_all(folder_of(hosted));
+    --open_;
   }
 
   const zkclient::Client client_;
@@ -156,6 +159,7 @@ class Host {
   const std::string address_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Replica>> replicas_;  // By partition. Guarded by mutex_.
+  std::atomic<int> open_ = 0;                                 // Those that close() has not done with.
   zkrecipes::HostedReplicas hosted_;                          // Its handlers use all of these.
 };
 
@@ -208,6 +212,7 @@ class Router {
   }
   /// "EPOCH CLIENT NUMBER KEY TEXT". Nothing: there is no such entry that is acknowledged.
   std::optional<std::string> read(const std::string& partition, std::size_t position) {
+    if (std::stoul(partition) >= partitions_) throw std::invalid_argument("there is no such partition");
     return ask(partition, fmt::format("read {}", position));
   }
 

@@ -67,8 +67,10 @@ class LogReplica {
     if (verb == "state") return fmt::format("ok {} {} {}", to_string(group_.role()), log_.count(), log_.storage());
     throw std::invalid_argument("no such verb");
   }
-  /// Another member becomes the primary, if this one was.
-  void leave(const zkclient::CallOptions& call) { group_.leave(call); }
+  /// Begins to leave: what it answers ends soon, and another member leads. Does not wait.
+  void leave() {
+    group_.async_leave([](const zkclient::Result<void>&) {});
+  }
 
  private:
   /// As the primary: tells the others what is acknowledged, takes out who does not answer, and takes in who has come.
