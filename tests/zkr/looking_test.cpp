@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <boost/json/parse.hpp>
 
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/priority_queue.hpp>
@@ -236,13 +237,36 @@ TEST_F(ZkrLooking, ItemDueLongAgoHastensNoOtherOne) {
   EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "1\n");
 }
 
+// Taken for times, they would wait for decades.
 TEST_F(ZkrLooking, IdsThatLookLikeTimes) {
-  for (const char* id : {"1234567890123", "1234567890124"})
+  for (const char* id : {"1234567890123", "12345678", "00000000"})
     EXPECT_EQ(zkr({"queue", "push", "/place", id, "--id", id}).code, 0);
   EXPECT_EQ(json({"queue", "remove", "/place", "1234567890123"}).at("removed"), 1);
-  EXPECT_EQ(zkr({"queue", "pop", "/place", "--try"}).code, 75) << "they may be times";
-  EXPECT_EQ(zkr({"queue", "pop", "/place", "--try", "--kind", "id"}).output, "1234567890124");
+  const std::string refusal =
+      "zkr: /place has items with times, or with ids that look like times: --kind delay or --kind id says which\n";
+  for (const Words& call : {Words{"pop", "/place", "--try"}, Words{"purge", "/place"}, Words{"push", "/place", "x"},
+                            Words{"work", "/place", "--idle-exit", "0", "--", "true"}}) {
+    Words all{"queue"};
+    all.insert(all.end(), call.begin(), call.end());
+    const Called refused = zkr(std::move(all));
+    EXPECT_EQ(refused.code, 64) << call[0];
+    EXPECT_EQ(refused.errors, refusal) << call[0];
+  }
+  EXPECT_EQ(zkr({"queue", "size", "/place"}).output, "2\n") << "to look is no change";
+  EXPECT_EQ(zkr({"queue", "pop", "/place", "--try", "--kind", "id"}).output, "12345678");
+  EXPECT_EQ(json({"queue", "purge", "/place", "--kind", "id"}).at("purged"), 1);
   EXPECT_EQ(zkr({"queue", "push", "/place", "x", "--kind", "delay", "--id", "x"}).code, 64);
+}
+
+TEST_F(ZkrLooking, DeadLettersWithIdsThatLookLikeTimes) {
+  zkrecipes::IdQueue queue(client(), path(), {.layout = zkrecipes::QueueLayout::standard()});
+  queue.push("letter", "12345678", {.deadline = soon()});
+  queue.claim({.deadline = soon()}).reject("", {.deadline = soon()});
+  const Called refused = zkr({"queue", "retry-dead", "/place"});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_NE(refused.errors.find("/place/dead has items with times, or with ids"), std::string::npos) << refused.errors;
+  EXPECT_EQ(json({"queue", "retry-dead", "/place", "--kind", "id"}).at("retried"), 1);
+  EXPECT_EQ(queue.try_pop({.deadline = soon()}), "letter");
 }
 
 TEST_F(ZkrLooking, ItemsAreRemovedByTheirIds) {

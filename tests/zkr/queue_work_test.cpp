@@ -17,6 +17,8 @@
 #include <string>
 
 #include <zkclient/client.hpp>
+#include <zkrecipes/delay_queue.hpp>
+#include <zkrecipes/id_queue.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zktesting/environment.hpp>
@@ -160,6 +162,64 @@ TEST_F(ZkrQueueWork, UrgentItemsComeFirstAlsoIfTheQueueWasEmptyAtFirst) {
     gates_.open(item);
   EXPECT_EQ(zkr.lines().rest(), (Words{"7", "up c", "-7", "up b", "8"}));
   EXPECT_EQ(zkr.end(), exited(0));
+}
+
+// ---- Of which kind the queue is ----------------------------------------------------------------------------------
+
+TEST_F(ZkrQueueWork, ItemsOfEachKindThatIsNamedAreWorkedOn) {
+  const auto at = [this](const char* kind) { return path_ + "/" + kind; };
+  const zkrecipes::QueueOptions standard{.layout = zkrecipes::QueueLayout::standard()};
+  Queue(client_, zkclient::Path(at("plain"))).push("plain", patient());
+  zkrecipes::PriorityQueue(client_, zkclient::Path(at("priority")), standard).push("priority", -3, patient());
+  zkrecipes::DelayQueue delayed(client_, zkclient::Path(at("delay")), standard);
+  delayed.push("delay", std::chrono::system_clock::now() - 1h, patient());
+  delayed.push("later", std::chrono::system_clock::now() + 10h, patient());
+  zkrecipes::IdQueue(client_, zkclient::Path(at("id")), standard).push("id", "12345678", patient());
+  for (const std::string kind : {"plain", "priority", "delay", "id"}) {
+    ZkrProcess zkr({"queue", "work", at(kind.c_str()), "--kind", kind, "--idle-exit", "0", "--server",
+                    proxy_.connect_string(), "-c", "echo \"$(cat) ${ZKR_PRIORITY-none}\""});
+    EXPECT_EQ(zkr.lines().rest(), Words{kind + (kind == "priority" ? " -3" : " none")});
+    EXPECT_EQ(zkr.end(), exited(0)) << kind;
+  }
+  EXPECT_EQ(delayed.size(patient()), 1u) << "it is not due";
+}
+
+TEST_F(ZkrQueueWork, KindThatItsItemsContradictIsRefused) {
+  queue().push("item", patient());
+  for (const char* kind : {"priority", "delay", "id"}) {
+    ZkrProcess& zkr = work({"true"}, {"--kind", kind});
+    EXPECT_TRUE(tells(zkr, path_ + " has items without ")) << kind;
+    EXPECT_EQ(zkr.end(), exited(64)) << kind;
+  }
+  EXPECT_EQ(first_item(), "item 1") << "it was never claimed";
+  zkrecipes::PriorityQueue sorted(client_, zkclient::Path(path_), {.layout = zkrecipes::QueueLayout::standard()});
+  sorted.push("urgent", -7, patient());
+  for (const char* kind : {"plain", "delay", "id"}) {
+    ZkrProcess& zkr = work({"true"}, {"--kind", kind});
+    EXPECT_TRUE(tells(zkr, path_ + " is of another kind: priority queue")) << kind;
+    EXPECT_EQ(zkr.end(), exited(64)) << kind;
+  }
+  EXPECT_EQ(sorted.size(patient()), 1u);
+}
+
+TEST_F(ZkrQueueWork, KindOfAQueueWithoutItemsIsTheOneThatIsNamed) {
+  EXPECT_EQ(work({"true"}, {"--kind", "id", "--idle-exit", "0"}).end(), exited(0));
+  ZkrProcess& zkr = work_by_shell("echo \"$(cat)\"", {"--kind", "id", "--max-items", "1", "-v"});
+  ASSERT_TRUE(tells(zkr, "waiting for an item"));
+  zkrecipes::IdQueue(client_, zkclient::Path(path_), {.layout = zkrecipes::QueueLayout::standard()})
+      .push("item", "9999999999999", patient());
+  EXPECT_EQ(zkr.lines().rest(), Words{"item"}) << "taken for a time, it is far away";
+  EXPECT_EQ(zkr.end(), exited(0));
+}
+
+TEST_F(ZkrQueueWork, KindThatItsFirstItemDoesNotTellEndsAWorkerThatWaits) {
+  ZkrProcess& zkr = work({"true"}, {"-v"});
+  ASSERT_TRUE(tells(zkr, "waiting for an item"));
+  zkrecipes::IdQueue identified(client_, zkclient::Path(path_), {.layout = zkrecipes::QueueLayout::standard()});
+  identified.push("item", "12345678", patient());
+  EXPECT_TRUE(tells(zkr, "--kind delay or --kind id says which"));
+  EXPECT_EQ(zkr.end(), exited(64));
+  EXPECT_EQ(identified.size(patient()), 1u);
 }
 
 // ---- What becomes of the item ------------------------------------------------------------------------------------

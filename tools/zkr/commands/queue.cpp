@@ -59,7 +59,7 @@ const std::map<std::string, RecipeKind>& kinds() {
 }
 
 /// For a call that begins now. `kind`: of the items that the command is about, if it tells.
-AnyQueue open_queue(const zkclient::Client& client, const QueueOptions& options, std::optional<RecipeKind> kind = {}) {
+QueueChoice choose(const QueueOptions& options, std::optional<RecipeKind> kind = {}) {
   const std::optional<RecipeKind> named = options.named_kind();
   if (named && kind && *named != *kind) {
     throw Failure(exit_usage,
@@ -68,7 +68,16 @@ AnyQueue open_queue(const zkclient::Client& client, const QueueOptions& options,
   QueueChoice choice{.path = options.path, .layout = options.layout};
   choice.kind = named ? named : kind;
   choice.kind_is_named = named.has_value();
-  return AnyQueue(client, choice);
+  return choice;
+}
+
+AnyQueue open_to_look(const zkclient::Client& client, const QueueOptions& options) { return {client, choose(options)}; }
+
+AnyQueue open_to_change(const zkclient::Client& client, const QueueOptions& options,
+                        std::optional<RecipeKind> kind = {}) {
+  QueueChoice choice = choose(options, kind);
+  choice.changes = true;
+  return {client, choice};
 }
 
 std::optional<RecipeKind> wanted_kind(const ItemTraits& traits) {
@@ -87,7 +96,7 @@ int run_push(const Context& context, const PushOptions& options) {
     traits.not_before = std::chrono::system_clock::now() +
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(*options.delay);
   }
-  open_queue(connect(context), options.queue, wanted_kind(traits)).push(item, traits);
+  open_to_change(connect(context), options.queue, wanted_kind(traits)).push(item, traits);
   return exit_success;
 }
 
@@ -118,7 +127,7 @@ int show_item(const Context& context, const std::string& path, const std::option
 // An item leaves the queue when it is written; if that fails, it goes back to its place.
 int run_pop(const Context& context, const PopOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);  // It goes back at once, not when the session has timed out.
-  AnyQueue queue = open_queue(connect(context), options.queue);
+  AnyQueue queue = open_to_change(connect(context), options.queue);
   const std::string& path = options.queue.path;
   if (!queue.knows_claims()) return show_item(context, path, pop_from(*queue, options));
   auto claim = claim_from(*queue, options);
@@ -129,12 +138,12 @@ int run_pop(const Context& context, const PopOptions& options) {
 }
 
 int run_peek(const Context& context, const QueueOptions& options) {
-  AnyQueue queue = open_queue(connect_to_look(context), options);
+  AnyQueue queue = open_to_look(connect_to_look(context), options);
   return show_item(context, options.path, queue->peek());
 }
 
 int run_items(const Context& context, const QueueOptions& options) {
-  AnyQueue queue = open_queue(connect_to_look(context), options);
+  AnyQueue queue = open_to_look(connect_to_look(context), options);
   std::vector<std::vector<std::string>> rows;
   for (const zkrecipes::QueueItem& item : queue->list()) {
     if (context.json) {
@@ -162,7 +171,7 @@ int run_items(const Context& context, const QueueOptions& options) {
 }
 
 int run_size(const Context& context, const QueueOptions& options) {
-  AnyQueue queue = open_queue(connect_to_look(context), options);
+  AnyQueue queue = open_to_look(connect_to_look(context), options);
   const std::size_t size = queue->size();
   if (context.json) {
     write_line(json::object{{"path", options.path}, {"items", size}});
@@ -174,7 +183,7 @@ int run_size(const Context& context, const QueueOptions& options) {
 
 // Item by item, as consumers take them: what is claimed stays, and what comes meanwhile may be taken or stay.
 int run_purge(const Context& context, const QueueOptions& options) {
-  AnyQueue queue = open_queue(connect(context), options);
+  AnyQueue queue = open_to_change(connect(context), options);
   std::size_t left = queue->size();
   std::size_t taken = 0;
   while (left-- > 0 && queue->try_pop())
@@ -189,7 +198,7 @@ int run_purge(const Context& context, const QueueOptions& options) {
 
 int run_remove_items(const Context& context, const RemoveItemOptions& options) {
   const zkclient::Client client = connect(context);
-  const std::size_t removed = open_queue(client, options.queue, RecipeKind::id_queue).remove(options.id);
+  const std::size_t removed = open_to_change(client, options.queue, RecipeKind::id_queue).remove(options.id);
   if (context.json) {
     write_line(json::object{{"path", options.queue.path}, {"removed", removed}});
   } else if (context.verbose) {
@@ -201,13 +210,14 @@ int run_remove_items(const Context& context, const RemoveItemOptions& options) {
 // Rejected once more there, an item goes to the dead letters' dead letters, in one transaction: that is the queue.
 int run_retry_dead(const Context& context, const RetryOptions& options) {
   const zkclient::Client client = connect(context);
-  const AnyQueue queue = open_queue(client, options.queue);
+  const AnyQueue queue = open_to_look(client, options.queue);
   const zkclient::Path dead =
       options.dead_letters.empty() ? queue.usual_dead_letters() : zkclient::Path(options.dead_letters);
   std::size_t retried = 0;
   if (client.exists(dead)) {
     QueueChoice choice{.path = dead.str(), .layout = queue.layout(), .kind = options.queue.named_kind()};
     choice.kind_is_named = choice.kind.has_value();
+    choice.changes = true;
     choice.options.dead_letters = zkclient::Path(options.queue.path);
     AnyQueue letters(client, choice);
     // Those that come back meanwhile are left.

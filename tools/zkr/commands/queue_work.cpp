@@ -60,6 +60,7 @@ QueueChoice choice_of(const WorkOptions& options) {
   QueueChoice choice{.path = path.str(), .layout = options.queue.layout};
   choice.kind = options.queue.named_kind();
   choice.kind_is_named = choice.kind.has_value();
+  choice.changes = true;
   choice.options.id = options.id;
   choice.options.max_deliveries = options.max_deliveries;
   if (!options.dead_letters.empty()) choice.options.dead_letters = zkclient::Path(options.dead_letters);

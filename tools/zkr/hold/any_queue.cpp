@@ -1,6 +1,7 @@
 #include "tools/zkr/hold/any_queue.hpp"
 
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "tools/zkr/cli/failure.hpp"
@@ -37,8 +38,13 @@ bool is_of_kazoo(const std::string& layout) { return layout.starts_with("kazoo")
 
 bool has_times_or_ids(RecipeKind kind) { return kind == RecipeKind::delay_queue || kind == RecipeKind::id_queue; }
 
-/// What was found are items with times. Decimal ids look like them; but a time of these decades has a letter among its
-/// hex digits.
+/// As a time between 2004 and 2109 is written; nearly every one has a letter, and no decimal id has.
+bool is_surely_a_time(std::string_view digits) {
+  const bool in_range = digits.size() == 11 && digits[0] >= '1' && digits[0] <= '3';
+  return in_range && digits.find_first_of("ABCDEF") != std::string_view::npos;
+}
+
+/// What was found are items with times, or so it seems: decimal ids look like them.
 bool may_have_ids(const zkclient::Client& client, const QueueChoice& choice, const zkrecipes::Inspection& found,
                   const zkclient::CallOptions& call) {
   const Path path(choice.path);
@@ -46,9 +52,21 @@ bool may_have_ids(const zkclient::Client& client, const QueueChoice& choice, con
   std::error_code gone;
   for (const std::string& name : client.children(folder, call, gone).names) {
     const std::size_t bar = name.find('|');
-    if (bar != std::string::npos && name.find_first_of("ABCDEF", bar) != std::string::npos) return false;
+    if (bar == std::string::npos) continue;
+    const std::string_view behind = std::string_view(name).substr(bar + 1);
+    if (is_surely_a_time(behind.substr(0, behind.find('|')))) return false;
   }
   return true;
+}
+
+/// Taken for times, ids would wait for decades; taken for ids, items would be delivered before their time.
+void refuse_to_guess(const zkclient::Client& client, const QueueChoice& choice, const zkrecipes::Inspection& found,
+                     const zkclient::CallOptions& call) {
+  if (!choice.changes || choice.kind || found.items == 0 || found.kind != RecipeKind::delay_queue) return;
+  if (!may_have_ids(client, choice, found, call)) return;
+  throw Failure(exit_usage, choice.path +
+                                " has items with times, or with ids that look like times: --kind delay or "
+                                "--kind id says which");
 }
 
 /// Items of two kinds at one path would not be seen by each other's consumers. Of kazoo's, all have priorities.
@@ -81,6 +99,7 @@ AnyQueue::AnyQueue(const zkclient::Client& client, const QueueChoice& choice, co
   const Path path(choice.path);
   const zkrecipes::Inspection found = zkrecipes::inspect(client, path, call);
   refuse_another_kind(client, choice, found, call);
+  refuse_to_guess(client, choice, found, call);
   layout_ = layout_word(client, choice, found, call);
   zkrecipes::QueueOptions options = choice.options;
   options.layout = layouts.at(layout_);

@@ -22,6 +22,9 @@ struct QueueChoice {
   std::optional<zkrecipes::RecipeKind> kind{};  // What it has to be; nothing: what the items there tell.
   /// Who runs us has named it. That decides where items could have times or ids, and look alike.
   bool kind_is_named = false;
+  /// What is to be done depends on the kind, and cannot be undone: then a kind that the items do not tell for certain is
+  /// refused.
+  bool changes = false;
   zkrecipes::QueueOptions options{};  // Without a layout.
 };
 
@@ -35,7 +38,8 @@ struct ItemTraits {
 /// A queue of any kind, of the layout that the choice names, or that the items there tell.
 class AnyQueue {
  public:
-  /// Looks at the path. Errors: zkclient::Error; Failure (exit_usage): its items are of another kind than was wanted.
+  /// Looks at the path. Errors: zkclient::Error; Failure (exit_usage): its items are of another kind than was wanted, or
+  /// may be of two kinds.
   AnyQueue(const zkclient::Client& client, const QueueChoice& choice, const zkclient::CallOptions& call = {});
 
   /// Something there has told the kind and the layout: as long as there are no items, either may come.
