@@ -4,9 +4,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -48,14 +50,6 @@ class ZkrCommit : public testkit::RecipeTest {
   void await_participant(const std::string& name) {
     EXPECT_TRUE(eventually([&] { return client().exists(path() / ("participants/" + name)).has_value(); })) << name;
   }
-  /// A command's pipe in the folder, that it waits at until the test opens it.
-  std::string gate() const {
-    const std::string file = (folder_ / "gate").string();
-    ::mkfifo(file.c_str(), 0600);
-    return file;
-  }
-  static void open_gate(const std::string& gate) { ::close(::open(gate.c_str(), O_WRONLY | O_CLOEXEC)); }
-
   const testkit::TemporaryFolder folder_;
 };
 
@@ -161,8 +155,8 @@ TEST_F(ZkrCommit, ScriptThatDoesNotSayWhatRunsItIsRun) {
   EXPECT_EQ(zkr({"commit", "run", "/place", "bank"}).code, 0);
   EXPECT_EQ(participant.next_line(), "prepare word");
   EXPECT_EQ(participant.next_line(), "commit word");
-  participant.signal(SIGUSR1);
-  EXPECT_EQ(participant.status(), 128 + SIGUSR1);
+  participant.signal(SIGTERM);
+  EXPECT_EQ(participant.status(), 128 + SIGTERM);
 }
 
 TEST_F(ZkrCommit, CommandThatIsNotThereEndsTheParticipant) {
@@ -173,28 +167,86 @@ TEST_F(ZkrCommit, CommandThatIsNotThereEndsTheParticipant) {
   EXPECT_EQ(participant.status(), 127);
 }
 
-// What was started before the kill runs on, so the next process waits for it. It is prepared again, as the log says.
-TEST_F(ZkrCommit, CommandsOfAKilledParticipantDoNotRunBesideTheNext) {
-  const std::string gate_file = gate();
-  const std::string script = "if test $ZKR_PHASE = prepare; then echo up; read -r word < " + gate_file +
-                             "; echo down; else echo $ZKR_PHASE; fi";
-  testkit::Program killed(zkr_program(), participation("bank", script));
+/// Says its own number and those of two more, of which one has left its session, its parents and its environment. In the
+/// phase, that is; else it says the phase.
+std::string spreads_in(const std::string& phase) {
+  return "test $ZKR_PHASE = " + phase +
+         " || { echo $ZKR_PHASE; exit 0; }; sleep 1000 & echo $!; "
+         "setsid sh -c 'env -i sleep 1000 & echo $!'; echo $$; sleep 1000";
+}
+
+std::vector<pid_t> three_numbers(testkit::Program& program) {
+  std::vector<pid_t> numbers;
+  for (int i = 0; i < 3; ++i)
+    numbers.push_back(std::stoi(program.next_line()));
+  return numbers;
+}
+
+bool runs(pid_t process) {
+  std::ifstream stream("/proc/" + std::to_string(process) + "/stat");
+  const std::string stat((std::istreambuf_iterator<char>(stream)), {});
+  const std::size_t state = stat.rfind(") ");
+  return state != std::string::npos && stat[state + 2] != 'Z' && stat[state + 2] != 'X';
+}
+
+bool all_are_gone(const std::vector<pid_t>& processes) {
+  return eventually([&] { return std::none_of(processes.begin(), processes.end(), runs); });
+}
+
+// It has not voted, so the transaction is aborted soon, whoever comes back.
+TEST_F(ZkrCommit, ParticipantKilledInPrepareLeavesNothingThatRuns) {
+  testkit::Program killed(zkr_program(), participation("bank", spreads_in("prepare")));
   await_participant("bank");
-  testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "--abort-after", "1h"}));
-  EXPECT_EQ(killed.next_line(), "up");
+  testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "--abort-after", "1h", "--applied"}));
+  const std::vector<pid_t> started = three_numbers(killed);
   killed.signal(SIGKILL);
   EXPECT_EQ(killed.status(), 128 + SIGKILL);
-  CommitWords next = participation("bank", script);
-  next.insert(next.begin(), {"-c", "exec \"$@\" 2>&1", "sh", zkr_program()});
-  testkit::Program second("/bin/sh", std::move(next));
-  EXPECT_NE(second.next_line().find("runs still"), std::string::npos);
-  open_gate(gate_file);
-  EXPECT_EQ(killed.next_line(), "down");
-  EXPECT_EQ(second.next_line(), "up");
-  open_gate(gate_file);
-  EXPECT_EQ(second.next_line(), "down");
-  EXPECT_EQ(second.next_line(), "commit");
+  EXPECT_TRUE(all_are_gone(started));
+  const auto ended_by_absence = [&] {
+    const auto all = zkrecipes::CommitCoordinator(client(), path()).transactions();
+    return all.size() == 1 && all[0].outcome && !all[0].outcome->committed;
+  };
+  EXPECT_TRUE(eventually(ended_by_absence)) << "its session is closed: it is known to be gone";
+  testkit::Program next(zkr_program(), participation("bank", spreads_in("prepare")));
+  EXPECT_EQ(next.next_line(), "abort");
+  EXPECT_TRUE(outcome_in(run.next_line()).starts_with("aborted"));
+}
+
+TEST_F(ZkrCommit, ParticipantKilledInCommitLeavesNothingThatRunsAndCommitsAgain) {
+  testkit::Program killed(zkr_program(), participation("bank", spreads_in("commit")));
+  await_participant("bank");
+  testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "--applied"}));
+  EXPECT_EQ(killed.next_line(), "prepare");
+  const std::vector<pid_t> started = three_numbers(killed);
+  killed.signal(SIGKILL);
+  EXPECT_EQ(killed.status(), 128 + SIGKILL);
+  EXPECT_TRUE(all_are_gone(started));
+  testkit::Program next(zkr_program(), participation("bank", "echo $ZKR_PHASE"));
+  EXPECT_EQ(next.next_line(), "commit");
   EXPECT_EQ(outcome_in(run.next_line()), "committed");
+}
+
+TEST_F(ZkrCommit, StepIsDoneWhenNothingOfItsCommandIsLeft) {
+  testkit::Program participant(zkr_program(), participation("bank", "setsid sleep 1000 & echo $!"));
+  await_participant("bank");
+  EXPECT_EQ(zkr({"commit", "run", "/place", "bank", "--applied"}).code, 0);
+  for (int step = 0; step < 2; ++step)
+    EXPECT_FALSE(runs(std::stoi(participant.next_line())));
+  participant.signal(SIGTERM);
+  EXPECT_EQ(participant.status(), 128 + SIGTERM);
+}
+
+// Such as one that this user may not kill.
+TEST_F(ZkrCommit, ParticipantWaitsForWhatIsLeftOfTheOneBefore) {
+  const int left = ::open((log_of("bank") + ".commands").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::flock(left, LOCK_EX), 0);
+  CommitWords call = participation("bank", tells_step);
+  call.insert(call.begin(), {"-c", "exec \"$@\" 2>&1", "sh", zkr_program()});
+  testkit::Program participant("/bin/sh", std::move(call));
+  EXPECT_NE(participant.next_line().find("runs still"), std::string::npos);
+  EXPECT_FALSE(client().exists(path() / "participants/bank"));
+  ::close(left);
+  await_participant("bank");
 }
 
 // It was prepared in a tree that somebody has removed: nobody can know whether it was committed.

@@ -14,7 +14,7 @@
 
 #include "tools/zkr/cli/context.hpp"
 #include "tools/zkr/cli/json.hpp"
-#include "tools/zkr/run/caller.hpp"
+#include "tools/zkr/commands/command_series.hpp"
 #include "tools/zkr/run/descriptor.hpp"
 
 namespace zkr {
@@ -72,34 +72,10 @@ class EndingSignals {
   };
   /// The one that came.
   Came take() const;
-  /// As the caller had them.
-  const sigset_t& callers_mask() const { return callers_mask_; }
 
  private:
-  sigset_t callers_mask_;
   Descriptor signals_;
 };
-
-/// Signals to this process are read by follow() from here on. Made while the process has one thread, before anything else
-/// is opened.
-class FollowedSignals {
- public:
-  FollowedSignals();
-  int get() const { return signals_.get(); }
-  /// The next one that came. Nothing: there is none.
-  std::optional<signalfd_siginfo> take() const;
-  /// How the caller had them.
-  const Caller& caller() const { return caller_; }
-  /// As in other programs: writing to what nobody reads ends this one, if this thread does it.
-  void let_writes_end_us() const;
-
- private:
-  Caller caller_;
-  Descriptor signals_;
-};
-
-/// Ends the process as the signal does by default.
-[[noreturn]] void die_of(int signal);
 
 /// Tells each change as a line; or, if the call has words behind "--", runs them for the newest one: never two at a
 /// time, and always for the last state. Until a signal ends it, or after one change. A command that runs gets each signal;

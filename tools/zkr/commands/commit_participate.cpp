@@ -24,11 +24,12 @@
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/awaited.hpp"
-#include "tools/zkr/commands/changes.hpp"
 #include "tools/zkr/commands/command_options.hpp"
+#include "tools/zkr/commands/command_series.hpp"
 #include "tools/zkr/commands/commit.hpp"
 #include "tools/zkr/commands/phase_commands.hpp"
 #include "tools/zkr/hold/control.hpp"
+#include "tools/zkr/hold/lease_session.hpp"
 
 namespace zkr {
 namespace {
@@ -61,11 +62,11 @@ std::optional<std::string> control_socket_of(const std::string& log) {
   return fmt::format("zkr-participant-{:x}-{:x}", lock.st_dev, lock.st_ino);
 }
 
-/// Held by this process, and by what its commands have started: so none of them runs beside those of the next process
-/// with this log, also if this one is killed. Waits for what is left of the one before.
+/// Held by this process, and by what its commands have started, which inherits it: so none of them runs beside those of the
+/// next process with this log, also if this one is killed. Waits for what is left of the one before.
 Descriptor claim_commands(const std::string& log) {
   const std::string file = log + ".commands";
-  Descriptor claim(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  Descriptor claim(::open(file.c_str(), O_RDWR | O_CREAT, 0600));
   if (!claim) throw Failure(exit_system, file + ": " + std::strerror(errno));
   if (::flock(claim.get(), LOCK_EX | LOCK_NB) == 0) return claim;
   if (errno == EWOULDBLOCK)
@@ -76,8 +77,18 @@ Descriptor claim_commands(const std::string& log) {
   return claim;
 }
 
-std::vector<std::string> environment_of(const ParticipateOptions& options) {
-  return {"ZKR_PATH=" + options.path, "ZKR_PARTICIPANT=" + options.name};
+std::vector<std::string> environment_of(const ParticipateOptions& options, const SeriesGuard& guard) {
+  std::vector<std::string> changes = guard.environment();
+  changes.push_back("ZKR_PATH=" + options.path);
+  changes.push_back("ZKR_PARTICIPANT=" + options.name);
+  return changes;
+}
+
+/// If this process is killed, its guardian closes its session.
+std::optional<zkclient::Subscription> guarded(const zkclient::Client& client, const Connection& connection,
+                                              const SeriesGuard& guard) {
+  if (!guard.guardian()) return std::nullopt;
+  return guard_sessions(client, connection.hosts, *guard.guardian());
 }
 
 // --- What operators ask -------------------------------------------------------------------------------------------
@@ -123,19 +134,26 @@ class ServingParticipant {
  public:
   ServingParticipant(const Context& context, const ParticipateOptions& options, std::vector<std::string> words)
       : context_(context),
+        connection_(connection_of(context.connection)),
         log_(std::make_shared<zkrecipes::FileLog>(options.log)),
         claim_(claim_commands(options.log)),
         metrics_(count_into(context, options.metrics_file)),
-        client_(connect(context)),
+        client_(connect(context, connection_)),
+        sessions_(guarded(client_, connection_, guard_)),
         participant_(client_, zkclient::Path(options.path), options.name, std::exchange(log_, nullptr)),
-        commands_(std::move(words), environment_of(options), signals_.callers_mask(), claim_.get()),
+        series_(signals_, &guard_),
+        commands_(std::move(words), environment_of(options, guard_), series_),
         control_(ControlServer::open(control_socket_of(options.log).value_or(""),
                                      [this](const std::string& request, const ControlReply& reply) {
                                        reply(answer_operator(participant_, request));
                                      })) {}
   ServingParticipant(const ServingParticipant&) = delete;
   ServingParticipant& operator=(const ServingParticipant&) = delete;
-  ~ServingParticipant() { client_.close(); }  // Whatever has happened, no command is asked for any more.
+  /// Whatever has happened, no command is asked for any more.
+  ~ServingParticipant() {
+    commands_.give_up();
+    client_.close();
+  }
 
   /// Until a signal comes. Errors: what ended it otherwise.
   int run() {
@@ -145,29 +163,25 @@ class ServingParticipant {
     while (!served_.is_there()) {
       timer_.set(BootClock::now() + look_for_problems);
       wait_for_any({signals_.get(), served_.get(), commands_.get(), timer_.get()});
-      hear_signals();
-      if (commands_.failure()) stop_.request_stop();
+      series_.hear();
+      if (series_.told_by() != 0) commands_.close();
+      commands_.work();
+      if (series_.told_by() != 0 || commands_.failure()) stop_.request_stop();
       if (!context_.quiet) tell_problems();
     }
     const zkclient::Result<void> result = served_.take();
     control_.reset();
     client_.close();
     metrics_.reset();
-    if (const auto failure = commands_.failure()) throw Failure(*failure);
-    if (told_by_) die_of(*told_by_);
+    sessions_.reset();
+    guard_.close();
+    if (const auto& failure = commands_.failure()) throw Failure(*failure);
+    if (series_.told_by() != 0) die_of(series_.told_by());
     result.value();
     return exit_success;
   }
 
  private:
-  void hear_signals() {
-    if (!readable_now(signals_.get())) return;
-    const EndingSignals::Came signal = signals_.take();
-    told_by_ = signal.number;
-    commands_.signal(signal.number, signal.from_terminal);
-    stop_.request_stop();
-  }
-
   /// Each once, while it is there.
   void tell_problems() {
     std::set<std::string> now;
@@ -181,18 +195,21 @@ class ServingParticipant {
   }
 
   const Context& context_;
+  const Connection connection_;
   std::shared_ptr<zkrecipes::FileLog> log_;
   const Descriptor claim_;
+  SeriesGuard guard_;  // Before there are threads.
   Awaited<void> served_;
   std::unique_ptr<MetricsFile> metrics_;
   zkclient::Client client_;
+  std::optional<zkclient::Subscription> sessions_;
   CommitParticipant participant_;
-  const EndingSignals signals_;
+  const FollowedSignals signals_;
+  CommandSeries series_;
   PhaseCommands commands_;
   std::unique_ptr<ControlServer> control_;
   std::stop_source stop_;
   BootTimer timer_;
-  std::optional<int> told_by_;
   std::set<std::string> told_;
 };
 

@@ -7,17 +7,24 @@
 
 #include <fmt/format.h>
 
+#include "tools/zkr/cli/output.hpp"
+
 namespace zkr {
+
+namespace {
+
+constexpr const char* participant_ends = "the participant ends";
+
+}  // namespace
 
 using zkrecipes::CommitTransaction;
 using zkrecipes::CommitVote;
 
-PhaseCommands::PhaseCommands(std::vector<std::string> words, std::vector<std::string> environment, const sigset_t& mask,
-                             int inherited)
+PhaseCommands::PhaseCommands(std::vector<std::string> words, std::vector<std::string> environment,
+                             CommandSeries& series)
     : words_(std::move(words)),
       environment_(std::move(environment)),
-      mask_(mask),
-      inherited_(inherited),
+      series_(series),
       news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 zkrecipes::CommitHandlers PhaseCommands::handlers() {
@@ -38,42 +45,68 @@ void PhaseCommands::apply(const char* phase, const CommitTransaction& transactio
 
 std::string PhaseCommands::ended_with(int code) const { return fmt::format("{} ended with {}", words_.front(), code); }
 
+// --- The callback executor ---------------------------------------------------------------------------------------
+
 int PhaseCommands::run(const char* phase, const CommitTransaction& transaction) {
-  start(phase, transaction);
-  const int code = command_->wait();  // This thread alone starts and ends it.
-  const std::lock_guard lock(mutex_);
-  command_.reset();
-  return code;
+  SeriesCommand command{.words = words_, .input = transaction.payload, .environment = environment_};
+  command.environment.push_back(std::string("ZKR_PHASE=") + phase);
+  command.environment.push_back("ZKR_TRANSACTION=" + transaction.id);
+  std::unique_lock lock(mutex_);
+  if (closed_) throw std::runtime_error(participant_ends);
+  wanted_ = std::move(command);
+  ::eventfd_write(news_.get(), 1);
+  answered_.wait(lock, [this] { return code_ || refused_; });
+  if (const auto refused = std::exchange(refused_, nullptr)) std::rethrow_exception(refused);
+  return *std::exchange(code_, std::nullopt);
 }
 
-void PhaseCommands::start(const char* phase, const CommitTransaction& transaction) {
-  std::vector<std::string> environment = environment_;
-  environment.push_back(std::string("ZKR_PHASE=") + phase);
-  environment.push_back("ZKR_TRANSACTION=" + transaction.id);
-  const std::lock_guard lock(mutex_);
-  if (told_to_end_ || failure_) throw std::runtime_error("the participant ends");
+// --- The first thread ---------------------------------------------------------------------------------------------
+
+void PhaseCommands::work() {
+  drain(news_.get());
+  if (const auto code = series_.take_code()) {
+    if (!series_.end_leftovers())
+      say(words_.front() + ": what it has left behind may not be killed by us, and runs on");
+    answer(code);
+  }
+  if (!series_.runs()) start_wanted();
+}
+
+void PhaseCommands::start_wanted() {
+  std::optional<SeriesCommand> wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted = std::exchange(wanted_, std::nullopt);
+  }
+  if (!wanted) return;
   try {
-    command_.emplace(SpawnRequest{.words = words_,
-                                  .input = transaction.payload,
-                                  .environment = std::move(environment),
-                                  .mask = mask_,
-                                  .inherited = inherited_});
+    series_.start(*wanted);
   } catch (const Failure& failure) {
     failure_ = failure;
-    ::eventfd_write(news_.get(), 1);
-    throw;
+    answer({}, std::current_exception());
   }
 }
 
-void PhaseCommands::signal(int number, bool from_terminal) {
+void PhaseCommands::answer(std::optional<int> code, std::exception_ptr refused) {
   const std::lock_guard lock(mutex_);
-  told_to_end_ = true;
-  if (command_ && !from_terminal) command_->signal(number);
+  code_ = code;
+  refused_ = std::move(refused);
+  answered_.notify_all();
 }
 
-std::optional<Failure> PhaseCommands::failure() const {
+void PhaseCommands::close() {
   const std::lock_guard lock(mutex_);
-  return failure_;
+  closed_ = true;
+  if (!std::exchange(wanted_, std::nullopt)) return;
+  refused_ = std::make_exception_ptr(std::runtime_error(participant_ends));
+  answered_.notify_all();
+}
+
+void PhaseCommands::give_up() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  refused_ = std::make_exception_ptr(std::runtime_error(participant_ends));
+  answered_.notify_all();
 }
 
 }  // namespace zkr

@@ -1,6 +1,7 @@
 #include "tools/zkr/run/guardian_process.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -35,21 +36,30 @@ constexpr const char* mark_variable = "ZKR_IDS=";
 
 std::string word_of(const std::string& mark) { return mark.substr(mark.find('=') + 1); }
 
-}  // namespace
+/// Forks with all signals blocked: no signal but KILL is to end the child.
+pid_t fork_deaf() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const pid_t number = ::fork();
+  if (number != 0) ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return number;
+}
 
-std::string mark_for_guardian(const std::string& mark) { return mark_variable + word_of(mark); }
+}  // namespace
 
 std::string mark_entry(const std::string& mark) {
   const char* outer = std::getenv("ZKR_IDS");
   return mark_variable + (outer != nullptr ? std::string(outer) + " " : "") + word_of(mark);
 }
 
-std::optional<GuardianProcess> GuardianProcess::start() {
+std::optional<GuardianProcess> GuardianProcess::start(const std::string& mark, const std::optional<Cgroup>& cgroup) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return std::nullopt;
   Descriptor ours(ends[0]);
   const Descriptor theirs(ends[1]);
-  const pid_t number = ::fork();
+  const pid_t number = fork_deaf();
   if (number < 0) return std::nullopt;
   if (number == 0) {
     keep_only(theirs.get());
@@ -58,6 +68,8 @@ std::optional<GuardianProcess> GuardianProcess::start() {
   }
   GuardianProcess started(number, random_limit(), std::move(ours));
   started.tell("limit " + std::to_string(started.limit()));
+  started.tell("mark " + std::string(mark_variable) + word_of(mark));
+  if (cgroup) started.tell("cgroup " + cgroup->path());
   return started;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "tools/zkr/run/cgroup.hpp"
 #include "tools/zkr/run/descriptor.hpp"
 
 namespace zkr {
@@ -16,8 +17,9 @@ namespace zkr {
 /// ends it.
 class GuardianProcess {
  public:
-  /// Forks it. This process must have one thread. Nothing: it cannot be forked, and the lease ends with its session.
-  static std::optional<GuardianProcess> start();
+  /// Forks it, and tells it of the mark ("NAME=word", see mark_entry()) and the control group of what it is to kill. This
+  /// process must have one thread. Nothing: it cannot be forked, and the lease ends with its session.
+  static std::optional<GuardianProcess> start(const std::string& mark, const std::optional<Cgroup>& cgroup);
 
   pid_t number() const { return number_; }
   /// The command's limit of file locks, which Linux has not heeded for decades. All that it starts inherits it, also
@@ -35,9 +37,7 @@ class GuardianProcess {
   Descriptor socket_;
 };
 
-/// What the guardian looks for, if that is RunRequest::mark.
-std::string mark_for_guardian(const std::string& mark);
-/// What the environment of the command gets for that. Runs within runs carry the marks of all: if processes of an outer
+/// What the environment of the command gets for that mark. Runs within runs carry the marks of all: if processes of an outer
 /// one are killed, an inner one that has no guardian any more must be found as well.
 std::string mark_entry(const std::string& mark);
 

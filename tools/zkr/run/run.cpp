@@ -71,10 +71,8 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
   if (!cgroup && !ProcessTree::can_be_seen())
     throw std::runtime_error("/proc does not show who has started what: the command could not be ended in time");
   std::optional<GuardianProcess> guardian;
-  if (!request.mark.empty()) guardian = GuardianProcess::start();
-  if (guardian) guardian->tell("mark " + mark_for_guardian(request.mark));
+  if (!request.mark.empty()) guardian = GuardianProcess::start(request.mark, cgroup);
   if (guardian) guardian->tell("front " + std::to_string(front));
-  if (guardian && cgroup) guardian->tell("cgroup " + cgroup->path());
   Descriptor front_process(static_cast<int>(::syscall(SYS_pidfd_open, front, 0)));
 
   Descriptor report_to(
