@@ -66,6 +66,11 @@ if(ZKRECIPES_REQUIRE_TLS AND NOT ZooKeeper_HAS_SSL)
                       "Build one that has it with scripts/build_tls_client.sh, then start with a fresh build folder")
 endif()
 
+# For an example of a bridge to it.
+if(ZKRECIPES_BUILD_EXAMPLES)
+  find_package(prometheus-cpp QUIET)
+endif()
+
 # Probes are no-ops, and need nothing but a header of macros.
 find_path(SDT_INCLUDE_DIR NAMES sys/sdt.h)
 mark_as_advanced(SDT_INCLUDE_DIR)

@@ -7,7 +7,7 @@
 #   scripts/setup.sh            compiler, CMake, libraries, a ZooKeeper server
 #   scripts/setup.sh --no-server  without Java and the server: what building takes
 #   scripts/setup.sh --tests    also a JDK, Curator, kazoo, spin, zsh, fish, abidw, docker-compose, Prometheus,
-#                               <sys/sdt.h>, gdb, and the headers of an older Boost: where one of them cannot be had, the
+#                               prometheus-cpp, <sys/sdt.h>, gdb, and the headers of an older Boost: where one of them cannot be had, the
 #                               tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
 #   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
@@ -146,6 +146,8 @@ find_missing() {
     # For the probes, and the test that stops at them.
     want systemtap-sdt-dev have_sdt
     want gdb have_command gdb
+    # For the example of a bridge to it.
+    want prometheus-cpp-dev have_file include/prometheus/collectable.h
     # For the test of a program that has another Boost.
     want libboost1.74-dev have_old_boost
   fi

@@ -34,6 +34,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "examples/tracing/otlp_spans.hpp"
+
 using namespace std::chrono_literals;
 
 namespace docs {
@@ -92,6 +94,7 @@ template <typename... T>
 void report(const T&... of_span);
 template <typename... T>
 void write_log(const T&... fields);
+extern std::FILE* file;
 class SlowCalls : public zkclient::Observer {
  public:
   void on_span(const zkclient::Span& span, const std::shared_ptr<const void>& context) override;

@@ -7,19 +7,18 @@
 #include <cctype>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <boost/asio/ip/tcp.hpp>
 #include <nlohmann/json.hpp>
 #include <zkclient/client.hpp>
 #include <zkclient/metrics.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zktesting/proxy.hpp>
 
+#include "tests/monitoring/http.hpp"
 #include "tests/monitoring/queries.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -27,36 +26,11 @@
 
 namespace {
 
+using monitoring::Answer;
+using monitoring::get;
 using testkit::eventually;
 using testkit::patient;
 using testkit::Program;
-
-struct Answer {
-  int status = 0;
-  std::string content_type;
-  std::string body;
-};
-
-/// What an HTTP server at "address:port" answers.
-Answer get(const std::string& server, const std::string& target) {
-  boost::asio::ip::tcp::iostream stream;
-  stream.expires_after(testkit::patience);
-  const auto colon = server.rfind(':');
-  stream.connect(server.substr(0, colon), server.substr(colon + 1));
-  // A server of the newer version would send it in pieces.
-  stream << "GET " << target << " HTTP/1.0\r\nHost: " << server << "\r\n\r\n" << std::flush;
-  Answer answer;
-  std::string word;
-  stream >> word >> answer.status;
-  std::getline(stream, word);
-  for (std::string line; std::getline(stream, line) && line != "\r";) {
-    const std::string name = "Content-Type: ";
-    if (line.starts_with(name)) answer.content_type = line.substr(name.size(), line.find('\r') - name.size());
-  }
-  answer.body.assign(std::istreambuf_iterator<char>(stream), {});
-  if (answer.status == 0) throw std::runtime_error(server + " does not answer: " + stream.error().message());
-  return answer;
-}
 
 std::string in_url(const std::string& text) {
   std::ostringstream out;
