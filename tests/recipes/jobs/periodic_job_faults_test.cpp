@@ -133,8 +133,7 @@ TEST_F(PeriodicJobFaults, RunsEachFiringOnceAndRecordsIt) {
       client, "/job", schedule(2),
       [&](const std::stop_token& stop, const JobFiring& firing) {
         EXPECT_TRUE(firing.lease().valid());
-        Client user = client;
-        user.commit(Transaction().check(firing.lease().guard()), patient());
+        client.commit(Transaction().check(firing.lease().guard()), patient());
         const auto status = watcher().status(patient());
         ASSERT_TRUE(status && status->running);
         EXPECT_EQ(status->running->firing, firing.time());
