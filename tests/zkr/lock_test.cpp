@@ -323,6 +323,19 @@ TEST_F(ZkrLock, Z11TimeToWaitGoesOnThroughCutsAndLostSessions) {
   EXPECT_EQ(waiter.lines().rest(), Words{});
 }
 
+// Nobody hears that it is over, and nobody has to.
+TEST_F(ZkrLock, Z11TimeToWaitIsOverThoughNoServerAnswers) {
+  hold_from_elsewhere();
+  ZkrProcess& waiter = start("say started", {"--timeout", "2s", "--session-timeout", "60s"});
+  await_or_end(waiter, [&] { return contenders() == 2; });
+  proxy_.stall(zktesting::Direction::both);
+  const std::string how = waiter.end();
+  EXPECT_TRUE(how == exited(75) || how == exited(69)) << how;
+  EXPECT_EQ(waiter.lines().rest(), Words{});
+  proxy_.unstall(zktesting::Direction::both);
+  EXPECT_TRUE(queued(1)) << "its keeper withdraws then";
+}
+
 // The time that it may take to connect has nothing to do with the wait for the lock.
 TEST_F(ZkrLock, Z11WithoutATimeItWaitsThroughCutsAndLostSessions) {
   ZkrProcess& holder = hold_from_elsewhere();
