@@ -151,6 +151,13 @@ struct Contender {
   bool guarded = true;  // Its guardian can act.
 };
 
+std::chrono::milliseconds timeout_of(const Contender& one) {
+  return one.name == "f" ? other_session_timeout() : session_timeout;
+}
+
+/// Its place in the queue has to go with it: if nobody gave that back, all others would wait for most of the run.
+bool has_long_session(const Contender& one) { return timeout_of(one) > 2 * session_timeout; }
+
 bool is_ours(const std::string& name) { return name.starts_with("zkr") || name == "lease-guardian"; }
 
 /// Of what the test has started, orphans included.
@@ -248,7 +255,7 @@ Words NeverTwo::words_for(const Contender& one) {
   };
   constexpr int for_ever = 100'000'000;
   // One of another session timeout takes nothing from the others too early, nor they from it.
-  const auto timeout = one.name == "f" ? other_session_timeout() : session_timeout;
+  const auto timeout = timeout_of(one);
   Words words{
       GetParam(), path(), "--server", one.cables.hosts(), "--session-timeout", std::to_string(timeout.count()) + "ms",
       "--"};
@@ -351,6 +358,7 @@ bool NeverTwo::kill_front_and_keeper(Contender& victim) {
 }
 
 bool NeverTwo::kill_guardian(Contender& victim) {
+  if (has_long_session(victim)) return false;
   victim.guarded = false;
   return kill_child(victim, "lease-guardian");
 }
@@ -383,7 +391,7 @@ bool NeverTwo::stop_keeper(Contender& victim) {
 
 bool NeverTwo::stop_guardian(Contender& victim) {
   const auto guardian = victim.zkr->child_now("lease-guardian");
-  if (!guardian) return false;
+  if (!guardian || has_long_session(victim)) return false;
   victim.guarded = false;
   return stop_for(victim, *guardian, past_session());
 }
