@@ -116,6 +116,7 @@ struct PlacerOptions {
 /// host comes                                  after `settle` it gets its share, a few at a time
 /// host is drained                             as one that has gone, but its replicas serve until others are in sync
 /// too few hosts                               all stays where it is
+/// host still closes what it would get back    it gets the replica when it has left the group
 /// new replica dies while it catches up        after `settle` another host gets it; the old one stays until then
 /// no placer                                   all stays where it is; groups go on by themselves
 /// placer dies, is cut off                     the next one goes on with what is written; what the former one sends

@@ -116,6 +116,16 @@ PlacementStep way_to(const HostIds& goal, const PartitionFacts& partition, std::
   return {partition.name, {goal, united(staying, goal)}, true, ready};
 }
 
+/// A host of the goal was told to close its replica, and has not left the group so far. It would pass for one that has
+/// all writes, and erase them a moment later. When it has left, it can get a replica again.
+bool is_closing_what_it_would_get(const HostIds& goal, const PartitionFacts& partition) {
+  const HostIds& assigned = partition.node->assigned;
+  return std::any_of(partition.members.begin(), partition.members.end(), [&](const std::string& id) {
+    return std::binary_search(goal.begin(), goal.end(), id) &&
+           !std::binary_search(assigned.begin(), assigned.end(), id);
+  });
+}
+
 bool fewer_ready(const PartitionFacts* a, const PartitionFacts* b) { return a->ready.size() < b->ready.size(); }
 
 }  // namespace
@@ -133,7 +143,8 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
       if (can_change) steps.push_back(beginning(wanted, partition));
       continue;
     }
-    const bool changes = can_change && partition.node->wanted != wanted;
+    const bool changes =
+        can_change && partition.node->wanted != wanted && !is_closing_what_it_would_get(wanted, partition);
     if (!partition.node->moving()) {
       if (changes) waiting.push_back(&partition);
       continue;

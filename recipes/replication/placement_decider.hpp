@@ -95,10 +95,11 @@ class ZKRECIPES_INTERNAL_API PlacementGoal {
 
 /// Ends a move whose wanted replicas are all ready; begins others, while fewer than max_moving are on their way: first
 /// those of partitions with the fewest ready replicas. A move under way gets another goal when that has changed. A goal
-/// below the minimum counts for nothing: there are too few hosts, and what is there stays. A partition whose step is
-/// refused has none, and leaves its place among those that move to others. A node that is missing though
-/// there is a group was removed by hand: it begins with all who may have acknowledged writes, since whom it leaves out
-/// closes its replica. `goal` has all partitions.
+/// below the minimum counts for nothing: there are too few hosts, and what is there stays. Nor does a goal count with a
+/// host that has not left the group since its replica was taken away. A partition whose step is refused has none, and
+/// leaves its place among those that move to others. A node that is missing though there is a group was removed by
+/// hand: it begins with all who may have acknowledged writes, since whom it leaves out closes its replica. `goal` has all
+/// partitions.
 ZKRECIPES_INTERNAL_API std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions,
                                                                    const Placement& goal, const PlacementRules& rules);
 

@@ -135,6 +135,21 @@ TEST(PlacementDecider, TooFewHostsChangeNothing) {
   EXPECT_EQ(steps_of(partition_facts(nobody, HostIds{"a"}, {"a"}), {"b"}), (Steps{{"p", {{"b"}, {"a", "b"}}}}));
 }
 
+// It would pass for one that has all writes, and erase them a moment later.
+TEST(PlacementDecider, AHostGetsAReplicaBackWhenItHasLeft) {
+  const HostIds all{"a", "b", "c"};
+  PartitionFacts facts = partition_facts({{"b", "c"}, {"b", "c"}}, all, all);
+  facts.members = all;
+  EXPECT_EQ(steps_of(facts, {"a", "b"}), Steps()) << "a still closes what it had";
+  facts.node = PlacementNode{{"c", "d"}, {"b", "c", "d"}};
+  EXPECT_EQ(steps_of(facts, {"a", "b"}), Steps()) << "another move is under way";
+  facts.in_sync = facts.ready = HostIds{"b", "c", "d"};
+  EXPECT_EQ(steps_of(facts, {"a", "b"}), (Steps{{"p", {{"c", "d"}, {"c", "d"}}, true, {"c", "d"}}})) << "which can end";
+  facts.node = PlacementNode{{"b", "c"}, {"b", "c"}};
+  facts.members = {"b", "c"};
+  EXPECT_EQ(steps_of(facts, {"a", "b"}), (Steps{{"p", {{"a", "b"}, {"a", "b", "c"}}}})) << "a has left";
+}
+
 TEST(PlacementDecider, ThoseWithTheFewestReadyReplicasGoFirst) {
   const PlacementNode resting{{"a", "b"}, {"a", "b"}};
   std::vector<PartitionFacts> all;
