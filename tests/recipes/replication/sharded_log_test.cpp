@@ -90,13 +90,17 @@ class ShardMinutes {
   std::map<std::string, testkit::Minutes> partitions_;
 };
 
-enum class ShardFault { kill, stop, cut, drain };
+enum class ShardFault { kill, stop, cut, isolate, drain };
+
+constexpr std::array every_fault = {ShardFault::kill, ShardFault::stop, ShardFault::cut, ShardFault::isolate,
+                                    ShardFault::drain};
 
 const char* to_string(ShardFault fault) {
   switch (fault) {
     case ShardFault::kill: return "kill";
     case ShardFault::stop: return "stop";
-    case ShardFault::cut: return "cut off";
+    case ShardFault::cut: return "cut off from the server";
+    case ShardFault::isolate: return "cut off from all";
     case ShardFault::drain: return "drain";
   }
   return "";
@@ -131,6 +135,7 @@ class ShardHost {
     switch (fault) {
       case ShardFault::kill: process_.reset(); break;
       case ShardFault::stop: process_->pause(); break;
+      case ShardFault::isolate: link_.stall(Direction::both); [[fallthrough]];
       case ShardFault::cut: cable_.stall(Direction::both); break;
       case ShardFault::drain: EXPECT_TRUE(leaves()); break;
     }
@@ -138,6 +143,8 @@ class ShardHost {
   void recover(ShardFault from) {
     switch (from) {
       case ShardFault::stop: process_->resume(); break;
+      // What was sent to it meanwhile arrives now.
+      case ShardFault::isolate: link_.unstall(Direction::both); [[fallthrough]];
       case ShardFault::cut: cable_.unstall(Direction::both); break;
       default: start(); break;
     }
@@ -240,7 +247,7 @@ class ShardedLog : public testkit::RecipeFaultTest {
       writers_.push_back(std::make_unique<ShardWriter>(id, server.connect_string()));
   }
 
-  static constexpr int shortest_run = 4;
+  static constexpr int shortest_run = 5;
 
   unsigned seed() const { return seed_; }
   std::size_t random(std::size_t below) { return random_() % below; }
@@ -380,7 +387,7 @@ TEST_F(ShardedLog, RandomFaultsLoseNothing) {
     Broken broken;
     const std::size_t victims = round >= shortest_run && random(3) == 0 ? 2 : 1;
     while (broken.size() < victims) {
-      if (faults.empty()) faults = {ShardFault::kill, ShardFault::stop, ShardFault::cut, ShardFault::drain};
+      if (faults.empty()) faults.assign(every_fault.begin(), every_fault.end());
       ShardHost& victim = any_host();
       if (broken.contains(&victim)) continue;
       const auto chosen = faults.begin() + static_cast<std::ptrdiff_t>(random(faults.size()));
