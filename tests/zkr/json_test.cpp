@@ -204,6 +204,28 @@ TEST_F(ZkrJsonShapes, EachRecipesCommandWritesWhatTheGuideSays) {
   check("queue remove", {"queue", "remove", "/ids", "x"});
 }
 
+TEST_F(ZkrJsonShapes, EachRecipeWithPartsIsAsTheGuideSays) {
+  const auto put = [&](const Path& node, const std::string& data, CreateMode mode = CreateMode::persistent) {
+    client().create(node, data, {.mode = mode, .parents = true});
+  };
+  put("/latch", "generation=1 count=3 left=2");
+  check("who", {"who", "/latch"});
+  const std::string run = R"({"firing":"9999-01-01T01:00:00.000Z","attempt":1,"outcome":"running","runner":"me",)"
+                          R"("token":7,"started":"2001-01-01T01:00:00.000Z"})";
+  put("/job/state", R"({"settled":"2001-01-01T00:00:00.000Z","running":)" + run + "}");
+  put("/job/history/2001-01-01T00:00:00.000Z-1", run);
+  check("who", {"who", "/job"});
+  put("/records/set/meta-0000000000", std::string(32, 'x'));
+  put("/records/set/meta-0000000001", "words");
+  check("who", {"who", "/records"});
+  put("/placed/hosts/a", "host 1 1 -", CreateMode::ephemeral);
+  put("/placed/hosts/b", "words");
+  put("/placed/placement/p0", "placement 1\na wanted\nb leaving\n");
+  check("who", {"who", "/placed"});
+  put("/ttl/touch", "");
+  check("who", {"who", "/ttl"});
+}
+
 TEST_F(ZkrJsonShapes, EachValuesCommandWritesWhatTheGuideSays) {
   check("counter add", {"counter", "add", "/counter", "3"});
   check("counter get", {"counter", "get", "/counter"});

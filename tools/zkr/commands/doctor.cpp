@@ -14,6 +14,7 @@
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
 #include "tools/zkr/commands/commands.hpp"
+#include "tools/zkr/commands/inspection_parts.hpp"
 #include "tools/zkr/doctor/host_checks.hpp"
 #include "tools/zkr/doctor/server_probe.hpp"
 #include "zkclient/detail/servers/hosts.hpp"
@@ -147,13 +148,14 @@ std::string names_of(const std::vector<std::string>& names) {
 void look_at_contenders(const Path& path, const zkrecipes::Inspection& found, const Connected& connected,
                         Report& report) {
   using zkrecipes::RecipeKind;
-  if (found.kind == RecipeKind::barrier) return;
+  const bool may_last = found.kind == RecipeKind::barrier || found.kind == RecipeKind::persistent_node ||
+                        found.kind == RecipeKind::persistent_ttl_node;
   std::vector<std::string> persistent;
   std::vector<std::string> foreign;
   std::vector<std::string> cut_off;
   for (const zkrecipes::Contender& one : found.contenders) {
     if (one.foreign) foreign.push_back(one.node);
-    if (one.session_id == 0) persistent.push_back(one.node);
+    if (one.session_id == 0 && !may_last) persistent.push_back(one.node);
     if (connected && one.session_id != 0 && !connected->contains(one.session_id)) cut_off.push_back(one.node);
   }
   if (!persistent.empty()) {
@@ -227,8 +229,10 @@ void look_at_path(const Client& client, const Path& path, const Connected& conne
     report.add({Gravity::note, path.str(), "there is no such node yet"});
     return;
   }
+  const std::string parts = parts_text(found);
   report.add({Gravity::good, path.str(),
-              fmt::format("{}, {} contenders", zkrecipes::to_string(found.kind), found.contenders.size())});
+              fmt::format("{}, {}", zkrecipes::to_string(found.kind),
+                          parts.empty() ? fmt::format("{} contenders", found.contenders.size()) : parts)});
   if (found.naming == NodeNaming::mixed) {
     report.add({Gravity::failure, path.str(),
                 "names of Curator and of stock kazoo: they do not exclude each other, see docs/locks.md"});
@@ -236,6 +240,7 @@ void look_at_path(const Client& client, const Path& path, const Connected& conne
   look_at_rights(client, path, report);
   look_at_children(client, path, report);
   look_at_contenders(path, found, connected, report);
+  report.add(judge_parts(path.str(), found));
 }
 
 // --- All of it ----------------------------------------------------------------------------------------------------

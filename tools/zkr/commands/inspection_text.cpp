@@ -8,6 +8,7 @@
 
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/self_description.hpp"
+#include "tools/zkr/commands/inspection_parts.hpp"
 
 namespace zkr {
 namespace {
@@ -79,6 +80,7 @@ std::string kind_text(const Inspection& found) {
 std::string heading(const std::string& path, const Inspection& found) {
   const std::string kind = fmt::format("{}  {}", path, kind_text(found));
   if (is_queue(found.kind)) return fmt::format("{}, {} items, {} claimed", kind, found.items, found.contenders.size());
+  if (const std::string parts = parts_text(found); !parts.empty()) return fmt::format("{}, {}", kind, parts);
   const ContenderCounts counts = count_contenders(found);
   std::string text = fmt::format("{}, {} holds, {} waits", kind, counts.holders, counts.waiters);
   if (counts.foreign != 0) text += fmt::format(", {} foreign", counts.foreign);
@@ -141,11 +143,12 @@ json::object inspection_json(const std::string& path, const Inspection& found, c
   object["waiters"] = counts.waiters;
   if (is_queue(found.kind)) object["items"] = found.items;
   object["contenders"] = std::move(contenders);
+  add_parts(object, found);
   return object;
 }
 
 std::string inspection_text(const std::string& path, const Inspection& found, const SessionAddresses* addresses) {
-  return heading(path, found) + "\n" + table_of(found, addresses);
+  return heading(path, found) + "\n" + table_of(found, addresses) + parts_tables(found);
 }
 
 }  // namespace zkr

@@ -29,7 +29,7 @@ bool is_queue(zkrecipes::RecipeKind kind);
 json::object inspection_json(const std::string& path, const zkrecipes::Inspection& found,
                              const SessionAddresses* addresses = nullptr);
 
-/// A heading, and a table of the contenders.
+/// A heading, a table of the contenders, and tables of what the recipe has besides.
 std::string inspection_text(const std::string& path, const zkrecipes::Inspection& found,
                             const SessionAddresses* addresses = nullptr);
 

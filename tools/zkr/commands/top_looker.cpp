@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "tools/zkr/commands/inspection_parts.hpp"
+
 namespace zkr {
 namespace {
 
@@ -67,7 +69,7 @@ void TopLooker::take_in(const Path& path, zkclient::Result<Inspection> found) {
   if (!found) return;
   place.handovers.look(*found, now);
   place.row.handovers_per_minute = place.handovers.per_minute(now);
-  if (std::max(found->items, found->contenders.size()) > long_list) place.pause = looks_left_out;
+  if (count_nodes(*found) > long_list) place.pause = looks_left_out;
   place.row.found = std::move(*found);
 }
 

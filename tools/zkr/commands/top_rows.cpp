@@ -10,6 +10,7 @@
 #include "tools/zkr/cli/duration.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/self_description.hpp"
+#include "tools/zkr/commands/inspection_parts.hpp"
 #include "tools/zkr/commands/inspection_text.hpp"
 
 namespace zkr {
@@ -52,6 +53,11 @@ json::value age_json(const TopRow& row, bool holds) {
   return std::max<std::int64_t>(0, std::chrono::floor<std::chrono::milliseconds>(row.looked - *since).count());
 }
 
+// The nodes of such recipes may be of no session.
+bool may_last(RecipeKind kind) {
+  return kind == RecipeKind::barrier || kind == RecipeKind::persistent_node || kind == RecipeKind::persistent_ttl_node;
+}
+
 // Of a queue: the items that nobody has claimed.
 std::size_t waiters_of(const Inspection& found) {
   if (is_queue(found.kind)) return found.items - std::min(found.items, found.contenders.size());
@@ -65,12 +71,13 @@ std::vector<std::string> notes_of(const TopRow& row) {
   std::size_t lasting = 0;
   for (const Contender& one : row.found.contenders) {
     asked = asked || (one.holds && one.data == "__REVOKE__");
-    if (one.session_id == 0 && row.found.kind != RecipeKind::barrier) ++lasting;
+    if (one.session_id == 0 && !may_last(row.found.kind)) ++lasting;
   }
   if (asked) notes.emplace_back("revoke asked");
   if (lasting != 0) notes.push_back(fmt::format("{} of no session", lasting));
   if (const auto foreign = count_contenders(row.found).foreign) notes.push_back(fmt::format("{} foreign", foreign));
   if (row.found.naming == zkrecipes::NodeNaming::mixed) notes.emplace_back("Curator and kazoo mixed");
+  if (const std::string parts = parts_text(row.found); !parts.empty()) notes.push_back(parts);
   if (is_queue(row.found.kind)) notes.push_back(fmt::format("{} items", row.found.items));
   return notes;
 }

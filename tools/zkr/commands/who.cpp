@@ -46,8 +46,9 @@ int run_who(const Context& context, const WhoOptions& options) {
 }  // namespace
 
 void add_who(CLI::App& app, Context& context) {
-  const auto command = add_subcommand(
-      app, context, "who", "Who holds and who waits, of any recipe: locks, elections, barriers, queues", run_who);
+  const auto command =
+      add_subcommand(app, context, "who",
+                     "Who holds and who waits, of any recipe: locks, elections, barriers, queues, jobs, ...", run_who);
   command->add_option("PATH", command.options->path, "The recipe's path")->required();
   command->add_flag("--address", command.options->address, "Also where the clients are connected from");
 }
