@@ -29,6 +29,9 @@ struct GuardianOptions {
 /// and without exec(), which keeps the socket open. Nothing gets worse then: the session ends with its timeout. Must
 /// not be used for a session that another process is going to take over (Session::credentials()): it would be closed.
 ///
+/// Where the client's connections are encrypted (ClientOptions::tls), the helper's is as well, with the same files, which it
+/// reads when it connects. It takes a zkrecipes-guardian that was built with TLS.
+///
 /// The helper holds the session's password in its memory, as this process does; it gets it through the socket, never in
 /// its arguments or environment. It contacts no server before this process is gone: a second connection would take the
 /// session away from the first. It ends with the client, with this object, or as soon as it has done its work.

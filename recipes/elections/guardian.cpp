@@ -26,6 +26,8 @@ using namespace words;
 // The messages on the socket, a line each (tools/guardian/guardian.cpp reads it):
 //
 //   server <port> <host>                one for each
+//   tls <ca> <certificate> <key> <passphrase>
+//                                       files and a passphrase, as hexadecimal digits: connections are encrypted
 //   session <id> <timeout> <password>   decimal, milliseconds, 32 hexadecimal digits: this is the one now
 //   none                                there is none now
 //   farewell                            the end, and nothing to do
@@ -139,6 +141,10 @@ Guardian::Guardian(const zkclient::Client& client, std::string_view servers, Gua
   std::string lines;
   for (const zkclient::detail::Host& host : hosts)
     lines += fmt::format("server {} {}\n", host.port, host.name);
+  if (const auto& tls = client.impl()->options().tls) {
+    lines += fmt::format("tls {} {} {} {}\n", hexadecimal(tls->ca_file), hexadecimal(tls->certificate_file),
+                         hexadecimal(tls->key_file), hexadecimal(tls->key_passphrase));
+  }
   state_->tell(lines);
   state_->states =
       client.on_state_change([state = state_.get()](const zkclient::StateChange& change) { state->on_change(change); });

@@ -726,6 +726,12 @@ void check_guardian(std::string_view input) {
   obey("server 2181 ::1", orders);
   // Not as the last one, if the lines before have named it.
   require(std::ranges::count(orders.servers, guardian::Server{"2181", "::1"}) == 1, "a server is understood, once");
+  obey("tls 2f 636100 6b " + digits, orders);
+  require(orders.tls && orders.tls->ca_file == "/" && orders.tls->certificate_file == std::string("ca\0", 3) &&
+              orders.tls->key_file == "k" && orders.tls->key_passphrase == password,
+          "how to encrypt is understood");
+  obey("tls 2f 2f 2f ", orders);
+  require(orders.tls->key_passphrase.empty(), "also without a passphrase");
   obey("none", orders);
   require(!orders.session, "and that there is no session any more");
 }
@@ -800,7 +806,8 @@ std::vector<Target> make_targets() {
       {"guardian",
        &check_guardian,
        {"server 2181 ::1\nserver 1 zk1", "server 2181 zk1\nserver 1 ::1\nsession 72057594037927936 4000 00ff10",
-        "session -1 -1 0\nnone\nsession x y z\nfarewell", "session 99999999999999999999 99999999999 0", " farewell x"}},
+        "session -1 -1 0\nnone\nsession x y z\nfarewell", "session 99999999999999999999 99999999999 0", " farewell x",
+        "tls 2f6361 2f63 2f6b\ntls\ntls x 0"}},
       {"item_format",
        &check_item_format,
        {"item-0000000001\nitem-1000000050000000002", "qn-0000000001\nqn--2147483648\nqn-2147483647",

@@ -26,6 +26,7 @@
 #include <string_view>
 #include <thread>
 
+#include "tools/guardian/connection.hpp"
 #include "tools/guardian/control_group.hpp"
 #include "tools/guardian/orders.hpp"
 
@@ -224,64 +225,6 @@ void end_processes(const Orders& orders, Clock::time_point end) {
 
 // --- To a server --------------------------------------------------------------------------------------------------
 
-class Connection {
- public:
-  Connection(const addrinfo& address, Clock::time_point deadline)
-      : socket_(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), deadline_(deadline) {
-    const bool begun = ::connect(socket_, address.ai_addr, address.ai_addrlen) == 0 || errno == EINPROGRESS;
-    int error = 0;
-    socklen_t size = sizeof error;
-    good_ = begun && ready(POLLOUT) && ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
-  }
-  ~Connection() { ::close(socket_); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-
-  bool good() const { return good_; }
-  bool send(std::string_view bytes) {
-    while (!bytes.empty() && good_) {
-      const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-      good_ = count > 0 || (errno == EAGAIN && ready(POLLOUT));
-    }
-    return good_;
-  }
-  /// A frame's body; nullopt when none came.
-  std::optional<std::string> receive() {
-    const std::string head = read(4);
-    if (head.size() < 4) return std::nullopt;
-    std::uint32_t size = 0;
-    for (const char byte : head)
-      size = size << 8 | static_cast<unsigned char>(byte);
-    if (size > 4096) return std::nullopt;
-    std::string body = read(size);
-    if (body.size() < size) return std::nullopt;
-    return body;
-  }
-
- private:
-  bool ready(short what) const {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
-    pollfd poll{socket_, what, 0};
-    return left > 0 && ::poll(&poll, 1, static_cast<int>(left)) == 1;
-  }
-  std::string read(std::size_t size) {
-    std::string bytes(size, '\0');
-    std::size_t have = 0;
-    while (have < size && good_) {
-      const ssize_t count = ::recv(socket_, bytes.data() + have, size - have, 0);
-      if (count > 0) have += static_cast<std::size_t>(count);
-      good_ = count > 0 || (count < 0 && errno == EAGAIN && ready(POLLIN));
-    }
-    bytes.resize(have);
-    return bytes;
-  }
-
-  const int socket_;
-  const Clock::time_point deadline_;
-  bool good_ = false;
-};
-
 template <typename T>
 void put(std::string& out, T value) {
   for (int shift = static_cast<int>(sizeof(T)) * 8 - 8; shift >= 0; shift -= 8)
@@ -314,8 +257,9 @@ std::string close_request() {
 }
 
 /// True when the session is over.
-bool close_session(const addrinfo& address, const Session& session) {
-  Connection connection(address, Clock::now() + 1s);
+bool close_session(const addrinfo& address, const Session& session, const std::optional<Tls>& tls) {
+  const auto patience = tls ? 5s : 1s;  // The first handshake of a server may take long.
+  Connection connection(address, tls, Clock::now() + patience);
   if (!connection.good() || !connection.send(handshake(session))) return false;
   const std::optional<std::string> answer = connection.receive();
   if (!answer || answer->size() < 16) return false;
@@ -324,14 +268,14 @@ bool close_session(const addrinfo& address, const Session& session) {
   return connection.send(close_request()) && connection.receive().has_value();
 }
 
-bool close_session(const Server& server, const Session& session) {
+bool close_session(const Server& server, const Session& session, const std::optional<Tls>& tls) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found) != 0) return false;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    if (close_session(*address, session)) return true;
+    if (close_session(*address, session, tls)) return true;
   }
   return false;
 }
@@ -342,6 +286,7 @@ int guard(int socket) {
   ::setsid();
   shed_limit();
   shed_environment();
+  ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that are broken.
   // A password lies in our memory.
   ::prctl(PR_SET_DUMPABLE, 0);
   const rlimit no_core{0, 0};
@@ -355,7 +300,7 @@ int guard(int socket) {
   end_processes(orders, end);
   if (!orders.session) return 0;
   while (Clock::now() < end) {
-    const auto closed = [&](const Server& server) { return close_session(server, *orders.session); };
+    const auto closed = [&](const Server& server) { return close_session(server, *orders.session, orders.tls); };
     if (std::any_of(orders.servers.begin(), orders.servers.end(), closed)) return 0;
     std::this_thread::sleep_for(50ms);  // No server answers: a pause before the next round.
   }

@@ -19,6 +19,14 @@ struct Session {
   std::string password;
 };
 
+/// The files and the passphrase of zkclient::TlsOptions.
+struct Tls {
+  std::string ca_file;
+  std::string certificate_file;
+  std::string key_file;
+  std::string key_passphrase;
+};
+
 struct Server {
   std::string port;
   std::string host;
@@ -28,6 +36,7 @@ struct Server {
 struct Orders {
   std::vector<Server> servers;
   std::optional<Session> session;
+  std::optional<Tls> tls;  // Nothing: connections are not encrypted.
   bool farewell = false;
   int keeper = 0;           // Of `zkr`. When it is gone, the front is continued if it is stopped. 0: none.
   int front = 0;            // Of `zkr`. 0: none.
@@ -59,6 +68,14 @@ inline void obey(const std::string& line, Orders& orders) {
     words >> session.id >> session.timeout_ms >> password;
     session.password = from_hexadecimal(password);
     orders.session = std::move(session);
+  } else if (verb == "tls") {
+    Tls tls;
+    for (std::string* part : {&tls.ca_file, &tls.certificate_file, &tls.key_file, &tls.key_passphrase}) {
+      std::string digits;
+      words >> digits;
+      *part = from_hexadecimal(digits);
+    }
+    orders.tls = std::move(tls);
   } else if (verb == "cgroup" || verb == "mark") {
     std::string text;
     std::getline(words >> std::ws, text);

@@ -22,11 +22,13 @@
 #include <thread>
 
 #include <zkclient/error.hpp>
+#include <zkclient/features.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zktesting/expire.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/support/tls_keys.hpp"
 #include "tests/support/words.hpp"
 
 extern char** environ;
@@ -58,8 +60,8 @@ pid_t start_child(const char* program, const char* argument) {
 
 /// Leads, holds a lock, has a child, and says which process its guardian is, and its child. A line on its input: it
 /// loses its session, leads again with the next one, and says so.
-int run_worker(const std::string& hosts, std::chrono::milliseconds timeout) {
-  const Client client(hosts, {.session_timeout = timeout, .server_tick = testkit::server_tick});
+int run_worker(const std::string& hosts, std::chrono::milliseconds timeout, std::optional<zkclient::TlsOptions> tls) {
+  const Client client(hosts, {.session_timeout = timeout, .server_tick = testkit::server_tick, .tls = std::move(tls)});
   const Guardian guardian(client, hosts);
   LeaderElection election(client, "/election", {.id = "worker"});
   Mutex mutex(client, "/lock");
@@ -78,11 +80,14 @@ int run_worker(const std::string& hosts, std::chrono::milliseconds timeout) {
 
 class Worker {
  public:
-  explicit Worker(const std::string& hosts, std::chrono::milliseconds timeout = 30s) {
+  explicit Worker(const std::string& hosts, std::chrono::milliseconds timeout = 30s,
+                  const std::optional<zkclient::TlsOptions>& tls = {}) {
     std::array<int, 2> input{};
     std::array<int, 2> output{};
     if (::pipe2(input.data(), O_CLOEXEC) != 0 || ::pipe2(output.data(), O_CLOEXEC) != 0) throw std::bad_alloc();
     std::vector<std::string> arguments{"/proc/self/exe", "--worker", hosts, std::to_string(timeout.count())};
+    if (tls)
+      arguments.insert(arguments.end(), {tls->ca_file, tls->certificate_file, tls->key_file, tls->key_passphrase});
     std::vector<char*> argv;
     for (std::string& argument : arguments)
       argv.push_back(argument.data());
@@ -346,6 +351,40 @@ TEST_F(GuardianTest, HelperShedsTheMarksOfARunThatItsOwnerIsPartOf) {
   EXPECT_TRUE(eventually([&] { return file_text(environment).find("some-run") == std::string::npos; }));
 }
 
+// The helper shows the client's certificate, and reads its key, which is locked by a passphrase.
+TEST_F(GuardianTest, KilledProcessWithTlsLeavesItsPlaceAtOnce) {
+  if (!zkclient::features().tls)
+    GTEST_SKIP() << "this C client has no TLS; to run the test: scripts/test.sh --preset tls";
+  const testkit::TlsKeys keys;
+  zktesting::Server own(keys.server());
+  Worker worker(own.secure_connect_string(), 30s, keys.client_with_passphrase());
+  const Client next(own.connect_string(), {.session_timeout = 30s});
+  LeaderElection election(next, "/election");
+  EXPECT_EQ(election.leader()->id, "worker");
+  worker.kill();
+  EXPECT_TRUE(election.campaign({.deadline = soon()}).valid());
+  EXPECT_EQ(own.log().find("Expiring session"), std::string::npos) << "it was closed";
+  EXPECT_TRUE(eventually([&] { return ended(worker.guardian()); }));
+}
+
+// It must not hand the session's password to whoever listens at the address.
+TEST_F(GuardianTest, HelperTrustsNoServerThatItsCaHasNotSigned) {
+  if (!zkclient::features().tls)
+    GTEST_SKIP() << "this C client has no TLS; to run the test: scripts/test.sh --preset tls";
+  const testkit::TlsKeys keys;
+  zktesting::Server own(keys.server());
+  const std::string ca = keys.file("replaced.pem");
+  std::filesystem::copy_file(keys.file("ca.pem"), ca);
+  zkclient::TlsOptions tls = keys.client();
+  tls.ca_file = ca;
+  Worker worker(own.secure_connect_string(), 8s, tls);
+  std::filesystem::copy_file(keys.file("other-ca.pem"), ca, std::filesystem::copy_options::overwrite_existing);
+  worker.kill();
+  EXPECT_TRUE(eventually([&] { return ended(worker.guardian()); }));
+  EXPECT_TRUE(eventually([&] { return own.log().find("Expiring session") != std::string::npos; }))
+      << "nobody closed it";
+}
+
 TEST_F(GuardianTest, HelperNotFound) {
   const std::size_t descriptors = testkit::descriptor_count();
   EXPECT_EQ(error_of([&] { Guardian(client(), hosts(), {.helper = "/nonexistent/guardian"}); }), Errc::system_error);
@@ -359,7 +398,9 @@ TEST_F(GuardianTest, HelperNotFound) {
 int main(int argc, char** argv) {
   ::setenv("ZKRECIPES_GUARDIAN", GUARDIAN, 1);  // The one that was just built.
   if (argc > 3 && std::string_view(argv[1]) == "--worker") {
-    return zkrecipes::run_worker(argv[2], std::chrono::milliseconds(std::stol(argv[3])));
+    std::optional<zkclient::TlsOptions> tls;
+    if (argc > 7) tls = zkclient::TlsOptions{argv[4], argv[5], argv[6], argv[7]};
+    return zkrecipes::run_worker(argv[2], std::chrono::milliseconds(std::stol(argv[3])), std::move(tls));
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

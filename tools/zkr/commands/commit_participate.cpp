@@ -88,7 +88,7 @@ std::vector<std::string> environment_of(const ParticipateOptions& options, const
 std::optional<zkclient::Subscription> guarded(const zkclient::Client& client, const Connection& connection,
                                               const SeriesGuard& guard) {
   if (!guard.guardian()) return std::nullopt;
-  return guard_sessions(client, connection.hosts, *guard.guardian());
+  return guard_sessions(client, connection, *guard.guardian());
 }
 
 // --- What operators ask -------------------------------------------------------------------------------------------

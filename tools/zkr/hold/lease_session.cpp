@@ -10,15 +10,20 @@
 namespace zkr {
 namespace {
 
+std::string hexadecimal(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes)
+    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
 void tell_guardian(const GuardianProcess& guardian, const zkclient::StateChange& change) {
   using zkclient::ConnectionState;
   if (change.state == ConnectionState::lost || change.state == ConnectionState::closed) guardian.tell("none");
   if (change.state != ConnectionState::connected) return;
   const zkclient::SessionCredentials session = change.session.credentials();
-  std::string password;
-  for (const char byte : session.password)
-    password += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  guardian.tell(fmt::format("session {} {} {}", session.id, change.session.timeout().count(), password));
+  guardian.tell(
+      fmt::format("session {} {} {}", session.id, change.session.timeout().count(), hexadecimal(session.password)));
 }
 
 }  // namespace
@@ -28,10 +33,14 @@ bool lost_the_place(const zkclient::Error& error) {
   return error.errc() == Errc::session_lost || error.errc() == Errc::connection_loss || error.errc() == Errc::not_held;
 }
 
-zkclient::Subscription guard_sessions(const zkclient::Client& client, const std::string& hosts,
+zkclient::Subscription guard_sessions(const zkclient::Client& client, const Connection& connection,
                                       const GuardianProcess& guardian) {
-  for (const zkclient::detail::Host& host : zkclient::detail::parse_hosts(hosts))
+  for (const zkclient::detail::Host& host : zkclient::detail::parse_hosts(connection.hosts))
     guardian.tell(fmt::format("server {} {}", host.port, host.name));
+  if (const auto& tls = connection.options.tls) {
+    guardian.tell(fmt::format("tls {} {} {} {}", hexadecimal(tls->ca_file), hexadecimal(tls->certificate_file),
+                              hexadecimal(tls->key_file), hexadecimal(tls->key_passphrase)));
+  }
   return client.on_state_change([&guardian](const zkclient::StateChange& change) { tell_guardian(guardian, change); });
 }
 

@@ -5,6 +5,7 @@
 
 #include <zkclient/client.hpp>
 
+#include "tools/zkr/cli/connection_options.hpp"
 #include "tools/zkr/hold/control.hpp"
 #include "tools/zkr/run/decider.hpp"
 #include "tools/zkr/run/guardian_process.hpp"
@@ -18,9 +19,9 @@ inline Instant instant_of(zkclient::BootClock::time_point time) { return Instant
 /// What ends an attempt, but not the wish: the place in the queue is gone.
 bool lost_the_place(const zkclient::Error& error);
 
-/// Tells the guardian of the servers, and of each session as it comes and goes, so that it can close it. As
+/// Tells the guardian of the servers, how connections to them are encrypted, and of each session as it comes and goes, so that it can close it. As
 /// zkrecipes::Guardian does it, whose helper is of this kind. `guardian` must live as long as the result.
-zkclient::Subscription guard_sessions(const zkclient::Client& client, const std::string& hosts,
+zkclient::Subscription guard_sessions(const zkclient::Client& client, const Connection& connection,
                                       const GuardianProcess& guardian);
 
 /// KILL needs time to work; and what is killed as early as that could not run between two heartbeats. Errors: Failure.

@@ -74,7 +74,7 @@ void QueueWorker::open(const GuardianProcess* guardian) {
   });
   zkclient::set_log_level(request_.verbose ? zkclient::LogLevel::info : zkclient::LogLevel::warning);
   client_.emplace(request_.connection.hosts, request_.connection.options);
-  if (guardian != nullptr) states_ = guard_sessions(*client_, request_.connection.hosts, *guardian);
+  if (guardian != nullptr) states_ = guard_sessions(*client_, request_.connection, *guardian);
 }
 
 void QueueWorker::close() {

@@ -54,7 +54,7 @@ ZooKeeperHolder::ZooKeeperHolder(HoldRequest request)
   try {
     client_.emplace(request_.connection.hosts, request_.connection.options);
     if (request_.start.guardian != nullptr)
-      states_ = guard_sessions(*client_, request_.connection.hosts, *request_.start.guardian);
+      states_ = guard_sessions(*client_, request_.connection, *request_.start.guardian);
     contest_ = make_contest(*client_, request_.stake);
   } catch (const zkclient::Error& error) {
     fail(exit_code_of(error.errc()), explained(error));
