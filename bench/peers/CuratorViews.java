@@ -1,5 +1,6 @@
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
@@ -7,12 +8,15 @@ import org.apache.curator.framework.recipes.cache.NodeCache;
 import org.apache.curator.framework.recipes.cache.PathChildrenCache;
 import org.apache.curator.framework.recipes.cache.TreeCache;
 import org.apache.curator.framework.recipes.cache.TreeCacheEvent;
+import org.apache.curator.framework.recipes.nodes.PersistentNode;
+import org.apache.zookeeper.CreateMode;
 
-/** Curator's caches as contenders; see CuratorBench. */
+/** Curator's caches and persistent nodes as contenders; see CuratorBench. */
 @SuppressWarnings("deprecation")
 class CuratorViews {
   static boolean knows(String kind) {
-    return kind.startsWith("open-") || kind.startsWith("hold-") || kind.equals("change");
+    return kind.startsWith("open-") || kind.startsWith("hold-") || kind.equals("change")
+        || kind.equals("persistent");
   }
 
   static CuratorBench.Work work(CuratorFramework client, String path, String kind) throws Exception {
@@ -36,6 +40,13 @@ class CuratorViews {
         tree.start();
         ready.await();
         return () -> Thread.sleep(1);
+      case "persistent":
+        return () -> {
+          PersistentNode node = new PersistentNode(client, CreateMode.EPHEMERAL, false, path + "/node", new byte[100]);
+          node.start();
+          if (!node.waitForInitialCreate(30, TimeUnit.SECONDS)) throw new IllegalStateException("not created");
+          node.close();
+        };
       default: return changes(client, path);
     }
   }
