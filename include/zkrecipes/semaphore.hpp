@@ -61,7 +61,7 @@ struct SemaphoreOptions {
 /// deadline, stop request while waiting     deadline_exceeded, cancelled; the nodes are removed in the background
 /// client closed                            acquire throws closed; leases are lost; the nodes vanish
 ///
-/// Every child of `leases` counts, whatever its name.
+/// Every child of `leases` counts, whatever its name, if a Path can have that.
 ///
 /// contenders(): the holders, one entry for each lease, oldest first; then the waiters, first to last. A process that
 /// waits in front is among the former with `holds` unset if the list was long enough when it was read.

@@ -1,5 +1,7 @@
 #include "recipes/commit/commit_tree.hpp"
 
+#include "zkclient/detail/recipe_names.hpp"
+
 namespace zkrecipes::detail {
 
 // --- Paths --------------------------------------------------------------------------------------------------------
@@ -40,6 +42,11 @@ std::string CommitTree::child(std::string_view id, std::string_view prefix, std:
 std::string CommitTree::shown(std::string_view id) const { return client->stripped(transaction(id)); }
 
 // --- Nodes --------------------------------------------------------------------------------------------------------
+
+bool is_transaction_id(const CommitTree& tree, std::string_view id) {
+  constexpr std::size_t below = 1 + vote_prefix.size() + max_commit_name;  // Its longest node.
+  return zk::is_usable_name(tree.transactions, id, below);
+}
 
 Awaitable<Reply> ensure_tree(TreePtr tree, std::vector<std::string> wanted, Call call) {
   // Persistent, all of them: a container that is empty for a moment would be removed, and with it what it stands for.

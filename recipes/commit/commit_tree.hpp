@@ -38,6 +38,9 @@ struct CommitTree {
 };
 using TreePtr = std::shared_ptr<const CommitTree>;
 
+/// Whether a transaction can have this id. Other clients may have made a node, or the data of an inbox, with any text.
+bool is_transaction_id(const CommitTree& tree, std::string_view id);
+
 /// Creates the persistent nodes above, and what else is wanted.
 zk::Awaitable<zk::Reply> ensure_tree(TreePtr tree, std::vector<std::string> wanted, zk::Call call);
 /// Whether a node exists, of which no server may lag behind: ok, no_node, or a failure.

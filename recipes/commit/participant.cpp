@@ -33,7 +33,10 @@ Participant::Participant(ParticipantSetup setup, CommitHandlers handlers)
     : state_(make_state(setup, std::move(handlers))),
       events_(state_->tree->client),
       presence_(state_, events_),
-      inbox_(state_, events_, [this](const std::string& id) { take_up(id); }),
+      inbox_(state_, events_,
+             [this](const std::string& id) {
+               if (is_transaction_id(*state_->tree, id)) take_up(id);
+             }),
       sweep_(std::make_shared<OrphanSweep>(state_, setup.sweep_interval)) {}
 
 Awaitable<void> Participant::serve(std::shared_ptr<Participant> self, Call call, std::vector<LoggedTransaction> logged,

@@ -106,7 +106,7 @@ Awaitable<Result<std::vector<std::string>>> TransactionDriver::orphans(Call call
   if (listed.failed(Errc::no_node)) co_return ids;
   if (!listed.ok()) co_return zk::to_error(listed, transaction_operation, tree_->path);
   for (std::string& id : listed.names) {
-    if (!drives(id)) ids.push_back(std::move(id));
+    if (!drives(id) && is_transaction_id(*tree_, id)) ids.push_back(std::move(id));
   }
   co_return ids;
 }

@@ -72,8 +72,9 @@ void PartitionerCore::start() {
 void PartitionerCore::note_partitions(const Snapshot& nodes) {
   if (!nodes.complete()) return;  // What is known stays.
   std::vector<std::string> names;
-  for (const CachedNodePtr& node : nodes.children())
-    names.push_back(node->name);
+  for (const CachedNodePtr& node : nodes.children()) {
+    if (member_->can_have(node->name)) names.push_back(node->name);
+  }
   {
     const std::lock_guard lock(mutex_);
     partitions_ = std::move(names);

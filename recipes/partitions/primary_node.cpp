@@ -65,7 +65,8 @@ class detail::PrimaryNodeCore : public std::enable_shared_from_this<PrimaryNodeC
   void note_roles(const Snapshot& nodes) {
     std::vector<Named> named;
     for (const CachedNodePtr& node : nodes.children()) {
-      if (node->has_data && node->data == member_->id()) named.push_back({node->name, node->stat.version});
+      const bool ours = node->has_data && node->data == member_->id();
+      if (ours && member_->can_have(node->name)) named.push_back({node->name, node->stat.version});
     }
     {
       const std::lock_guard lock(mutex_);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "zkclient/detail/recipe_names.hpp"
+
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/contend.hpp"
 #include "recipes/partitions/partition_format.hpp"
@@ -41,6 +43,11 @@ SlotMember::SlotMember(Client client, Path path, SlotMemberSpec spec, Given give
       node_(client_.impl()->full(path_ / "members" / spec_.id)),
       calls_(std::make_shared<zk::SerialQueue>(client_.impl()->callbacks())),
       group_(client_, path_ / "members", group_options(spec_)) {}
+
+bool SlotMember::can_have(const std::string& slot) const {
+  constexpr std::size_t below = 64;  // Of a slot there are nodes whose names are shorter.
+  return zk::is_usable_name(client_.impl()->full(path_ / "owners"), slot, below);
+}
 
 void SlotMember::make_slots() {
   SlotsSpec slots;

@@ -46,6 +46,8 @@ class SlotMember : public std::enable_shared_from_this<SlotMember> {
   /// `news`: called when the members, or what is known of the own place, have changed. False: it was started before.
   /// Errors: closed, forked.
   bool start(std::string payload, News news);
+  /// Whether a slot can have this name, which another client may have chosen.
+  bool can_have(const std::string& slot) const;
   /// In place of what was wanted; see Slots::want().
   void want(std::uint64_t number, SlotWish wish);
   /// It hands over what it holds and is no member any more, or with `at_once` gives up its slots first: what the recipe

@@ -99,7 +99,8 @@ std::vector<std::string> read_level(const Client& client, const Path& root, cons
       nodes.push_back(std::move(node));
       for (const std::string& name : *names) {
         std::string child = level[i] + "/" + name;
-        if (!has_own_nodes || child != "/zookeeper") next.push_back(std::move(child));
+        if (has_own_nodes && child == "/zookeeper") continue;
+        if (has_a_path(client, root, child)) next.push_back(std::move(child));
       }
     }
   }
@@ -221,6 +222,15 @@ class TreeWriter {
 Path path_below(const Path& root, const std::string& below) {
   if (below.empty()) return root;
   return root.is_root() ? Path(below) : Path(root.str() + below);
+}
+
+bool has_a_path(const Client& client, const Path& root, const std::string& below) {
+  try {
+    const Path path = path_below(root, below);
+    return client.prefix().str().size() + path.str().size() <= Path::max_size;
+  } catch (const zkclient::Error&) {
+    return false;
+  }
 }
 
 std::vector<TreeNode> read_tree(const Client& client, const Path& path, const TreeQuestion& question) {

@@ -23,11 +23,14 @@ struct TreeQuestion {
 };
 
 /// The node and all below it, a parent before its children, these by their names. Not of one instant: what vanishes
-/// meanwhile is left out. ZooKeeper's own nodes are left out below "/". Errors: Error, of any node.
+/// meanwhile is left out, and so is what no Path can name. ZooKeeper's own nodes are left out below "/". Errors: Error, of
+/// any node.
 std::vector<TreeNode> read_tree(const zkclient::Client& client, const zkclient::Path& path,
                                 const TreeQuestion& question);
 
 zkclient::Path path_below(const zkclient::Path& root, const std::string& below);
+/// Whether path_below() can be asked for, and the client for what is there: servers have nodes with longer names.
+bool has_a_path(const zkclient::Client& client, const zkclient::Path& root, const std::string& below);
 
 struct TreeWriting {
   bool overwrite = false;     // Nodes that are there get the data.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tools/zkr/commands/inspection_parts.hpp"
+#include "tools/zkr/commands/node_tree.hpp"
 
 namespace zkr {
 namespace {
@@ -84,6 +85,7 @@ void TopLooker::look_for_children(const Path& path, const CallOptions& call) {
     place.row.trouble = error.code().message();
     return;
   }
+  std::erase_if(names, [&](const std::string& name) { return !has_a_path(client_, path, "/" + name); });
   std::sort(names.begin(), names.end());
   place.has_more = names.size() > most_children;
   if (names.size() > long_list) place.pause = looks_left_out;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "zkclient/detail/requests/paths.hpp"
+#include "zkclient/detail/session/all_names.hpp"
 
 namespace zkclient::detail {
 namespace {
@@ -66,7 +67,7 @@ class TreeRemoval {
 
   // Deletes the children of the last level that have no children, and notes the others.
   Awaitable<Reply> clear() {
-    Reply listed = co_await core_.perform(make_request(OpType::children, branch_.back().path), call_);
+    Reply listed = co_await launch_full_list(core_, branch_.back().path, call_);
     if (listed.failed(Errc::no_node)) {
       branch_.pop_back();
       co_return Reply{};

@@ -7,6 +7,8 @@
 #include "zkclient/detail/connection/trouble_report.hpp"
 #include "zkclient/detail/requests/credentials.hpp"
 #include "zkclient/detail/requests/paths.hpp"
+#include "zkclient/detail/requests/usable_names.hpp"
+#include "zkclient/detail/session/all_names.hpp"
 #include "zkclient/detail/session/connection.hpp"
 #include "zkclient/detail/session/loop_watch.hpp"
 #include "zkclient/detail/session/request_queue.hpp"
@@ -32,6 +34,15 @@ void check_options(const ClientOptions& options) {
 
 // "For ever", which is beyond what the clock can count when it is added to the time it is.
 constexpr std::chrono::milliseconds longest_operation_timeout = std::chrono::hours(24 * 365 * 100);
+
+// Of a request of a recipe's. A user's list, which is submitted, has all names.
+Op::Done without_unusable(const Request& request, Op::Done done) {
+  if (request.type != OpType::children) return done;
+  return [directory = request.path, next = std::move(done)](Reply reply) mutable {
+    keep_usable(directory, reply.names);
+    next(std::move(reply));
+  };
+}
 
 // Never an unencrypted connection in place of an encrypted one, or an anonymous one in place of one with a login.
 void check_security(ClientOptions& options) {
@@ -223,7 +234,14 @@ void ClientCore::run(const std::shared_ptr<Op>& op) {
 
 PendingReply ClientCore::launch(Request request, const Call& call) {
   const PendingReply pending;
-  parts_->requests.start(std::move(request), call, pending.handler());
+  Op::Done done = without_unusable(request, pending.handler());
+  parts_->requests.start(std::move(request), call, std::move(done));
+  return pending;
+}
+
+PendingReply launch_full_list(ClientCore& client, std::string directory, const Call& call) {
+  const PendingReply pending;
+  client.sessions().requests().start(make_request(OpType::children, std::move(directory)), call, pending.handler());
   return pending;
 }
 
@@ -243,7 +261,8 @@ PendingReply ClientCore::launch_watching(Request request, const Call& call, std:
     }
     next(std::move(reply));
   };
-  parts_->requests.start(std::move(request), call, std::move(done));
+  Op::Done usable = without_unusable(request, std::move(done));
+  parts_->requests.start(std::move(request), call, std::move(usable));
   return pending;
 }
 

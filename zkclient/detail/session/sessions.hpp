@@ -57,6 +57,7 @@ class Sessions final : private ConnectionOwner {
   FormerSessions& former() noexcept { return former_; }
   ServerDirectory& servers() noexcept { return servers_; }
   OwnWrites& own_writes() noexcept { return own_writes_; }
+  RequestQueue& requests() noexcept { return parts_.requests; }
   /// Replaces the list of servers; the session moves to the new ones. The number of that list.
   std::uint64_t use_servers(std::vector<Host> hosts);
 
