@@ -128,7 +128,7 @@ struct PlacerOptions {
 /// a host cannot be read                       all stays where it is; problem() says why
 /// a group cannot be read                      nothing of it is taken away; no placement is made; problem() says why
 /// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
-/// a placement is foreign                      that partition stays where it is; problem() is foreign_node
+/// a placement is foreign, or without hosts    that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group
 /// two hosts with one id                       the second one has no replicas, problem() is node_exists; it waits
 /// client closed                               the placer does not lead; a host is told nothing more

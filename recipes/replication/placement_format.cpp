@@ -77,6 +77,7 @@ std::optional<PlacementNode> decode_placement(std::string_view text) {
     node.assigned.emplace_back(line);
     if (wanted) node.wanted.emplace_back(line);
   }
+  if (node.assigned.empty()) return std::nullopt;  // No placer writes that: it would close all replicas.
   return node;
 }
 

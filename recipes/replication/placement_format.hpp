@@ -11,7 +11,8 @@
 /// What is in the nodes of a placement. Foreign text is refused, and never throws.
 ///
 ///   hosts/<id>              "host 1 <weight> <rack>"; the rack "-" is none
-///   placement/<partition>   "placement 1", then a line "<id> wanted" or "<id> leaving" for each host, ordered by id
+///   placement/<partition>   "placement 1", then a line "<id> wanted" or "<id> leaving" for each host, ordered by id;
+///                           at least one
 namespace zkrecipes::detail {
 
 /// Nothing if it is good, else what is wrong.

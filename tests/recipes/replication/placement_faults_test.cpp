@@ -388,6 +388,13 @@ TEST_F(PlacementFaults, APlacementIsForeign) {
   const auto c = host(client, "c");
   EXPECT_TRUE(eventually([&] { return c->hosted().hosted() == Partitions{"p1", "p2", "p3"}; }));
   EXPECT_EQ(a->closed() + b->closed(), 0);
+  the_operator().set("/app/placement/p2", "placement 1\n");
+  the_operator().set("/app/placement/p0", the_operator().get("/app/placement/p1").data);
+  EXPECT_TRUE(eventually([&] {
+    const auto problem = placer->problem();
+    return problem && problem->path() == "/app/placement/p2";
+  }));
+  EXPECT_EQ(a->closed() + b->closed() + c->closed(), 0) << "without a host it is no placement";
 }
 
 TEST_F(PlacementFaults, PlacementsAreRemovedByHand) {
