@@ -213,10 +213,17 @@ TEST_F(PlacementFaults, ReplyOfAStepIsLost) {
   const PlacementMap map(client, "/app");
   const auto placer = place(lossy);
   ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  // The multi after a heartbeat is a step's: the next heartbeat comes seconds later.
+  const auto wait_for_heartbeat = [this] {
+    const auto multi = zktesting::RequestType::multi;
+    EXPECT_TRUE(proxy.wait_for_requests(multi, proxy.request_count(multi) + 1, patience));
+  };
+  wait_for_heartbeat();
   const auto reply = lose(false);
   const auto d = host(client, "d");
   EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
   EXPECT_TRUE(reply.happened());
+  wait_for_heartbeat();
   const auto request = lose(true);
   d->hosted().drain(within_patience());
   EXPECT_TRUE(all_on(map, {"a", "b", "c"}));
