@@ -126,7 +126,8 @@ struct PlacerOptions {
 /// server refuses a step: no right, a quota    that partition stays where it is, others move; problem() says why; tried
 ///                                               again after 30 s
 /// a host cannot be read                       all stays where it is; problem() says why
-/// a group cannot be read                      nothing of it is taken away; no placement is made; problem() says why
+/// a group cannot be read                      nothing of it is taken away, and no placement of it is made; others go on;
+///                                               problem() says why
 /// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
 /// a placement is foreign, or without hosts    that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group

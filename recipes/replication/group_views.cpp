@@ -48,19 +48,26 @@ TreeCacheOptions viewing_groups(const Path& groups, GroupViewer viewer) {
   return options;
 }
 
+void note_state(GroupView& view, std::string_view data, const zkclient::Stat& stat) {
+  ReplicaDefect defect = ReplicaDefect::none;
+  view.state = read_replica_state(data, stat.version, defect);
+  view.version = stat.version;
+}
+
+void note_member(GroupView& view, std::string_view id, std::string_view data, const zkclient::Stat& stat) {
+  if (!is_ephemeral(stat)) return;
+  if (auto member = decode_replica_member(id, data))
+    view.members.push_back({std::move(*member), stat.version});
+}
+
 GroupView group_view(const Snapshot& groups, const std::string& partition) {
   GroupView view;
-  if (const CachedNode* node = groups.find(below(partition, state_name)); node != nullptr && node->has_data) {
-    ReplicaDefect defect = ReplicaDefect::none;
-    view.state = read_replica_state(node->data, node->stat.version, defect);
-    view.version = node->stat.version;
-  }
+  if (const CachedNode* node = groups.find(below(partition, state_name)); node != nullptr && node->has_data)
+    note_state(view, node->data, node->stat);
   const CachedNode* owner = groups.find(below(partition, primary_name) + "/" + owner_name);
   if (owner != nullptr && is_ephemeral(owner->stat)) view.primary = FencingToken{owner->stat.czxid};
   for (const CachedNodePtr& node : groups.children(below(partition, members_name))) {
-    if (!node->has_data || !is_ephemeral(node->stat)) continue;
-    if (auto member = decode_replica_member(node->name, node->data))
-      view.members.push_back({std::move(*member), node->stat.version});
+    if (node->has_data) note_member(view, node->name, node->data, node->stat);
   }
   return view;
 }

@@ -36,4 +36,8 @@ enum class GroupViewer { router, placer };
 TreeCacheOptions viewing_groups(const Path& groups, GroupViewer viewer);
 GroupView group_view(const Snapshot& groups, const std::string& partition);
 
+/// What a node of a group tells, wherever it was read.
+void note_state(GroupView& view, std::string_view data, const zkclient::Stat& stat);
+void note_member(GroupView& view, std::string_view id, std::string_view data, const zkclient::Stat& stat);
+
 }  // namespace zkrecipes::detail

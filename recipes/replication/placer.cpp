@@ -18,6 +18,7 @@
 #include "recipes/replication/group_views.hpp"
 #include "recipes/replication/placement_decider.hpp"
 #include "recipes/replication/placement_format.hpp"
+#include "recipes/replication/replica_format.hpp"
 
 namespace zkrecipes {
 
@@ -205,10 +206,12 @@ class detail::PlacerCore {
         }
         facts.nodes[name] = {*partition.node, node->stat.version};
         assigned.insert(partition.node->assigned.begin(), partition.node->assigned.end());
-      } else if (!groups.complete()) {
-        continue;  // Its group may have members that cannot be seen: a node without them would close their replicas.
       }
-      const GroupView& group = facts.groups[name] = group_view(groups, name);
+      std::optional<GroupView> seen = group_view(groups, name);
+      // A node without members that cannot be seen would close their replicas.
+      if (!partition.node && !groups.complete()) seen = read_group(name, call);
+      if (!seen) continue;
+      const GroupView& group = facts.groups[name] = std::move(*seen);
       if (group.state) partition.in_sync = in_sync_of(*group.state);
       for (const std::string& id : partition.in_sync.value_or(HostIds())) {
         if (group.ready(id) != nullptr) partition.ready.push_back(id);
@@ -219,6 +222,31 @@ class detail::PlacerCore {
     }
     facts.assigned.assign(assigned.begin(), assigned.end());
     return facts;
+  }
+  /// Behind the sync of the view, which lacks something: perhaps nothing of this group. nullopt: something of this one.
+  std::optional<GroupView> read_group(const std::string& partition, const CallOptions& call) const {
+    const Path group = groups_path() / partition;
+    GroupView view;
+    std::error_code error;
+    const auto state = client_.get(group / "state", call, error);
+    if (!error) note_state(view, state.data, state.stat);
+    if (!is_seen(error, group)) return std::nullopt;
+    auto members = client_.children(group / "members", call, error).names;
+    if (!is_seen(error, group)) return std::nullopt;
+    std::sort(members.begin(), members.end());
+    for (const std::string& id : members) {
+      if (detail::replica_id_defect(id) != nullptr) continue;
+      const auto member = client_.get(group / "members" / id, call, error);
+      if (!error) note_member(view, id, member.data, member.stat);
+      if (!is_seen(error, group)) return std::nullopt;
+    }
+    return view;
+  }
+  /// What was read, or is not there. False: the server refuses it.
+  static bool is_seen(const std::error_code& error, const Path& group) {
+    if (!error || error == Errc::no_node) return true;
+    if (error == Errc::no_auth) return false;
+    throw Error(static_cast<Errc>(error.value()), placer_name, group.str());
   }
   /// A host that cannot be read must not pass for one that has gone.
   Snapshot all_hosts(const Term& term, const CallOptions& call) const {

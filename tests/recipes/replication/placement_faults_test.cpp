@@ -287,6 +287,11 @@ TEST_F(PlacementFaults, AGroupCannotBeRead) {
     const auto hosted = (*one)->hosted().hosted();
     EXPECT_EQ(std::count(hosted.begin(), hosted.end(), "p0"), 1) << "nothing of it is taken away";
   }
+  the_operator().remove("/app/placement/p0");
+  the_operator().remove("/app/placement/p1");
+  EXPECT_TRUE(eventually([&] {
+    return names("/app/placement") == Partitions{"p1", "p2", "p3"};
+  })) << "what is known of p1 is enough for its placement";
   the_operator().set_acl("/app/groups/p0/state", zkclient::open_acl());
   EXPECT_TRUE(eventually([&] { return !placer->problem(); }));
   EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
