@@ -99,9 +99,8 @@ struct PlacerOptions {
 /// whose replica went leaves the group, and the primary takes it out of those in sync, as it does with any member that
 /// is gone (ReplicaGroup::shrink()).
 ///
-/// The check of a member is by its node's version, which a member that comes back with an empty disk may have as well.
-/// So a placer whose connection breaks after it has looked writes nothing before it has looked again. It does not see a
-/// member that is gone and back between its look and its transaction, a moment later.
+/// The check of a member is by its node, and by the one that was made with it (see group.hpp), whose name no other one has:
+/// so a member that is gone and back, perhaps with an empty disk, is another one, and the step is refused.
 ///
 /// Invariants: a replica that may have acknowledged writes is taken away only when all that are wanted are in sync, and
 /// these are `minimum` at least. No two wanted replicas of a partition are on one rack while hosts of enough racks are

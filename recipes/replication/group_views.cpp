@@ -57,7 +57,7 @@ void note_state(GroupView& view, std::string_view data, const zkclient::Stat& st
 void note_member(GroupView& view, std::string_view id, std::string_view data, const zkclient::Stat& stat) {
   if (!is_ephemeral(stat)) return;
   if (auto member = decode_replica_member(id, data))
-    view.members.push_back({std::move(*member), stat.version});
+    view.members.push_back({std::move(*member), stat.version, stat.czxid});
 }
 
 GroupView group_view(const Snapshot& groups, const std::string& partition) {

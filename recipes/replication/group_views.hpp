@@ -19,6 +19,7 @@ namespace zkrecipes::detail {
 struct GroupMemberNode {
   ReplicaMember member;
   std::int32_t version = 0;  ///< Of its node.
+  std::int64_t czxid = 0;    ///< Likewise.
 };
 
 struct GroupView {

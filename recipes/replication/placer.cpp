@@ -11,6 +11,8 @@
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/placement.hpp>
 
+#include "zkclient/detail/recipe_names.hpp"
+
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/growing_pause.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
@@ -278,8 +280,7 @@ class detail::PlacerCore {
     const Path path = groups_path() / step.partition;
     const GroupView& group = facts.groups.at(step.partition);
     if (step.rests_on_state) transaction.check(path / "state", group.version);
-    for (const std::string& id : step.rests_on_ready)
-      transaction.check(path / "members" / id, group.ready(id)->version);
+    if (!check_members(transaction, step.rests_on_ready, group, path / "members", call)) return false;
     if (const auto found = facts.nodes.find(step.partition); found != facts.nodes.end()) {
       transaction.set(node, encode(step.next), found->second.version);
     } else {
@@ -290,11 +291,41 @@ class detail::PlacerCore {
   } catch (const Error& error) {
     if (error.errc() == Errc::cancelled && broken.stop_requested()) return false;
     const auto refused = error.refused();
-    if (asks_for_another_look(refused ? refused->reason : error.errc())) return false;
-    if (!refused) throw;
-    const Error why(refused->reason, placer_name, (placement_path() / step.partition).str(), error.detail());
+    const Errc reason = refused ? refused->reason : error.errc();
+    if (asks_for_another_look(reason)) return false;
+    const bool is_of_partition = refused || reason == Errc::no_auth;
+    if (!is_of_partition) throw;
+    const Error why(reason, placer_name, (placement_path() / step.partition).str(), error.detail());
     term.refused.insert_or_assign(step.partition, Refusal{why, now()});
     return false;
+  }
+  /// Of each member that is ready: its node, and the witness that was made with it (see kept_node.hpp). The version of the
+  /// node alone is also that of a member that is gone and back with an empty disk. False: one of them is gone by now.
+  bool check_members(Transaction& transaction, const HostIds& ready, const GroupView& group, const Path& members,
+                     const CallOptions& call) const {
+    if (ready.empty()) return true;
+    const Path presence(members.str() + "-presence");
+    std::error_code error;
+    auto names = client_.children(presence, call, error).names;
+    if (!is_there(error, presence)) return false;
+    std::sort(names.begin(), names.end());
+    std::map<std::int64_t, Path> witnesses;
+    for (const std::string& name : names) {
+      if (!zk::is_usable_name(client_.impl()->full(presence), name)) continue;
+      if (const auto stat = client_.exists(presence / name, call)) witnesses.emplace(stat->czxid, presence / name);
+    }
+    for (const std::string& id : ready) {
+      const GroupMemberNode& member = *group.ready(id);
+      const auto witness = witnesses.find(member.czxid);
+      if (witness == witnesses.end()) return false;
+      transaction.check(members / id, member.version).check(witness->second);
+    }
+    return true;
+  }
+  static bool is_there(const std::error_code& error, const Path& path) {
+    if (!error) return true;
+    if (error == Errc::no_node) return false;
+    throw Error(static_cast<Errc>(error.value()), placer_name, path.str());
   }
   /// A host that gets a replica is there, and is still what it was: one that is drained gets no more. False: one of them
   /// is away, so the step waits until it is back, or counts no more.
