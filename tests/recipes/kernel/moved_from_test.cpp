@@ -8,16 +8,21 @@
 #include <zkrecipes/coherent_cache.hpp>
 #include <zkrecipes/configuration.hpp>
 #include <zkrecipes/counter.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/id_blocks.hpp>
+#include <zkrecipes/id_queue.hpp>
+#include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
+#include <zkrecipes/migrations.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/naming.hpp>
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/persistent_node.hpp>
+#include <zkrecipes/placement.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/shared_value.hpp>
@@ -251,6 +256,71 @@ TEST_F(MovedFrom, APersistentNodeMayBeAssignedToOrDestroyed) {
   EXPECT_TRUE(remain(1));
   EXPECT_NE(kept.node()->name(), first);
   EXPECT_EQ(client().get(*kept.node()).data, "2");
+}
+
+TEST_F(MovedFrom, ATtlNodeMayBeAssignedToOrDestroyed) {
+  const auto make = [&](const char* path) { return PersistentTtlNode(client(), path, std::chrono::hours(1)); };
+  std::optional<PersistentTtlNode> left(make("/recipe"));
+  PersistentTtlNode kept = std::move(*left);
+  *left = make("/other");
+  kept = std::move(*left);  // The first node is left to its time to live.
+  left.reset();
+  kept.wait_created(patient());
+  EXPECT_EQ(kept.node(), zkclient::Path("/other"));
+  kept.remove(patient());
+}
+
+TEST_F(MovedFrom, ALatchMayBeAssignedToOrDestroyed) {
+  std::optional<Latch> left(std::in_place, client(), "/recipe", 3);
+  EXPECT_EQ(left->count_down(1, patient()), 2);
+  Latch latch = std::move(*left);
+  EXPECT_EQ(latch.count_down(1, patient()), 1);
+  *left = Latch(client(), "/other", 1);
+  *left = std::move(latch);
+  Latch last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.count_down(1, patient()), 0);
+}
+
+TEST_F(MovedFrom, MigrationsMayBeAssignedToOrDestroyed) {
+  MigrationSet set("set");
+  set.add("first", zkclient::Transaction().create("/recipe", ""));
+  std::optional<Migrations> left(std::in_place, client(), "/locks", "/records");
+  Migrations migrations = std::move(*left);
+  EXPECT_EQ(migrations.migrate(set, patient()).size(), 1U);
+  *left = Migrations(client(), "/other-locks", "/other-records");
+  *left = std::move(migrations);
+  Migrations last = std::move(*left);
+  left.reset();
+  EXPECT_TRUE(last.migrate(set, patient()).empty());
+}
+
+TEST_F(MovedFrom, QueuesOfTimesAndOfIdsMayBeAssignedToOrDestroyed) {
+  std::optional<DelayQueue> delays(std::in_place, client(), "/delays");
+  delays->push("1", {}, patient());
+  DelayQueue due = std::move(*delays);
+  *delays = std::move(due);
+  DelayQueue last_due = std::move(*delays);
+  delays.reset();
+  EXPECT_EQ(last_due.pop(patient()), "1");
+  std::optional<IdQueue> ids(std::in_place, client(), "/ids-queue");
+  ids->push("1", "id", patient());
+  IdQueue named = std::move(*ids);
+  *ids = std::move(named);
+  IdQueue last_named = std::move(*ids);
+  ids.reset();
+  EXPECT_EQ(last_named.remove("id", patient()), 1U);
+}
+
+TEST_F(MovedFrom, APlacementMapMayBeAssignedToOrDestroyed) {
+  std::optional<PlacementMap> left(std::in_place, client(), "/recipe");
+  PlacementMap map = std::move(*left);
+  *left = PlacementMap(client(), "/other");
+  *left = std::move(map);
+  const PlacementMap last = std::move(*left);
+  left.reset();
+  EXPECT_EQ(last.path(), zkclient::Path("/recipe"));
+  EXPECT_TRUE(testkit::eventually([&] { return last.state() == CacheState::current; }));
 }
 
 TEST_F(MovedFrom, ADirectoryARegistrationAndAProviderMayBeAssignedToOrDestroyed) {
