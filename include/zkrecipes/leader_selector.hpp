@@ -47,7 +47,8 @@ struct LeaderSelectorOptions {
   /// not return.
   std::chrono::milliseconds stop_grace{5'000};
   /// Told of what the task threw, of a task that stalled (Errc::deadline_exceeded), and of campaigns that failed and
-  /// will be repeated. On the callback executor.
+  /// will be repeated. One call at a time, on the callback executor; what that has not begun when the selector is closed
+  /// or destroyed is told by that call, on its thread.
   std::function<void(const std::exception_ptr&)> on_error = {};
 };
 
@@ -101,9 +102,10 @@ class ZKRECIPES_API LeaderSelector {
   void requeue();
   /// Tells a running task to stop; the leadership ends when it returns, at the latest after stop_grace.
   void step_down();
-  /// Ends the campaign, or tells the task to stop and waits until it has returned and its node is gone. Nothing of this
-  /// object runs afterwards. In the task itself it does not wait. Idempotent. Errors: forked; deadline_exceeded (by
-  /// default the client's operation_timeout), cancelled: then the leadership is given up, though the task runs on.
+  /// Ends the campaign, or tells the task to stop and waits until it has returned, its node is gone, and on_error has
+  /// returned. Nothing of this object runs afterwards. In the task itself it does not wait. Idempotent. Errors: forked;
+  /// deadline_exceeded (by default the client's operation_timeout), cancelled: then the leadership is given up, though
+  /// the task runs on.
   void close(const zkclient::CallOptions& call = {});
 
   /// Whether this process leads, right now: true only while the task runs, was not told to stop, and the leadership is

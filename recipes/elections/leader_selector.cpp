@@ -7,6 +7,7 @@
 
 #include "recipes/elections/election_core.hpp"
 #include "recipes/elections/selector_term.hpp"
+#include "recipes/kernel/error_backlog.hpp"
 
 namespace zkrecipes {
 
@@ -34,7 +35,7 @@ struct LeaderSelector::State : std::enable_shared_from_this<State> {
   std::shared_ptr<detail::ElectionCore> election;
   Task task;
   LeaderSelectorOptions options;
-  std::shared_ptr<zk::SerialQueue> errors;  // On which on_error runs.
+  std::shared_ptr<detail::ErrorBacklog> errors;
   std::stop_source closing;
 
   mutable std::mutex mutex;
@@ -56,7 +57,6 @@ struct LeaderSelector::State : std::enable_shared_from_this<State> {
   bool wait_until_wanted();
   void pause(std::chrono::milliseconds& time);
   bool lead(const LeasePtr& lease);
-  void report(std::exception_ptr error);
   std::shared_ptr<SelectorTerm> present() const {
     const std::lock_guard lock(mutex);
     return term;
@@ -94,7 +94,7 @@ void LeaderSelector::State::run() {
       failure = std::current_exception();
     }
     if (failure != nullptr) {
-      report(std::move(failure));
+      errors->report(std::move(failure));
       want();  // The wish stands.
     }
     if (well) {
@@ -130,7 +130,7 @@ bool LeaderSelector::State::lead(const LeasePtr& lease) {
     if (self == nullptr) return;
     const std::string detail =
         "no sign of progress for " + std::to_string(timeout.count()) + " ms: the leadership was given up";
-    self->report(
+    self->errors->report(
         std::make_exception_ptr(Error(Errc::deadline_exceeded, task_operation, self->election->path().str(), detail)));
   };
   const SelectorTerm::Limits limits{options.progress_timeout, options.stop_grace};
@@ -152,7 +152,7 @@ bool LeaderSelector::State::lead(const LeasePtr& lease) {
     failure = std::current_exception();
   }
   const bool well = failure == nullptr;
-  if (!well) report(std::move(failure));
+  if (!well) errors->report(std::move(failure));
   {
     const std::lock_guard lock(mutex);
     term = nullptr;
@@ -162,11 +162,6 @@ bool LeaderSelector::State::lead(const LeasePtr& lease) {
   return well;
 }
 
-void LeaderSelector::State::report(std::exception_ptr error) {
-  if (!options.on_error) return;
-  errors->post([self = shared_from_this(), error = std::move(error)] { self->options.on_error(error); });
-}
-
 // --- The outside --------------------------------------------------------------------------------------------------
 
 LeaderSelector::LeaderSelector(zkclient::Client client, zkclient::Path path, Task task, LeaderSelectorOptions options)
@@ -174,7 +169,7 @@ LeaderSelector::LeaderSelector(zkclient::Client client, zkclient::Path path, Tas
   const auto refuse = [&](const char* why) { throw Error(Errc::invalid_argument, "leader selector", path.str(), why); };
   if (!task) refuse("no task");
   if (options.progress_timeout.count() < 0 || options.stop_grace.count() < 0) refuse("a negative time");
-  state_->errors = std::make_shared<zk::SerialQueue>(client.impl()->callbacks());
+  state_->errors = std::make_shared<detail::ErrorBacklog>(client.impl()->callbacks(), std::move(options.on_error));
   state_->election = detail::make_fair_election(std::move(client), std::move(path), options.id, options.layout,
                                                 options.acl, {"lock", {"lock-", "__lock__"}});
   state_->task = std::move(task);
@@ -197,7 +192,7 @@ LeaderSelector::~LeaderSelector() {
       // The node is being removed in the background.
     }
   }
-  state_->errors->close();
+  state_->errors->end();
 }
 
 void LeaderSelector::start() {
@@ -252,7 +247,9 @@ void LeaderSelector::close(const CallOptions& call) {
                 path().str(), "the task has not returned");
   }
   state_->election->resign(call);
-  state_->errors->close();
+  if (state_->errors->tell_all(call, call.deadline.value_or(state_->election->client()->default_deadline()))) return;
+  throw Error(call.stop.stop_requested() ? Errc::cancelled : Errc::deadline_exceeded, "leader selector close",
+              path().str(), "on_error has not returned");
 }
 
 bool LeaderSelector::is_leader() const noexcept {

@@ -54,7 +54,7 @@ JobRun interrupted(JobRun run) {
 JobRunner::JobRunner(JobNodes::Self nodes, Work work)
     : nodes_(std::move(nodes)),
       work_(std::move(work)),
-      errors_(std::make_shared<zk::SerialQueue>(nodes_->client()->callbacks())) {}
+      errors_(std::make_shared<ErrorBacklog>(nodes_->client()->callbacks(), work_.on_error)) {}
 
 // --- The thread -------------------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ void JobRunner::run() {
       failure = std::current_exception();
     }
     if (failure == nullptr) continue;
-    report(std::move(failure));
+    errors_->report(std::move(failure));
     sleep(pauses.next());
   }
   const std::lock_guard lock(mutex_);
@@ -147,12 +147,12 @@ void JobRunner::put(const char* operation, JobNodes::Change change) {
   const bool record = change.record.has_value();
   const auto write = [&](Call call) { return JobNodes::write(nodes_, operation, std::move(change), std::move(call)); };
   const std::optional<Error> without_record = nodes_->form(operation).endless().wait({}, write);
-  if (without_record) report(std::make_exception_ptr(*without_record));
+  if (without_record) errors_->report(std::make_exception_ptr(*without_record));
   if (!record) return;
   const auto prune = [nodes = nodes_](Call call) { return JobNodes::prune(nodes, std::move(call)); };
   const Result<void> pruned = nodes_->form(pruning_history).unrecorded().result({.stop = closing_.get_token()}, prune);
   if (pruned || pruned.error().errc() == Errc::cancelled || pruned.error().errc() == Errc::closed) return;
-  report(std::make_exception_ptr(pruned.error()));
+  errors_->report(std::make_exception_ptr(pruned.error()));
 }
 
 // Without a run.
@@ -212,7 +212,7 @@ bool JobRunner::call_task(const JobFiring& firing, JobRun& run) {
   run.outcome = failure == nullptr ? JobOutcome::succeeded : JobOutcome::failed;
   if (failure == nullptr) return true;
   run.error = words_of(failure);
-  report(std::move(failure));
+  errors_->report(std::move(failure));
   return !stop.stop_requested();
 }
 
@@ -250,40 +250,6 @@ void JobRunner::sleep(std::chrono::milliseconds time) {
                     [] { return false; });
 }
 
-void JobRunner::report(std::exception_ptr error) {
-  if (!work_.on_error) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (silent_) return;
-    untold_.push_back(std::move(error));
-  }
-  errors_->post([self = shared_from_this()] { self->tell_errors(); });
-}
-
-// One after the other. If another thread is at it, it tells the rest as well.
-void JobRunner::tell_errors() {
-  std::unique_lock lock(mutex_);
-  if (teller_ != std::thread::id()) return;
-  teller_ = std::this_thread::get_id();
-  struct End {  // Also when on_error throws: the executor may go on after that.
-    JobRunner& runner;
-    std::unique_lock<std::mutex>& lock;
-    ~End() {
-      if (!lock.owns_lock()) lock.lock();
-      runner.teller_ = {};
-      runner.changed_.notify_all();
-    }
-  } const end{*this, lock};
-  while (!untold_.empty()) {
-    std::exception_ptr error = std::move(untold_.front());
-    untold_.pop_front();
-    lock.unlock();
-    work_.on_error(error);
-    error = nullptr;
-    lock.lock();
-  }
-}
-
 // --- The outside ------------------------------------------------------------------------------------------------------
 
 void JobRunner::start() {
@@ -306,13 +272,7 @@ bool JobRunner::wait_until_finished(const CallOptions& call) {
     std::unique_lock lock(mutex_);
     if (started_ && !changed_.wait_until(lock, call.stop, deadline, [this] { return finished_; })) return false;
   }
-  tell_errors();
-  {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_until(lock, call.stop, deadline, [this] { return told(); })) return false;
-  }
-  errors_->close();  // Without what it holds of this object; nothing in there takes time any more.
-  return true;
+  return errors_->tell_all(call, deadline);
 }
 
 void JobRunner::join() {
@@ -321,15 +281,7 @@ void JobRunner::join() {
   } else if (thread_.joinable()) {
     thread_.join();
   }
-  tell_errors();
-  std::deque<std::exception_ptr> rest;  // If on_error destroys the job.
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return told(); });
-    silent_ = true;
-    rest.swap(untold_);
-  }
-  errors_->close();
+  errors_->end();
 }
 
 bool JobRunner::on_own_thread() const {

@@ -1,8 +1,7 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
-#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -10,6 +9,7 @@
 
 #include "recipes/jobs/firing_decider.hpp"
 #include "recipes/jobs/job_nodes.hpp"
+#include "recipes/kernel/error_backlog.hpp"
 
 namespace zkrecipes::detail {
 
@@ -54,13 +54,10 @@ class JobRunner : public std::enable_shared_from_this<JobRunner> {
   FiringStep decide(const JobNodes::Seen& seen, const JobClock& now) const;
   JobTime host_time() const;
   void sleep(std::chrono::milliseconds time);
-  void report(std::exception_ptr error);
-  void tell_errors();
-  bool told() const { return teller_ == std::thread::id() || teller_ == std::this_thread::get_id(); }
 
   const JobNodes::Self nodes_;
   const Work work_;
-  const std::shared_ptr<zk::SerialQueue> errors_;  // On which on_error runs.
+  const std::shared_ptr<ErrorBacklog> errors_;
   std::stop_source closing_;
 
   mutable std::mutex mutex_;
@@ -71,9 +68,6 @@ class JobRunner : public std::enable_shared_from_this<JobRunner> {
   bool finished_ = false;             // The thread is about to end.
   std::shared_ptr<LeaseCore> lease_;  // While the function runs.
   std::stop_token stop_;              // The function's.
-  std::deque<std::exception_ptr> untold_;
-  std::thread::id teller_;  // The one thread that calls on_error.
-  bool silent_ = false;     // No on_error any more.
 };
 
 }  // namespace zkrecipes::detail

@@ -420,6 +420,48 @@ TEST_F(LeaderSelectorTest, OnErrorMayCloseOrDestroyItsSelector) {
   EXPECT_TRUE(eventually([&] { return testkit::thread_count() <= threads; }));
 }
 
+// An executor that is gone drops what it is given: what on_error has not been told is told by close(), or the destructor.
+TEST_F(LeaderSelectorTest, ErrorsThatNoExecutorTells) {
+  zkclient::Runtime runtime({.callback_executor = [](const std::function<void()>&) {}});
+  const Client own(runtime, hosts(), {.prefix = prefix()});
+  for (const bool closes : {true, false}) {
+    Box<Caught> errors;
+    Box<bool> begun;
+    const auto fail = [&](const std::stop_token&, SelectedLeadership&) {
+      begun.put(true);
+      throw std::runtime_error("as it happens");
+    };
+    auto selector = std::make_unique<LeaderSelector>(
+        own, "/selector", fail,
+        LeaderSelectorOptions{.requeue = false,
+                              .on_error = [&](const std::exception_ptr& error) { errors.put(Caught(error)); }});
+    selector->start();
+    EXPECT_TRUE(begun.take());
+    if (closes) selector->close({.deadline = soon()});
+    selector.reset();
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_EQ(errors.take().text, "as it happens");
+  }
+}
+
+TEST_F(LeaderSelectorTest, CloseWaitsForItsErrorsWithinItsLimits) {
+  Box<bool> telling;
+  std::latch go_on(1);
+  const auto fail = [](const std::stop_token&, SelectedLeadership&) { throw std::runtime_error("as it happens"); };
+  const auto on_error = [&](const std::exception_ptr&) {
+    telling.put(true);
+    go_on.wait();
+  };
+  LeaderSelector selector(client(), "/selector", fail, {.requeue = false, .on_error = on_error});
+  selector.start();
+  EXPECT_TRUE(telling.take());
+  std::stop_source impatient;
+  impatient.request_stop();
+  EXPECT_EQ(error_of([&] { selector.close({.stop = impatient.get_token()}); }), Errc::cancelled);
+  go_on.count_down();
+  selector.close({.deadline = soon()});
+}
+
 TEST_F(LeaderSelectorTest, ClientClosed) {
   Box<Caught> errors;
   Runs runs;
