@@ -25,19 +25,26 @@
 #include <gtest/gtest.h>
 #include <zkclient/client.hpp>
 #include <zkclient/log.hpp>
+#include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/discovery.hpp>
 #include <zkrecipes/double_barrier.hpp>
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/guardian.hpp>
 #include <zkrecipes/id_blocks.hpp>
+#include <zkrecipes/id_queue.hpp>
+#include <zkrecipes/latch.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/leader_selector.hpp>
+#include <zkrecipes/migrations.hpp>
 #include <zkrecipes/mutex.hpp>
 #include <zkrecipes/node_cache.hpp>
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/participant_log.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/periodic_job.hpp>
+#include <zkrecipes/persistent_node.hpp>
+#include <zkrecipes/placement.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>
@@ -527,6 +534,131 @@ TEST_F(Citizen, PrimariesAreTheParents) {
   EXPECT_TRUE(primary.valid());
   EXPECT_TRUE(monitor->leads());
   EXPECT_EQ(node->held().size(), 1U);
+}
+
+// The job's thread is the parent's, in the middle of a run.
+TEST_F(Citizen, JobsAreTheParents) {
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  testkit::Box<int> begun;
+  std::stop_source ended;
+  const std::stop_token end = ended.get_token();
+  auto job = std::make_unique<zkrecipes::PeriodicJob>(client, "/job", zkrecipes::every(1ms),
+                                                      [&](const std::stop_token&, const zkrecipes::JobFiring&) {
+                                                        begun.put(1);
+                                                        EXPECT_TRUE(testkit::stopped(end));
+                                                      });
+  job->start();
+  (void)begun.take();
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(!job->is_running());
+      REQUIRE_IN_CHILD(refusal([&] { job->start(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { job->close(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { (void)job->status(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { (void)job->history(); }) == Errc::forked);
+      job.reset();
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  EXPECT_TRUE(job->is_running());
+  ended.request_stop();
+  job->close({.deadline = testkit::soon()});
+}
+
+TEST_F(Citizen, KeptNodesAreTheParents) {
+  using zkrecipes::PresenceState;
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  auto node = std::make_unique<zkrecipes::PersistentNode>(client, "/nodes/node");
+  auto ttl_node = std::make_unique<zkrecipes::PersistentTtlNode>(client, "/nodes/ttl", 1h);
+  node->wait_created();
+  ttl_node->wait_created();
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(node->state() == PresenceState::left);
+      REQUIRE_IN_CHILD(ttl_node->state() == PresenceState::left);
+      REQUIRE_IN_CHILD(!node->problem() && !ttl_node->problem());
+      REQUIRE_IN_CHILD(refusal([&] { node->set_data("x"); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { node->remove(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { ttl_node->wait_created(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { ttl_node->remove(); }) == Errc::forked);
+      node.reset();
+      ttl_node.reset();
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  EXPECT_EQ(node->state(), PresenceState::present);
+  EXPECT_EQ(ttl_node->state(), PresenceState::present);
+  ttl_node->remove();
+}
+
+TEST_F(Citizen, PlacementsAreTheParents) {
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  testkit::Box<int> opened;
+  const zkrecipes::PlacerOptions options{.replicas = 1, .settle = 1ms};
+  auto placer = std::make_unique<zkrecipes::Placer>(client, "/placed", std::vector<std::string>{"one"}, options);
+  zkrecipes::HostedReplicasHandlers handlers;
+  handlers.open = [&](const zkrecipes::HostedReplica&) { opened.put(1); };
+  handlers.close = [](const zkrecipes::HostedReplica&) {};
+  auto host =
+      std::make_unique<zkrecipes::HostedReplicas>(client, "/placed", zkrecipes::ReplicaHost{"a"}, std::move(handlers));
+  auto map = std::make_unique<zkrecipes::PlacementMap>(client, "/placed");
+  placer->start();
+  host->start();
+  (void)opened.take();
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(!placer->leads());
+      REQUIRE_IN_CHILD(!placer->problem());
+      REQUIRE_IN_CHILD(refusal([&] { placer->start(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(host->hosted().empty());
+      REQUIRE_IN_CHILD(!host->problem());
+      REQUIRE_IN_CHILD(refusal([&] { host->start(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { host->drain(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { host->leave(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(map->partitions().empty());
+      REQUIRE_IN_CHILD(refusal([&] { (void)map->wait_primary("one"); }) == Errc::forked);
+      map.reset();
+      host.reset();
+      placer.reset();
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  EXPECT_TRUE(placer->leads());
+  EXPECT_EQ(host->hosted(), std::vector<std::string>{"one"});
+}
+
+TEST_F(Citizen, CallsOfTheNewestRecipesFailInAForkedChild) {
+  Client client(hosts(), {.session_timeout = 30s, .operation_timeout = 10min});
+  auto latch = std::make_unique<zkrecipes::Latch>(client, "/latch", 3);
+  auto migrations = std::make_unique<zkrecipes::Migrations>(client, "/locks", "/records");
+  auto delays = std::make_unique<zkrecipes::DelayQueue>(client, "/delays");
+  auto ids = std::make_unique<zkrecipes::IdQueue>(client, "/ids");
+  const zkrecipes::MigrationSet set("set");
+  latch->count_down();
+  (void)migrations->migrate(set);
+  ids->push("item", "id");
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_child([&] {
+      REQUIRE_IN_CHILD(refusal([&] { latch->count_down(); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { latch->wait(); }) == Errc::forked);
+      latch.reset();
+      REQUIRE_IN_CHILD(refusal([&] { (void)migrations->migrate(set); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { (void)migrations->pending(set); }) == Errc::forked);
+      migrations.reset();
+      REQUIRE_IN_CHILD(refusal([&] { delays->push("item", {}); }) == Errc::forked);
+      REQUIRE_IN_CHILD(refusal([&] { (void)delays->pop(); }) == Errc::forked);
+      delays.reset();
+      REQUIRE_IN_CHILD(refusal([&] { (void)ids->remove("id"); }) == Errc::forked);
+      ids.reset();
+      return well;
+    });
+    ASSERT_EQ(status, well) << "round " << round;
+  }
+  EXPECT_EQ(latch->left(), 2);
+  EXPECT_EQ(ids->remove("id"), 1U);
 }
 
 // A child's own client has something to say, too.
