@@ -183,6 +183,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   bool connected_ = false;
   bool dead_ = false;
   bool session_closed_ = false;
+  bool close_answered_ = false;
+  std::uint32_t last_word_ = 0;  // Of what the server has sent since it was asked to close the session.
   int in_flight_ = 0;
   BootClock::time_point last_sent_{};
   Descriptor descriptor_;

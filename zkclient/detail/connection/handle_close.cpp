@@ -9,8 +9,14 @@
 
 #include <array>
 #include <cassert>
+#include <cstdint>
 
 namespace zkclient::detail {
+namespace {
+
+constexpr std::uint32_t close_xid = 0x7fffff00U;  // No request of the C client has such a number.
+
+}  // namespace
 
 void Handle::close(std::chrono::milliseconds patience, UniqueFunction<void()> done) {
   assert(phase_ == Phase::open || phase_ == Phase::idle);
@@ -67,7 +73,7 @@ void Handle::close_session() {
     close_session_aside();
     return;
   }
-  const std::array<std::uint32_t, 3> frame = {htonl(8), htonl(0x7fffff00U), htonl(static_cast<std::uint32_t>(-11))};
+  const std::array<std::uint32_t, 3> frame = {htonl(8), htonl(close_xid), htonl(static_cast<std::uint32_t>(-11))};
   const ssize_t sent = ::send(descriptor_.get(), frame.data(), sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent != static_cast<ssize_t>(sizeof frame)) {
     finish_close();
@@ -78,19 +84,24 @@ void Handle::close_session() {
   read_close_reply();
 }
 
-// Reads and discards until the server has closed the connection, which it does once the session is gone.
+// Reads until the server has closed the connection, which it does once the session is gone. A server that dies closes it as
+// well, but has not answered. With TLS the answer is not seen here.
 void Handle::read_close_reply() {
   std::array<char, 4096> buffer;
   const int fd = descriptor_.get();
   for (;;) {
     const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    for (ssize_t i = 0; i < count; ++i) {
+      last_word_ = last_word_ << 8 | static_cast<unsigned char>(buffer[static_cast<std::size_t>(i)]);
+      if (last_word_ == close_xid) close_answered_ = true;
+    }
     if (count > 0) continue;
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       descriptor_.listen_for(true, false);
       return;
     }
-    session_closed_ = count == 0;
+    session_closed_ = count == 0 && (tls_ || close_answered_);
     finish_close();
     return;
   }

@@ -18,23 +18,24 @@ constexpr auto former_patience = std::chrono::milliseconds(1000);
 /// Resumes one session, and closes it.
 class FormerSessions::Closer final : public HandleOwner, public std::enable_shared_from_this<Closer> {
  public:
-  using Done = UniqueFunction<void()>;
+  using Done = UniqueFunction<void(bool over)>;
 
   explicit Closer(EventLoop& events) : events_(events), patience_(events) {}
 
-  /// Throws Error: no attempt can be made. `done` is called once, unless stop() comes before.
+  /// Throws Error: no attempt can be made. `done` is called once, unless stop() comes before: with whether the session
+  /// is over at the servers.
   void begin(const HandleOptions& options, Done done) {
     id_ = options.resume.id;
     handle_ = std::make_shared<Handle>(events_, *this);
     handle_->open(options);
     done_ = std::move(done);
     // Unless it is resumed it is over by then.
-    patience_.set_after(options.timeout, [self = shared_from_this()] { self->end(); });
+    patience_.set_after(options.timeout, [self = shared_from_this()] { self->end(true); });
   }
 
   void stop() {
     done_ = {};
-    end();
+    end(true);
   }
 
  private:
@@ -47,7 +48,7 @@ class FormerSessions::Closer final : public HandleOwner, public std::enable_shar
       case HandleEvent::expired:
       case HandleEvent::auth_failed:
       case HandleEvent::login_refused:
-        events_.defer([self = shared_from_this()] { self->end(); });  // Not from inside a call of the handle.
+        events_.defer([self = shared_from_this()] { self->end(true); });  // Not from inside a call of the handle.
         break;
       case HandleEvent::disconnected:
       case HandleEvent::flushed: break;
@@ -60,15 +61,16 @@ class FormerSessions::Closer final : public HandleOwner, public std::enable_shar
   void on_reply(const std::shared_ptr<Op>&) override {}
 
   void closed() {
-    if (handle_ != nullptr && handle_->session_closed() && log_enabled(LogLevel::info)) {
+    const bool over = handle_ == nullptr || handle_->session_closed();
+    if (over && log_enabled(LogLevel::info)) {
       log(LogLevel::info, session_name(id_) + ": given up, and now closed at the servers", {.session = id_});
     }
-    end();
+    end(over);
   }
-  void end() {
+  void end(bool over) {
     patience_.cancel();
     if (const auto handle = std::exchange(handle_, nullptr)) handle->drop();
-    if (Done done = std::exchange(done_, {})) done();
+    if (Done done = std::exchange(done_, {})) done(over);
   }
 
   EventLoop& events_;
@@ -114,24 +116,25 @@ void FormerSessions::pursue() {
   std::deque<std::shared_ptr<SessionState>> later;
   for (const auto& session : std::exchange(waiting_, {})) {
     const auto options = used(*session) ? std::nullopt : reach_();
-    if (options) {
-      begin(*session, *options);
-    } else {
-      later.push_back(session);
-    }
+    if (!options || !begin(session, *options)) later.push_back(session);
   }
   waiting_ = std::move(later);
 }
 
-void FormerSessions::begin(const SessionState& session, HandleOptions options) {
-  options.resume = {session.id(), session.password()};
-  options.timeout = session.timeout();
+bool FormerSessions::begin(const std::shared_ptr<SessionState>& session, HandleOptions options) {
+  options.resume = {session->id(), session->password()};
+  options.timeout = session->timeout();
   const auto closer = closers_.insert(closers_.end(), std::make_shared<Closer>(events_));
   try {
-    (*closer)->begin(options, [this, client = client_.lock(), closer] { closers_.erase(closer); });
+    (*closer)->begin(options, [this, client = client_.lock(), closer, session](bool over) {
+      closers_.erase(closer);
+      if (!over) waiting_.push_back(session);  // For the next connection, as its server did not answer.
+    });
   } catch (const Error&) {  // No descriptor, say.
     closers_.erase(closer);
+    return false;
   }
+  return true;
 }
 
 void FormerSessions::stop() {

@@ -42,7 +42,8 @@ class FormerSessions {
   class Closer;
 
   bool used(const SessionState& session) const;
-  void begin(const SessionState& session, HandleOptions options);
+  /// False: no attempt can be made now.
+  bool begin(const std::shared_ptr<SessionState>& session, HandleOptions options);
 
   EventLoop& events_;
   const Lifeline client_;
