@@ -6,9 +6,11 @@
 #include <set>
 #include <thread>
 
+#include <zkrecipes/mutex.hpp>
 #include <zktesting/expire.hpp>
 
 #include "tests/support/given_up.hpp"
+#include "tests/support/ipv6_door.hpp"
 #include "tests/support/testkit.hpp"
 #include "tests/support/words.hpp"
 
@@ -373,6 +375,52 @@ TEST_F(SessionTest, AGivenUpSessionIsClosedAtTheServersOnceTheyServe) {
   EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, testkit::patience));
   EXPECT_TRUE(eventually([&] { return !client.exists("/e", {.deadline = testkit::soon()}); }));
   EXPECT_NE(client.session(), old);
+}
+
+TEST_F(SessionTest, AGivenUpSessionIsClosedOverIPv6Too) {
+  const testkit::Ipv6Door door(proxy.connect_string());
+  if (!door.open()) GTEST_SKIP() << "no IPv6";
+  const Client client(door.connect_string(), {.session_timeout = brief});
+  const Session old = client.connect();
+  client.create("/e", "", {.mode = CreateMode::ephemeral});
+  const std::size_t closes = proxy.request_count(RequestType::close_session);
+  testkit::cut_off_and_keep_session(client, proxy, server);
+  ASSERT_TRUE(testkit::stopped(old.lost()));
+  proxy.refuse(false);
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, testkit::patience));
+  EXPECT_TRUE(eventually([&] { return !client.exists("/e", {.deadline = testkit::soon()}); }));
+}
+
+// The server was silent when it was to be closed.
+TEST_F(SessionTest, AGivenUpSessionIsClosedByTheNextConnectionIfThisOneFails) {
+  const Client client = with(brief);
+  const Session old = client.connect();
+  const std::size_t closes = proxy.request_count(RequestType::close_session);
+  testkit::cut_off_and_keep_session(client, proxy, server);
+  ASSERT_TRUE(testkit::stopped(old.lost()));
+  zktesting::Fault lost = proxy.drop_next_request(RequestType::close_session);
+  proxy.refuse(false);
+  ASSERT_TRUE(lost.wait(testkit::patience));
+  // The resumed connection was closed in the middle of that, as by a server that dies. So the client's own:
+  EXPECT_TRUE(eventually([&] {
+    if (proxy.request_count(RequestType::close_session) > closes + 1) return true;
+    proxy.cut();
+    client.connect({.deadline = testkit::soon()});
+    return false;
+  }));
+}
+
+TEST_F(SessionTest, HoldersAreToldBeforeTheirSession) {
+  const Client client = with(calm);
+  const Session session = client.connect();
+  zkrecipes::Mutex mutex(client, "/lock");
+  const zkrecipes::Lease lease = mutex.acquire({.deadline = testkit::soon()});
+  Box<std::string> told;
+  const std::stop_callback of_session(session.lost(), [&] { told.put("session"); });
+  const std::stop_callback of_lease(lease.lost(), [&] { told.put("lease"); });
+  EXPECT_EQ(error_of([&] { client.add_auth("no-such-scheme", "x"); }), Errc::auth_failed);
+  EXPECT_EQ(told.take(), "lease");
+  EXPECT_EQ(told.take(), "session");
 }
 
 // That server closes it by itself.

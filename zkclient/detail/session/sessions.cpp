@@ -105,12 +105,6 @@ void Sessions::end(ConnectionState state, const std::string& reason) {
   session->set_end_reason(reason);
   change_state(state, reason);
   ++retiring_;
-  parts_.callbacks->post(
-      [this, client = hold(), connection] {
-        connection->session()->lost_source().request_stop();
-        parts_.loop->post([this, client, connection] { retire(connection); });
-      },
-      true);
   const bool lost = state == ConnectionState::lost;
   if (lost) {
     parts_.requests.fail_waiting(Errc::session_lost, session->end_reason(), session.get());
@@ -118,7 +112,13 @@ void Sessions::end(ConnectionState state, const std::string& reason) {
     parts_.requests.fail_waiting(Errc::closed);
   }
   connection->watches().end_all(lost ? WatchEventType::session_lost : WatchEventType::closed);
-  session->notify();
+  session->notify();  // Leases tell their holders: before the session is told to be lost, and closed.
+  parts_.callbacks->post(
+      [this, client = hold(), connection] {
+        connection->session()->lost_source().request_stop();
+        parts_.loop->post([this, client, connection] { retire(connection); });
+      },
+      true);
   if (!lost) {
     retire(connection);
     return;
@@ -351,6 +351,8 @@ HandleOptions Sessions::handle_options(std::string addresses) const {
 std::optional<HandleOptions> Sessions::reach() const {
   auto serving = connection_->connected() ? connection_->handle()->server() : std::nullopt;
   if (!serving) return std::nullopt;
+  // The C client takes an IPv6 address without its brackets.
+  std::erase_if(*serving, [](char c) { return c == '[' || c == ']'; });
   return handle_options(std::move(*serving));
 }
 
