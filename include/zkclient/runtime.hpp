@@ -11,7 +11,8 @@ namespace detail {
 class Loop;
 }
 
-/// Runs a task at some later time, on a thread of its own choice, but never inside the call.
+/// Runs a task at some later time, on a thread of its own choice, but never inside the call. An executor that throws, or
+/// that destroys the task, has dropped it: its handler is never called.
 using Executor = std::function<void(std::function<void()>)>;
 
 /// On which threads a runtime runs the user's code.

@@ -738,6 +738,23 @@ TEST_F(ClientTest, AnExecutorOfTheUsersOwnRunsTheHandlers) {
   executor.join();
 }
 
+// As the pool of a service does that has ended before its clients.
+TEST_F(ClientTest, AnExecutorMayThrow) {
+  std::atomic<int> thrown{0};
+  Runtime runtime({.callback_executor = [&](const std::function<void()>&) {
+    ++thrown;
+    throw std::runtime_error("the pool has ended");
+  }});
+  const Client own(runtime, hosts(), {.prefix = prefix()});
+  own.create("/n");
+  auto alive = std::make_shared<int>(1);
+  const std::weak_ptr<int> handler = alive;
+  own.async_get("/n", [alive = std::move(alive)](const Result<NodeData>&) { FAIL() << "nobody runs it"; });
+  EXPECT_TRUE(eventually([&] { return handler.expired(); }));
+  EXPECT_EQ(own.get("/n").stat.version, 0);
+  EXPECT_GT(thrown, 0);
+}
+
 // An application with one thread, which closes the client while nobody runs its executor.
 TEST_F(ClientTest, CloseRunsWhatAnIdleExecutorHasNotBegun) {
   std::mutex mutex;

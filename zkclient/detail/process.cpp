@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <new>
 #include <utility>
-#include <vector>
 
 namespace zkclient::detail {
 namespace {
@@ -53,10 +52,17 @@ std::thread start_thread(const char* name, UniqueFunction<void()> body) {
   });
 }
 
+// A list without a lock: one that a parent's thread held at the fork would never be free again.
 void keep_for_ever(std::shared_ptr<void> owned) noexcept {
+  struct Kept {
+    std::shared_ptr<void> owned;
+    Kept* next;
+  };
+  static std::atomic<Kept*> newest{nullptr};
   try {
-    static auto* const kept = new std::vector<std::shared_ptr<void>>;
-    kept->push_back(std::move(owned));
+    auto* const kept = new Kept{std::move(owned), newest.load(std::memory_order_relaxed)};
+    while (!newest.compare_exchange_weak(kept->next, kept, std::memory_order_release, std::memory_order_relaxed)) {
+    }
   } catch (const std::bad_alloc&) {
     std::abort();  // Better than to wait for threads that are not there.
   }

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <deque>
+#include <memory>
 #include <vector>
 
 #include <fmt/format.h>
@@ -83,8 +83,7 @@ Loop::~Loop() { stop(); }
 // server in the parent's name.
 bool Loop::post(Task task) {
   if (!forked()) return events_.post(std::move(task));
-  static auto* const kept = new std::deque<Task>;
-  kept->push_back(std::move(task));
+  keep_for_ever(std::make_shared<Task>(std::move(task)));
   return false;
 }
 
@@ -117,7 +116,10 @@ void Loop::schedule(Task task, bool urgent) {
   }
   // std::function wants something that can be copied.
   auto shared = std::make_shared<Task>(std::move(task));
-  user_executor_([shared] { (*shared)(); });
+  try {
+    user_executor_([shared] { (*shared)(); });
+  } catch (...) {  // It does not run the task, then: nobody on this thread could take the exception.
+  }
 }
 
 void Loop::watch_backlog() {
