@@ -294,6 +294,7 @@ void RequestQueue::meter_end(const Op& op) {
 void RequestQueue::finish(const std::shared_ptr<Op>& op) {
   if (op->state == Op::State::done) return;
   const bool waited = op->state == Op::State::waiting;
+  const bool paused = op->state == Op::State::pausing;
   op->state = Op::State::done;
   if (meter_ != nullptr) meter_end(*op);
   probe::request_done(op.get(), to_string(op->request.type), op->request.path,
@@ -305,7 +306,7 @@ void RequestQueue::finish(const std::shared_ptr<Op>& op) {
   op->cancel_guard.reset();
   op->stop.reset();
   op->caller = {};
-  pausing_.erase(op);
+  if (paused) pausing_.erase(op);  // Else it may be the caller's thread, when the loop has refused the request.
   if (op->admitted_bytes != 0) budget_.give_back(std::exchange(op->admitted_bytes, 0));
   // The op itself may be known for longer, to the C client or to the queue; what it carried need not.
   op->request.data = {};
