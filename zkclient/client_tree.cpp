@@ -71,6 +71,9 @@ void Client::async_remove_tree(const Path& path, Handler<void> handler, const Ca
 
 void Client::remove_in_background(const Path& path, std::optional<Session> session) const {
   auto state = session ? std::const_pointer_cast<detail::SessionState>(session->impl()) : nullptr;
+  if (state != nullptr && state->is_of_another(impl().get())) {
+    throw Error(Errc::invalid_argument, "remove_in_background", path.str(), "the session is of another Client");
+  }
   impl()->loop()->post(
       [core = impl(), full = impl()->full(path), state] { detail::spawn(detail::remove_this_one(core, full, state)); });
 }

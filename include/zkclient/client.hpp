@@ -220,7 +220,8 @@ class ZKRECIPES_API Client {
   void async_remove(const Path& path, std::int32_t version, Handler<void> handler, const CallOptions& call = {}) const;
   /// Guaranteed delete: returns at once and tries in the background until the node is gone that is there at the first
   /// look (one that another client makes in its place later stays, unless it came while the delete was on its way).
-  /// With a session, only while that session lives (its ephemeral nodes go with it).
+  /// With a session, only while that session lives (its ephemeral nodes go with it). Throws invalid_argument for a
+  /// session of another Client.
   void remove_in_background(const Path& path, std::optional<Session> session = {}) const;
 
   /// Deletes `path` and all that is below it, from the leaves up, whichever client made it. Not atomic, but safe

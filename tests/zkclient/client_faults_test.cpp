@@ -509,6 +509,12 @@ TEST_F(GuaranteedDeleteTest, SurvivesLostRepliesAndRequests) {
   EXPECT_TRUE(gone("/n"));
 }
 
+TEST_F(GuaranteedDeleteTest, RefusesTheSessionOfAnotherClient) {
+  const Client client = steady();
+  EXPECT_EQ(error_of([&] { client.remove_in_background("/n", observer.connect()); }), Errc::invalid_argument);
+  client.remove_in_background("/n", client.connect());
+}
+
 TEST_F(GuaranteedDeleteTest, SurvivesAnOutage) {
   const Client client = steady();
   client.create("/n");

@@ -56,13 +56,14 @@ void LeaseKeeper::stop() {
   report_ = {};
 }
 
-bool LeaseKeeper::ran_out() const noexcept { return holding() && BootClock::now() >= clock_->valid_until(); }
+bool LeaseKeeper::ran_out(TimePoint now) const noexcept { return holding() && now >= clock_->valid_until(); }
 
 void LeaseKeeper::acknowledged(TimePoint sent) {
   if (stopped_ || !clock_) return;
-  if (ran_out()) expire();  // Nothing revives what was held when it ran out, also if the timer has not said so yet.
+  const TimePoint now = BootClock::now();
+  if (ran_out(now)) expire();  // Nothing revives what was held when it ran out, also if the timer has not said so yet.
   if (stopped_) return;
-  if (clock_->acknowledged(sent, BootClock::now())) session_->set_valid_until(clock_->valid_until());
+  if (clock_->acknowledged(sent, now)) session_->set_valid_until(clock_->valid_until());
   probe::session_proven(session_->id(), sent, clock_->valid_until());
   next_beat_ = clock_->next();
 }
@@ -135,7 +136,7 @@ LeaseKeeper::Held LeaseKeeper::take(std::map<HoldId, Held>::iterator place) {
 }
 
 void LeaseKeeper::notice_end() {
-  if (!stopped_ && ran_out()) expire();
+  if (!stopped_ && ran_out(BootClock::now())) expire();
 }
 
 void LeaseKeeper::drop(HoldId id) {
@@ -178,7 +179,7 @@ void LeaseKeeper::on_time() {
   const TimePoint now = BootClock::now();
   settle(now);
   if (stopped_ || held_.empty()) return;
-  if (ran_out()) expire();
+  if (ran_out(BootClock::now())) expire();
   if (stopped_ || held_.empty()) return;
   if (now >= next_beat_) beat();
   if (!stopped_) arm(next_date());
@@ -238,7 +239,7 @@ void LeaseKeeper::on_beat(const std::vector<HoldId>& ids, const Reply& reply) {
       if (reply.codes[i] == rc::ok || reply.codes[i] == rc::runtime_inconsistency) continue;
       const auto place = held_.find(ids[i]);
       if (place == held_.end()) continue;  // Released while the heartbeat was on its way.
-      if (ran_out()) expire();
+      if (ran_out(BootClock::now())) expire();
       const auto still = held_.find(ids[i]);
       if (stopped_ || still == held_.end()) continue;
       const Held held = take(still);

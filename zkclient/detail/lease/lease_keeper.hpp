@@ -106,7 +106,7 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   void beat();
   void on_beat(const std::vector<HoldId>& ids, const Reply& reply);
   void arm(TimePoint due);
-  bool ran_out() const noexcept;
+  bool ran_out(TimePoint now) const noexcept;
   void expire();
   Held take(std::map<HoldId, Held>::iterator place);
 
