@@ -271,10 +271,13 @@ const std::vector<Work> works = {
     {"TwoPhaseCommit",
      [](const Client& client, const auto& plant) {
        testkit::TestParticipant ann(client, recipe_path, "ann");
+       ann.on_prepare = [&](const auto&) {
+         plant();
+         return CommitVote::yes();
+       };
        ann.start(client);
        CommitCoordinator coordinator(client, recipe_path);
        for (const CommitVariant variant : {CommitVariant::mediated, CommitVariant::all_to_all}) {
-         plant();
          client.set(recipe_path / "inbox/ann", std::string(longer_than_any_path, 'x'), any_version, patient());
          client.set(recipe_path / "inbox/ann", "no/id", any_version, patient());
          CommitOptions options;
