@@ -22,6 +22,7 @@
 #include <zkrecipes/optimistic.hpp>
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
+#include <zkrecipes/periodic_job.hpp>
 #include <zkrecipes/persistent_node.hpp>
 #include <zkrecipes/placement.hpp>
 #include <zkrecipes/primary.hpp>
@@ -90,6 +91,7 @@ struct Recipes {
         replicas(client, "/replicas", {"a", "disk"}, {[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}}),
         node(client, "/node"),
         ttl_node(client, "/ttl-node", std::chrono::seconds(1)),
+        job(client, "/job", every(std::chrono::milliseconds(20)), [](const std::stop_token&, const JobFiring&) {}),
         barrier(client, "/barrier"),
         round(client, "/round", 2),
         queue(client, "/queue"),
@@ -125,6 +127,7 @@ struct Recipes {
   ReplicaGroup replicas;
   PersistentNode node;
   PersistentTtlNode ttl_node;
+  PeriodicJob job;
   Barrier barrier;
   DoubleBarrier round;
   Queue queue;
@@ -159,6 +162,7 @@ void begin_waits(Recipes& recipes, Calls& calls) {
     recipes.queue.async_claim(calls.handler<Claim>());
     recipes.priorities.async_pop(calls.handler<std::string>());
     recipes.delays.async_pop(calls.handler<std::string>());
+    recipes.ids_queue.async_pop(calls.handler<std::string>());
   }
   recipes.round.async_enter(calls.handler<Round>());
   recipes.migrations.async_migrate(MigrationSet("set"), calls.handler<std::vector<std::string>>());
@@ -198,6 +202,8 @@ void begin_requests(const Client& client, Recipes& recipes, Calls& calls) {
     recipes.coherent.async_compare_remove("item-" + std::to_string(i % 2), 1, calls.handler<bool>());
     recipes.node.async_set_data(std::to_string(i), calls.handler<void>());
     recipes.ttl_node.async_set_data(std::to_string(i), calls.handler<void>());
+    recipes.job.async_status(calls.handler<std::optional<JobStatus>>());
+    recipes.job.async_history(calls.handler<std::vector<JobRun>>());
     if (i == 19) recipes.ttl_node.async_remove(calls.handler<void>());
     ConfigurationUpdate update;
     update.values = {{"key", std::to_string(i)}};
@@ -246,6 +252,7 @@ TEST_F(BusyClose, LeavesNoCoroutine) {
       recipes.monitor.start();
       recipes.placer.start();
       recipes.hosted.start();
+      recipes.job.start();
       begin_waits(recipes, calls);
       // In every second round the waits have begun to wait.
       const auto all_queue_up = [&] { return of_other.mutex.contenders().size() == 6; };
