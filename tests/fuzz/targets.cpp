@@ -293,7 +293,7 @@ void check_latch(std::string_view input) {
     require(view.record || step.answers.front().error.has_value(), "what is no latch is counted down by nobody");
     if (!view.record) continue;
     require(step.record.left >= 0 && step.record.left <= step.record.count, "it is not below zero");
-    const bool began = step.record.generation == before.generation + 1 && before.left == 0;
+    const bool began = step.record.generation - 1 == before.generation && before.left == 0;
     const bool same = step.record.generation == before.generation && step.record.left <= before.left;
     require(began || same, "a generation only falls, and the next one begins when it is open");
     for (const LatchAnswer& answer : step.answers)
