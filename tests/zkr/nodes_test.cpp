@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include <fmt/format.h>
 #include <boost/json/parse.hpp>
 
 #include "tests/support/program.hpp"

@@ -287,7 +287,7 @@ bool takes_number(const std::string& verb) {
 }
 
 void run_from(const Script& script, std::size_t& next) {
-  const std::string verb = script[next++];
+  const std::string& verb = script[next++];
   if (verb == "fork") return start_child(bracketed(script, next));
   if (verb == "fork-as-read") return start_child_as_read(bracketed(script, next));
   if (verb == "daemon") return start_daemon(bracketed(script, next));
