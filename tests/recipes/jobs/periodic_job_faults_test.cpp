@@ -737,7 +737,10 @@ TEST_F(PeriodicJobFaults, ErrorsThatNoExecutorTells) {
         [&](const std::stop_token& stop, const JobFiring& firing) {
           begun->put(told(stop, firing));
           EXPECT_TRUE(stopped(stop));
+          const zkclient::Session session = client.session();
           expire(client);
+          // Else the end of the run may be on its way when the session ends, and be in doubt.
+          EXPECT_TRUE(eventually([&] { return session.state() == zkclient::ConnectionState::lost; }));
         },
         options("a"));
     job->start();
