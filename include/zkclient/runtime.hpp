@@ -12,7 +12,8 @@ class Loop;
 }
 
 /// Runs a task at some later time, on a thread of its own choice, but never inside the call. An executor that throws, or
-/// that destroys the task, has dropped it: its handler is never called.
+/// that destroys the task, has dropped it: its handler is never called, and what a listener was to be told, it is told
+/// with the next change.
 using Executor = std::function<void(std::function<void()>)>;
 
 /// On which threads a runtime runs the user's code.

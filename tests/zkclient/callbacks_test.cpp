@@ -916,6 +916,22 @@ TEST_F(SerialQueueTest, CloseDropsWhatIsQueued) {
   EXPECT_FALSE(ran);
 }
 
+TEST_F(SerialQueueTest, ATurnThatTheExecutorDroppedIsTakenForTheNextTask) {
+  bool drops = true;
+  const auto fickle = std::make_shared<CallbackGroup>(
+      [&](Task task, bool) {
+        if (!drops) task();
+      },
+      false);
+  const auto of_it = std::make_shared<SerialQueue>(fickle);
+  std::vector<int> ran;
+  of_it->post([&] { ran.push_back(1); });
+  EXPECT_TRUE(ran.empty());
+  drops = false;
+  of_it->post([&] { ran.push_back(2); });
+  EXPECT_EQ(ran, (std::vector<int>{1, 2}));
+}
+
 TEST_F(SerialQueueTest, MayBeClosedFromInside) {
   Gate& closed = gate();
   std::atomic<bool> ran{false};

@@ -450,6 +450,26 @@ void CallbackGroup::wait() {
   idle_.wait(lock, [&] { return count_ == 0; });
 }
 
+/// Empties the queue. An executor may destroy it instead: then the next task asks for another one.
+class SerialQueue::Turn {
+ public:
+  explicit Turn(std::shared_ptr<SerialQueue> queue) : queue_(std::move(queue)) {}
+  Turn(Turn&&) noexcept = default;
+  ~Turn() {
+    if (queue_ != nullptr) queue_->skip_turn();
+  }
+
+  void operator()() { std::exchange(queue_, nullptr)->drain(); }
+
+ private:
+  std::shared_ptr<SerialQueue> queue_;
+};
+
+void SerialQueue::skip_turn() {
+  const std::lock_guard lock(mutex_);
+  scheduled_ = false;
+}
+
 void SerialQueue::post(Task task) {
   {
     const std::lock_guard lock(mutex_);
@@ -458,7 +478,7 @@ void SerialQueue::post(Task task) {
     if (scheduled_) return;
     scheduled_ = true;
   }
-  group_->post_uncounted([self = shared_from_this()] { self->drain(); });
+  group_->post_uncounted(Turn(shared_from_this()));
 }
 
 void SerialQueue::drain() {
@@ -475,7 +495,7 @@ void SerialQueue::drain() {
       queue.scheduled_ = !queue.tasks_.empty();
       if (!queue.scheduled_) return;
       lock.unlock();
-      queue.group_->post_uncounted([self = queue.shared_from_this()] { self->drain(); });
+      queue.group_->post_uncounted(Turn(queue.shared_from_this()));
     }
   } end{*this, lock};
   // A bounded number per turn, so that one busy queue cannot starve the others on a single thread.

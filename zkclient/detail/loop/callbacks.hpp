@@ -111,7 +111,9 @@ class ZKRECIPES_INTERNAL_API SerialQueue : public std::enable_shared_from_this<S
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
+  class Turn;
   void drain();
+  void skip_turn();
 
   const std::shared_ptr<CallbackGroup> group_;
   Meter* const meter_;

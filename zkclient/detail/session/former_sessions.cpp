@@ -106,9 +106,13 @@ bool FormerSessions::used(const SessionState& session) const {
 
 void FormerSessions::add(std::shared_ptr<SessionState> session) {
   if (stopped_ || session->id() == 0) return;
+  keep(std::move(session));
+  pursue();
+}
+
+void FormerSessions::keep(std::shared_ptr<SessionState> session) {
   if (waiting_.size() == most_waiting) waiting_.pop_front();
   waiting_.push_back(std::move(session));
-  pursue();
 }
 
 void FormerSessions::pursue() {
@@ -128,7 +132,7 @@ bool FormerSessions::begin(const std::shared_ptr<SessionState>& session, HandleO
   try {
     (*closer)->begin(options, [this, client = client_.lock(), closer, session](bool over) {
       closers_.erase(closer);
-      if (!over) waiting_.push_back(session);  // For the next connection, as its server did not answer.
+      if (!over) keep(session);  // For the next connection, as its server did not answer.
     });
   } catch (const Error&) {  // No descriptor, say.
     closers_.erase(closer);

@@ -42,6 +42,7 @@ class FormerSessions {
   class Closer;
 
   bool used(const SessionState& session) const;
+  void keep(std::shared_ptr<SessionState> session);
   /// False: no attempt can be made now.
   bool begin(const std::shared_ptr<SessionState>& session, HandleOptions options);
 
