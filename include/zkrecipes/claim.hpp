@@ -15,6 +15,8 @@
 #include <zkclient/session.hpp>
 #include <zkclient/types.hpp>
 
+#include <zkrecipes/wait_options.hpp>
+
 namespace zkrecipes {
 
 namespace detail {
@@ -75,7 +77,7 @@ class ZKRECIPES_API [[nodiscard]] Claim {
   void async_give_back(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Keeps the item from all consumers for `delay`, and gives it back then; sooner if this session ends. Returns at
   /// once, with an empty claim. Errors: not_held.
-  void give_back_after(std::chrono::nanoseconds delay);
+  void give_back_after(Timeout delay);
   /// Moves the item to the queue's dead letters, however often it was claimed: for one that no worker can digest. Claim
   /// it there to read `reason` (at most 4 KiB), which layouts of other libraries have no place for. Otherwise as
   /// give_back(). If the session ends before the answer comes, the item may be in its old place instead: in_doubt; or is

@@ -88,14 +88,14 @@ class ZKRECIPES_API DoubleBarrier {
   /// and those common to all operations of Client.
   Round enter(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`; nullopt when that passed. Zero means one try: inside if the other N-1 are waiting.
-  [[nodiscard]] std::optional<Round> try_enter_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Round> try_enter_for(Timeout timeout, WaitOptions options = {});
   void async_enter(zkclient::Handler<Round> handler, const zkclient::CallOptions& call = {});
 
   /// Leaves, and waits until all others have left; from the call on this member is out, whatever happens then. Errors:
   /// see the table, not_held (it is not inside), and those common to all operations of Client.
   void leave(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`; false when that passed. Zero means one look whether the others have left.
-  [[nodiscard]] bool try_leave_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] bool try_leave_for(Timeout timeout, WaitOptions options = {});
   void async_leave(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
   /// Whether this member is in a round, by its own clock; no round trip.

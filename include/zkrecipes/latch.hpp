@@ -93,7 +93,7 @@ class ZKRECIPES_API Latch {
   void wait(const zkclient::CallOptions& call = {}) const;
   /// Waits for at most `timeout`, or until `deadline`; false when that passed. A time that is over means one look.
   /// Errors: as wait(), without deadline_exceeded.
-  [[nodiscard]] bool wait_for(std::chrono::nanoseconds timeout, WaitOptions options = {}) const;
+  [[nodiscard]] bool wait_for(Timeout timeout, WaitOptions options = {}) const;
   [[nodiscard]] bool wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {}) const;
   void async_wait(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {}) const;
 

@@ -19,23 +19,6 @@ namespace detail {
 class Acquirer;
 struct LockState;
 
-/// Any duration as nanoseconds: rounded up, and cut off at 0 and at "for ever".
-template <typename Rep, typename Period>
-std::chrono::nanoseconds to_timeout(const std::chrono::duration<Rep, Period>& timeout) {
-  const std::chrono::duration<double> seconds(timeout);
-  constexpr std::chrono::duration<double> for_ever(1e9);
-  if (seconds >= for_ever) return std::chrono::nanoseconds::max();
-  if (seconds.count() <= 0) return std::chrono::nanoseconds::zero();
-  return std::chrono::ceil<std::chrono::nanoseconds>(timeout);
-}
-
-/// The time that is left until `deadline`, on any clock.
-template <typename Clock, typename Duration>
-std::chrono::nanoseconds to_timeout(const std::chrono::time_point<Clock, Duration>& deadline) {
-  const auto now = Clock::now();
-  return deadline > now ? to_timeout(deadline - now) : std::chrono::nanoseconds::zero();
-}
-
 }  // namespace detail
 
 /// The part that all locks and the semaphore have in common: a caller acquires a Lease. Made by the classes derived
@@ -56,7 +39,7 @@ class ZKRECIPES_API Acquirable {
   [[nodiscard]] std::optional<Lease> try_acquire(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed, also when there was no connection.
   /// A time that is over already means one try, as try_acquire(). Errors: as acquire(), without deadline_exceeded.
-  [[nodiscard]] std::optional<Lease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_for(Timeout timeout, WaitOptions options = {});
   [[nodiscard]] std::optional<Lease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
                                                        WaitOptions options = {});
 

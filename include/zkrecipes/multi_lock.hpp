@@ -100,7 +100,7 @@ class ZKRECIPES_API MultiLock {
   [[nodiscard]] std::optional<MultiLease> try_acquire(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`, for all together; nullopt when that passed. A time that is over
   /// already means one try.
-  [[nodiscard]] std::optional<MultiLease> try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<MultiLease> try_acquire_for(Timeout timeout, WaitOptions options = {});
   [[nodiscard]] std::optional<MultiLease> try_acquire_until(std::chrono::steady_clock::time_point deadline,
                                                             WaitOptions options = {});
 

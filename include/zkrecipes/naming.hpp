@@ -112,8 +112,8 @@ class ZKRECIPES_API Naming {
                       const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed. A time that is over already means one
   /// try. Errors: as bind(), without deadline_exceeded.
-  [[nodiscard]] std::optional<Lease> try_bind_for(std::string_view name, std::string_view data,
-                                                  std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_bind_for(std::string_view name, std::string_view data, Timeout timeout,
+                                                  WaitOptions options = {});
   [[nodiscard]] std::optional<Lease> try_bind_until(std::string_view name, std::string_view data,
                                                     std::chrono::steady_clock::time_point deadline,
                                                     WaitOptions options = {});

@@ -66,7 +66,7 @@ class ZKRECIPES_API QueueBase {
   /// The same if there is an item now.
   [[nodiscard]] std::optional<std::string> try_pop(const zkclient::CallOptions& call = {});
   /// Waits for at most `timeout`, or until `deadline`; nullopt when that passed.
-  [[nodiscard]] std::optional<std::string> try_pop_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<std::string> try_pop_for(Timeout timeout, WaitOptions options = {});
   [[nodiscard]] std::optional<std::string> try_pop_until(std::chrono::steady_clock::time_point deadline,
                                                          WaitOptions options = {});
   /// The same; `handler` is called exactly once, on the callback executor. Many at a time are the way to be fast: their
@@ -78,7 +78,7 @@ class ZKRECIPES_API QueueBase {
   /// Waiting and errors as pop().
   Claim claim(const zkclient::CallOptions& call = {});
   [[nodiscard]] std::optional<Claim> try_claim(const zkclient::CallOptions& call = {});
-  [[nodiscard]] std::optional<Claim> try_claim_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Claim> try_claim_for(Timeout timeout, WaitOptions options = {});
   [[nodiscard]] std::optional<Claim> try_claim_until(std::chrono::steady_clock::time_point deadline,
                                                      WaitOptions options = {});
   void async_claim(zkclient::Handler<Claim> handler, const zkclient::CallOptions& call = {});

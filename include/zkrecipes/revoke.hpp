@@ -42,7 +42,8 @@ ZKRECIPES_API const char* to_string(RevokeOutcome outcome) noexcept;
 
 struct RevokeOptions {
   /// Waits for that long, and then deletes the node: its holder loses the lease (Lease::lost()), whatever it is doing.
-  /// It may be paused and not know it yet, so what the lock protects must check tokens or guards. Default: only ask.
+  /// It may be paused and not know it yet, so what the lock protects must check tokens or guards. A time that no clock
+  /// reaches, such as milliseconds::max(): waits, and never deletes. Default: only ask.
   std::optional<std::chrono::milliseconds> break_after = {};
 };
 

@@ -81,7 +81,7 @@ class ZKRECIPES_API SharedMutex : public Lock {
   /// To read. As the forms without `_shared`.
   Lease acquire_shared(const zkclient::CallOptions& call = {});
   [[nodiscard]] std::optional<Lease> try_acquire_shared(const zkclient::CallOptions& call = {});
-  [[nodiscard]] std::optional<Lease> try_acquire_shared_for(std::chrono::nanoseconds timeout, WaitOptions options = {});
+  [[nodiscard]] std::optional<Lease> try_acquire_shared_for(Timeout timeout, WaitOptions options = {});
   [[nodiscard]] std::optional<Lease> try_acquire_shared_until(std::chrono::steady_clock::time_point deadline,
                                                               WaitOptions options = {});
   void async_acquire_shared(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call = {});

@@ -186,8 +186,8 @@ void Barrier::wait(const CallOptions& call) const {
 void Barrier::async_wait(zkclient::Handler<void> handler, const CallOptions& call) const {
   form_of(state_->spec, waiting).endless().start(call, wait_work(state_->spec), std::move(handler));
 }
-bool Barrier::wait_for(std::chrono::nanoseconds timeout, WaitOptions options) const {
-  return wait_until(detail::from_now(timeout), std::move(options));
+bool Barrier::wait_for(Timeout timeout, WaitOptions options) const {
+  return wait_until(detail::from_now(timeout.get()), std::move(options));
 }
 bool Barrier::wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) const {
   const auto connected = [this] { return detail::is_connected(state_->spec->client); };

@@ -169,8 +169,8 @@ Round DoubleBarrier::enter(bool once, const CallOptions& call) {
   return std::move(result).value().round;
 }
 
-std::optional<Round> DoubleBarrier::try_enter_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  const detail::TimedCall timed = detail::timed_call(detail::from_now(timeout), options);
+std::optional<Round> DoubleBarrier::try_enter_for(Timeout timeout, WaitOptions options) {
+  const detail::TimedCall timed = detail::timed_call(detail::from_now(timeout.get()), options);
   return detail::unless_late([this] { return detail::is_connected(state_->spec->client); }, options,
                              [&] { return enter(timed.once, timed.limits); });
 }
@@ -202,8 +202,8 @@ void DoubleBarrier::leave(bool once, const CallOptions& call) {
   form_of(state_->spec, leaving).endless(!once).wait(call, leave_work(state_->spec, std::move(place), patience));
 }
 
-bool DoubleBarrier::try_leave_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  const detail::TimedCall timed = detail::timed_call(detail::from_now(timeout), options);
+bool DoubleBarrier::try_leave_for(Timeout timeout, WaitOptions options) {
+  const detail::TimedCall timed = detail::timed_call(detail::from_now(timeout.get()), options);
   const auto left = detail::unless_late([this] { return detail::is_connected(state_->spec->client); }, options,
                                         [&] {
                                           leave(timed.once, timed.limits);

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "recipes/commit/commit_record.hpp"
+#include "recipes/kernel/timed.hpp"
 #include "recipes/kernel/words.hpp"
 
 /// The nodes of a two-phase commit, as its coordinators and participants read and write them. On the loop thread only.
 namespace zkrecipes::detail {
 
 using LoopTime = std::chrono::steady_clock::time_point;
-inline LoopTime from_now(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
 inline constexpr const char* transaction_operation = "two-phase commit";  // In errors.
 inline constexpr auto pause_after_failure = std::chrono::milliseconds(200);
 

@@ -48,7 +48,8 @@ Roster::Absence Roster::absence(const std::vector<std::string>& names,
   for (const std::string& name : names) {
     if (voted.contains(name) || state_->present.contains(name)) continue;
     const auto left = state_->left.find(name);
-    const LoopTime gone_at = (left == state_->left.end() ? *state_->known_since : left->second) + state_->grace;
+    const LoopTime absent_since = left == state_->left.end() ? *state_->known_since : left->second;
+    const LoopTime gone_at = after(absent_since, state_->grace);
     if (gone_at <= now) {
       result.gone = name;
       return result;

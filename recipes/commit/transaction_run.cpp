@@ -65,10 +65,10 @@ Awaitable<void> TransactionRun::until_removed() {
     const DriveFacts known = facts({});
     const DriveStep step = decide_drive(known);
     if (step.kind == DriveStep::Kind::wait_for_acknowledgements) {
-      const bool for_ever = drive_->owner && drive_->decision->committed;
-      if (!for_ever && known.settled) co_return;  // Left to the next sweep.
+      const bool without_end = drive_->owner && drive_->decision->committed;
+      if (!without_end && known.settled) co_return;  // Left to the next sweep.
       const LoopTime again = std::chrono::steady_clock::now() + look_again;
-      co_await events_.wait(for_ever ? again : *drive_->settled_at);
+      co_await events_.wait(without_end ? again : *drive_->settled_at);
       if (std::chrono::steady_clock::now() >= again) acks_.list_next();
       continue;
     }

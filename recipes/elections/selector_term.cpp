@@ -1,5 +1,7 @@
 #include "recipes/elections/selector_term.hpp"
 
+#include "recipes/kernel/timed.hpp"
+
 namespace zkrecipes::detail {
 
 namespace {
@@ -54,9 +56,10 @@ void SelectorTerm::give_up() {
 // When it has to look next.
 std::optional<SelectorTerm::Clock::time_point> SelectorTerm::due() const noexcept {
   const Clock::rep told = told_.load();
-  if (told != 0) return Clock::time_point(Clock::duration(told)) + limits_.stop_grace;
+  if (told != 0) return after(Clock::time_point(Clock::duration(told)), limits_.stop_grace);
   if (limits_.progress_timeout.count() == 0) return std::nullopt;
-  return Clock::time_point(Clock::duration(last_alive_.load(std::memory_order_relaxed))) + limits_.progress_timeout;
+  const Clock::duration last_alive(last_alive_.load(std::memory_order_relaxed));
+  return after(Clock::time_point(last_alive), limits_.progress_timeout);
 }
 
 Awaitable<void> SelectorTerm::watch(std::shared_ptr<SelectorTerm> self) {

@@ -73,7 +73,7 @@ void Slots::want(std::uint64_t number, const SlotWish& wanted) {
     slot.wanted = true;
     slot.conditions = conditions;
   }
-  settled_ = Clock::now() + spec_.settle;
+  settled_ = from_now(spec_.settle);
   std::exchange(news_, std::make_shared<zk::CancelScope>())->request();
   consider_all();
   if (!std::exchange(settling_, true)) zk::spawn(settle(shared_from_this()));
@@ -303,7 +303,7 @@ void Slots::begin_hand_overs() {
 
 Awaitable<void> Slots::limit_hand_over(std::shared_ptr<Slots> self, LeasePtr lease) {
   Call grace;
-  grace.deadline = Clock::now() + self->spec_.grace;
+  grace.deadline = from_now(self->spec_.grace);
   const Errc why = co_await lease->over(std::move(grace));
   if (why == Errc::deadline_exceeded) lease->lose_node("it was not given back in time");
 }

@@ -17,9 +17,18 @@ namespace zkrecipes::detail {
 
 constexpr auto for_ever = std::chrono::steady_clock::time_point::max();
 
-inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds timeout) {
-  const auto now = std::chrono::steady_clock::now();
-  return timeout > for_ever - now ? for_ever : now + timeout;
+/// `time` after `start`; for ever if the clock does not reach that far. An option of the user's is added to a point in
+/// time by this alone: milliseconds::max(), which means "never", is more than a point in time holds.
+template <typename Rep, typename Period>
+std::chrono::steady_clock::time_point after(std::chrono::steady_clock::time_point start,
+                                            std::chrono::duration<Rep, Period> time) {
+  using Time = std::chrono::duration<Rep, Period>;
+  return time > std::chrono::floor<Time>(for_ever - start) ? for_ever : start + time;
+}
+
+template <typename Rep, typename Period>
+std::chrono::steady_clock::time_point from_now(std::chrono::duration<Rep, Period> time) {
+  return after(std::chrono::steady_clock::now(), time);
 }
 
 /// How a call goes that waits until a deadline: with that as its limit or, if the time was over when it began, once.

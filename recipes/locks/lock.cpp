@@ -16,8 +16,8 @@ const zkclient::Path& Acquirable::path() const noexcept { return state_->acquire
 
 Lease Acquirable::acquire(const CallOptions& call) { return state_->acquirer->acquire(call); }
 std::optional<Lease> Acquirable::try_acquire(const CallOptions& call) { return state_->acquirer->try_acquire(call); }
-std::optional<Lease> Acquirable::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return state_->acquirer->try_acquire_for(timeout, options);
+std::optional<Lease> Acquirable::try_acquire_for(Timeout timeout, WaitOptions options) {
+  return state_->acquirer->try_acquire_for(timeout.get(), options);
 }
 std::optional<Lease> Acquirable::try_acquire_until(std::chrono::steady_clock::time_point deadline,
                                                    WaitOptions options) {

@@ -144,8 +144,8 @@ std::optional<MultiLease> MultiLock::try_acquire(const CallOptions& call) {
   return Run::wait(*this, Patience::try_once, call);
 }
 
-std::optional<MultiLease> MultiLock::try_acquire_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return try_acquire_until(detail::from_now(timeout), std::move(options));
+std::optional<MultiLease> MultiLock::try_acquire_for(Timeout timeout, WaitOptions options) {
+  return try_acquire_until(detail::from_now(timeout.get()), std::move(options));
 }
 
 std::optional<MultiLease> MultiLock::try_acquire_until(std::chrono::steady_clock::time_point deadline,

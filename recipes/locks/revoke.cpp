@@ -6,6 +6,7 @@
 #include "recipes/kernel/held_nodes.hpp"
 #include "recipes/kernel/revocation.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
+#include "recipes/kernel/timed.hpp"
 #include "recipes/kernel/wait_order.hpp"
 #include "recipes/kernel/waiter.hpp"
 #include "recipes/kernel/words.hpp"
@@ -104,7 +105,7 @@ Awaitable<Result<RevokeOutcome>> revoke_all(ClientPtr client, std::vector<Target
   }
   if (asked.empty()) co_return outcome;
   if (!options.break_after) co_return RevokeOutcome::requested;
-  const TimePoint grace_end = std::chrono::steady_clock::now() + *options.break_after;
+  const TimePoint grace_end = detail::from_now(*options.break_after);
   for (const Target& target : asked) {
     Result<RevokeOutcome> one = co_await break_after_grace(client, target, grace_end, call);
     if (!one) co_return one;
@@ -242,7 +243,7 @@ zk::Work<RevokeOutcome> make_work(Body body, const zkclient::Client& client, con
   const auto more =
       call.deadline ? std::chrono::milliseconds(0) : options.break_after.value_or(std::chrono::milliseconds(0));
   return [body, core = client.impl(), full = client.impl()->full(path), options, more](Call limits) {
-    if (limits.deadline) *limits.deadline += more;
+    if (limits.deadline) limits.deadline = detail::after(*limits.deadline, more);
     return body(core, full, options, std::move(limits));
   };
 }

@@ -57,8 +57,8 @@ const std::shared_ptr<const Acquirer>& SharedMutex::reader() const noexcept { re
 
 Lease SharedMutex::acquire_shared(const CallOptions& call) { return reader()->acquire(call); }
 std::optional<Lease> SharedMutex::try_acquire_shared(const CallOptions& call) { return reader()->try_acquire(call); }
-std::optional<Lease> SharedMutex::try_acquire_shared_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return reader()->try_acquire_for(timeout, options);
+std::optional<Lease> SharedMutex::try_acquire_shared_for(Timeout timeout, WaitOptions options) {
+  return reader()->try_acquire_for(timeout.get(), options);
 }
 std::optional<Lease> SharedMutex::try_acquire_shared_until(std::chrono::steady_clock::time_point deadline,
                                                            WaitOptions options) {

@@ -137,14 +137,13 @@ void Claim::async_give_back(zkclient::Handler<void> handler, const CallOptions& 
   form_of(state, returning).start(call, return_work(state), std::move(handler));
 }
 
-void Claim::give_back_after(std::chrono::nanoseconds delay) {
+void Claim::give_back_after(Timeout delay) {
   const ClaimState& state = require(state_, returning);
   if (!is_ours(state.taken())) {
     throw Error(Errc::not_held, returning, state.core()->spec().path, "the claim was lost, or ended before");
   }
   constexpr std::chrono::nanoseconds longest = std::chrono::hours(24 * 365);
-  const auto pause =
-      std::chrono::ceil<std::chrono::milliseconds>(std::clamp(delay, std::chrono::nanoseconds::zero(), longest));
+  const auto pause = std::chrono::ceil<std::chrono::milliseconds>(std::min(delay.get(), longest));
   const auto client = state.client();
   client->loop()->post([owned = std::move(state_), pause] {
     zk::spawn(ItemClaims::give_back_later(owned->core()->claims(), owned->taken(), pause));

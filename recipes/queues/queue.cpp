@@ -164,8 +164,8 @@ std::string QueueBase::pop(const CallOptions& call) {
 std::optional<std::string> QueueBase::try_pop(const CallOptions& call) {
   return to_item_if_any(take(state_->core, TakeKind::pop, Patience::try_once, call));
 }
-std::optional<std::string> QueueBase::try_pop_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return try_pop_until(detail::from_now(timeout), std::move(options));
+std::optional<std::string> QueueBase::try_pop_for(Timeout timeout, WaitOptions options) {
+  return try_pop_until(detail::from_now(timeout.get()), std::move(options));
 }
 std::optional<std::string> QueueBase::try_pop_until(std::chrono::steady_clock::time_point deadline,
                                                     WaitOptions options) {
@@ -188,8 +188,8 @@ Claim QueueBase::claim(const CallOptions& call) {
 std::optional<Claim> QueueBase::try_claim(const CallOptions& call) {
   return to_claim_if_any(state_->core, take(state_->core, TakeKind::claim, Patience::try_once, call));
 }
-std::optional<Claim> QueueBase::try_claim_for(std::chrono::nanoseconds timeout, WaitOptions options) {
-  return try_claim_until(detail::from_now(timeout), std::move(options));
+std::optional<Claim> QueueBase::try_claim_for(Timeout timeout, WaitOptions options) {
+  return try_claim_until(detail::from_now(timeout.get()), std::move(options));
 }
 std::optional<Claim> QueueBase::try_claim_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) {
   return to_claim_if_any(state_->core, take_until(state_->core, TakeKind::claim, deadline, options));

@@ -161,8 +161,8 @@ void Latch::wait(const CallOptions& call) const { prepare_wait(*state_->shared).
 void Latch::async_wait(zkclient::Handler<void> handler, const CallOptions& call) const {
   prepare_wait(*state_->shared).start(std::move(handler), call);
 }
-bool Latch::wait_for(std::chrono::nanoseconds timeout, WaitOptions options) const {
-  return wait_until(detail::from_now(timeout), std::move(options));
+bool Latch::wait_for(Timeout timeout, WaitOptions options) const {
+  return wait_until(detail::from_now(timeout.get()), std::move(options));
 }
 bool Latch::wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options) const {
   const auto connected = [this] { return detail::is_connected(state_->shared->client.impl()); };

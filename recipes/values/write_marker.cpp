@@ -95,7 +95,7 @@ Awaitable<void> WriteMarker::sweep(std::shared_ptr<zk::ClientCore> client, std::
     looks.push_back(client->launch(zk::make_request(OpType::exists, node), call));
   for (std::size_t i = 0; i < looks.size(); ++i) {
     const Reply seen = co_await looks[i].get();
-    if (!seen.ok() || seen.stat.mtime_ms + max_age.count() >= mine.stat.mtime_ms) continue;
+    if (!seen.ok() || mine.stat.mtime_ms - seen.stat.mtime_ms <= max_age.count()) continue;
     Request remove = zk::make_request(OpType::remove, listed.names[i]);
     remove.version = seen.stat.version;
     (void)co_await client->perform(std::move(remove), call);

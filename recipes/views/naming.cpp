@@ -333,9 +333,9 @@ void Naming::async_try_bind(std::string_view name, std::string_view data,
   state_->binder(name, data).async_try_acquire(std::move(handler), call);
 }
 
-std::optional<Lease> Naming::try_bind_for(std::string_view name, std::string_view data,
-                                          std::chrono::nanoseconds timeout, WaitOptions options) {
-  return state_->binder(name, data).try_acquire_for(timeout, options);
+std::optional<Lease> Naming::try_bind_for(std::string_view name, std::string_view data, Timeout timeout,
+                                          WaitOptions options) {
+  return state_->binder(name, data).try_acquire_for(timeout.get(), options);
 }
 std::optional<Lease> Naming::try_bind_until(std::string_view name, std::string_view data,
                                             std::chrono::steady_clock::time_point deadline, WaitOptions options) {

@@ -18,6 +18,17 @@ TEST(RetryPolicyTest, GrowsExponentiallyUpToTheMaximum) {
   EXPECT_EQ(policy.pause(9, plenty, 0.9), 350ms);
 }
 
+TEST(RetryPolicyTest, TheMaximumMayBeForEver) {
+  constexpr auto for_ever = std::chrono::milliseconds::max();
+  const RetryPolicy policy{.initial = for_ever, .max = for_ever, .jitter = 0.0, .max_attempts = 1000};
+  for (const int attempt : {1, 2, 999}) {
+    const auto pause = policy.pause(attempt, for_ever, 0.0);
+    ASSERT_TRUE(pause);
+    EXPECT_GE(*pause, 24h);
+    EXPECT_LE(*pause, 366 * 24h) << "which can be added to a time";
+  }
+}
+
 TEST(RetryPolicyTest, JitterOnlyShortensAndByNoMoreThanItsShare) {
   const RetryPolicy policy{.initial = 100ms, .max = 1000ms, .multiplier = 2.0, .jitter = 0.5, .max_attempts = 10};
   EXPECT_EQ(policy.pause(1, plenty, 0.0), 100ms);

@@ -317,6 +317,32 @@ TEST_F(LeaderSelectorTest, TaskIgnoresItsStopToken) {
   deaf.close({.deadline = soon()});
 }
 
+// A time that no clock reaches is one that never ends, and not one that is over.
+TEST_F(LeaderSelectorTest, TimesMayBeForEver) {
+  constexpr auto for_ever = std::chrono::milliseconds::max();
+  Box<bool> begun;
+  std::atomic<int> errors{0};
+  LeaderSelector selector(client(), "/selector",
+                          [&](const std::stop_token& stop, SelectedLeadership& leadership) {
+                            client().sync("/", {.deadline = soon()});  // Behind the watchdog's first look.
+                            EXPECT_TRUE(leadership.valid()) << "it has not stalled";
+                            begun.put(true);
+                            wait_for(stop);
+                            client().sync("/", {.deadline = soon()});  // Behind the watchdog's next look.
+                            EXPECT_TRUE(leadership.valid()) << "it may take its time";
+                            EXPECT_EQ(names().size(), 1u);
+                          },
+                          {.requeue = false,
+                           .progress_timeout = for_ever,
+                           .stop_grace = for_ever,
+                           .on_error = [&](const std::exception_ptr&) { ++errors; }});
+  selector.start();
+  ASSERT_TRUE(begun.take());
+  selector.step_down();
+  selector.close({.deadline = soon()});
+  EXPECT_EQ(errors, 0);
+}
+
 // --- Closing ------------------------------------------------------------------------------------------------------
 
 TEST_F(LeaderSelectorTest, CloseGivesUpWhatATaskKeeps) {

@@ -12,6 +12,8 @@
 #include <semaphore>
 #include <thread>
 
+#include <zkrecipes/multi_lock.hpp>
+
 #include "tests/support/lockable.hpp"
 #include "tests/support/packets.hpp"
 #include "tests/support/recipe_test.hpp"
@@ -210,6 +212,25 @@ TEST_F(MutexTest, ADeadlineMayBeATimeFromNowOn) {
   EXPECT_EQ(zkclient::CallOptions{}.deadline, std::nullopt);
   EXPECT_EQ(zkclient::CallOptions{.deadline = std::chrono::nanoseconds::max()}.deadline,
             testkit::SteadyClock::time_point::max());
+}
+
+// No clock reaches that far; it is no time that is over.
+TEST_F(MutexTest, ATimeMayBeForEver) {
+  constexpr auto for_ever = std::chrono::milliseconds::max();
+  Mutex mutex = make_mutex();
+  Mutex other = make_mutex();
+  MultiLock all;
+  all.add(other);
+  for (const bool several : {false, true}) {
+    Lease held = mutex.acquire();
+    auto waiting = in_thread([&] {
+      return several ? all.try_acquire_for(for_ever).has_value() : other.try_acquire_for(for_ever).has_value();
+    });
+    ASSERT_TRUE(remain(2));
+    held.release();
+    EXPECT_TRUE(result_of(waiting));
+    ASSERT_TRUE(remain(0));
+  }
 }
 
 TEST_F(MutexTest, EitherOfTwoStopTokensEndsTheWait) {

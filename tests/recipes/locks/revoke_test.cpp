@@ -167,6 +167,18 @@ TEST_F(RevokeTest, TheGraceMayBeLongerThanAnOperation) {
 }
 
 // A contender that waits is asked as well; it sees it when it holds.
+TEST_F(RevokeTest, TheGraceMayBeForEver) {
+  Mutex mutex(client(), "/lock");
+  Lease lease = mutex.acquire();
+  auto asking =
+      in_thread([&] { return revoke(other(), lease.node(), {.break_after = std::chrono::milliseconds::max()}); });
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+  EXPECT_EQ(asking.wait_for(100ms), std::future_status::timeout) << "it does not break at once";
+  EXPECT_TRUE(lease.valid());
+  lease.release();
+  EXPECT_EQ(result_of(asking), RevokeOutcome::released);
+}
+
 TEST_F(RevokeTest, AWaiterIsAsked) {
   Mutex mutex(client(), "/lock");
   Lease held = mutex.acquire();

@@ -193,6 +193,18 @@ TEST_F(PartitionerTest, OwnerDoesNotGiveBack) {
   EXPECT_EQ(a->count(), 8U);
 }
 
+TEST_F(PartitionerTest, TheGraceMayBeForEver) {
+  PartitionerOptions options = quick("a");
+  options.grace = std::chrono::milliseconds::max();
+  const WorkerPtr a = join(options, PartitionSource::numbered(16), {.gives_back = false});
+  ASSERT_TRUE(owns(a, 16));
+  const WorkerPtr b = join("b");
+  EXPECT_TRUE(eventually([&] { return a->asked() == 8; }));
+  testkit::let_age(60ms);  // Longer than no time at all.
+  EXPECT_EQ(a->lost(), 0);
+  EXPECT_EQ(a->count(), 16U);
+}
+
 TEST_F(PartitionerTest, OwnerGivesBackWhatItShallHave) {
   const WorkerPtr a = join("a");
   ASSERT_TRUE(owns(a, 16));
@@ -367,7 +379,7 @@ TEST_F(PartitionerTest, AMemberRestarts) {
 // Who has something is asked for it when nothing has changed for a while.
 TEST_F(PartitionerTest, AMemberThatComesAndGoesMovesNothing) {
   PartitionerOptions patient_one = quick("a");
-  patient_one.settle = 60s;
+  patient_one.settle = std::chrono::milliseconds::max();
   const WorkerPtr a = join(patient_one);
   ASSERT_TRUE(owns(a, 16));
   const auto before = a->tokens();
