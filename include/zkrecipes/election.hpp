@@ -47,7 +47,7 @@ class ZKRECIPES_API [[nodiscard]] Leadership : public Lease {
  public:
   /// An empty leadership.
   Leadership() noexcept = default;
-  explicit Leadership(std::shared_ptr<detail::LeaseCore> core);
+  explicit Leadership(Lease lease);  ///< For elections.
 
   /// Publishes `value`, which candidates and observers see together with this term. One transaction with a check
   /// that this leadership still stands. Blocks for a round trip. Errors: not_held, too_large (about 1 MB), in_doubt (no

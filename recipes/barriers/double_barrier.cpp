@@ -40,6 +40,23 @@ detail::RoundSpecPtr make_spec(const zkclient::Client& client, const zkclient::P
 }  // namespace
 
 struct DoubleBarrier::State {
+  /// The object is entering, until the outcome is known. It is outside again if nobody hears of that, because an executor
+  /// drops its tasks.
+  class Entering {
+   public:
+    explicit Entering(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+    Entering(Entering&&) noexcept = default;
+    Entering& operator=(Entering&&) = delete;
+    ~Entering() {
+      if (state_ != nullptr) end({});
+    }
+    /// False: the object is gone, and the member with it.
+    bool end(detail::RoundPlace place) { return std::exchange(state_, nullptr)->end_entering(std::move(place)); }
+
+   private:
+    std::shared_ptr<State> state_;
+  };
+
   State(zkclient::Client client, zkclient::Path where, int members, DoubleBarrierOptions options)
       : owner(std::move(client)), path(std::move(where)), spec(make_spec(owner, path, members, std::move(options))) {}
 
@@ -53,7 +70,7 @@ struct DoubleBarrier::State {
   CallOptions begin_entering(CallOptions call) {
     require_own_process(entering);
     const std::lock_guard lock(mutex);
-    if (busy || (inside.lease != nullptr && inside.lease->state() != LeaseState::lost)) {
+    if (busy || (is_inside() && inside.lease.state() != LeaseState::lost)) {
       throw Error(Errc::would_deadlock, entering, path.str(), "it is inside already, or on its way");
     }
     busy = true;
@@ -66,7 +83,7 @@ struct DoubleBarrier::State {
   bool end_entering(detail::RoundPlace membership) {
     const std::lock_guard lock(mutex);
     busy = false;
-    if (gone && membership.lease != nullptr) membership.lease->drop();
+    if (gone) membership = {};
     inside = std::move(membership);
     return !gone;
   }
@@ -74,19 +91,17 @@ struct DoubleBarrier::State {
     {
       const std::lock_guard lock(mutex);
       gone = true;
-      if (inside.lease != nullptr) inside.lease->drop();
+      leave_behind();
     }
     withdrawal.request_stop();
   }
+  bool is_inside() const noexcept { return inside.lease.impl() != nullptr; }
   // Ends it where it lives, on the loop, also if only the clock says that it is over.
-  void leave_behind() {
-    if (inside.lease != nullptr) inside.lease->drop();
-    inside = {};
-  }
+  void leave_behind() { inside = {}; }
   detail::RoundPlace begin_leaving() {
     require_own_process(leaving);
     const std::lock_guard lock(mutex);
-    if (inside.lease == nullptr) throw Error(Errc::not_held, leaving, path.str(), "it is not inside");
+    if (!is_inside()) throw Error(Errc::not_held, leaving, path.str(), "it is not inside");
     return std::exchange(inside, {});
   }
 
@@ -125,15 +140,13 @@ const zkclient::Path& DoubleBarrier::path() const noexcept { return state_->path
 bool DoubleBarrier::inside() const noexcept {
   if (state_->forked()) return false;
   const std::lock_guard lock(state_->mutex);
-  if (state_->inside.lease == nullptr) return false;
-  const LeaseState now = state_->inside.lease->state();
-  return now == LeaseState::held || now == LeaseState::uncertain;
+  return state_->inside.lease.valid();
 }
 
 std::stop_token DoubleBarrier::lost() const {
   if (state_->forked()) return {};
   const std::lock_guard lock(state_->mutex);
-  return state_->inside.lease != nullptr ? state_->inside.lease->lost() : std::stop_token();
+  return state_->inside.lease.lost();
 }
 
 // --- Enter --------------------------------------------------------------------------------------------------------
@@ -150,9 +163,9 @@ zk::Work<detail::RoundPlace> enter_work(const detail::RoundSpecPtr& spec, Patien
 
 zk::Work<void> leave_work(const detail::RoundSpecPtr& spec, detail::RoundPlace place, Patience patience) {
   // Now, on the caller's thread: from here on it is out.
-  const bool was_inside = place.lease->state() != LeaseState::lost && place.lease->begin_release();
-  return [spec, place = std::move(place), was_inside, patience](zk::Call limits) {
-    return detail::leave_round(spec, place, was_inside, patience, std::move(limits));
+  const bool was_inside = place.lease.state() != LeaseState::lost && place.lease.impl()->begin_release();
+  return [spec, place = std::move(place), was_inside, patience](zk::Call limits) mutable {
+    return detail::leave_round(spec, std::move(place), was_inside, patience, std::move(limits));
   };
 }
 
@@ -163,10 +176,12 @@ Round DoubleBarrier::enter(const CallOptions& call) { return enter(false, call);
 Round DoubleBarrier::enter(bool once, const CallOptions& call) {
   const Patience patience = once ? Patience::try_once : Patience::wait;
   const CallOptions limits = state_->begin_entering(call);
-  Result<detail::RoundPlace> result =
-      form_of(state_->spec, entering).endless(!once).result(limits, enter_work(state_->spec, patience));
-  state_->end_entering(result ? *result : detail::RoundPlace());
-  return std::move(result).value().round;
+  State::Entering entry(state_);
+  detail::RoundPlace place =
+      form_of(state_->spec, entering).endless(!once).wait(limits, enter_work(state_->spec, patience));
+  Round round = place.round;
+  entry.end(std::move(place));
+  return round;
 }
 
 std::optional<Round> DoubleBarrier::try_enter_for(Timeout timeout, WaitOptions options) {
@@ -179,14 +194,18 @@ void DoubleBarrier::async_enter(zkclient::Handler<Round> handler, const CallOpti
   zk::require_handler(handler, entering, state_->spec->path);
   const CallOptions limits = state_->begin_entering(call);
   // The state is kept: it learns the outcome also if the object is gone by then, and leaves.
-  auto wrapped = [state = state_, handler = std::move(handler)](Result<detail::RoundPlace> result) mutable {
-    const bool wanted = state->end_entering(result ? *result : detail::RoundPlace());
+  auto wrapped = [entry = State::Entering(state_), shown = state_->path.str(),
+                  handler = std::move(handler)](Result<detail::RoundPlace> result) mutable {
     if (!result) {
+      entry.end({});
       handler(result.error());
-    } else if (!wanted) {
-      handler(Error(Errc::cancelled, entering, state->path.str(), "the object is gone"));
+      return;
+    }
+    Round round = result->round;
+    if (entry.end(std::move(*result))) {
+      handler(std::move(round));
     } else {
-      handler(std::move(result->round));
+      handler(Error(Errc::cancelled, entering, shown, "the object is gone"));
     }
   };
   form_of(state_->spec, entering).endless().start(limits, enter_work(state_->spec, Patience::wait), std::move(wrapped));

@@ -75,7 +75,7 @@ class RoundAttempt : public Attempt {
     return wait_story(fmt::format("a round of {}", counted(spec_->count, "member")), counted(there, "member"));
   }
 
-  RoundPlace take() const { return {{number_, roster_}, lease()}; }
+  RoundPlace take() const { return {{number_, roster_}, Lease(lease())}; }
 
  private:
   std::string_view own_name() const { return zk::name_of(node_.path); }
@@ -237,13 +237,13 @@ Awaitable<Result<RoundPlace>> enter_round(RoundSpecPtr spec, Patience patience, 
 
 Awaitable<Result<void>> leave_round(RoundSpecPtr spec, RoundPlace place, bool was_inside, Patience patience,
                                     Call call) {
-  const bool over = place.lease->session()->over();
+  const bool over = place.lease.impl()->session()->over();
   if (!was_inside) {
     co_return zkclient::Error(over ? Errc::session_lost : Errc::not_held, leaving, spec->path,
                               "this member was lost to its round");
   }
   // Sent right now, before anything else that this session does.
-  place.lease->remove_node();
+  place.lease.impl()->remove_node();
   for (;;) {
     const auto waiter = std::make_unique<Waiter>(spec->client, call);
     Reply reply = co_await waiter->enter();

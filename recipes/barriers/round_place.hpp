@@ -5,6 +5,7 @@
 #include <string>
 
 #include <zkrecipes/double_barrier.hpp>
+#include <zkrecipes/lease.hpp>
 
 #include "recipes/kernel/attempt.hpp"
 
@@ -25,7 +26,7 @@ using RoundSpecPtr = std::shared_ptr<const RoundSpec>;
 /// A member's place in a round.
 struct RoundPlace {
   Round round;
-  std::shared_ptr<LeaseCore> lease = {};  ///< On its node; null: not inside.
+  Lease lease = {};  ///< On its node; empty: not inside. A place that nobody takes is given back with it.
 };
 
 /// Comes in with a new node. Whatever else happens (deadline, cancellation, error), the node is withdrawn; as if the

@@ -5,7 +5,6 @@
 namespace zkrecipes {
 
 using namespace words;
-using detail::LeasePtr;
 
 Election::Election(std::shared_ptr<detail::ElectionCore> core) noexcept : core_(std::move(core)) {}
 Election::~Election() = default;
@@ -19,7 +18,7 @@ Leadership Election::campaign(const CallOptions& call) { return Leadership(core_
 
 void Election::async_campaign(zkclient::Handler<Leadership> handler, const CallOptions& call) {
   zk::require_handler(handler, "campaign", core_->path().str());
-  auto wrapped = [handler = std::move(handler)](Result<LeasePtr> result) mutable {
+  auto wrapped = [handler = std::move(handler)](Result<Lease> result) mutable {
     if (result) {
       handler(Leadership(std::move(*result)));
     } else {

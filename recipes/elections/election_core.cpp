@@ -11,6 +11,13 @@ constexpr const char* operation = "campaign";
 constexpr const char* resigning = "resign";
 constexpr const char* waiting = "wait for leader";
 
+// A leadership whose handler never runs, because an executor drops its tasks, is given up: so it travels as a Lease.
+Awaitable<Result<Lease>> own_leadership(Awaitable<Result<LeasePtr>> contending) {
+  Result<LeasePtr> won = co_await std::move(contending);
+  if (!won) co_return won.error();
+  co_return Lease(std::move(*won));
+}
+
 }  // namespace
 
 ElectionCore::ElectionCore(zkclient::Client client, zkclient::Path path, std::string id, ElectionKind kind)
@@ -30,31 +37,31 @@ std::stop_token ElectionCore::join() {
 }
 
 // A campaign that joined with `token` was won; throws if resign() was called meanwhile.
-void ElectionCore::remember(const LeasePtr& lease, const std::stop_token& joined) {
+void ElectionCore::remember(const Lease& lease, const std::stop_token& joined) {
   const std::lock_guard lock(mutex_);
   if (joined != campaigns_.get_token()) {
-    lease->drop();
+    lease.impl()->drop();
     throw Error(Errc::cancelled, operation, path_.str(), "resigned");
   }
   std::erase_if(won_, [](const auto& weak) { return weak.expired(); });
-  won_.push_back(lease);
+  won_.push_back(lease.impl());
 }
 
-zk::Work<LeasePtr> ElectionCore::campaign_work() const {
-  return [contend = kind_.contend, id = id_](Call call) { return contend(id, std::move(call)); };
+zk::Work<Lease> ElectionCore::campaign_work() const {
+  return [contend = kind_.contend, id = id_](Call call) { return own_leadership(contend(id, std::move(call))); };
 }
 
-LeasePtr ElectionCore::campaign(const CallOptions& call) {
+Lease ElectionCore::campaign(const CallOptions& call) {
   const std::stop_token joined = join();
   const CallOptions limits{.deadline = call.deadline, .stop = zkclient::AnyStop(call.stop, joined)};
-  LeasePtr lease = form(operation).endless().wait(limits, campaign_work());
+  Lease lease = form(operation).endless().wait(limits, campaign_work());
   remember(lease, joined);
   return lease;
 }
 
-void ElectionCore::async_campaign(zkclient::Handler<LeasePtr> handler, const CallOptions& call) {
+void ElectionCore::async_campaign(zkclient::Handler<Lease> handler, const CallOptions& call) {
   const std::stop_token joined = join();
-  auto wrapped = [self = shared_from_this(), joined, handler = std::move(handler)](Result<LeasePtr> result) mutable {
+  auto wrapped = [self = shared_from_this(), joined, handler = std::move(handler)](Result<Lease> result) mutable {
     try {
       if (result) self->remember(*result, joined);
     } catch (const Error& resigned) {

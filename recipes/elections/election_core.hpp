@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <zkrecipes/layout.hpp>
+#include <zkrecipes/lease.hpp>
 
 #include "recipes/elections/leader_view.hpp"
 #include "recipes/kernel/lease_core.hpp"
@@ -36,8 +37,8 @@ class ElectionCore : public std::enable_shared_from_this<ElectionCore> {
   const PlacePtr& place() const noexcept { return place_; }
 
   /// As the members of Election.
-  LeasePtr campaign(const zkclient::CallOptions& call);
-  void async_campaign(zkclient::Handler<LeasePtr> handler, const zkclient::CallOptions& call);
+  Lease campaign(const zkclient::CallOptions& call);
+  void async_campaign(zkclient::Handler<Lease> handler, const zkclient::CallOptions& call);
   void resign(const zkclient::CallOptions& call);
   void async_resign(zkclient::Handler<void> handler, const zkclient::CallOptions& call);
   std::optional<Leader> leader(const zkclient::CallOptions& call) const;
@@ -54,8 +55,8 @@ class ElectionCore : public std::enable_shared_from_this<ElectionCore> {
 
  private:
   std::stop_token join();
-  void remember(const LeasePtr& lease, const std::stop_token& joined);
-  zk::Work<LeasePtr> campaign_work() const;
+  void remember(const Lease& lease, const std::stop_token& joined);
+  zk::Work<Lease> campaign_work() const;
   std::vector<LeasePtr> give_up();
   zk::Work<std::optional<Leader>> leader_work() const;
   zk::Work<std::vector<Contender>> candidates_work() const;

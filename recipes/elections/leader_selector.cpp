@@ -24,7 +24,7 @@ constexpr auto last_pause = std::chrono::milliseconds(10'000);
 }  // namespace
 
 SelectedLeadership::SelectedLeadership(std::shared_ptr<SelectorTerm> term)
-    : Leadership(term->lease()), term_(std::move(term)) {}
+    : Leadership(Lease(term->lease())), term_(std::move(term)) {}
 
 void SelectedLeadership::alive() noexcept {
   if (term_ != nullptr) term_->alive();
@@ -86,8 +86,8 @@ void LeaderSelector::State::run() {
     bool well = false;
     std::exception_ptr failure;  // Its last owner is told.
     try {
-      const LeasePtr lease = election->campaign({.stop = closing.get_token()});
-      well = lead(lease);
+      const Lease lease = election->campaign({.stop = closing.get_token()});
+      well = lead(lease.impl());
       if (options.requeue) want();
     } catch (const Error& error) {
       if (closing.stop_requested() || error.errc() == Errc::closed) break;

@@ -103,8 +103,7 @@ Prepared prepare_ready(const Leadership& leadership, const std::shared_ptr<Publi
 
 }  // namespace
 
-Leadership::Leadership(std::shared_ptr<LeaseCore> core)
-    : Lease(std::move(core)), publication_(std::make_shared<Publication>()) {}
+Leadership::Leadership(Lease lease) : Lease(std::move(lease)), publication_(std::make_shared<Publication>()) {}
 
 void Leadership::proclaim(std::string_view value, const CallOptions& call) {
   Prepared prepared = prepare_value(*this, publication_, value);

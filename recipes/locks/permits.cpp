@@ -35,9 +35,9 @@ class PermitAttempt : public Attempt {
     Result<LeasePtr> turn = co_await contend(spec_->turn, data_, patience_, unbound_);
     if (!turn) co_return fail(turn.error());
     if (*turn == nullptr) co_return Outcome::busy;
-    turn_ = std::move(*turn);
+    turn_ = Lease(std::move(*turn));
     const Outcome outcome = co_await take_permits();
-    turn_->drop();  // The next one's turn, whatever came out.
+    turn_ = Lease();  // The next one's turn, whatever came out. After an exception the destructor gives it back.
     co_return outcome;
   }
 
@@ -46,13 +46,13 @@ class PermitAttempt : public Attempt {
  private:
   Awaitable<Outcome> take_permits() {
     Reply reply = co_await waiter_.enter_to_hold();
-    if (reply.ok() && waiter_.session() != turn_->session()) co_return Outcome::vanished;
+    if (reply.ok() && waiter_.session() != turn_.impl()->session()) co_return Outcome::vanished;
     if (reply.ok()) reply = co_await create();
     while (reply.ok()) {
       reply = co_await look();
       if (!reply.ok()) break;
       if (std::exchange(look_again_, false)) continue;
-      const bool has_turn = turn_->state() != LeaseState::lost;
+      const bool has_turn = turn_.state() != LeaseState::lost;
       const PermitStep step = has_turn ? decide_permits(children_, own_, limit_) : PermitStep::vanished;
       if (step == PermitStep::vanished) co_return Outcome::vanished;
       if (step == PermitStep::acquired) co_return co_await prove_and_grant_all();
@@ -145,7 +145,7 @@ class PermitAttempt : public Attempt {
     PendingReply turn;
     const bool reads_limit = spec_->fixed_limit == 0;
     if (reads_limit) limit = read(OpType::exists, spec_->limit_node, watching, data_watch);
-    if (watching) turn = read(OpType::get, turn_->grant().path, true, data_watch);
+    if (watching) turn = read(OpType::get, turn_.impl()->grant().path, true, data_watch);
     Reply listed = co_await listing.get();
     Reply seen = co_await own.get();
     Reply limited;
@@ -238,7 +238,7 @@ class PermitAttempt : public Attempt {
   const Call unbound_;  // For the turn, which has an attempt of its own.
   const std::string uuid_;
   const std::string marker_;
-  LeasePtr turn_;                 // On the inner mutex.
+  Lease turn_;                    // On the inner mutex.
   std::vector<std::string> own_;  // Names of our nodes.
   std::int64_t czxid_ = 0;        // Of all of them.
   std::vector<std::string> children_;

@@ -132,6 +132,21 @@ std::optional<Claim> to_claim_if_any(CorePtr core, std::optional<Taken> taken) {
   return to_claim(std::move(core), std::move(*taken));
 }
 
+/// A claim whose handler never runs, because an executor drops its tasks, is given back: so it travels as a Claim.
+Awaitable<Result<std::optional<Claim>>> own_claim(CorePtr core, Patience patience, zk::Call call) {
+  Result<std::optional<Taken>> taken = co_await core->take(TakeKind::claim, patience, std::move(call));
+  if (!taken) co_return taken.error();
+  co_return to_claim_if_any(std::move(core), std::move(*taken));
+}
+
+/// Asynchronously.
+void start_claim(const CorePtr& core, Patience patience, const CallOptions& call,
+                 zkclient::Handler<std::optional<Claim>> handler) {
+  auto work = [core, patience](zk::Call limits) { return own_claim(core, patience, std::move(limits)); };
+  zk::CallForm form = form_of(core, detail::name_of(TakeKind::claim));
+  form.endless(patience == Patience::wait).start(call, std::move(work), std::move(handler));
+}
+
 }  // namespace
 
 struct QueueBase::State {
@@ -195,13 +210,18 @@ std::optional<Claim> QueueBase::try_claim_until(std::chrono::steady_clock::time_
   return to_claim_if_any(state_->core, take_until(state_->core, TakeKind::claim, deadline, options));
 }
 void QueueBase::async_claim(zkclient::Handler<Claim> handler, const CallOptions& call) {
-  start_take<Claim>(state_->core, TakeKind::claim, Patience::wait, call, std::move(handler),
-                    [core = state_->core](std::optional<Taken> taken) { return to_claim(core, std::move(*taken)); });
+  zk::require_handler(handler, detail::name_of(TakeKind::claim), state_->core->spec().path);
+  auto wrapped = [handler = std::move(handler)](Result<std::optional<Claim>> result) mutable {
+    if (result) {
+      handler(std::move(**result));
+    } else {
+      handler(result.error());
+    }
+  };
+  start_claim(state_->core, Patience::wait, call, std::move(wrapped));
 }
 void QueueBase::async_try_claim(zkclient::Handler<std::optional<Claim>> handler, const CallOptions& call) {
-  start_take<std::optional<Claim>>(
-      state_->core, TakeKind::claim, Patience::try_once, call, std::move(handler),
-      [core = state_->core](std::optional<Taken> taken) { return to_claim_if_any(core, std::move(taken)); });
+  start_claim(state_->core, Patience::try_once, call, std::move(handler));
 }
 
 // --- Looking ------------------------------------------------------------------------------------------------------

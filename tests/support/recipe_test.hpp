@@ -1,21 +1,52 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <zkclient/error.hpp>
+#include <zkclient/runtime.hpp>
 #include <zktesting/expire.hpp>
 
 #include "tests/support/contention.hpp"
 
 /// The fixtures of the recipes' tests.
 namespace testkit {
+
+/// Its executor runs what it is given, until it drops it.
+class DroppingRuntime {
+ public:
+  zkclient::Runtime& runtime() { return runtime_; }
+  void drop() {
+    dropped_ = 0;
+    drops_ = true;
+  }
+  void run() { drops_ = false; }
+  /// Since it began to drop.
+  bool dropped_one() const {
+    return eventually([this] { return dropped_ > 0; });
+  }
+
+ private:
+  void execute(std::function<void()> task) {
+    if (drops_) {
+      ++dropped_;
+    } else {
+      std::thread(std::move(task)).detach();
+    }
+  }
+
+  std::atomic<bool> drops_{false};
+  std::atomic<int> dropped_{0};
+  zkclient::Runtime runtime_{{.callback_executor = [this](std::function<void()> task) { execute(std::move(task)); }}};
+};
 
 /// A recipe at `path`, against the shared server, with a connected client.
 class RecipeTest : public ServerTest {

@@ -379,6 +379,21 @@ TEST_F(DoubleBarrierTest, ParentRemoved) {
   EXPECT_TRUE(testkit::stopped(a.lost()));
 }
 
+TEST_F(DoubleBarrierTest, APlaceThatNobodyTookIsLeft) {
+  testkit::DroppingRuntime dropping;
+  Client owner(dropping.runtime(), hosts(), {.prefix = prefix()});
+  owner.connect(patient());
+  DoubleBarrier barrier(owner, path(), 1);
+  dropping.drop();
+  barrier.async_enter([](Result<Round>) {}, patient());
+  ASSERT_TRUE(dropping.dropped_one());
+  dropping.run();
+  EXPECT_TRUE(remain(0));
+  EXPECT_EQ(barrier.enter(patient()).members.size(), 1u) << "it is outside, and not on its way";
+  barrier.leave(patient());
+  owner.close();
+}
+
 TEST_F(DoubleBarrierTest, AsynchronousForms) {
   DoubleBarrier a(client(), path(), 2);
   DoubleBarrier b(client(), path(), 2);

@@ -73,6 +73,16 @@ class SemaphoreTest : public testkit::RecipeTest {
   }
 };
 
+// It fits the turn's node, and the names of the leases until the server has put their numbers behind them.
+TEST_F(SemaphoreTest, APathThatIsTooLongForALeaseKeepsNoTurn) {
+  constexpr std::size_t too_long = 65'473;
+  const Path path("/" + std::string(too_long - prefix().str().size() - 1, 's'));
+  Semaphore semaphore(client(), path, 1);
+  EXPECT_EQ(error_of([&] { (void)semaphore.acquire({.deadline = soon()}); }), Errc::invalid_path);
+  EXPECT_TRUE(eventually([&] { return names(path / "locks").empty(); })) << "it is the next one's turn";
+  EXPECT_TRUE(eventually([&] { return names(path / "leases").empty(); }));
+}
+
 TEST_F(SemaphoreTest, NAtATime) {
   Semaphore semaphore(client(), "/semaphore", 2, {.id = "me"});
   EXPECT_EQ(semaphore.limit(), 2);

@@ -54,6 +54,29 @@ TEST_F(QueueTest, FirstInFirstOut) {
   EXPECT_EQ(queue.size(), 0u);
 }
 
+TEST_F(QueueTest, AClaimThatNobodyTookIsGivenBack) {
+  testkit::DroppingRuntime dropping;
+  Client owner(dropping.runtime(), hosts(), {.prefix = prefix()});
+  owner.connect(patient());
+  Queue queue(owner, "/queue");
+  Queue other(client(), "/queue");
+  other.push("one", patient());
+  for (const bool waits : {true, false}) {
+    dropping.drop();
+    if (waits) {
+      queue.async_claim([](Result<Claim>) {}, patient());
+    } else {
+      queue.async_try_claim([](Result<std::optional<Claim>>) {}, patient());
+    }
+    ASSERT_TRUE(dropping.dropped_one());
+    dropping.run();
+    std::optional<Claim> claim = other.try_claim_for(testkit::patience);
+    ASSERT_TRUE(claim) << "the queue's owner has kept it";
+    claim->give_back(patient());
+  }
+  owner.close();
+}
+
 TEST_F(QueueTest, ManyInOrder) {
   Queue queue(client(), "/queue");
   constexpr int count = 600;  // More than one look at the list.
