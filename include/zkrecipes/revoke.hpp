@@ -18,7 +18,8 @@
 /// Guaranteed: a contender of this library that holds learns it by Lease::revoke_requested(), and decides; who broke it
 /// is told so only after the node has gone; session, age and token of the contender stay to be listed. Its own words in
 /// the node are overwritten by the request, and written back as soon as it holds and has seen it. Not guaranteed: that
-/// it complies; that a waiter does before it holds; that what it protects is at rest when it was broken.
+/// it complies; that a waiter does before it holds; that what it protects is at rest when it was broken. That nobody
+/// holds is said only after a majority of the servers has agreed: one that lags behind hides no holder.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------

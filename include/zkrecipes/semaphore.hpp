@@ -91,7 +91,8 @@ class ZKRECIPES_API Semaphore : public Acquirable {
   void async_try_acquire_many(int count, zkclient::Handler<std::vector<Lease>> handler,
                               const zkclient::CallOptions& call = {});
 
-  /// N as it is now; 0 when its node is missing. Errors: foreign_node, and those common to all operations of Client.
+  /// N, as the connected server knows it: one that lags behind shows an older one. 0 when its node is missing. Errors:
+  /// foreign_node, and those common to all operations of Client.
   int limit(const zkclient::CallOptions& call = {}) const;
   void async_limit(zkclient::Handler<int> handler, const zkclient::CallOptions& call = {}) const;
   /// Writes the node with N, which is created if missing. Errors: invalid_argument (not from 0 to a million, or N is a

@@ -114,10 +114,16 @@ Awaitable<Result<RevokeOutcome>> revoke_all(ClientPtr client, std::vector<Target
   co_return outcome;
 }
 
+// Whether a node is there decides who is said to hold. The server that answers may lag behind the one that has taken the
+// holder's node: so a majority has to agree first.
 Awaitable<Reply> look_at(ClientPtr client, std::string path, Call call) {
   Request look = zk::make_request(OpType::exists, std::move(path));
-  Reply node = co_await client->perform(std::move(look), call);
-  co_return node;
+  return zk::fresh_by_quorum(std::move(client), std::move(look), std::move(call));
+}
+
+Awaitable<Reply> list_of(ClientPtr client, std::string directory, Call call) {
+  Request list = zk::make_request(OpType::children, std::move(directory));
+  return zk::fresh_by_quorum(std::move(client), std::move(list), std::move(call));
 }
 
 // The single node, and the child that goes with it: the one made by the same transaction. nullopt: what has its name is
@@ -130,8 +136,7 @@ Awaitable<Result<std::optional<Target>>> find_single(ClientPtr client, std::stri
     if (node.failed(Errc::no_node)) break;
     if (!node.ok()) co_return zk::to_error(node, revoking, client->stripped(target.node));
     if (!detail::is_ephemeral(node.stat)) co_return std::optional<Target>();
-    Request list = zk::make_request(OpType::children, directory);
-    Reply listed = co_await client->perform(std::move(list), call);
+    Reply listed = co_await list_of(client, directory, call);
     if (listed.failed(Errc::no_node)) continue;
     if (!listed.ok()) co_return zk::to_error(listed, revoking, client->stripped(directory));
     for (const std::string& name : listed.names) {
@@ -172,6 +177,7 @@ Awaitable<Result<std::vector<Target>>> find_contenders(ClientPtr client, std::st
       const std::string& name = holding[i];
       Target target{zk::child_path(directory, name)};
       Reply node = co_await looks[i].get();
+      if (node.failed(Errc::no_node)) node = co_await look_at(client, target.node, call);  // By another server, maybe.
       if (node.failed(Errc::no_node)) continue;
       if (!node.ok()) co_return zk::to_error(node, revoking, client->stripped(target.node));
       if (detail::is_ephemeral(node.stat)) {
@@ -216,8 +222,7 @@ Awaitable<Result<RevokeOutcome>> revoke_one(ClientPtr client, std::string path, 
 }
 
 Awaitable<Result<RevokeOutcome>> revoke_in(ClientPtr client, std::string directory, RevokeOptions options, Call call) {
-  Request list = zk::make_request(OpType::children, directory);
-  Reply listed = co_await client->perform(std::move(list), call);
+  Reply listed = co_await list_of(client, directory, call);
   if (listed.failed(Errc::no_node)) co_return RevokeOutcome::released;
   if (!listed.ok()) co_return zk::to_error(listed, revoking, client->stripped(directory));
   Result<std::vector<Target>> targets = co_await find_contenders(client, directory, listed.names, call);

@@ -11,6 +11,8 @@
 #include <zkclient/error.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zkrecipes/mutex.hpp>
+#include <zkrecipes/revoke.hpp>
+#include <zkrecipes/unfair_mutex.hpp>
 
 #include "tests/support/contention.hpp"
 #include "tests/support/ensembles.hpp"
@@ -227,6 +229,31 @@ TEST_F(EnsembleFaults, QuorumLostWhileHolding) {
   ensemble().kill(leader);
   EXPECT_TRUE(stopped(held.lost(), long_patience));
   EXPECT_EQ(held.state(), LeaseState::lost);
+}
+
+// A follower that does not hear its leader shows its clients a lock that nobody has. Who revokes it does not believe that.
+TEST_F(EnsembleFaults, TheServerOfWhoRevokesLagsBehind) {
+  const auto follower = a_follower();
+  const Client holder = connect_to(leader_of_ensemble(), 30s);
+  const Client revoker = connect_to(follower, 30s);
+  holder.create(path(), "", {}, {.deadline = later()});
+  revoker.sync("/", {.deadline = later()});
+  ensemble().isolate(follower, Isolation::deaf);
+  Lease fair = Mutex(holder, path() / "fair").acquire({.deadline = later()});
+  Lease unfair = UnfairMutex(holder, path() / "unfair").acquire({.deadline = later()});
+  std::vector<std::future<RevokeOutcome>> asking;
+  for (const Lease* lease : {&fair, &unfair}) {
+    const Path node = lease->node();
+    asking.push_back(in_thread([&revoker, node] { return revoke(revoker, node, {}, {.deadline = later()}); }));
+    asking.push_back(
+        in_thread([&revoker, node] { return revoke_holders(revoker, node.parent(), {}, {.deadline = later()}); }));
+  }
+  testkit::let_age(1s);  // In which the follower would have shown that there is nothing.
+  ensemble().heal(follower);
+  for (auto& one : asking)
+    EXPECT_EQ(result_of(one), RevokeOutcome::requested);
+  EXPECT_TRUE(stopped(fair.revoke_requested(), long_patience));
+  EXPECT_TRUE(stopped(unfair.revoke_requested(), long_patience));
 }
 
 // A follower that is cut off from the ensemble goes on answering its clients for a while. Whoever holds a lease
