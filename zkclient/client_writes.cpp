@@ -68,12 +68,19 @@ Awaitable<Result<Created>> create_with_care(CorePtr core, Plan<Created> plan, Cr
         if (!connected.ok()) co_return detail::to_error(connected, "create", plan.path);
         call.bound = connected.session;
       }
+      const std::shared_ptr<detail::SessionState> sender = core->current();
       const std::string marker = "_c_" + detail::make_uuid() + "-";
       Request request = plan.request;
       request.path = path;
       request.path.insert(slash + 1, marker);
       reply = co_await detail::create_marked(core, std::move(request), parent, marker, call);
-      if (reply.failed(Errc::in_doubt)) detail::delete_marked_in_background(core, parent, marker, call.bound);
+      if (reply.failed(Errc::in_doubt)) {
+        if (is_ephemeral(options.mode)) {
+          detail::delete_marked_in_background(core, parent, marker, call.bound);
+        } else {
+          detail::delete_lasting_in_background(core, parent, marker, sender);
+        }
+      }
       const bool foreign = is_ephemeral(options.mode) && reply.ok() && reply.stat.ephemeral_owner != call.bound->id();
       if (foreign) {  // No other client can know our unique id, unless the session was replaced under us.
         detail::delete_in_background(core, reply.path, nullptr);

@@ -467,6 +467,31 @@ TEST_F(ProtectedCreateTest, IsNotRepeatedOnAnotherSession) {
   EXPECT_TRUE(nodes().empty());
 }
 
+// As if a server that stood still had handed the create on after the look for its node.
+TEST_F(ProtectedCreateTest, WhatALostSessionBringsToLightLaterIsRemoved) {
+  const Client brief = proxied();
+  const Session old = brief.connect(patient());
+  const std::size_t looks = proxy.request_count(RequestType::get_children2);
+  const Fault fault = proxy.drop_next_reply(create_request);
+  proxy.refuse(true);  // From the cut on.
+  Box<Result<Created>> created;
+  brief.async_create(
+      "/d/n-", "x", options(CreateMode::persistent), [&](Result<Created> result) { created.put(std::move(result)); },
+      patient());
+  ASSERT_TRUE(fault.wait(testkit::patience));
+  ASSERT_EQ(nodes().size(), 1u);
+  const Path node = Path("/d") / nodes().front();
+  observer.remove(node);
+  const auto credentials = old.credentials();
+  zktesting::expire(server.connect_string(), credentials.id, credentials.password);
+  proxy.refuse(false);
+  EXPECT_EQ(created.take().code(), Errc::in_doubt);
+  ASSERT_TRUE(proxy.wait_for_requests(RequestType::get_children2, looks + 2, testkit::patience));
+  brief.sync("/", patient());  // Behind the look.
+  observer.create(node, "x");
+  EXPECT_TRUE(eventually([&] { return nodes().empty(); }));
+}
+
 TEST_F(ProtectedCreateTest, ADeadlineInTheMiddleLeavesNothingBehind) {
   for (const CreateMode mode : {CreateMode::ephemeral_sequential, CreateMode::persistent_sequential}) {
     auto held = proxy.hold_next_reply(create_request);

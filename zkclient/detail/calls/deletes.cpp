@@ -33,14 +33,16 @@ Awaitable<bool> remains(ClientCore& client, const std::string& path, const Reply
   co_return true;
 }
 
-Awaitable<void> remove_marked(std::shared_ptr<ClientCore> client, std::string parent, std::string marker,
-                              std::shared_ptr<SessionState> session) {
+// The session that saw that nothing is left; null: it is over, or the client closed.
+Awaitable<std::shared_ptr<SessionState>> remove_marked(std::shared_ptr<ClientCore> client, std::string parent,
+                                                       std::string marker, std::shared_ptr<SessionState> session) {
   auto pause = first_delete_pause;
   for (;;) {
     Call call;
     call.bound = session;
     Reply list = co_await fresh_by_quorum(client, make_request(OpType::children, parent), call);
-    if (list.failed(Errc::no_node) || list.failed(Errc::session_lost) || list.failed(Errc::closed)) co_return;
+    if (list.failed(Errc::session_lost) || list.failed(Errc::closed)) co_return nullptr;
+    if (list.failed(Errc::no_node)) co_return list.session;
     if (!list.ok()) {
       co_await pause_before_delete(*client, pause);
       continue;
@@ -50,8 +52,42 @@ Awaitable<void> remove_marked(std::shared_ptr<ClientCore> client, std::string pa
       std::string path = child_path(parent, name);
       co_await remove_until_gone(client, std::move(path), session);
     }
-    co_return;
+    co_return list.session;
   }
+}
+
+Awaitable<void> remove_marked_once(std::shared_ptr<ClientCore> client, std::string parent, std::string marker,
+                                   std::shared_ptr<SessionState> session) {
+  co_await remove_marked(std::move(client), std::move(parent), std::move(marker), std::move(session));
+}
+
+// False: the client is closed.
+Awaitable<bool> let_pass(std::shared_ptr<ClientCore> client, std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  auto pause = first_delete_pause;
+  for (auto now = end - time; now < end; now = std::chrono::steady_clock::now()) {
+    const Call call;
+    const Reply connected = co_await client->connected(call);
+    if (connected.failed(Errc::closed)) co_return false;
+    if (connected.ok()) {
+      co_await pause_for(std::chrono::ceil<std::chrono::milliseconds>(end - now), client->events(), connected.session);
+    } else {
+      co_await pause_before_delete(*client, pause);
+    }
+  }
+  co_return true;
+}
+
+// A session sees all that it has created. Another one may look too early: a server that stood still hands on what it was
+// sent by a session that the client has lost, and the leader does it for as long as it has that session. So there is
+// another look when it has none: it ends a session of which it has heard nothing for the timeout and up to a tick, which
+// is less than a second timeout.
+Awaitable<void> remove_lasting(std::shared_ptr<ClientCore> client, std::string parent, std::string marker,
+                               std::shared_ptr<SessionState> sender) {
+  const auto seen_by = co_await remove_marked(client, parent, marker, nullptr);
+  if (seen_by == nullptr || seen_by == sender) co_return;
+  const bool open = co_await let_pass(client, 2 * sender->timeout());
+  if (open) co_await remove_marked(client, parent, marker, nullptr);
 }
 
 }  // namespace
@@ -92,7 +128,12 @@ void delete_in_background(std::shared_ptr<ClientCore> client, std::string path, 
 
 void delete_marked_in_background(std::shared_ptr<ClientCore> client, std::string parent, std::string marker,
                                  std::shared_ptr<SessionState> session) {
-  spawn(remove_marked(std::move(client), std::move(parent), std::move(marker), std::move(session)));
+  spawn(remove_marked_once(std::move(client), std::move(parent), std::move(marker), std::move(session)));
+}
+
+void delete_lasting_in_background(std::shared_ptr<ClientCore> client, std::string parent, std::string marker,
+                                  std::shared_ptr<SessionState> sender) {
+  spawn(remove_lasting(std::move(client), std::move(parent), std::move(marker), std::move(sender)));
 }
 
 }  // namespace zkclient::detail

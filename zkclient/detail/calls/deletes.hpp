@@ -22,5 +22,9 @@ ZKRECIPES_INTERNAL_API void delete_in_background(std::shared_ptr<ClientCore> cli
 /// The same for the child of `parent` whose name starts with `marker`, if there is one.
 ZKRECIPES_INTERNAL_API void delete_marked_in_background(std::shared_ptr<ClientCore> client, std::string parent,
                                                         std::string marker, std::shared_ptr<SessionState> session);
+/// The same for a child that does not go with its session, and may come to light when that is lost: looked for again then.
+/// `sender`: the session that may have created it, or one before.
+ZKRECIPES_INTERNAL_API void delete_lasting_in_background(std::shared_ptr<ClientCore> client, std::string parent,
+                                                         std::string marker, std::shared_ptr<SessionState> sender);
 
 }  // namespace zkclient::detail
