@@ -32,7 +32,8 @@ std::string with_prefix(const Path& prefix, const Path& path) {
 std::string without_prefix(const Path& prefix, const std::string& path) {
   const std::string& front = prefix.str();
   if (prefix.is_root() || !path.starts_with(front)) return path;
-  return path.size() == front.size() ? "/" : path.substr(front.size());
+  if (path.size() == front.size()) return "/";
+  return path[front.size()] == '/' ? path.substr(front.size()) : path;  // A node beside the prefix has its whole path.
 }
 
 }  // namespace zkclient::detail

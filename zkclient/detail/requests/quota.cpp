@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::string_view quota_folder = "/zookeeper/quota";
 
-// Above the prefix there is no shorter name.
-std::string as_the_user_names_it(const Path& prefix, const std::string& path) {
-  const std::string& front = prefix.str();
-  const bool below = path == front || path.starts_with(front + "/");
-  return below ? without_prefix(prefix, path) : path;
-}
-
 }  // namespace
 
 QuotaFigures parse_quota(std::string_view data) {
@@ -67,7 +60,7 @@ std::string describe_quota(const Path& prefix, const std::string& holder, const 
     used += fmt::format("{}{} of {} bytes", used.empty() ? "" : " and ", usage.bytes, limits.hard_bytes);
   }
   if (used.empty()) used = "it has no hard limit any more";
-  return fmt::format("the quota of {}: {}", as_the_user_names_it(prefix, holder), used);
+  return fmt::format("the quota of {}: {}", without_prefix(prefix, holder), used);
 }
 
 }  // namespace zkclient::detail
