@@ -118,6 +118,8 @@ class FaultTest : public ::testing::Test {
 
   void TearDown() override;
   zkclient::ClientOptions options() const { return {.session_timeout = session_timeout, .server_tick = server_tick}; }
+  /// In a simulated world: no time passes but what the test, the clients and the network wait for.
+  bool time_is_made() const { return world_ != nullptr; }
   /// Goes through the proxy.
   zkclient::Client proxied() { return zkclient::Client(proxy.connect_string(), options()); }
   /// Goes straight to the server.

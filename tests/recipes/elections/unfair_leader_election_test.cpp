@@ -254,26 +254,21 @@ SteadyClock::duration takeover_time(testkit::FaultServer& server, const Client& 
   return took;
 }
 
-// The leader's deletion and its notice, and the next one's proof. The network is slow, and nothing can be faster than
-// it: one takeover of less than three round trips tells, however much this machine delays the others.
+// The leader's deletion and its notice, and the next one's proof. Nothing can be faster than the network. How much slower
+// it is, a machine that is slow itself does not show: only made time does.
 TEST_F(UnfairLeaderElectionTest, TheNextOneLeadsAfterTwoRoundTrips) {
+  if (!time_is_made()) GTEST_SKIP() << "the time of a machine tells nothing of round trips";
   constexpr auto one_way = 60ms;
   const Client first = calm_proxied();
   const Client second = calm_proxied();
   first.connect({.deadline = soon()});
   second.connect({.deadline = soon()});
   proxy.delay(zktesting::Direction::both, one_way);
-  const auto quickest = [&](const auto& takeover) {
-    SteadyClock::duration best = takeover();
-    for (const auto end = soon(); best >= 6 * one_way && SteadyClock::now() < end;)
-      best = std::min(best, takeover());
-    return best / 1ms;
-  };
-  const auto fair = quickest([&] { return takeover_time<LeaderElection>(server, first, second); });
-  const auto unfair = quickest([&] { return takeover_time<UnfairLeaderElection>(server, first, second); });
+  const auto fair = takeover_time<LeaderElection>(server, first, second);
+  const auto unfair = takeover_time<UnfairLeaderElection>(server, first, second);
   for (const auto took : {fair, unfair}) {
-    EXPECT_GE(took, 4 * one_way / 1ms) << "the network is not as slow as it should be";
-    EXPECT_LT(took, 6 * one_way / 1ms);
+    EXPECT_GE(took / 1ms, 4 * one_way / 1ms) << "the network is not as slow as it should be";
+    EXPECT_LT(took / 1ms, 6 * one_way / 1ms);
   }
 }
 
