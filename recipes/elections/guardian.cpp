@@ -73,20 +73,19 @@ std::string find_helper(std::string given) {
   return configured != nullptr && *configured != '\0' ? configured : "zkrecipes-guardian";
 }
 
-/// With the socket as its standard input, no output, and the signals as a new program expects them.
+/// With the socket as its standard input, and no output. All signals are blocked from the start, so that nothing but KILL
+/// ends it: what runs this process, `zkr` or a supervisor, may send TERM to all that this process leaves behind.
 pid_t spawn(const std::string& helper, int socket) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
-  sigset_t none;
   sigset_t all;
-  ::sigemptyset(&none);
   ::sigfillset(&all);
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawnattr_init(&attributes);
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigmask(&attributes, &all);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::string name = "zkrecipes-guardian";

@@ -50,11 +50,22 @@ void shed_limit() {
   ::setrlimit(RLIMIT_LOCKS, &locks);
 }
 
-/// For the same reason: among the variables is the mark of that run. Others read the bytes where they lie, not `environ`.
-void shed_environment() {
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    std::memset(*entry, 0, std::strlen(*entry));
-  ::clearenv();
+/// For the same reason. Others read the bytes where they lie, not `environ`. All other variables stay: OpenSSL and the
+/// resolver read some of them when a server is looked for.
+void shed_mark() {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (text.starts_with(mark_variable))
+      std::memset(*entry + mark_variable.size(), 0, text.size() - mark_variable.size());
+  }
+}
+
+/// The run that the owner is part of sends TERM to all its processes when the owner is gone, and so does a supervisor:
+/// this one has its work to do just then.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
 }
 
 // --- From the owner -----------------------------------------------------------------------------------------------
@@ -283,9 +294,10 @@ bool close_session(const Server& server, const Session& session, const std::opti
 }  // namespace
 
 int guard(int socket) {
+  block_signals();
   ::setsid();
   shed_limit();
-  shed_environment();
+  shed_mark();
   ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that are broken.
   // A password lies in our memory.
   ::prctl(PR_SET_DUMPABLE, 0);

@@ -6,12 +6,16 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 /// What the owner of a guardian tells it. recipes/elections/guardian.cpp writes it, and `zkr`, which alone has processes
 /// to be killed.
 namespace guardian {
+
+/// Of the environment: the words of all runs of `zkr` that a process is part of, with a space between them.
+inline constexpr std::string_view mark_variable = "ZKR_IDS=";
 
 struct Session {
   std::int64_t id = 0;

@@ -263,6 +263,18 @@ TEST_F(GuardianTest, HelperIsStopped) {
   EXPECT_TRUE(leadership.valid());
 }
 
+// `zkr` and supervisors send TERM to all that a dead process leaves behind, sooner than the helper can close the session.
+TEST_F(GuardianTest, HelperDoesItsWorkThoughItIsToldToEnd) {
+  zktesting::Server own;
+  Worker worker(own.connect_string(), 60s);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT})
+    ::kill(worker.guardian(), signal);
+  worker.kill();
+  const Client next(own.connect_string());
+  EXPECT_TRUE(Mutex(next, "/lock").acquire({.deadline = soon()}).valid());
+  EXPECT_EQ(own.log().find("Expiring session"), std::string::npos) << "it was closed";
+}
+
 TEST_F(GuardianTest, SessionLost) {
   Worker worker(hosts());
   worker.lose_the_session();
@@ -338,9 +350,11 @@ TEST_F(GuardianTest, HelperShedsTheMarksOfARunThatItsOwnerIsPartOf) {
   const rlimit mark{4711, before.rlim_max};
   ::setrlimit(RLIMIT_LOCKS, &mark);
   ::setenv("ZKR_IDS", "some-run", 1);
+  ::setenv("RES_OPTIONS", "attempts:3", 1);
   const Guardian guardian(client(), hosts());
   ::setrlimit(RLIMIT_LOCKS, &before);
   ::unsetenv("ZKR_IDS");
+  ::unsetenv("RES_OPTIONS");
   const auto limit = [&] {
     rlimit now{};
     ::prlimit(guardian.process_id(), RLIMIT_LOCKS, nullptr, &now);
@@ -349,6 +363,8 @@ TEST_F(GuardianTest, HelperShedsTheMarksOfARunThatItsOwnerIsPartOf) {
   EXPECT_TRUE(eventually([&] { return limit() == before.rlim_max; }));
   const std::string environment = "/proc/" + std::to_string(guardian.process_id()) + "/environ";
   EXPECT_TRUE(eventually([&] { return file_text(environment).find("some-run") == std::string::npos; }));
+  if (file_text(environment).empty()) GTEST_SKIP() << "only root may look at the rest";
+  EXPECT_NE(file_text(environment).find("RES_OPTIONS=attempts:3"), std::string::npos) << "its resolver reads that";
 }
 
 // The helper shows the client's certificate, and reads its key, which is locked by a passphrase.

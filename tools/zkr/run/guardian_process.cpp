@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "tools/guardian/guardian.hpp"
+#include "tools/guardian/orders.hpp"
 
 namespace zkr {
 namespace {
@@ -32,8 +33,6 @@ std::uint64_t random_limit() {
   return highest_bit | (number & (highest_bit - 1));
 }
 
-constexpr const char* mark_variable = "ZKR_IDS=";
-
 std::string word_of(const std::string& mark) { return mark.substr(mark.find('=') + 1); }
 
 /// Forks with all signals blocked: no signal but KILL is to end the child.
@@ -51,7 +50,7 @@ pid_t fork_deaf() {
 
 std::string mark_entry(const std::string& mark) {
   const char* outer = std::getenv("ZKR_IDS");
-  return mark_variable + (outer != nullptr ? std::string(outer) + " " : "") + word_of(mark);
+  return std::string(guardian::mark_variable) + (outer != nullptr ? std::string(outer) + " " : "") + word_of(mark);
 }
 
 std::optional<GuardianProcess> GuardianProcess::start(const std::string& mark, const std::optional<Cgroup>& cgroup) {
@@ -68,7 +67,7 @@ std::optional<GuardianProcess> GuardianProcess::start(const std::string& mark, c
   }
   GuardianProcess started(number, random_limit(), std::move(ours));
   started.tell("limit " + std::to_string(started.limit()));
-  started.tell("mark " + std::string(mark_variable) + word_of(mark));
+  started.tell("mark " + std::string(guardian::mark_variable) + word_of(mark));
   if (cgroup) started.tell("cgroup " + cgroup->path());
   return started;
 }
