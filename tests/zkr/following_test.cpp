@@ -13,12 +13,14 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/format.h>
 #include <zkclient/client.hpp>
 #include <zkrecipes/leader_election.hpp>
 #include <zktesting/environment.hpp>
 #include <zktesting/proxy.hpp>
 
 #include "tests/support/testkit.hpp"
+#include "tests/zkr/expiry.hpp"
 #include "tests/zkr/zkr_process.hpp"
 
 namespace zkr {
@@ -64,29 +66,43 @@ class ZkrFollowing : public testing::Test {
       return [this] { proxy_.unstall(Direction::to_client); };
     });
     all.push_back([this] {
+      // It may be over before the fault is.
+      const std::string session = followers_session();
       proxy_.refuse(true);
       proxy_.cut();
-      return [this] {
-        lose_session();
+      return [this, session] {
+        await_expiry(session);
         proxy_.refuse(false);
       };
     });
     return all;
   }
-  /// That of what follows, which is cut off.
-  static void lose_session() {
-    auto& shared = zktesting::SharedServer::instance();
-    if (!shared.has_control()) return;
-    const std::size_t before = expired_sessions();
-    EXPECT_TRUE(testkit::eventually([before] { return expired_sessions() > before; }));
+  /// Of what follows: the only one besides ours that is connected. "": a server that is not ours shows no log.
+  std::string followers_session() const {
+    if (!zktesting::SharedServer::instance().has_control()) return "";
+    std::vector<std::string> others;
+    EXPECT_TRUE(testkit::eventually([&] {
+      others = sessions_of_others();
+      return others.size() == 1;
+    }));
+    return others.empty() ? "none" : others.front();
   }
-  /// As the server's log says.
-  static std::size_t expired_sessions() {
-    const std::string log = zktesting::SharedServer::instance().server().log();
-    std::size_t count = 0;
-    for (std::size_t at = 0; (at = log.find("Expiring session", at)) != std::string::npos; ++at)
-      ++count;
-    return count;
+  /// Sessions that are connected, as the server says.
+  std::vector<std::string> sessions_of_others() const {
+    const std::string connections = zktesting::SharedServer::instance().server().four_letter_word("cons");
+    const std::string ours = fmt::format("{:#x}", client_.session().id());
+    const std::string name = "sid=";
+    std::vector<std::string> others;
+    for (std::size_t at = 0; (at = connections.find(name, at)) != std::string::npos;) {
+      at += name.size();
+      const std::string session = connections.substr(at, connections.find(',', at) - at);
+      if (session != ours) others.push_back(session);
+    }
+    return others;
+  }
+  static void await_expiry(const std::string& session) {
+    if (session.empty()) return;
+    EXPECT_TRUE(testkit::eventually([&] { return has_expired(session); })) << session;
   }
   void expect_end_by_term() {
     zkr_->signal(SIGTERM);
