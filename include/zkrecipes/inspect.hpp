@@ -25,8 +25,8 @@
 /// Not guaranteed: one instant (the nodes are read after the list of them; what vanishes between is left out); that a
 /// path without contenders is known for what it is: a lock that is free looks like any node without children, and so does a
 /// latch that nobody has counted down. A job is known from its first run on, a node that outlives sessions only by an id
-/// before its name. What only a program knows cannot be read: a job's schedule, the steps of a migration set, how many
-/// replicas a placer wants.
+/// before its name, and an ephemeral one without such an id only if at most 20 nodes are kept in its folder. What only a
+/// program knows cannot be read: a job's schedule, the steps of a migration set, how many replicas a placer wants.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------

@@ -13,8 +13,9 @@
 namespace zkrecipes::detail {
 namespace {
 
-// Of kept nodes in one directory: more witnesses are not searched for one of this node.
-constexpr std::size_t most_witnesses = 1'000;
+// In a folder with more kept nodes, no witness is searched for: each of them is read, and a tool that looks at all nodes of
+// the folder would read the square of their number.
+constexpr std::int32_t most_witnesses = 20;
 constexpr std::size_t uuid_size = 36;
 
 /// What stands behind the id in the name of a protected node; "": it has no id.
@@ -57,10 +58,15 @@ Awaitable<Result<bool>> is_second_node(LookPtr look, std::int64_t czxid, std::st
 // A kept node's witness was made in one transaction with it, so both have one czxid.
 Awaitable<Result<bool>> has_witness(LookPtr look, std::int64_t czxid) {
   const std::string folder = zk::parent_of(look->full) + "-presence";
+  const PendingReply counting = look->launch(OpType::exists, folder);
+  const Reply counted = co_await counting.get();
+  if (counted.failed(Errc::no_node)) co_return false;
+  if (!counted.ok()) co_return look->error(counted);
+  if (counted.stat.children_count > most_witnesses) co_return false;
   Result<NodeNames> names = co_await list_folder(look, folder);
   if (names.code() == Errc::no_auth) co_return false;
   if (!names) co_return names.error();
-  if (names->size() > most_witnesses) co_return false;
+  if (names->size() > std::size_t{most_witnesses}) co_return false;  // Others have come since they were counted.
   NodeNames nodes;
   for (const std::string& name : *names)
     nodes.push_back(zk::child_path(folder, name));

@@ -297,6 +297,17 @@ TEST_F(InspectFolders, EphemeralNodeThatIsKept) {
   EXPECT_EQ(kind("/folder/by-hand"), RecipeKind::unknown) << "it is not the one that is kept beside it";
 }
 
+// All nodes of a folder are looked at by some tools: each must not cost a read of all others.
+TEST_F(InspectFolders, NodeThatIsKeptBesideManyIsNotKnown) {
+  const PersistentNode node(client(), "/folder/kept", "words");
+  node.wait_created(patient());
+  for (int i = 1; i < 20; ++i)
+    put("/folder-presence/" + std::to_string(i), "");
+  EXPECT_EQ(kind("/folder/kept"), RecipeKind::persistent_node);
+  put("/folder-presence/20", "");
+  EXPECT_EQ(kind("/folder/kept"), RecipeKind::unknown);
+}
+
 TEST_F(InspectFolders, NodesWithAnIdBeforeTheirName) {
   PersistentNode lasting(client(), "/folder/kept", "words", {.mode = CreateMode::persistent, .protection = true});
   PersistentNode ephemeral(client(), "/folder/kept", "", {.protection = true});
