@@ -89,7 +89,9 @@ struct InspectedLatch {
 /// Where a periodic job stands. Its runner is the only contender.
 struct InspectedJob {
   std::optional<JobStatus> status = {};  ///< nullopt: the state is none of ours, so no process can go on.
-  /// JobStatus::running has no runner: its process died, or lost its session, and no other one has taken the job over.
+  /// JobStatus::running has no runner: its process died, or lost its session, and no other one has taken the job over
+  /// yet. A process that stands by does so within some round trips, and no node tells whether there is one: look again
+  /// before you raise an alarm.
   bool abandoned = false;
   std::vector<JobRun> runs = {};  ///< The last ten on record, the latest firing first.
   std::size_t records = 0;        ///< So many runs are on record.

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <string>
 #include <vector>
 
 #include <zkrecipes/persistent_node.hpp>
+#include <zktesting/proxy.hpp>
 
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
@@ -29,7 +31,7 @@ class ZkrInspection : public testkit::RecipeTest {
   }
   std::string who(const std::string& at = "/place") const { return zkr({"who", at}).output; }
   std::string top() const { return zkr({"top", "/place", "--batch", "--looks", "1"}).output; }
-  Called doctor() const { return zkr({"doctor", "/place", "--timer-time", "1ms"}); }
+  Called doctor() const { return zkr({"doctor", "/place", "--timer-time", "1ms", "--takeover-time", "1ms"}); }
   /// The doctor says `words` as something that is as grave as this.
   void expect_finding(const std::string& gravity, const std::string& words) const {
     const Called called = doctor();
@@ -85,6 +87,24 @@ TEST_F(ZkrInspection, JobWhoseRunnerIsGone) {
   client().set("/place/state", "{}");
   put("/place/history/2026-01-31T02:30:00.000Z-1", run("succeeded"));
   expect_finding("failure", "its node \"state\" holds no state of a job");
+}
+
+// A process that stands by shows only when it has taken the job over, which it does after the runner's node has gone.
+TEST_F(ZkrInspection, JobThatIsBeingTakenOverIsNoFailure) {
+  put("/place/state", R"({"settled":"2026-01-30T02:30:00.000Z","running":)" + run("running") + "}");
+  const zktesting::Proxy proxy(hosts());
+  std::future<Called> doctor = std::async(std::launch::async, [&] {
+    return call_zkr({"--server", proxy.connect_string(), "--prefix", prefix().str(), "doctor", "/place", "--timer-time",
+                     "1ms", "--takeover-time", "10m"});
+  });
+  // Of one look: the state, the runner, and the state again.
+  const auto ended = [&] { return doctor.wait_for(0s) == std::future_status::ready; };
+  EXPECT_TRUE(eventually([&] { return ended() || proxy.request_count(zktesting::RequestType::get_data) > 3; }));
+  EXPECT_FALSE(ended()) << "it has looked once";
+  put("/place/runner", "id=web-2 host=web-2 pid=7 since=x", CreateMode::ephemeral);
+  const Called called = doctor.get();
+  EXPECT_EQ(called.output.find("lost its runner"), std::string::npos) << called.output;
+  EXPECT_NE(called.output.find("periodic job, a run goes on"), std::string::npos) << called.output;
 }
 
 TEST_F(ZkrInspection, MigrationsTellTheirSteps) {

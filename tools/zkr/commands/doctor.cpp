@@ -1,8 +1,10 @@
 // doctor: what may go wrong with the servers, the session, this host, and a path.
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -30,6 +32,7 @@ struct DoctorOptions {
   std::string path;
   ProbeOptions probe;
   std::optional<std::chrono::nanoseconds> timer_time = 2s;
+  std::optional<std::chrono::nanoseconds> takeover_time = 3s;
 };
 
 /// All findings, told one by one.
@@ -222,9 +225,23 @@ void look_at_rights(const Client& client, const Path& path, Report& report) {
        fmt::format("{}; the right to {} nodes is missing here: whoever is to hold or wait needs it", access, missing)});
 }
 
-void look_at_path(const Client& client, const Path& path, const Connected& connected, Report& report) {
+// A job whose runner has died is without one until another process has taken it over. That is no failure, and no node
+// tells who stands by, so it gets time for it.
+zkrecipes::Inspection inspect_past_takeover(const Client& client, const Path& path, std::chrono::nanoseconds time) {
+  constexpr auto pause = 100ms;
+  const auto begun = std::chrono::steady_clock::now();
+  zkrecipes::Inspection found = zkrecipes::inspect(client, path);
+  while (found.job && found.job->abandoned && std::chrono::steady_clock::now() - begun < time) {
+    std::this_thread::sleep_for(pause);
+    found = zkrecipes::inspect(client, path);
+  }
+  return found;
+}
+
+void look_at_path(const Client& client, const Path& path, std::chrono::nanoseconds takeover_time,
+                  const Connected& connected, Report& report) {
   using zkrecipes::NodeNaming;
-  const zkrecipes::Inspection found = zkrecipes::inspect(client, path);
+  const zkrecipes::Inspection found = inspect_past_takeover(client, path, takeover_time);
   if (found.kind == zkrecipes::RecipeKind::nothing) {
     report.add({Gravity::note, path.str(), "there is no such node yet"});
     return;
@@ -260,7 +277,8 @@ void look_with_session(const Context& context, const Connection& connection, con
       report.add({Gravity::warning, "prefix", prefix.str() + " does not exist: nothing creates it by itself"});
     } else if (!options.path.empty()) {
       const Path path(options.path);
-      look_at_path(client, prefix.is_root() ? path : Path(prefix.str() + path.str()), connected, report);
+      look_at_path(client, prefix.is_root() ? path : Path(prefix.str() + path.str()), *options.takeover_time, connected,
+                   report);
     }
   } catch (const zkclient::Error& error) {
     report.add({Gravity::failure, "session", explain(error, context.identities)});
@@ -291,6 +309,8 @@ void add_doctor(CLI::App& app, Context& context) {
   command->add_option("--admin-port", options.probe.admin_port, "Of the servers' admin.serverPort; 8080")
       ->type_name("PORT");
   add_duration(*command.app, "--timer-time", options.timer_time, "For how long timers of this host are measured; 2s");
+  add_duration(*command.app, "--takeover-time", options.takeover_time,
+               "A job may be so long without a runner, while another process takes it over; 3s");
 }
 
 }  // namespace zkr
