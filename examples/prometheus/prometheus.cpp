@@ -4,12 +4,17 @@
 
 #include <signal.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <prometheus/counter.h>
@@ -22,13 +27,26 @@
 
 namespace {
 
-// False after a second without one.
-bool is_terminated(const sigset_t& signals) {
+// Asks for the end at the first signal, whatever the program waits for: it has no server, or another client has the lock.
+void await_signal(const sigset_t& signals, const std::stop_token& over, std::stop_source end) {
   const timespec second{.tv_sec = 1, .tv_nsec = 0};
-  return ::sigtimedwait(&signals, nullptr, &second) > 0;
+  while (!over.stop_requested()) {
+    if (::sigtimedwait(&signals, nullptr, &second) <= 0) continue;
+    end.request_stop();
+    return;
+  }
 }
 
-void run(const std::string& address, const sigset_t& signals) {
+// False after a second in which nobody has.
+bool asks_for_end(const std::stop_token& end) {
+  std::mutex mutex;
+  std::condition_variable_any nothing;
+  std::unique_lock lock(mutex);
+  nothing.wait_for(lock, end, std::chrono::seconds(1), [] { return false; });
+  return end.stop_requested();
+}
+
+void run(const std::string& address, const std::stop_token& end) {
   const auto metrics = std::make_shared<zkclient::Metrics>();
   const auto library = std::make_shared<ZkrecipesCollectable>(metrics);
   const auto registry = std::make_shared<prometheus::Registry>();
@@ -46,10 +64,10 @@ void run(const std::string& address, const sigset_t& signals) {
   zkrecipes::Mutex mutex(client, "/examples/prometheus/lock");
   bool said = false;
   do {
-    const zkrecipes::Lease lease = mutex.acquire();
+    const zkrecipes::Lease lease = mutex.acquire({.stop = end});
     rounds.Increment();
     if (!std::exchange(said, true)) std::printf("listening on 127.0.0.1:%d\n", exposer.GetListeningPorts().front());
-  } while (!is_terminated(signals));
+  } while (!asks_for_end(end));
 }
 
 }  // namespace
@@ -62,7 +80,13 @@ int main(int argc, char** argv) try {
   ::sigaddset(&signals, SIGINT);
   ::sigaddset(&signals, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  run(argc > 1 ? argv[1] : "127.0.0.1:0", signals);
+  const std::stop_source end;
+  const std::jthread waiter([&](const std::stop_token& over) { await_signal(signals, over, end); });
+  run(argc > 1 ? argv[1] : "127.0.0.1:0", end.get_token());
+} catch (const zkclient::Error& error) {
+  if (error.errc() == zkclient::Errc::cancelled) return EXIT_SUCCESS;  // By the signal.
+  std::fprintf(stderr, "prometheus: %s\n", error.what());
+  return EXIT_FAILURE;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "prometheus: %s\n", error.what());
   return EXIT_FAILURE;

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <zkclient/client.hpp>
+#include <zkrecipes/mutex.hpp>
 
 #include "tests/monitoring/http.hpp"
 #include "tests/support/program.hpp"
@@ -123,6 +125,16 @@ TEST_F(Bridge, PrometheusCppServesTheLibrarysNumbersBesideOthers) {
   EXPECT_EQ(answer.status, 200);
   for (const char* name : {"service_rounds_total", "zkrecipes_sessions_connected", "zkrecipes_leases_granted_total"})
     EXPECT_TRUE(std::regex_search(answer.body, std::regex(std::string("\n") + name + " [1-9]"))) << name;
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.status(), 0);
+}
+
+TEST_F(Bridge, PrometheusCppExampleEndsWhileItWaitsForTheLock) {
+  const zkclient::Client client(server.connect_string());
+  zkrecipes::Mutex mutex(client, "/examples/prometheus/lock");
+  const zkrecipes::Lease lease = mutex.acquire();
+  testkit::Program program("/usr/bin/env", command(PROMETHEUS_EXAMPLE, "127.0.0.1:0"));
+  EXPECT_TRUE(testkit::eventually([&] { return mutex.contenders().size() == 2; }));
   program.signal(SIGTERM);
   EXPECT_EQ(program.status(), 0);
 }
