@@ -236,6 +236,45 @@ TEST_F(ZkrCommit, StepIsDoneWhenNothingOfItsCommandIsLeft) {
   EXPECT_EQ(participant.status(), 128 + SIGTERM);
 }
 
+/// A line of the participant's command, which writes the number of the participant's guardian.
+std::string says_guardian() {
+  return "for i in $(cat /proc/$PPID/task/$PPID/children); do "
+         "case $(cat /proc/$i/comm) in lease-guardian) echo $i; esac; done; ";
+}
+
+/// It goes on at the end of the test, whatever happens.
+class StoppedProcess {
+ public:
+  explicit StoppedProcess(pid_t process) : process_(process) { ::kill(process, SIGSTOP); }
+  StoppedProcess(const StoppedProcess&) = delete;
+  StoppedProcess& operator=(const StoppedProcess&) = delete;
+  ~StoppedProcess() { go_on(); }
+  void go_on() const { ::kill(process_, SIGCONT); }
+
+ private:
+  const pid_t process_;
+};
+
+// A daemon has closed the claim that it had inherited, so the guardian has to hold it until the daemon is gone.
+TEST_F(ZkrCommit, ParticipantWaitsForTheGuardianOfTheOneThatWasKilled) {
+  const std::string daemon = "setsid sh -c 'exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; echo $$; exec sleep 1000' & ";
+  testkit::Program killed(zkr_program(), participation("bank", says_guardian() + daemon + "exec sleep 1000"));
+  await_participant("bank");
+  testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "--abort-after", "1h"}));
+  const StoppedProcess guardian(std::stoi(killed.next_line()));
+  const pid_t left = std::stoi(killed.next_line());
+  killed.signal(SIGKILL);
+  EXPECT_EQ(killed.status(), 128 + SIGKILL);
+  CommitWords call = participation("bank", "echo $ZKR_PHASE");
+  call.insert(call.begin(), {"-c", "exec \"$@\" 2>&1", "sh", zkr_program()});
+  testkit::Program next("/bin/sh", std::move(call));
+  EXPECT_NE(next.next_line().find("may run still"), std::string::npos);
+  EXPECT_TRUE(runs(left));
+  guardian.go_on();
+  (void)next.next_line();  // Prepare or abort, as it is back in time or not.
+  EXPECT_FALSE(runs(left));
+}
+
 // Such as one that this user may not kill.
 TEST_F(ZkrCommit, ParticipantWaitsForWhatIsLeftOfTheOneBefore) {
   const int left = ::open((log_of("bank") + ".commands").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -243,7 +282,7 @@ TEST_F(ZkrCommit, ParticipantWaitsForWhatIsLeftOfTheOneBefore) {
   CommitWords call = participation("bank", tells_step);
   call.insert(call.begin(), {"-c", "exec \"$@\" 2>&1", "sh", zkr_program()});
   testkit::Program participant("/bin/sh", std::move(call));
-  EXPECT_NE(participant.next_line().find("runs still"), std::string::npos);
+  EXPECT_NE(participant.next_line().find("may run still"), std::string::npos);
   EXPECT_FALSE(client().exists(path() / "participants/bank"));
   ::close(left);
   await_participant("bank");

@@ -293,7 +293,7 @@ bool close_session(const Server& server, const Session& session, const std::opti
 
 }  // namespace
 
-int guard(int socket) {
+int guard(int socket, int claim) {
   block_signals();
   ::setsid();
   shed_limit();
@@ -310,6 +310,7 @@ int guard(int socket) {
   const auto timeout = orders.session ? std::chrono::milliseconds(orders.session->timeout_ms) : without_session;
   const Clock::time_point end = Clock::now() + timeout;
   end_processes(orders, end);
+  if (claim >= 0) ::close(claim);
   if (!orders.session) return 0;
   while (Clock::now() < end) {
     const auto closed = [&](const Server& server) { return close_session(server, *orders.session, orders.tls); };

@@ -65,15 +65,15 @@ void FollowedSignals::let_writes_end_us() const {
 
 // ---- If this process is killed -----------------------------------------------------------------------------------
 
-SeriesGuard::SeriesGuard()
+SeriesGuard::SeriesGuard(int claim)
     : mark_("ZKR_ID=" + random_id()),
       cgroup_(Cgroup::make("zkr-" + std::to_string(::getpid()))),
-      guardian_(GuardianProcess::start(mark_, cgroup_)) {}
+      guardian_(GuardianProcess::start(mark_, cgroup_, claim)) {}
 
 std::vector<std::string> SeriesGuard::environment() const { return {mark_, mark_entry(mark_)}; }
 
 void SeriesGuard::close() const {
-  if (guardian_) guardian_->tell("farewell");
+  if (guardian_) guardian_->end();
   if (cgroup_) cgroup_->remove();
 }
 

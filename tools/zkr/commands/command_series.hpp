@@ -41,8 +41,9 @@ class FollowedSignals {
 /// a control group, where there may be one. Made while the process has one thread.
 class SeriesGuard {
  public:
-  /// Errors: Failure (exit_system): there are no random numbers.
-  SeriesGuard();
+  /// If this process is killed, `claim`, a descriptor, stays open until nothing of the commands runs any more. Errors:
+  /// Failure (exit_system): there are no random numbers.
+  explicit SeriesGuard(int claim);
   SeriesGuard(const SeriesGuard&) = delete;
   SeriesGuard& operator=(const SeriesGuard&) = delete;
 

@@ -62,15 +62,16 @@ std::optional<std::string> control_socket_of(const std::string& log) {
   return fmt::format("zkr-participant-{:x}-{:x}", lock.st_dev, lock.st_ino);
 }
 
-/// Held by this process, and by what its commands have started, which inherits it: so none of them runs beside those of the
-/// next process with this log, also if this one is killed. Waits for what is left of the one before.
+/// Held by this process, its guardian, and what its commands have started: so none of them runs beside those of the next
+/// process with this log, also if this one is killed. The guardian ends then what has closed its descriptors; what the
+/// guardian may not kill has inherited the claim. Waits for what is left of the process before.
 Descriptor claim_commands(const std::string& log) {
   const std::string file = log + ".commands";
   Descriptor claim(::open(file.c_str(), O_RDWR | O_CREAT, 0600));
   if (!claim) throw Failure(exit_system, file + ": " + std::strerror(errno));
   if (::flock(claim.get(), LOCK_EX | LOCK_NB) == 0) return claim;
   if (errno == EWOULDBLOCK)
-    say(log + ": what a command of a process before has started runs still: waiting for its end");
+    say(log + ": what a command of a process before has started may run still: waiting for its end");
   while (::flock(claim.get(), LOCK_EX) != 0) {
     if (errno != EINTR) throw Failure(exit_system, file + ": " + std::strerror(errno));
   }
@@ -137,6 +138,7 @@ class ServingParticipant {
         connection_(connection_of(context.connection)),
         log_(std::make_shared<zkrecipes::FileLog>(options.log)),
         claim_(claim_commands(options.log)),
+        guard_(claim_.get()),
         metrics_(count_into(context, options.metrics_file)),
         client_(connect(context, connection_)),
         sessions_(guarded(client_, connection_, guard_)),

@@ -5,9 +5,11 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 
 #include "tools/guardian/guardian.hpp"
@@ -16,13 +18,16 @@
 namespace zkr {
 namespace {
 
-/// Nobody is to wait for the end of what we have open because of it.
-void keep_only(int socket) {
+constexpr int claim_number = STDERR_FILENO + 1;
+
+/// Nobody is to wait for the end of what we have open because of it. The claim gets that number.
+void keep_only(int socket, int claim) {
   ::dup2(socket, STDIN_FILENO);
   const int nothing = ::open("/dev/null", O_RDWR);
   ::dup2(nothing, STDOUT_FILENO);
   ::dup2(nothing, STDERR_FILENO);
-  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  if (claim >= 0) ::dup2(claim, claim_number);
+  ::close_range(claim >= 0 ? claim_number + 1 : claim_number, ~0U, 0);
 }
 
 /// Too high to be anybody's limit of anything. 0: there are no random numbers.
@@ -53,7 +58,8 @@ std::string mark_entry(const std::string& mark) {
   return std::string(guardian::mark_variable) + (outer != nullptr ? std::string(outer) + " " : "") + word_of(mark);
 }
 
-std::optional<GuardianProcess> GuardianProcess::start(const std::string& mark, const std::optional<Cgroup>& cgroup) {
+std::optional<GuardianProcess> GuardianProcess::start(const std::string& mark, const std::optional<Cgroup>& cgroup,
+                                                      int claim) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return std::nullopt;
   Descriptor ours(ends[0]);
@@ -61,9 +67,9 @@ std::optional<GuardianProcess> GuardianProcess::start(const std::string& mark, c
   const pid_t number = fork_deaf();
   if (number < 0) return std::nullopt;
   if (number == 0) {
-    keep_only(theirs.get());
+    keep_only(theirs.get(), claim);
     ::prctl(PR_SET_NAME, "lease-guardian");  // `pkill zkr` is for the others.
-    ::_exit(guardian::guard(STDIN_FILENO));
+    ::_exit(guardian::guard(STDIN_FILENO, claim >= 0 ? claim_number : -1));
   }
   GuardianProcess started(number, random_limit(), std::move(ours));
   started.tell("limit " + std::to_string(started.limit()));
@@ -76,6 +82,16 @@ void GuardianProcess::tell(const std::string& line) const {
   const std::string text = line + "\n";
   if (::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     // It is gone: the lease ends with its session then.
+  }
+}
+
+void GuardianProcess::end() const {
+  tell("farewell");
+  // It may be stopped, so it is killed as well; if it has been waited for, its number may be another process's.
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(number_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;
+  ::kill(number_, SIGKILL);
+  while (::waitpid(number_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 

@@ -18,8 +18,10 @@ namespace zkr {
 class GuardianProcess {
  public:
   /// Forks it, and tells it of the mark ("NAME=word", see mark_entry()) and the control group of what it is to kill. This
-  /// process must have one thread. Nothing: it cannot be forked, and the lease ends with its session.
-  static std::optional<GuardianProcess> start(const std::string& mark, const std::optional<Cgroup>& cgroup);
+  /// process must have one thread. `claim`, a descriptor, is kept open until nothing of that runs any more; -1: none is.
+  /// Nothing: it cannot be forked, and the lease ends with its session.
+  static std::optional<GuardianProcess> start(const std::string& mark, const std::optional<Cgroup>& cgroup,
+                                              int claim = -1);
 
   pid_t number() const { return number_; }
   /// The command's limit of file locks, which Linux has not heeded for decades. All that it starts inherits it, also
@@ -27,6 +29,8 @@ class GuardianProcess {
   std::uint64_t limit() const { return limit_; }
   /// A line of tools/guardian/orders.hpp. Does not block.
   void tell(const std::string& line) const;
+  /// Of this process's child, when there is nothing left for it to do. It is gone then, and its claim with it.
+  void end() const;
 
  private:
   GuardianProcess(pid_t number, std::uint64_t limit, Descriptor socket)
