@@ -14,9 +14,11 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <boost/json/parse.hpp>
 
 #include <zkrecipes/two_phase_commit.hpp>
+#include <zktesting/environment.hpp>
 
 #include "tests/support/commit_test.hpp"
 #include "tests/support/program.hpp"
@@ -49,6 +51,16 @@ class ZkrCommit : public testkit::RecipeTest {
   }
   void await_participant(const std::string& name) {
     EXPECT_TRUE(eventually([&] { return client().exists(path() / ("participants/" + name)).has_value(); })) << name;
+  }
+  /// As the server's log has it.
+  std::string session_of(const std::string& name) {
+    return fmt::format("0x{:x}", client().exists(path() / ("participants/" + name)).value().ephemeral_owner);
+  }
+  /// Not timed out. Another party's server does not tell.
+  static void expect_closed(const std::string& session) {
+    auto& shared = zktesting::SharedServer::instance();
+    if (!shared.has_control()) return;
+    EXPECT_EQ(shared.server().log().find("Expiring session " + session), std::string::npos);
   }
   const testkit::TemporaryFolder folder_;
 };
@@ -195,8 +207,11 @@ bool all_are_gone(const std::vector<pid_t>& processes) {
 
 // It has not voted, so the transaction is aborted soon, whoever comes back.
 TEST_F(ZkrCommit, ParticipantKilledInPrepareLeavesNothingThatRuns) {
-  testkit::Program killed(zkr_program(), participation("bank", spreads_in("prepare")));
+  CommitWords call = participation("bank", spreads_in("prepare"));
+  call.insert(call.begin(), {"--session-timeout", "60s"});
+  testkit::Program killed(zkr_program(), std::move(call));
   await_participant("bank");
+  const std::string session = session_of("bank");
   testkit::Program run(zkr_program(), words({"commit", "run", "/place", "bank", "--abort-after", "1h", "--applied"}));
   const std::vector<pid_t> started = three_numbers(killed);
   killed.signal(SIGKILL);
@@ -206,7 +221,8 @@ TEST_F(ZkrCommit, ParticipantKilledInPrepareLeavesNothingThatRuns) {
     const auto all = zkrecipes::CommitCoordinator(client(), path()).transactions();
     return all.size() == 1 && all[0].outcome && !all[0].outcome->committed;
   };
-  EXPECT_TRUE(eventually(ended_by_absence)) << "its session is closed: it is known to be gone";
+  EXPECT_TRUE(eventually(ended_by_absence));
+  expect_closed(session);
   testkit::Program next(zkr_program(), participation("bank", spreads_in("prepare")));
   EXPECT_EQ(next.next_line(), "abort");
   EXPECT_TRUE(outcome_in(run.next_line()).starts_with("aborted"));
