@@ -98,6 +98,7 @@ class Host {
   Host(const Settings& settings, const zkclient::Client& client)
       : client_(client),
         id_(settings.text("id")),
+        partitions_(partition_count(settings)),
         folder_(settings.text("folder")),
         address_(settings.text("advertised", settings.text("listen"))),
         hosted_(client, path, {id_, settings.text("rack", "")},
@@ -133,8 +134,16 @@ class Host {
   };
 
   std::filesystem::path folder_of(const HostedReplica& hosted) const { return folder_ / hosted.partition; }
+  /// Anybody can make a node among the placements. Its name need not be one that a folder can have.
+  bool is_partition(const std::string& name) const {
+    for (std::size_t i = 0; i < partitions_; ++i) {
+      if (name == std::to_string(i)) return true;
+    }
+    return false;
+  }
   /// There may be a folder from before. If it does not have all that is acknowledged, it is not in sync.
   void open(const HostedReplica& hosted) {
+    if (!is_partition(hosted.partition)) return;
     const std::lock_guard lock(mutex_);
     replicas_.emplace(hosted.partition, std::make_unique<Replica>(*this, hosted));
     ++open_;
@@ -144,7 +153,7 @@ class Host {
     std::unique_lock lock(mutex_);
     auto closed = replicas_.extract(hosted.partition);
     lock.unlock();
-    if (closed.empty()) return;  // It could not be opened.
+    if (closed.empty()) return;  // It was not opened.
     closed.mapped()->member.leave();
     closed.mapped()->in_use.lock();  // Nobody answers any more, and nobody will.
     closed.mapped()->in_use.unlock();
@@ -155,6 +164,7 @@ class Host {
 
   const zkclient::Client client_;
   const std::string id_;
+  const std::size_t partitions_;
   const std::filesystem::path folder_;
   const std::string address_;
   std::mutex mutex_;

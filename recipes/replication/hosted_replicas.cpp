@@ -10,6 +10,8 @@
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/placement.hpp>
 
+#include "zkclient/detail/recipe_names.hpp"
+
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/words.hpp"
 #include "recipes/replication/placement_format.hpp"
@@ -30,8 +32,16 @@ GroupOptions group_of_hosts(const HostedReplicasOptions& options) {
   return group;
 }
 
+/// A foreign node may have a name that fits below `placement`, while those of a group below it do not: no handler could
+/// make a ReplicaGroup there, and one that throws ends the process. `groups`: the full path.
+bool can_have_group(const std::string& groups, const std::string& partition) {
+  constexpr std::size_t below = 256;  // What a group has there takes fewer bytes.
+  return zk::is_usable_name(groups, partition, below);
+}
+
 /// nullopt: the node does not say.
-std::optional<bool> is_placed(const CachedNode& node, const std::string& host) {
+std::optional<bool> is_placed(const CachedNode& node, const std::string& host, const std::string& groups) {
+  if (!can_have_group(groups, node.name)) return std::nullopt;
   const auto placed = node.has_data ? detail::decode_placement(node.data) : std::nullopt;
   if (!placed) return std::nullopt;
   return std::binary_search(placed->assigned.begin(), placed->assigned.end(), host);
@@ -50,6 +60,7 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
         host_(std::move(host)),
         handlers_(std::move(handlers)),
         group_(client_, path_ / "hosts", group_of_hosts(options)),
+        groups_(client_.impl()->full(path_ / "groups")),
         calls_(std::make_shared<zk::SerialQueue>(client_.impl()->callbacks())) {}
 
   const Path& path() const noexcept { return path_; }
@@ -158,10 +169,10 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     return encode(host);
   }
   Cache::Predicate nothing_placed() const {
-    return [id = host_.id](const Snapshot& nodes) {
+    return [id = host_.id, groups = groups_](const Snapshot& nodes) {
       const auto children = nodes.children();
       return std::none_of(children.begin(), children.end(),
-                          [&id](const CachedNodePtr& node) { return is_placed(*node, id).value_or(false); });
+                          [&](const CachedNodePtr& node) { return is_placed(*node, id, groups).value_or(false); });
     };
   }
 
@@ -176,7 +187,7 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     const bool present = member_->state() == PresenceState::present;
     std::exception_ptr failure;
     for (const CachedNodePtr& node : cache_->snapshot().children()) {
-      const std::optional<bool> placed = is_placed(*node, host_.id);
+      const std::optional<bool> placed = is_placed(*node, host_.id, groups_);
       if (!placed || (*placed && !present) || !mark(node->name, *placed)) continue;
       try {
         const HostedReplica replica{node->name, path_ / "groups" / node->name};
@@ -199,6 +210,7 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
   const ReplicaHost host_;
   HostedReplicasHandlers handlers_;
   Group group_;
+  const std::string groups_;                      // The full path of all groups.
   const std::shared_ptr<zk::SerialQueue> calls_;  // On which the handlers run.
 
   mutable std::mutex mutex_;

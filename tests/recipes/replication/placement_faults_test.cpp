@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -402,6 +403,33 @@ TEST_F(PlacementFaults, AnotherProcessTakesTheIdOfALostSession) {
   EXPECT_TRUE(second.has({"p1"}));
   second.hosted().leave(within_patience());
   EXPECT_TRUE(first.has({"p1"}));
+}
+
+/// Names that a node below `placement` can have, while no group can: there is no room for its nodes.
+TEST_F(PlacementFaults, APlacementHasTooLongAName) {
+  const Client client = calm_direct();
+  the_operator().create("/app/placement", "");
+  const std::string placed = "placement 1\na wanted\n";
+  const std::size_t above = std::string("/app/placement/").size();
+  for (const std::size_t left : {0U, 5U, 100U}) {
+    const std::string name(Path::max_size - above - left, 'x');
+    the_operator().create(Path("/app/placement") / name, placed);
+  }
+  the_operator().create("/app/placement/p0", placed);
+  std::map<std::string, std::unique_ptr<ReplicaGroup>> groups;
+  HostedReplicasHandlers handlers;
+  handlers.open = [&](const HostedReplica& replica) {
+    ReplicaHandlers told{[](const PrimaryTerm&) {}, [](const SecondaryTerm&) {}};
+    const Replica self{"a", "disk-a"};
+    groups[replica.partition] = std::make_unique<ReplicaGroup>(client, replica.group, self, std::move(told));
+  };
+  handlers.close = [&](const HostedReplica& replica) { groups.erase(replica.partition); };
+  HostedReplicas a(client, "/app", {"a"}, std::move(handlers));
+  a.start();
+  EXPECT_TRUE(eventually([&] { return a.hosted() == Partitions{"p0"}; }));
+  the_operator().set("/app/placement/p0", "placement 1\nb wanted\n");
+  a.drain(within_patience());
+  EXPECT_TRUE(eventually([&] { return a.hosted().empty(); }));
 }
 
 TEST_F(PlacementFaults, AHandlerThrows) {
