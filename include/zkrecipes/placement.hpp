@@ -209,7 +209,8 @@ class ZKRECIPES_API HostedReplicas {
   /// started, or has left).
   void drain(const zkclient::CallOptions& call = {});
   void async_drain(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
-  /// Is no host any more, and is told nothing more. Final. Replicas stay open: destroy their groups. Errors: as
+  /// Is no host any more, and is told nothing more. Final. Replicas stay open: destroy their groups. A handler that runs
+  /// is not waited for: it may still run when this returns, until the destructor has returned. Errors: as
   /// Membership::leave().
   void leave(const zkclient::CallOptions& call = {});
   void async_leave(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});

@@ -154,10 +154,9 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     if (!serves()) throw Error(Errc::not_held, operation, path_.str(), "it is no host");
     return *member_;
   }
-  /// Null: it was not started.
+  /// Does not wait for a handler that runs: that may need what the caller has locked. Null: it was not started.
   Membership* finish() {
     if (forked()) throw Error(Errc::forked, leaving_hosts, path_.str());
-    calls_->close();
     const std::lock_guard lock(mutex_);
     finished_ = true;
     return member_ ? &*member_ : nullptr;

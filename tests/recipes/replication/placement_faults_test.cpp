@@ -171,6 +171,35 @@ TEST_F(PlacementFaults, HostIsDrained) {
   EXPECT_EQ(error_of([&] { a->hosted().start(); }), Errc::closed);
 }
 
+/// Its open() runs until the test lets it end.
+TEST_F(PlacementFaults, HostLeavesWhileAHandlerRuns) {
+  the_operator().create("/app/placement", "");
+  the_operator().create("/app/placement/p0", "placement 1\na wanted\n");
+  const Client client = calm_direct();
+  Box<bool> begun;
+  Box<bool> may_end;
+  std::atomic<bool> ended{false};
+  HostedReplicasHandlers handlers;
+  handlers.open = [&](const HostedReplica&) {
+    begun.put(true);
+    (void)may_end.take();
+    ended = true;
+  };
+  handlers.close = [](const HostedReplica&) {};
+  auto a = std::make_unique<HostedReplicas>(client, "/app", ReplicaHost{"a"}, std::move(handlers));
+  a->start();
+  ASSERT_TRUE(begun.take());
+  a->leave(within_patience());
+  Box<bool> left;
+  a->async_leave([&](const auto& result) { left.put(result.has_value()); }, within_patience());
+  EXPECT_FALSE(ended);
+  EXPECT_FALSE(the_operator().exists("/app/hosts/a"));
+  may_end.put(true);
+  EXPECT_TRUE(left.take());
+  a.reset();
+  EXPECT_TRUE(ended) << "the destructor waits for it";
+}
+
 TEST_F(PlacementFaults, NoPlacer) {
   const Client client = calm_direct();
   auto placer = place(client);
