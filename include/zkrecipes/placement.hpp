@@ -204,9 +204,10 @@ class ZKRECIPES_API HostedReplicas {
   /// leave()), forked.
   void start();
   /// For planned work: this host gets no more replicas, and what it has moves away. Waits until no partition is placed
-  /// here, for ever unless `call` has a deadline or a stop token; it goes on when the call fails. close() may still run
-  /// for the last one when it returns. Errors: as Membership::update() and Cache::wait_until(); not_held (it was not
-  /// started, or has left).
+  /// here, for ever unless `call` has a deadline or a stop token; it goes on when the call fails. A placement that cannot
+  /// be read counts as one that is here; so does one that is foreign or was removed, while its replica is open. close()
+  /// may still run for the last one when it returns. Errors: as Membership::update(), Cache::refresh() and
+  /// Cache::wait_until(); not_held (it was not started, or has left).
   void drain(const zkclient::CallOptions& call = {});
   void async_drain(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Is no host any more, and is told nothing more. Final. Replicas stay open: destroy their groups. A handler that runs

@@ -91,16 +91,21 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
   void drain(const CallOptions& call) {
     Membership& member = membership(draining_host);
     member.update(drained(), call);
+    cache_->refresh(ReadBarrier::quorum, call);  // A step just before the update may not be in the view.
     cache_->wait_until(nothing_placed(), call);
   }
   void async_drain(zkclient::Handler<void> handler, const CallOptions& call) {
     zk::require_handler(handler, draining_host, path_.str());
     auto updated = [self = shared_from_this(), call, handler = std::move(handler)](Result<void> done) mutable {
       if (!done) return handler(std::move(done));
-      auto moved = [handler = std::move(handler)](const Result<Snapshot>& nodes) mutable {
-        nodes ? handler(Result<void>()) : handler(nodes.error());
+      auto seen = [self, call, handler = std::move(handler)](const Result<Snapshot>& nodes) mutable {
+        if (!nodes) return handler(nodes.error());
+        auto moved = [handler = std::move(handler)](const Result<Snapshot>& last) mutable {
+          last ? handler(Result<void>()) : handler(last.error());
+        };
+        self->cache_->async_wait_until(self->nothing_placed(), std::move(moved), call);
       };
-      self->cache_->async_wait_until(self->nothing_placed(), std::move(moved), call);
+      self->cache_->async_refresh(ReadBarrier::quorum, std::move(seen), call);
     };
     membership(draining_host).async_update(drained(), std::move(updated), call);
   }
@@ -168,11 +173,23 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     return encode(host);
   }
   Cache::Predicate nothing_placed() const {
-    return [id = host_.id, groups = groups_](const Snapshot& nodes) {
-      const auto children = nodes.children();
-      return std::none_of(children.begin(), children.end(),
-                          [&](const CachedNodePtr& node) { return is_placed(*node, id, groups).value_or(false); });
+    return [weak = weak_from_this()](const Snapshot& nodes) {
+      const auto self = weak.lock();
+      return self && self->has_nothing(nodes);
     };
+  }
+  /// What is open may be needed until its node says that it goes. A node that cannot be read may be that of a replica
+  /// that was open in a former life of this process.
+  bool has_nothing(const Snapshot& nodes) const {
+    const auto has = [this](const CachedNode& node) { return is_placed(node, host_.id, groups_); };
+    for (const CachedNodePtr& node : nodes.children()) {
+      if (has(*node).value_or(!node->has_data)) return false;
+    }
+    for (const std::string& partition : hosted()) {
+      const CachedNode* node = nodes.find(partition);
+      if (node == nullptr || has(*node).value_or(true)) return false;
+    }
+    return true;
   }
 
   void follow_soon() {

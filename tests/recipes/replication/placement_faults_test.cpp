@@ -116,6 +116,22 @@ class PlacementFaults : public testkit::RecipeFaultTest {
   testkit::Disks disks;
 };
 
+/// A host whose handlers do nothing.
+class IdleHost {
+ public:
+  IdleHost(const Client& client, const std::string& id)
+      : hosted_(client, "/app", {id}, {[](const HostedReplica&) {}, [](const HostedReplica&) {}}) {
+    hosted_.start();
+  }
+  bool has(const Partitions& expected) {
+    return eventually([&] { return hosted_.hosted() == expected; });
+  }
+  HostedReplicas& hosted() { return hosted_; }
+
+ private:
+  HostedReplicas hosted_;
+};
+
 TEST_F(PlacementFaults, HostDies) {
   const Client dying = contended_proxied();
   const Client direct = calm_direct();
@@ -198,6 +214,57 @@ TEST_F(PlacementFaults, HostLeavesWhileAHandlerRuns) {
   EXPECT_TRUE(left.take());
   a.reset();
   EXPECT_TRUE(ended) << "the destructor waits for it";
+}
+
+TEST_F(PlacementFaults, HostIsDrainedWhileItsPlacementIsDamaged) {
+  const std::string here = "placement 1\na wanted\n";
+  the_operator().create("/app/placement", "");
+  for (const char* partition : {"p0", "p1"})
+    the_operator().create(Path("/app/placement") / partition, here);
+  const Client client = calm_direct();
+  IdleHost idle(client, "a");
+  HostedReplicas& a = idle.hosted();
+  ASSERT_TRUE(idle.has({"p0", "p1"}));
+  const auto waits = [&] {
+    const auto in_vain = testkit::SteadyClock::now() + 500ms;
+    return error_of([&] { a.drain({.deadline = in_vain}); }) == Errc::deadline_exceeded;
+  };
+  the_operator().set("/app/placement/p1", "placement 1\nb wanted\n");
+  the_operator().remove("/app/placement/p0");
+  EXPECT_TRUE(waits());
+  the_operator().create("/app/placement/p0", "by hand");
+  EXPECT_TRUE(waits());
+  the_operator().set("/app/placement/p0", "placement 1\na leaving\nb wanted\n");
+  EXPECT_TRUE(waits());
+  the_operator().set("/app/placement/p0", "placement 1\nb wanted\n");
+  a.drain(within_patience());
+  EXPECT_TRUE(idle.has({}));
+}
+
+/// It gets a replica at the time of its update. When it hears that the update is done, it has not heard of the replica.
+TEST_F(PlacementFaults, HostGetsAReplicaWhileItIsDrained) {
+  the_operator().create("/app/placement", "");
+  const Client client = calm_proxied();
+  IdleHost a(client, "a");
+  the_operator().create("/app/placement/p0", "placement 1\na wanted\n");
+  ASSERT_TRUE(a.has({"p0"}));
+  the_operator().set("/app/placement/p0", "placement 1\nb wanted\n");
+  ASSERT_TRUE(a.has({}));
+  auto updated = proxy.hold_next_reply(zktesting::RequestType::set_data);
+  std::atomic<bool> moved{false};
+  auto draining = testkit::in_thread([&] {
+    a.hosted().drain(within_patience());
+    return moved.load();
+  });
+  EXPECT_TRUE(updated.wait(patience));
+  the_operator().set("/app/placement/p0", "placement 1\na wanted\n");
+  const std::size_t barriers = proxy.request_count(zktesting::RequestType::multi);
+  updated.release();
+  EXPECT_TRUE(proxy.wait_for_requests(zktesting::RequestType::multi, barriers + 1, patience)) << "it trusts its view";
+  EXPECT_TRUE(a.has({"p0"}));
+  moved = true;
+  the_operator().set("/app/placement/p0", "placement 1\nb wanted\n");
+  EXPECT_TRUE(testkit::result_of(draining));
 }
 
 TEST_F(PlacementFaults, NoPlacer) {
@@ -394,22 +461,6 @@ TEST_F(PlacementFaults, HostIsDrainedWhileThePlacerDecides) {
   EXPECT_EQ(written.data, "placement 1\na wanted\nb wanted\nd wanted\n");
   EXPECT_EQ(written.stat.version, 1) << "c got something after it was drained";
 }
-
-/// A host whose handlers do nothing.
-class IdleHost {
- public:
-  IdleHost(const Client& client, const std::string& id)
-      : hosted_(client, "/app", {id}, {[](const HostedReplica&) {}, [](const HostedReplica&) {}}) {
-    hosted_.start();
-  }
-  bool has(const Partitions& expected) {
-    return eventually([&] { return hosted_.hosted() == expected; });
-  }
-  HostedReplicas& hosted() { return hosted_; }
-
- private:
-  HostedReplicas hosted_;
-};
 
 TEST_F(PlacementFaults, AnotherProcessTakesTheIdOfALostSession) {
   const Client cut = contended_proxied();
