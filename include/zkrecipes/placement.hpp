@@ -127,6 +127,7 @@ struct PlacerOptions {
 /// a host cannot be read                       all stays where it is; problem() says why
 /// a group cannot be read                      nothing of it is taken away, and no placement of it is made; others go on;
 ///                                               problem() says why
+/// the state of a group is foreign             the same; problem() is foreign_node
 /// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
 /// a placement is foreign, or without hosts    that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group

@@ -51,6 +51,7 @@ TreeCacheOptions viewing_groups(const Path& groups, GroupViewer viewer) {
 void note_state(GroupView& view, std::string_view data, const zkclient::Stat& stat) {
   ReplicaDefect defect = ReplicaDefect::none;
   view.state = read_replica_state(data, stat.version, defect);
+  view.foreign_state = defect != ReplicaDefect::none;
   view.version = stat.version;
 }
 

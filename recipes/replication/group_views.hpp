@@ -24,6 +24,7 @@ struct GroupMemberNode {
 
 struct GroupView {
   std::optional<ReplicaState> state = {};
+  bool foreign_state = false;                 ///< Its node is there, but is no state: who is in sync is not known.
   std::int32_t version = 0;                   ///< Of the state.
   std::optional<FencingToken> primary = {};   ///< Somebody has the primary's node.
   std::vector<GroupMemberNode> members = {};  ///< Ordered by id.

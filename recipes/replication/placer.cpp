@@ -214,6 +214,9 @@ class detail::PlacerCore {
       if (!partition.node && !groups.complete()) seen = read_group(name, call);
       if (!seen) continue;
       const GroupView& group = facts.groups[name] = std::move(*seen);
+      if (group.foreign_state) facts.problem = foreign_state(name);
+      // It would leave out those in sync that are away, and they would erase what they have.
+      if (group.foreign_state && !partition.node) continue;
       if (group.state) partition.in_sync = in_sync_of(*group.state);
       for (const std::string& id : partition.in_sync.value_or(HostIds())) {
         if (group.ready(id) != nullptr) partition.ready.push_back(id);
@@ -262,6 +265,9 @@ class detail::PlacerCore {
   Error foreign(const std::string& partition) const {
     return {Errc::foreign_node, placer_name, (placement_path() / partition).str(),
             "it is no placement, or cannot be read"};
+  }
+  Error foreign_state(const std::string& partition) const {
+    return {Errc::foreign_node, placer_name, (groups_path() / partition / "state").str(), "it is no state of a group"};
   }
   static HostIds in_sync_of(const ReplicaState& state) {
     HostIds ids;

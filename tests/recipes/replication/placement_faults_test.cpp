@@ -394,6 +394,26 @@ TEST_F(PlacementFaults, AGroupCannotBeRead) {
   EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
 }
 
+/// One who is in sync is away for a moment, when the placement is removed and nobody can read who is in sync.
+TEST_F(PlacementFaults, AStateIsForeign) {
+  const Client client = calm_direct();
+  the_operator().ensure("/app/groups/p0", zkclient::CreateMode::persistent);
+  the_operator().create("/app/groups/p0/state", "by hand");
+  IdleHost a(client, "a");
+  IdleHost b(client, "b");
+  const auto placer = place(client);
+  EXPECT_TRUE(eventually([&] { return names("/app/placement") == Partitions{"p1", "p2", "p3"}; }));
+  EXPECT_TRUE(has_problem(*placer, Errc::foreign_node));
+  EXPECT_EQ(placer->problem().value().path(), "/app/groups/p0/state");
+  the_operator().set("/app/groups/p0/state",
+                     "replicas 1 epoch=7 primary=c minimum=1 forced=0 leaving=0\nc disk-c 1000\n");
+  EXPECT_TRUE(eventually([&] { return names("/app/placement") == partitions; }));
+  EXPECT_EQ(the_operator().get("/app/placement/p0").data, "placement 1\na wanted\nb wanted\nc leaving\n");
+  EXPECT_TRUE(eventually([&] { return !placer->problem(); }));
+  the_operator().set("/app/groups/p0/state", "by hand");
+  EXPECT_TRUE(has_problem(*placer, Errc::foreign_node));
+}
+
 /// A move is about to end, since all members that are wanted are ready, when one of them is back with an empty disk: as
 /// the same member, with a node of the same version.
 TEST_F(PlacementFaults, HostIsBackWithAnEmptyDiskWhileThePlacerDecides) {
