@@ -315,11 +315,19 @@ TEST_F(PlacementFaults, ReplyOfAStepIsLost) {
     const auto multi = zktesting::RequestType::multi;
     EXPECT_TRUE(proxy.wait_for_requests(multi, proxy.request_count(multi) + 1, patience));
   };
+  const auto written = [&] {
+    std::vector<std::int32_t> versions;
+    for (const std::string& partition : partitions)
+      versions.push_back(the_operator().get(Path("/app/placement") / partition).stat.version);
+    return versions;
+  };
   wait_for_heartbeat();
+  const auto before = written();
   const auto reply = lose(false);
   const auto d = host(client, "d");
+  EXPECT_TRUE(reply.wait(patience));
+  EXPECT_NE(written(), before) << "the reply of a heartbeat was lost";
   EXPECT_TRUE(all_on(map, {"a", "b", "c", "d"}));
-  EXPECT_TRUE(reply.happened());
   wait_for_heartbeat();
   const auto request = lose(true);
   d->hosted().drain(within_patience());
