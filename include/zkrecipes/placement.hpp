@@ -106,7 +106,8 @@ struct PlacerOptions {
 /// these are `minimum` at least. No two wanted replicas of a partition are on one rack while hosts of enough racks are
 /// there. While hosts stay the same, moves come to an end. Not promised: which replica is the primary.
 ///
-/// Cost: a thread, and a view of hosts, placements and groups; one transaction for each step of each partition.
+/// Cost: a thread, and a view of hosts, placements and groups; one transaction for each step of each partition. Before one
+/// that takes a replica away: a list of the group's members, and a read of each of them, all at once.
 ///
 /// What goes wrong                             What happens
 /// ------------------------------------------  -------------------------------------------------------------------
@@ -128,6 +129,8 @@ struct PlacerOptions {
 /// a group cannot be read                      nothing of it is taken away, and no placement of it is made; others go on;
 ///                                               problem() says why
 /// the state of a group is foreign             the same; problem() is foreign_node
+/// a group has over 1,000 members, or as many  nothing of it is taken away; others go on; problem() is foreign_node; tried
+///   foreign nodes pass for theirs               again after 30 s
 /// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
 /// a placement is foreign, or without hosts    that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group

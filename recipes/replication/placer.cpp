@@ -48,6 +48,38 @@ bool asks_for_another_look(Errc why) {
   return why == Errc::bad_version || why == Errc::no_node || why == Errc::node_exists || why == Errc::in_doubt;
 }
 
+using WitnessNames = std::map<std::int64_t, std::string>;  // By czxid.
+
+/// A UUID (see kept_node.hpp). Foreign nodes beside them have other names, so that nobody need look at them.
+bool may_be_witness(const std::string& name) {
+  constexpr std::size_t length = 36;
+  return name.size() == length && name.find_first_not_of("0123456789abcdef-") == std::string::npos;
+}
+
+/// Of the members of a group: all of them at once. `directory`: the full path; `shown`: as the user knows it.
+Awaitable<Result<WitnessNames>> look_for_witnesses(std::shared_ptr<zk::ClientCore> client, std::string directory,
+                                                   std::string shown, Call call) {
+  constexpr std::size_t most_witnesses = 1'000;  // A group has far fewer members.
+  WitnessNames witnesses;
+  const Reply listed = co_await client->perform(zk::make_request(OpType::children, directory), call);
+  if (listed.failed(Errc::no_node)) co_return witnesses;
+  if (!listed.ok()) co_return zk::to_error(listed, placer_name, shown);
+  std::vector<std::string> names = listed.names;
+  std::erase_if(names, [](const std::string& name) { return !may_be_witness(name); });
+  if (names.size() > most_witnesses)
+    co_return Error(Errc::foreign_node, placer_name, shown, "members-presence has far more nodes than a group");
+  std::vector<PendingReply> pending;
+  for (const std::string& name : names)
+    pending.push_back(client->launch(zk::make_request(OpType::exists, zk::child_path(directory, name)), call));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Reply seen = co_await pending[i].get();
+    if (seen.failed(Errc::no_node)) continue;
+    if (!seen.ok()) co_return zk::to_error(seen, placer_name, shown);
+    witnesses.emplace(seen.stat.czxid, names[i]);
+  }
+  co_return witnesses;
+}
+
 /// Says whether the connection has held since a certain moment.
 class Connectedness {
  public:
@@ -299,7 +331,7 @@ class detail::PlacerCore {
     const auto refused = error.refused();
     const Errc reason = refused ? refused->reason : error.errc();
     if (asks_for_another_look(reason)) return false;
-    const bool is_of_partition = refused || reason == Errc::no_auth;
+    const bool is_of_partition = refused || reason == Errc::no_auth || reason == Errc::foreign_node;
     if (!is_of_partition) throw;
     const Error why(reason, placer_name, (placement_path() / step.partition).str(), error.detail());
     term.refused.insert_or_assign(step.partition, Refusal{why, now()});
@@ -311,27 +343,16 @@ class detail::PlacerCore {
                      const CallOptions& call) const {
     if (ready.empty()) return true;
     const Path presence(members.str() + "-presence");
-    std::error_code error;
-    auto names = client_.children(presence, call, error).names;
-    if (!is_there(error, presence)) return false;
-    std::sort(names.begin(), names.end());
-    std::map<std::int64_t, Path> witnesses;
-    for (const std::string& name : names) {
-      if (!zk::is_usable_name(client_.impl()->full(presence), name)) continue;
-      if (const auto stat = client_.exists(presence / name, call)) witnesses.emplace(stat->czxid, presence / name);
-    }
+    const auto look = [core = client_.impl(), full = client_.impl()->full(presence), shown = presence.str()](
+                          Call limits) { return look_for_witnesses(core, full, shown, std::move(limits)); };
+    const WitnessNames witnesses = CallForm(client_.impl(), placer_name, presence.str()).wait(call, look);
     for (const std::string& id : ready) {
       const GroupMemberNode& member = *group.ready(id);
       const auto witness = witnesses.find(member.czxid);
       if (witness == witnesses.end()) return false;
-      transaction.check(members / id, member.version).check(witness->second);
+      transaction.check(members / id, member.version).check(presence / witness->second);
     }
     return true;
-  }
-  static bool is_there(const std::error_code& error, const Path& path) {
-    if (!error) return true;
-    if (error == Errc::no_node) return false;
-    throw Error(static_cast<Errc>(error.value()), placer_name, path.str());
   }
   /// A host that gets a replica is there, and is still what it was: one that is drained gets no more. False: one of them
   /// is away, so the step waits until it is back, or counts no more.

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "tests/recipes/replication/placement_support.hpp"
 #include "tests/support/lease_judges.hpp"
 
@@ -422,6 +424,34 @@ TEST_F(PlacementFaults, AStateIsForeign) {
   EXPECT_TRUE(has_problem(*placer, Errc::foreign_node));
 }
 
+/// What other programs have put beside the nodes that tell members apart.
+TEST_F(PlacementFaults, MembersHaveForeignNodesBesideThem) {
+  const Client client = calm_direct();
+  const Client deciding = calm_proxied();
+  const auto placer = place(deciding);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  constexpr int many = 1'001;
+  const auto plant = [&](const std::string& partition, const char* format) {
+    zkclient::Transaction all;
+    for (int i = 0; i < many; ++i)
+      all.create(Path("/app/groups") / partition / "members-presence" / fmt::format(fmt::runtime(format), i), "");
+    the_operator().commit(all);
+  };
+  plant("p0", "foreign-{}");
+  plant("p1", "00000000-0000-4000-8000-{:012x}");
+  const std::size_t looks = proxy.request_count(zktesting::RequestType::exists);
+  a->hosted().async_drain([](const zkclient::Result<void>&) {}, within_patience());
+  const auto d = host(client, "d");
+  EXPECT_TRUE(eventually([&] { return a->hosted().hosted() == Partitions{"p1"}; })) << "the others move";
+  EXPECT_TRUE(has_problem(*placer, Errc::foreign_node));
+  EXPECT_EQ(placer->problem().value().path(), "/app/placement/p1");
+  EXPECT_LT(proxy.request_count(zktesting::RequestType::exists), looks + many) << "it looks at foreign nodes";
+}
+
 /// A move is about to end, since all members that are wanted are ready, when one of them is back with an empty disk: as
 /// the same member, with a node of the same version.
 TEST_F(PlacementFaults, HostIsBackWithAnEmptyDiskWhileThePlacerDecides) {
@@ -440,7 +470,8 @@ TEST_F(PlacementFaults, HostIsBackWithAnEmptyDiskWhileThePlacerDecides) {
   };
   members.create("/app/hosts/b", "host 1 1 -", ephemeral);
   members.create("/app/hosts/c", "host 1 1 -", ephemeral);
-  join("b", "disk-b", "witness-b");
+  const std::string witness_of_b = "00000000-0000-4000-8000-00000000000b";
+  join("b", "disk-b", witness_of_b);
   the_operator().create("/app/groups/p0/state",
                         "replicas 1 epoch=7 primary=c minimum=1 forced=0 leaving=0\n"
                         "a disk-a 1000\nb disk-b 1000\nc disk-c 1000\n");
@@ -454,12 +485,14 @@ TEST_F(PlacementFaults, HostIsBackWithAnEmptyDiskWhileThePlacerDecides) {
   placer.start();
   ASSERT_TRUE(has_problem(placer, Errc::foreign_node)) << "it has looked";
   auto witness_seen = proxy.hold_next_reply(zktesting::RequestType::exists);
-  join("c", "disk-c", "witness-c");
+  const std::size_t looks = proxy.request_count(zktesting::RequestType::exists);
+  join("c", "disk-c", "00000000-0000-4000-8000-00000000000c");
   ASSERT_TRUE(witness_seen.wait(patience));
+  EXPECT_TRUE(proxy.wait_for_requests(zktesting::RequestType::exists, looks + 2, patience)) << "one after the other";
   zkclient::Transaction gone;
-  gone.remove("/app/groups/p0/members/b").remove("/app/groups/p0/members-presence/witness-b");
+  gone.remove("/app/groups/p0/members/b").remove(Path("/app/groups/p0/members-presence") / witness_of_b);
   members.commit(gone);
-  join("b", "disk-new", "witness-new");
+  join("b", "disk-new", "00000000-0000-4000-8000-0000000000bb");
   witness_seen.release();
   const auto steps = proxy.request_count(zktesting::RequestType::sync);
   EXPECT_TRUE(proxy.wait_for_requests(zktesting::RequestType::sync, steps + 3, patience)) << "it looks again";
