@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <utility>
 
 #include <zkrecipes/replica_group.hpp>
+
+#include "zkclient/detail/recipe_names.hpp"
 
 #include "recipes/kernel/single_node_decider.hpp"
 #include "recipes/replication/replica_format.hpp"
@@ -29,6 +32,11 @@ const GroupMemberNode* GroupView::ready(const std::string& id) const {
   const auto found =
       std::find_if(members.begin(), members.end(), [&id](const auto& node) { return node.member.id == id; });
   return found == members.end() || found->member.storage != replica->storage ? nullptr : &*found;
+}
+
+bool can_have_group(const std::string& groups, const std::string& partition) {
+  constexpr std::size_t below = 256;  // What a group has there takes fewer bytes.
+  return zk::is_usable_name(groups, partition, below);
 }
 
 TreeCacheOptions viewing_groups(const Path& groups, GroupViewer viewer) {

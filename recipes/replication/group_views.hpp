@@ -33,6 +33,10 @@ struct GroupView {
   const GroupMemberNode* ready(const std::string& id) const;
 };
 
+/// Whether a ReplicaGroup can be made there. A node may have a name that fits below `placement`, while those of a group
+/// below it do not: then no handler could make one, and one that throws ends the process. `groups`: the full path.
+bool can_have_group(const std::string& groups, const std::string& partition);
+
 /// Of a view of `groups`: for routers, or for a placer. That needs no primaries, and decides once for many changes.
 enum class GroupViewer { router, placer };
 TreeCacheOptions viewing_groups(const Path& groups, GroupViewer viewer);

@@ -10,10 +10,9 @@
 #include <zkrecipes/group.hpp>
 #include <zkrecipes/placement.hpp>
 
-#include "zkclient/detail/recipe_names.hpp"
-
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/words.hpp"
+#include "recipes/replication/group_views.hpp"
 #include "recipes/replication/placement_format.hpp"
 
 namespace zkrecipes {
@@ -32,16 +31,9 @@ GroupOptions group_of_hosts(const HostedReplicasOptions& options) {
   return group;
 }
 
-/// A foreign node may have a name that fits below `placement`, while those of a group below it do not: no handler could
-/// make a ReplicaGroup there, and one that throws ends the process. `groups`: the full path.
-bool can_have_group(const std::string& groups, const std::string& partition) {
-  constexpr std::size_t below = 256;  // What a group has there takes fewer bytes.
-  return zk::is_usable_name(groups, partition, below);
-}
-
 /// nullopt: the node does not say.
 std::optional<bool> is_placed(const CachedNode& node, const std::string& host, const std::string& groups) {
-  if (!can_have_group(groups, node.name)) return std::nullopt;
+  if (!detail::can_have_group(groups, node.name)) return std::nullopt;
   const auto placed = node.has_data ? detail::decode_placement(node.data) : std::nullopt;
   if (!placed) return std::nullopt;
   return std::binary_search(placed->assigned.begin(), placed->assigned.end(), host);

@@ -11,8 +11,6 @@
 #include <zkrecipes/leader_selector.hpp>
 #include <zkrecipes/placement.hpp>
 
-#include "zkclient/detail/recipe_names.hpp"
-
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/growing_pause.hpp"
 #include "recipes/kernel/single_node_decider.hpp"
@@ -434,6 +432,8 @@ Placer::Placer(zkclient::Client client, Path path, std::vector<std::string> part
   for (const std::string& name : partitions) {
     if (name.find('/') != std::string::npos) refuse(fmt::format("partition {:?} has a slash", name));
     (void)(path / name);
+    if (!detail::can_have_group(client.impl()->full(path / "groups"), name))
+      refuse("a partition's name leaves no room for its group");
   }
   core_ = std::make_shared<detail::PlacerCore>(std::move(client), std::move(path), std::move(partitions),
                                                std::move(options));

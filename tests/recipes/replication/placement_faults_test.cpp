@@ -784,6 +784,8 @@ TEST_F(PlacementFaults, BadInputIsRefused) {
   };
   EXPECT_EQ(refuses_placer({"p", "p"}), Errc::invalid_argument);
   EXPECT_EQ(refuses_placer({"p/q"}), Errc::invalid_argument);
+  const std::string no_room(Path::max_size - std::string("/app/placement/").size(), 'p');
+  EXPECT_EQ(refuses_placer({no_room}), Errc::invalid_argument) << "hosts would not open it";
   EXPECT_EQ(refuses_placer({"p"}, {.replicas = 0}), Errc::invalid_argument);
   EXPECT_EQ(refuses_placer({"p"}, {.replicas = 2, .minimum = 3}), Errc::invalid_argument);
   EXPECT_EQ(refuses_placer({"p"}, {.minimum = 0}), Errc::invalid_argument);
