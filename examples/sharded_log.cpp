@@ -16,7 +16,6 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +28,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <shared_mutex>
 #include <stdexcept>
 #include <string>
@@ -103,7 +103,8 @@ class Host {
         address_(settings.text("advertised", settings.text("listen"))),
         hosted_(client, path, {id_, settings.text("rack", "")},
                 {[this](const HostedReplica& replica) { open(replica); },
-                 [this](const HostedReplica& replica) { close(replica); }}) {
+                 [this](const HostedReplica& replica) { close(replica); },
+                 [this](const HostedReplica& replica) { erase(replica); }}) {
     hosted_.start();
   }
 
@@ -121,7 +122,7 @@ class Host {
   void drain() {
     hosted_.drain();
     const auto end = std::chrono::steady_clock::now() + longest_close;
-    while (open_ > 0 && std::chrono::steady_clock::now() < end)
+    while (has_copies() && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(logs::beat);
   }
 
@@ -143,14 +144,18 @@ class Host {
     }
     return false;
   }
+  bool has_copies() {
+    const std::lock_guard lock(mutex_);
+    return !copies_.empty();
+  }
   /// There may be a folder from before. If it does not have all that is acknowledged, it is not in sync.
   void open(const HostedReplica& hosted) {
     if (!is_partition(hosted.partition)) return;
     const std::lock_guard lock(mutex_);
     replicas_.emplace(hosted.partition, std::make_unique<Replica>(*this, hosted));
-    ++open_;
+    copies_.insert(hosted.partition);
   }
-  /// Another storage has all that was acknowledged here.
+  /// The folder stays: so far it may be the only one with all that was acknowledged.
   void close(const HostedReplica& hosted) {
     std::unique_lock lock(mutex_);
     auto closed = replicas_.extract(hosted.partition);
@@ -159,9 +164,12 @@ class Host {
     closed.mapped()->member.leave();
     closed.mapped()->in_use.lock();  // Nobody answers any more, and nobody will.
     closed.mapped()->in_use.unlock();
-    closed = {};
+  }
+  /// Another storage has all that was acknowledged here.
+  void erase(const HostedReplica& hosted) {
     std::filesystem::remove_all(folder_of(hosted));
-    --open_;
+    const std::lock_guard lock(mutex_);
+    copies_.erase(hosted.partition);
   }
 
   static constexpr auto longest_close = 60s;
@@ -173,7 +181,7 @@ class Host {
   const std::string address_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Replica>> replicas_;  // By partition. Guarded by mutex_.
-  std::atomic<int> open_ = 0;                                 // Those that close() has not done with.
+  std::set<std::string> copies_;                              // Those that were not erased. Guarded by mutex_.
   zkrecipes::HostedReplicas hosted_;                          // Its handlers use all of these.
 };
 

@@ -97,7 +97,9 @@ struct PlacerOptions {
 /// A move adds the new replica, waits until it is in sync, and then takes the old one away: in a transaction that
 /// checks the state of the group, the members of it that stay, the hosts that come, and the guard of the placer. A host
 /// whose replica went leaves the group, and the primary takes it out of those in sync, as it does with any member that
-/// is gone (ReplicaGroup::shrink()).
+/// is gone (ReplicaGroup::shrink()). Only then it erases its copy (HostedReplicasHandlers::erase): until it has left it may
+/// be the primary, and take the others out. If all that are in sync and there have left, or are about to, they are placed
+/// again.
 ///
 /// The check of a member is by its node, and by the one that was made with it (see group.hpp), whose name no other one has:
 /// so a member that is gone and back, perhaps with an empty disk, is another one, and the step is refused.
@@ -116,7 +118,9 @@ struct PlacerOptions {
 /// host comes                                  after `settle` it gets its share, a few at a time
 /// host is drained                             as one that has gone, but its replicas serve until others are in sync
 /// too few hosts                               all stays where it is
-/// host still closes what it would get back    it gets the replica when it has left the group
+/// host still closes what it would get back    it opens the replica again when close() has returned, with all its data
+/// close() never ends                          its copy stays; its host is told nothing more; others are replaced as ever
+/// only hosts that close are in sync           they get the replica back until others are in sync
 /// new replica dies while it catches up        after `settle` another host gets it; the old one stays until then
 /// no placer                                   all stays where it is; groups go on by themselves
 /// placer dies, is cut off                     the next one goes on with what is written; what the former one sends
@@ -175,9 +179,14 @@ struct HostedReplicasHandlers {
   /// This host shall have a replica: open its storage, and make a ReplicaGroup at `group`, with the host's id as the
   /// member's. Also told when the process starts, of all that it had before.
   zkclient::UniqueFunction<void(const HostedReplica& replica)> open;
-  /// It shall not have it any more: leave the group and destroy it. Its data is not needed any more. Not told to a
-  /// process that starts when the replica has gone elsewhere meanwhile.
+  /// It shall not have it any more: leave the group, and destroy the ReplicaGroup. Keep the data: it may be the only copy
+  /// of what was acknowledged last. Then open() or erase() follows.
   zkclient::UniqueFunction<void(const HostedReplica& replica)> close;
+  /// The data of a closed replica is not needed any more: erase it. This is the only rule by which a host may erase a
+  /// copy: it has left the group; the state of the group, read afterwards from a majority, does not name it; and its
+  /// partition is not placed here. Told while no other process has the host's id. Not told to a process that starts when
+  /// the replica has gone elsewhere meanwhile, nor after leave(). May be empty: then the data stays.
+  zkclient::UniqueFunction<void(const HostedReplica& replica)> erase = {};
 };
 
 struct HostedReplicasOptions {
@@ -187,8 +196,8 @@ struct HostedReplicasOptions {
 /// A host, and the replicas that it has. See Placer for what goes wrong.
 ///
 /// A host that loses its session keeps its replicas open: their groups have leases of their own, and it is a host again
-/// with the next session. What it was told to close while it was away, it is told then. It opens nothing until it is a
-/// host again.
+/// with the next session. What it was told to close while it was away, it is told then. It opens and erases nothing until
+/// it is a host again. Each handler rests on what is known when it is called, however long the one before has taken.
 ///
 /// Thread safety: all members, also from the handlers. The object keeps its client open. In a forked child nothing is
 /// told, and calls end with Errc::forked.
@@ -210,8 +219,8 @@ class ZKRECIPES_API HostedReplicas {
   /// For planned work: this host gets no more replicas, and what it has moves away. Waits until no partition is placed
   /// here, for ever unless `call` has a deadline or a stop token; it goes on when the call fails. A placement that cannot
   /// be read counts as one that is here; so does one that is foreign or was removed, while its replica is open. close()
-  /// may still run for the last one when it returns. Errors: as Membership::update(), Cache::refresh() and
-  /// Cache::wait_until(); not_held (it was not started, or has left).
+  /// may still run for the last one when it returns, and erase() follows: a host that leaves before that keeps the copy.
+  /// Errors: as Membership::update(), Cache::refresh() and Cache::wait_until(); not_held (it was not started, or has left).
   void drain(const zkclient::CallOptions& call = {});
   void async_drain(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Is no host any more, and is told nothing more. Final. Replicas stay open: destroy their groups. A handler that runs
@@ -222,7 +231,7 @@ class ZKRECIPES_API HostedReplicas {
 
   /// The partitions that open() was told of, and close() was not; ordered. Does not block.
   std::vector<std::string> hosted() const;
-  /// Why it is no host, or cannot read what it shall have: node_exists (another process has the id), no_auth, ...
+  /// Why it is no host, or cannot read what it shall have, or whether it may erase a copy: node_exists (another process has the id), no_auth, ...
   /// nullopt: nothing is wrong. Does not block.
   std::optional<zkclient::Error> problem() const;
 

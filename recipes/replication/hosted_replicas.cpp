@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/words.hpp"
+#include "recipes/replication/copy_erasure.hpp"
 #include "recipes/replication/group_views.hpp"
 #include "recipes/replication/placement_format.hpp"
 
@@ -24,6 +25,7 @@ namespace {
 constexpr const char* hosted_replicas = "hosted replicas";
 constexpr const char* draining_host = "hosted replicas drain";
 constexpr const char* leaving_hosts = "hosted replicas leave";
+constexpr const char* erasing_copies = "hosted replicas erase";
 
 GroupOptions group_of_hosts(const HostedReplicasOptions& options) {
   GroupOptions group;
@@ -42,7 +44,8 @@ std::optional<bool> is_placed(const CachedNode& node, const std::string& host, c
 }  // namespace
 
 /// News of the placements become calls of the handlers, one at a time. A replica is closed only when its partition's node
-/// says that it shall be: what is unreadable, or was removed by hand, says nothing.
+/// says that it shall be: what is unreadable, or was removed by hand, says nothing. Its copy is erased when may_erase()
+/// says so.
 class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedReplicasCore> {
  public:
   HostedReplicasCore(zkclient::Client client, Path path, ReplicaHost host, HostedReplicasHandlers handlers,
@@ -132,16 +135,36 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
 
   std::vector<std::string> hosted() const {
     if (forked()) return {};
+    std::vector<std::string> open;
     const std::lock_guard lock(mutex_);
-    return {open_.begin(), open_.end()};
+    for (const auto& [partition, hosted] : hosted_) {
+      if (hosted.stage == detail::HostedStage::open) open.push_back(partition);
+    }
+    return open;
   }
   std::optional<Error> problem() const {
     if (forked() || !serves()) return std::nullopt;
     if (auto trouble = member_->problem()) return trouble;
-    return cache_->problem();
+    if (auto trouble = cache_->problem()) return trouble;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [partition, hosted] : hosted_) {
+      if (hosted.copy == nullptr) continue;
+      const std::lock_guard of_copy(hosted.copy->mutex);
+      if (hosted.copy->problem) return hosted.copy->problem;
+    }
+    return std::nullopt;
   }
 
  private:
+  struct Hosted {
+    detail::HostedStage stage = detail::HostedStage::none;
+    detail::ClosedCopyPtr copy = {};  // While it is asked whether it may be erased.
+  };
+  struct Told {
+    std::string partition;
+    detail::HostedStep step;
+  };
+
   bool serves() const {
     const std::lock_guard lock(mutex_);
     return member_ && !finished_;
@@ -156,6 +179,8 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     if (forked()) throw Error(Errc::forked, leaving_hosts, path_.str());
     const std::lock_guard lock(mutex_);
     finished_ = true;
+    for (auto& [partition, hosted] : hosted_)
+      ask_no_more(hosted);
     return member_ ? &*member_ : nullptr;
   }
 
@@ -189,29 +214,92 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
       if (const auto self = weak.lock()) self->follow();
     });
   }
-  /// Another process may have the name, and the replicas: they are opened while the name is certainly ours. What is open
-  /// is closed at any time. A handler that throws keeps no other replica waiting.
+  /// A handler may take its time, and much can happen meanwhile: each rests on what is known when it is called. One that
+  /// throws keeps no other replica waiting.
   void follow() {
-    const bool present = member_->state() == PresenceState::present;
     std::exception_ptr failure;
-    for (const CachedNodePtr& node : cache_->snapshot().children()) {
-      const std::optional<bool> placed = is_placed(*node, host_.id, groups_);
-      if (!placed || (*placed && !present) || !mark(node->name, *placed)) continue;
+    while (const auto told = next()) {
       try {
-        const HostedReplica replica{node->name, path_ / "groups" / node->name};
-        *placed ? handlers_.open(replica) : handlers_.close(replica);
+        const HostedReplica replica = replica_of(told->partition);
+        told->step == detail::HostedStep::open ? handlers_.open(replica) : handlers_.close(replica);
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
+      ask_when_to_erase();
     }
+    ask_when_to_erase();
     if (failure) std::rethrow_exception(failure);
   }
-  /// False: it was so before, or nothing more is told.
-  bool mark(const std::string& partition, bool open) {
+  /// Another process may have the name, and the replicas: they are opened while the name is certainly ours. What is open
+  /// is closed at any time. Nothing, if nothing is to be told.
+  std::optional<Told> next() {
+    const bool present = is_present();
+    const Snapshot nodes = cache_->snapshot();
     const std::lock_guard lock(mutex_);
-    if (finished_) return false;
-    return open ? open_.insert(partition).second : open_.erase(partition) > 0;
+    if (finished_) return std::nullopt;
+    for (const CachedNodePtr& node : nodes.children()) {
+      const auto known = hosted_.find(node->name);
+      const auto stage = known == hosted_.end() ? detail::HostedStage::none : known->second.stage;
+      const auto step = detail::decide_hosted(stage, is_placed(*node, host_.id, groups_), present);
+      if (step == detail::HostedStep::nothing) continue;
+      const auto next_stage =
+          step == detail::HostedStep::open ? detail::HostedStage::open : detail::HostedStage::closed;
+      Hosted& hosted = hosted_[node->name];
+      ask_no_more(hosted);
+      hosted = {next_stage};
+      return Told{node->name, step};
+    }
+    return std::nullopt;
   }
+  /// Of all copies that are closed, and nobody asks about.
+  void ask_when_to_erase() {
+    if (!is_present()) return;  // It is asked when it is.
+    std::vector<detail::ClosedCopyPtr> closed;
+    {
+      const std::lock_guard lock(mutex_);
+      if (finished_) return;
+      for (auto& [partition, hosted] : hosted_) {
+        if (hosted.stage != detail::HostedStage::closed || hosted.copy != nullptr) continue;
+        hosted.copy = std::make_shared<detail::ClosedCopy>(client_.impl(), path_, partition, host_.id);
+        closed.push_back(hosted.copy);
+      }
+    }
+    for (const detail::ClosedCopyPtr& copy : closed)
+      ask_when_to_erase(copy);
+  }
+  void ask_when_to_erase(const detail::ClosedCopyPtr& copy) {
+    const auto answered = [weak = weak_from_this(), copy](const Result<void>& erasable) {
+      const auto self = weak.lock();
+      if (!self || !erasable) return;
+      self->calls_->post([weak, copy] {
+        if (const auto core = weak.lock()) core->erase(copy);
+      });
+    };
+    zk::CallForm(client_.impl(), erasing_copies, copy->group)
+        .endless()
+        .unrecorded()
+        .start({}, zk::Work<void>([copy](Call call) { return detail::until_erasable(copy, call); }), answered);
+  }
+  static void ask_no_more(Hosted& hosted) {
+    if (hosted.copy != nullptr) hosted.copy->kept = true;
+  }
+  /// Unless it was opened meanwhile, or nothing more is told. While another process may have the name, it may have the
+  /// copy, too.
+  void erase(const detail::ClosedCopyPtr& copy) {
+    const bool present = is_present();
+    {
+      const std::lock_guard lock(mutex_);
+      if (copy->kept) return;
+      if (present) {
+        hosted_.erase(copy->partition);
+      } else {
+        hosted_[copy->partition].copy = nullptr;
+      }
+    }
+    if (present && handlers_.erase) handlers_.erase(replica_of(copy->partition));
+  }
+  bool is_present() const { return member_->state() == PresenceState::present; }
+  HostedReplica replica_of(const std::string& partition) const { return {partition, path_ / "groups" / partition}; }
 
   const zkclient::Client client_;  // Stays open for as long as it is used here.
   const Path path_;
@@ -224,7 +312,7 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   bool finished_ = false;
-  std::set<std::string> open_;
+  std::map<std::string, Hosted> hosted_;  // By partition.
   std::vector<zkclient::Subscription> subscriptions_;
   std::optional<ChildrenCache> cache_;  // Made by start(), for good.
   std::optional<Membership> member_;    // The same.

@@ -87,6 +87,8 @@ HostIds shared(const HostIds& a, const HostIds& b) {
   return both;
 }
 
+bool contains(const HostIds& all, const std::string& id) { return std::binary_search(all.begin(), all.end(), id); }
+
 bool includes(const HostIds& all, const HostIds& some) {
   return std::includes(all.begin(), all.end(), some.begin(), some.end());
 }
@@ -116,14 +118,16 @@ PlacementStep way_to(const HostIds& goal, const PartitionFacts& partition, std::
   return {partition.name, {goal, united(staying, goal)}, true, ready};
 }
 
-/// A host of the goal was told to close its replica, and has not left the group so far. It would pass for one that has
-/// all writes, and erase them a moment later. When it has left, it can get a replica again.
-bool is_closing_what_it_would_get(const HostIds& goal, const PartitionFacts& partition) {
+/// All that are in sync and there have been told to close their replicas. Their copies are the only ones of what was
+/// acknowledged: those have to serve again, until the wanted ones have it.
+bool is_stranded(const PartitionFacts& partition) {
   const HostIds& assigned = partition.node->assigned;
-  return std::any_of(partition.members.begin(), partition.members.end(), [&](const std::string& id) {
-    return std::binary_search(goal.begin(), goal.end(), id) &&
-           !std::binary_search(assigned.begin(), assigned.end(), id);
-  });
+  return partition.in_sync && shared(assigned, partition.ready).empty() && !includes(assigned, *partition.in_sync);
+}
+
+PlacementStep call_back(const PartitionFacts& partition) {
+  const PlacementNode& node = *partition.node;
+  return {partition.name, {node.wanted, united(node.assigned, *partition.in_sync)}};
 }
 
 bool fewer_ready(const PartitionFacts* a, const PartitionFacts* b) { return a->ready.size() < b->ready.size(); }
@@ -143,8 +147,12 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
       if (can_change) steps.push_back(beginning(wanted, partition));
       continue;
     }
-    const bool changes =
-        can_change && partition.node->wanted != wanted && !is_closing_what_it_would_get(wanted, partition);
+    if (is_stranded(partition)) {
+      ++moving;
+      steps.push_back(call_back(partition));
+      continue;
+    }
+    const bool changes = can_change && partition.node->wanted != wanted;
     if (!partition.node->moving()) {
       if (changes) waiting.push_back(&partition);
       continue;
@@ -160,6 +168,18 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
     ++moving;
   }
   return steps;
+}
+
+// --- A host ----------------------------------------------------------------------------------------------------------
+
+HostedStep decide_hosted(HostedStage stage, std::optional<bool> placed, bool present) {
+  if (!placed) return HostedStep::nothing;
+  if (*placed) return present && stage != HostedStage::open ? HostedStep::open : HostedStep::nothing;
+  return stage == HostedStage::open ? HostedStep::close : HostedStep::nothing;
+}
+
+bool may_erase(const std::string& id, const ErasureFacts& facts) {
+  return !facts.member && !facts.placed && facts.in_sync && !contains(*facts.in_sync, id);
 }
 
 }  // namespace zkrecipes::detail

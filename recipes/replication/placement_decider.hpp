@@ -95,12 +95,40 @@ class ZKRECIPES_INTERNAL_API PlacementGoal {
 
 /// Ends a move whose wanted replicas are all ready; begins others, while fewer than max_moving are on their way: first
 /// those of partitions with the fewest ready replicas. A move under way gets another goal when that has changed. A goal
-/// below the minimum counts for nothing: there are too few hosts, and what is there stays. Nor does a goal count with a
-/// host that has not left the group since its replica was taken away. A partition whose step is refused has none, and
+/// below the minimum counts for nothing: there are too few hosts, and what is there stays. A host may get
+/// a replica back that it still closes: see may_erase(). If all that are in sync, and are there, were told to close their
+/// replicas, all that are in sync are called back at once. A partition whose step is refused has none, and
 /// leaves its place among those that move to others. A node that is missing though there is a group was removed by
 /// hand: it begins with all who may have acknowledged writes, since whom it leaves out closes its replica. `goal` has all
 /// partitions.
 ZKRECIPES_INTERNAL_API std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions,
                                                                    const Placement& goal, const PlacementRules& rules);
+
+// --- A host ----------------------------------------------------------------------------------------------------------
+
+/// What a process has of a partition.
+enum class HostedStage {
+  none,    ///< Nothing, as far as it knows.
+  open,    ///< A replica.
+  closed,  ///< A copy. Its replica has left the group, or is about to.
+};
+enum class HostedStep { nothing, open, close };
+
+/// What a host is told next. `placed`: whether its partition's node names it; nullopt: the node does not say.
+/// `present`: no other process has its id.
+ZKRECIPES_INTERNAL_API HostedStep decide_hosted(HostedStage stage, std::optional<bool> placed, bool present);
+
+/// What a majority says, read in this order, after close() has returned.
+struct ErasureFacts {
+  bool member = true;              ///< The host has a member's node in the group.
+  bool placed = true;              ///< The partition's node names the host, or does not say.
+  std::optional<HostIds> in_sync;  ///< As PartitionFacts has it.
+};
+
+/// Whether a host may erase a closed copy. The rule of all placements: it has left the group, and the state, read
+/// afterwards, does not name it. Then another copy has all that was acknowledged: a state always names its primary, so the
+/// last one that it names is never erased. And no placer takes this copy for one that has all: it is no member, and will
+/// not be one before it was opened again, which ends the permission.
+ZKRECIPES_INTERNAL_API bool may_erase(const std::string& id, const ErasureFacts& facts);
 
 }  // namespace zkrecipes::detail

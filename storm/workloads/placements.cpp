@@ -116,16 +116,17 @@ class PlacedReplica {
       write(epoch);
     }
   }
+  /// It may be the primary meanwhile, and those that shall go on without it may be cut off from it.
   void give_up() {
+    const bool leads = group_.role() == zkrecipes::ReplicaRole::primary;
+    if (leads && place_.below(3) == 0) take_others_out();
     if (place_.below(2) == 0) place_.pause(8000);  // It has other things to do.
+    if (leads && place_.below(3) == 0) take_others_out();
     try {
       group_.leave(within(5s));
     } catch (const zkclient::Error& error) {  // It goes on.
       place_.note("error", 0, 0, error.what());
     }
-    const Writes needed = Ledger::of(place_).needed_before(partition_, own_.id);
-    place_.note("given up", disks_.copies(partition_ + "@", own_.id, needed), 0, partition_);
-    disks_.empty(own_.id);
   }
 
  private:
@@ -179,6 +180,17 @@ class PlacedReplica {
     if (!all || !group_.may_write() || epoch != epoch_) return;
     Ledger::of(place_).acknowledge(partition_, before, number);
     place_.note_at(before, "acknowledged", number, epoch, partition_);
+  }
+  void take_others_out() {
+    std::vector<std::string> others;
+    for (const zkrecipes::InSyncReplica& one : group_.in_sync()) {
+      if (one.id != place_.name()) others.push_back(one.id);
+    }
+    try {
+      group_.shrink(others, within(10s));
+    } catch (const zkclient::Error& error) {
+      place_.note("error", 0, 0, error.what());
+    }
   }
   void take_out_who_is_gone() {
     const std::vector<zkrecipes::ReplicaMember> members = group_.members();
@@ -262,6 +274,7 @@ class PlacedHost {
     zkrecipes::HostedReplicasHandlers handlers;
     handlers.open = [this](const zkrecipes::HostedReplica& replica) { open(replica); };
     handlers.close = [this](const zkrecipes::HostedReplica& replica) { close(replica); };
+    handlers.erase = [this](const zkrecipes::HostedReplica& replica) { erase(replica.partition); };
     return handlers;
   }
   void open(const zkrecipes::HostedReplica& replica) {
@@ -278,6 +291,13 @@ class PlacedHost {
       replicas_.erase(replica.partition);
     }
     if (closed) closed->give_up();
+  }
+  void erase(const std::string& partition) {
+    Disks& disks = Disks::of(place_);
+    const std::string own = partition + "@" + place_.name();
+    const Writes needed = Ledger::of(place_).needed_before(partition, own);
+    place_.note("given up", disks.copies(partition + "@", own, needed), 0, partition);
+    disks.empty(own);
   }
   /// A majority says that the replica is placed here.
   void look_at_own(const std::string& partition) {

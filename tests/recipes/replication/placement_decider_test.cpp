@@ -135,19 +135,24 @@ TEST(PlacementDecider, TooFewHostsChangeNothing) {
   EXPECT_EQ(steps_of(partition_facts(nobody, HostIds{"a"}, {"a"}), {"b"}), (Steps{{"p", {{"b"}, {"a", "b"}}}}));
 }
 
-// It would pass for one that has all writes, and erase them a moment later.
-TEST(PlacementDecider, AHostGetsAReplicaBackWhenItHasLeft) {
+// It has not erased its copy: may_erase(). A host whose close() never ends must not keep others from being replaced.
+TEST(PlacementDecider, AHostThatStillClosesGetsItsReplicaBack) {
   const HostIds all{"a", "b", "c"};
   PartitionFacts facts = partition_facts({{"b", "c"}, {"b", "c"}}, all, all);
   facts.members = all;
-  EXPECT_EQ(steps_of(facts, {"a", "b"}), Steps()) << "a still closes what it had";
-  facts.node = PlacementNode{{"c", "d"}, {"b", "c", "d"}};
-  EXPECT_EQ(steps_of(facts, {"a", "b"}), Steps()) << "another move is under way";
-  facts.in_sync = facts.ready = HostIds{"b", "c", "d"};
-  EXPECT_EQ(steps_of(facts, {"a", "b"}), (Steps{{"p", {{"c", "d"}, {"c", "d"}}, true, {"c", "d"}}})) << "which can end";
-  facts.node = PlacementNode{{"b", "c"}, {"b", "c"}};
-  facts.members = {"b", "c"};
-  EXPECT_EQ(steps_of(facts, {"a", "b"}), (Steps{{"p", {{"a", "b"}, {"a", "b", "c"}}}})) << "a has left";
+  EXPECT_EQ(steps_of(facts, {"a", "b"}), (Steps{{"p", {{"a", "b"}, {"a", "b", "c"}}}}));
+}
+
+// The primary was told to close its replica, and takes the ones out that were to go on without it.
+TEST(PlacementDecider, TheOnlyOnesInSyncAreCalledBack) {
+  const PlacementNode resting{{"b"}, {"b"}};
+  const Steps back = {{"p", {{"b"}, {"a", "b"}}}};
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a"}, {"a"}), {"b"}), back);
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a"}), {"b"}), back) << "it has left";
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a", "b"}), {"b"}), back) << "b is not there";
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"a", "b"}, {"b"}), {"b"}), Steps());
+  EXPECT_EQ(steps_of(partition_facts(resting, HostIds{"b"}), {"b"}), Steps());
+  EXPECT_EQ(steps_of(partition_facts({{"b"}, {"a", "b"}}, HostIds{"a"}, {"a"}), {"b"}), Steps()) << "it is back";
 }
 
 TEST(PlacementDecider, ThoseWithTheFewestReadyReplicasGoFirst) {
@@ -177,10 +182,31 @@ TEST(PlacementDecider, ARefusedStepTakesNoPlace) {
   EXPECT_EQ(steps.front().partition, "r");
 }
 
+// --- A host -----------------------------------------------------------------------------------------------------------
+
+TEST(HostedDecider, AHostOpensWhileItsIdIsItsOwnAndClosesAtAnyTime) {
+  EXPECT_EQ(decide_hosted(HostedStage::none, true, true), HostedStep::open);
+  EXPECT_EQ(decide_hosted(HostedStage::closed, true, true), HostedStep::open);
+  EXPECT_EQ(decide_hosted(HostedStage::closed, true, false), HostedStep::nothing);
+  EXPECT_EQ(decide_hosted(HostedStage::open, true, true), HostedStep::nothing);
+  EXPECT_EQ(decide_hosted(HostedStage::open, false, false), HostedStep::close);
+  EXPECT_EQ(decide_hosted(HostedStage::open, std::nullopt, true), HostedStep::nothing);
+  EXPECT_EQ(decide_hosted(HostedStage::closed, false, true), HostedStep::nothing);
+}
+
+TEST(HostedDecider, ACopyIsErasedWhenItsHostHasLeftAndTheStateDoesNotNameIt) {
+  EXPECT_TRUE(may_erase("a", {false, false, HostIds{"b"}}));
+  EXPECT_FALSE(may_erase("a", {true, false, HostIds{"b"}})) << "it is a member";
+  EXPECT_FALSE(may_erase("a", {false, true, HostIds{"b"}})) << "it has got the replica back";
+  EXPECT_FALSE(may_erase("a", {false, false, HostIds{"a", "b"}})) << "b may be the one that is taken out";
+  EXPECT_FALSE(may_erase("a", {false, false, std::nullopt})) << "nobody knows";
+}
+
 // --- Histories --------------------------------------------------------------------------------------------------------
 
-/// Hosts that die, come back, lose their disks, are drained; groups whose primaries take members in and out; and a placer
-/// whose view is older than the world when it writes.
+/// Hosts that die, come back, lose their disks, are drained, and take their time to close what they had; groups whose
+/// primaries take members in and out, also those that are well; and a placer whose view is older than the world when it
+/// writes.
 class PlacedWorld {
  public:
   explicit PlacedWorld(std::uint64_t seed) : random_(seed) {
@@ -188,22 +214,25 @@ class PlacedWorld {
     rules_.minimum = 1 + upto(rules_.replicas - 1);
     const std::size_t count = rules_.replicas + upto(5);
     racks_ = upto(1) * (2 + upto(2));
+    slowness_ = upto(6);
+    laziness_ = upto(6);
     for (std::size_t i = 0; i < count; ++i)
       add_host();
-    for (std::size_t i = 0; i <= upto(7); ++i)
+    for (std::size_t i = 0; i <= upto(3); ++i)
       groups_["p" + std::to_string(i)];
   }
 
   void live() {
-    for (int i = 0; i < 300; ++i)
-      happen(upto(19));
+    for (int i = 0; i < 1000; ++i)
+      happen(upto(23));
+    calm_ = true;
   }
 
   /// No host comes or goes any more. Whoever is needed for what was acknowledged is back.
   void rest() {
     for (auto& [name, group] : groups_) {
       for (auto& [id, host] : hosts_)
-        host.alive = host.alive || (ready(group).empty() && has_copy(group, id));
+        host.alive = host.alive || has_copy(group, id);
     }
     std::size_t alive = 0;
     for (auto& [id, host] : hosts_) {
@@ -213,8 +242,10 @@ class PlacedWorld {
     for (; alive < rules_.minimum; ++alive)
       add_host();
     for (int i = 0; i < 400; ++i) {
-      for (int j = 0; j < 5; ++j)
+      for (int j = 0; j < 8; ++j) {
         work();
+        serve();
+      }
       decide(false);
     }
     const auto hosts = book_.counting(assigned(), now_);
@@ -234,13 +265,19 @@ class PlacedWorld {
     ReplicaHost host;
     std::uint32_t weight = 1;
     bool alive = true;
-    int disk = 0;
+  };
+  /// What is on a host's disk.
+  struct Copy {
+    int storage = 0;
+    HostedStage stage = HostedStage::none;  // After its process began anew, it knows nothing of a copy to be closed.
+    bool member = false;                    // For as long as it is alive. Closing takes time, and leaving, too.
+    bool erasable = false;                  // So it was found, some time ago.
   };
   struct Group {
     std::optional<PlacementNode> node;
-    HostIds open = {};                                  // As the node has said last.
-    bool removed = false;                               // By hand; until it does not move any more.
-    std::optional<std::map<std::string, int>> in_sync;  // With the disks that the state names.
+    std::map<std::string, Copy> copies = {};            // By host.
+    bool unasked = false;                               // It moves because its node was removed, or hosts called back.
+    std::optional<std::map<std::string, int>> in_sync;  // With the storages that the state names.
     int version = 0;
   };
 
@@ -254,21 +291,39 @@ class PlacedWorld {
     hosts_[id].host = {id, racks_ == 0 ? "" : "r" + std::to_string(upto(racks_ - 1))};
   }
   bool is_member(const Group& group, const std::string& id) const {
-    const auto host = hosts_.find(id);
-    return host != hosts_.end() && host->second.alive && std::binary_search(group.open.begin(), group.open.end(), id);
+    const auto copy = group.copies.find(id);
+    return copy != group.copies.end() && copy->second.member && hosts_.at(id).alive;
   }
-  HostIds ready(const Group& group) const {
+  HostIds members(const Group& group) const {
     HostIds ids;
-    if (!group.in_sync) return ids;
-    for (const auto& [id, disk] : *group.in_sync) {
-      if (is_member(group, id) && hosts_.at(id).disk == disk) ids.push_back(id);
+    for (const auto& [id, copy] : group.copies) {
+      if (is_member(group, id)) ids.push_back(id);
     }
     return ids;
   }
-  /// Its disk has all that was acknowledged, and it may use that.
-  bool has_copy(const Group& group, const std::string& id) const {
-    if (!group.in_sync || !group.in_sync->contains(id)) return false;
-    return std::binary_search(group.open.begin(), group.open.end(), id) && hosts_.at(id).disk == group.in_sync->at(id);
+  HostIds ready(const Group& group) const {
+    HostIds ids = members(group);
+    std::erase_if(ids, [&](const std::string& id) { return !has_copy(group, id); });
+    return ids;
+  }
+  static HostIds ready_where_placed(const HostIds& ready, const PlacementNode& node) {
+    HostIds ids;
+    std::set_intersection(ready.begin(), ready.end(), node.assigned.begin(), node.assigned.end(),
+                          std::back_inserter(ids));
+    return ids;
+  }
+  static std::optional<HostIds> in_sync(const Group& group) {
+    if (!group.in_sync) return std::nullopt;
+    HostIds ids;
+    for (const auto& [id, storage] : *group.in_sync)
+      ids.push_back(id);
+    return ids;
+  }
+  /// Its disk has all that was acknowledged.
+  static bool has_copy(const Group& group, const std::string& id) {
+    const auto copy = group.copies.find(id);
+    return group.in_sync && copy != group.copies.end() && group.in_sync->contains(id) &&
+           copy->second.storage == group.in_sync->at(id);
   }
   std::size_t copies(const Group& group) const {
     return static_cast<std::size_t>(
@@ -285,7 +340,10 @@ class PlacedWorld {
   void happen(std::size_t what) {
     Host& host = any(hosts_).second;
     switch (what) {
-      case 0: host.alive = false; break;
+      case 0:
+        host.alive = false;
+        if (upto(1) == 0) end_process(host.host.id);
+        break;
       case 1:
       case 2: host.alive = true; break;
       case 3: empty_disk(host); break;
@@ -299,7 +357,13 @@ class PlacedWorld {
         break;
       case 7: remove_node(any(groups_).second); break;
       case 8:
-      case 9: decide(true); break;
+      case 9:
+        if (upto(laziness_) == 0) decide(true);
+        break;
+      case 10:
+      case 11:
+      case 12:
+      case 13: serve(); break;
       default: work(); break;
     }
     now_ += milliseconds(upto(5));
@@ -308,31 +372,79 @@ class PlacedWorld {
   void empty_disk(Host& host) {
     if (host.alive) return;
     for (const auto& [name, group] : groups_) {
-      if (group.in_sync && group.in_sync->contains(host.host.id) && copies(group) < 2) return;
+      if (has_copy(group, host.host.id) && copies(group) < 2) return;
     }
-    ++host.disk;
+    end_process(host.host.id);
+    for (auto& [name, group] : groups_)
+      group.copies.erase(host.host.id);
+  }
+  void end_process(const std::string& id) {
+    for (auto& [name, group] : groups_) {
+      const auto copy = group.copies.find(id);
+      if (copy != group.copies.end()) copy->second = {copy->second.storage};
+    }
   }
   /// By hand, now and then.
   void remove_node(Group& group) {
     if (upto(3) != 0) return;
     group.node.reset();
-    group.removed = true;
+    group.unasked = true;
   }
-  /// What a group does by itself.
+  /// What a group does by itself: its primary takes somebody in, or out.
   void work() {
     auto& [name, group] = any(groups_);
-    if (group.open.empty()) return;
-    const std::string id = group.open[upto(group.open.size() - 1)];
+    const HostIds there = members(group);
+    if (there.empty()) return;
+    const std::string& member = there[upto(there.size() - 1)];
     if (!group.in_sync) {
-      if (is_member(group, id)) group.in_sync.emplace().emplace(id, hosts_.at(id).disk);
+      group.in_sync.emplace().emplace(member, group.copies.at(member).storage);
       return;
     }
-    if (ready(group).empty()) return;  // It has no primary.
-    ++group.version;
-    if (is_member(group, id)) (*group.in_sync)[id] = hosts_.at(id).disk;
     const HostIds able = ready(group);
+    if (able.empty()) return;  // It has no primary.
+    ++group.version;
+    const std::string& primary = able[upto(able.size() - 1)];
+    if (calm_ || upto(1) == 0) (*group.in_sync)[member] = group.copies.at(member).storage;
     const std::string other = any(*group.in_sync).first;
-    if (!std::binary_search(able.begin(), able.end(), other)) group.in_sync->erase(other);
+    const bool well = std::binary_search(able.begin(), able.end(), other);
+    if (other != primary && (!well || (!calm_ && upto(1) == 0))) group.in_sync->erase(other);
+    expect_a_copy(group);
+  }
+  /// What hosts do about a partition.
+  void serve() {
+    Group& group = any(groups_).second;
+    for (const auto& [id, host] : hosts_) {
+      if (upto(1) == 0) serve(group, id, host);
+    }
+  }
+  void serve(Group& group, const std::string& id, const Host& host) {
+    const auto found = group.copies.find(id);
+    const bool none = found == group.copies.end();
+    const auto placed = [&]() -> std::optional<bool> {
+      if (!group.node) return std::nullopt;
+      return std::binary_search(group.node->assigned.begin(), group.node->assigned.end(), id);
+    }();
+    const HostedStep step = decide_hosted(none ? HostedStage::none : found->second.stage, placed, host.alive);
+    if (step == HostedStep::open) {
+      const int storage = none ? ++storages_ : found->second.storage;
+      group.copies.insert_or_assign(id, Copy{storage, HostedStage::open, true});
+    }
+    if (none || step == HostedStep::open) return;
+    Copy& copy = found->second;
+    if (step == HostedStep::close) copy.stage = HostedStage::closed;
+    if (copy.stage != HostedStage::closed) return;
+    if (copy.erasable && upto(slowness_) == 0) {
+      group.copies.erase(found);
+      expect_a_copy(group);
+      return;
+    }
+    if (upto(slowness_) == 0) copy.member = false;
+    if (!host.alive || upto(slowness_) != 0) return;
+    copy.erasable = copy.erasable || may_erase(id, {is_member(group, id), placed.value_or(true), in_sync(group)});
+  }
+  void expect_a_copy(const Group& group) const {
+    if (!group.in_sync) return;
+    EXPECT_GE(copies(group), 1U) << "what was acknowledged is lost";
   }
 
   void decide(bool late) {
@@ -349,28 +461,21 @@ class PlacedWorld {
     std::vector<PartitionFacts> facts;
     std::map<std::string, int> versions;
     for (const auto& [name, group] : groups_) {
-      PartitionFacts partition{name, group.node, {}, ready(group)};
-      std::copy_if(group.open.begin(), group.open.end(), std::back_inserter(partition.members),
-                   [&](const std::string& id) { return hosts_.at(id).alive; });
-      if (group.in_sync) {
-        partition.in_sync.emplace();
-        for (const auto& [id, disk] : *group.in_sync)
-          partition.in_sync->push_back(id);
-      }
+      PartitionFacts partition{name, group.node, in_sync(group), ready(group), members(group)};
       facts.push_back(std::move(partition));
       versions[name] = group.version;
     }
     const Placement goal = goal_.reach(*counting, facts, rules_.replicas);
     const auto steps = decide_placement(facts, goal, rules_);
     for (std::size_t i = 0; late && i < upto(3); ++i)
-      happen(upto(5) == 5 ? 19 : upto(3));
+      happen(upto(2) == 0 ? 14 + upto(9) : upto(1) == 0 ? 10 : upto(3));
     for (const PlacementStep& step : steps)
       commit(step, versions[step.partition], *counting);
     if (late) new_commits_ = 0;
     std::size_t moving = 0;
     for (auto& [name, group] : groups_) {
-      group.removed = group.removed && (!group.node || group.node->moving());
-      moving += group.node && group.node->moving() && !group.removed ? 1U : 0U;
+      group.unasked = group.unasked && (!group.node || group.node->moving());
+      moving += group.node && group.node->moving() && !group.unasked ? 1U : 0U;
     }
     EXPECT_LE(moving, rules_.max_moving);
   }
@@ -379,17 +484,18 @@ class PlacedWorld {
     if (step.rests_on_state && version != group.version) return;
     const HostIds able = ready(group);
     if (!std::includes(able.begin(), able.end(), step.rests_on_ready.begin(), step.rests_on_ready.end())) return;
-    const std::size_t before = able.size();
+    const std::size_t before = group.node ? ready_where_placed(able, *group.node).size() : able.size();
+    const bool calls_back =
+        group.node && group.node->wanted == step.next.wanted && group.node->assigned.size() < step.next.assigned.size();
+    group.unasked = group.unasked || calls_back;
     group.node = step.next;
-    group.open = step.next.assigned;
     ++new_commits_;
     const HostIds& next = group.node->assigned;
     EXPECT_TRUE(std::includes(next.begin(), next.end(), step.next.wanted.begin(), step.next.wanted.end()));
     EXPECT_GE(step.next.wanted.size(), rules_.minimum);
-    expect_racks_apart(step.next, hosts);
-    if (!group.in_sync) return;
-    EXPECT_GE(copies(group), 1U) << "what was acknowledged is lost";
-    EXPECT_GE(ready(group).size(), std::min(before, step.next.wanted.size())) << "a replica went too early";
+    if (!calls_back) expect_racks_apart(step.next, hosts);
+    EXPECT_GE(ready_where_placed(able, step.next).size(), std::min(before, step.next.wanted.size()))
+        << "a replica went too early";
   }
   void expect_racks_apart(const PlacementNode& node, const std::vector<ReplicaHost>& hosts) const {
     std::set<std::string> all;
@@ -414,11 +520,15 @@ class PlacedWorld {
   milliseconds now_{0};
   HostBook book_{settle};
   PlacementGoal goal_;
+  int storages_ = 0;
+  std::size_t slowness_ = 0;     // Of hosts that close and erase.
+  std::size_t laziness_ = 0;     // Of placers.
+  bool calm_ = false;            // Primaries take only those out that are gone.
   std::size_t new_commits_ = 0;  // Since the last decision of the busy time.
 };
 
 TEST(PlacementDecider, RandomHistories) {
-  for (std::uint64_t seed = 1; seed <= 60 && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 150 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     PlacedWorld world(seed);
     world.live();

@@ -269,6 +269,32 @@ TEST_F(PlacementFaults, HostGetsAReplicaWhileItIsDrained) {
   EXPECT_TRUE(testkit::result_of(draining));
 }
 
+/// A primary that was told to close its replica takes the other one out, which is cut off from it: then its copy is the
+/// only one with all that was acknowledged.
+TEST_F(PlacementFaults, APrimaryTakesTheOthersOutWhileItCloses) {
+  const Client client = calm_direct();
+  PlacerOptions options = quick();
+  options.replicas = options.minimum = 1;
+  const auto placer = place(client, options);
+  const auto a = host(client, "a");
+  const auto are_primary = [&, map = std::make_shared<PlacementMap>(client, "/app")](const std::string& id) {
+    return eventually([&] {
+      return std::all_of(partitions.begin(), partitions.end(), [&](const std::string& partition) {
+        const auto primary = map->replicas(partition).primary;
+        return primary && primary->id == id;
+      });
+    });
+  };
+  ASSERT_TRUE(are_primary("a"));
+  const int all = static_cast<int>(partitions.size());
+  a->lose_the_others(all);
+  a->hosted().async_drain([](const auto&) {}, within_patience());
+  const auto b = host(client, "b");
+  EXPECT_TRUE(are_primary("b"));
+  EXPECT_TRUE(eventually([&] { return a->erased() == all; }));
+  EXPECT_EQ(a->closed(), 2 * all) << "each was called back, and closed again when b was in sync";
+}
+
 TEST_F(PlacementFaults, NoPlacer) {
   const Client client = calm_direct();
   auto placer = place(client);

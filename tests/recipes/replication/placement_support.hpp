@@ -87,6 +87,8 @@ class TestLog {
 
   /// As the primary: takes in who has come, takes out who is gone, and writes.
   void tend() try {
+    const std::lock_guard tending(tending_);
+    if (closing_) return;
     const auto state = group_->state();
     const bool leads = group_->role() == zkrecipes::ReplicaRole::primary && group_->may_serve_reads();
     if (!leads || !state) return;
@@ -104,6 +106,19 @@ class TestLog {
     write();
   } catch (const zkclient::Error&) {
     // It is the primary no more, or cut off: the next look tells.
+  }
+
+  /// It was told to close. As the primary it takes all others out, since they do not answer.
+  void lose_the_others() try {
+    const std::lock_guard tending(tending_);
+    closing_ = true;
+    std::vector<std::string> others;
+    for (const zkrecipes::InSyncReplica& one : group_->in_sync()) {
+      if (one.storage != storage_) others.push_back(one.id);
+    }
+    group_->shrink(others, {.deadline = soon()});
+  } catch (const zkclient::Error&) {
+    // It is not the primary.
   }
 
  private:
@@ -151,6 +166,8 @@ class TestLog {
   Disks& disks_;
   std::string storage_;
   std::int64_t epoch_ = 0;  // Under the lock of the disks.
+  std::mutex tending_;
+  bool closing_ = false;  // Guarded by tending_.
   static inline std::atomic<int> next_entry_{0};
   std::optional<zkrecipes::ReplicaGroup> group_;  // The first to go: its handlers use all of these.
 };
@@ -175,6 +192,9 @@ class TestHost {
   zkrecipes::HostedReplicas& hosted() { return hosted_; }
   const zkclient::Client& client() const { return client_; }
   int closed() const { return closed_; }
+  int erased() const { return erased_; }
+  /// The next replicas to be closed lose the others first.
+  void lose_the_others(int replicas) { losing_ = replicas; }
 
  private:
   zkrecipes::HostedReplicasHandlers handlers() {
@@ -189,9 +209,13 @@ class TestHost {
       const auto closed = logs_.extract(replica.partition);
       EXPECT_FALSE(closed.empty());
       lock.unlock();
+      if (losing_-- > 0) closed.mapped()->lose_the_others();
+      ++closed_;
+    };
+    handlers.erase = [this](const zkrecipes::HostedReplica& replica) {
       const auto disks = disks_.lock();
       disks_.erase(replica.partition, hosted_.id());
-      ++closed_;
+      ++erased_;
     };
     return handlers;
   }
@@ -213,6 +237,8 @@ class TestHost {
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<TestLog>> logs_;
   std::atomic<int> closed_{0};
+  std::atomic<int> erased_{0};
+  std::atomic<int> losing_{0};
   zkrecipes::HostedReplicas hosted_;
   std::atomic<bool> ended_{false};
   std::thread tending_;
