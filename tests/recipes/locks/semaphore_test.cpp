@@ -73,7 +73,7 @@ class SemaphoreTest : public testkit::RecipeTest {
   }
 };
 
-// It fits the turn's node, and the names of the leases until the server has put their numbers behind them.
+// It fits the turn's node, and the names of the leases until the server would put their numbers behind them.
 TEST_F(SemaphoreTest, APathThatIsTooLongForALeaseKeepsNoTurn) {
   constexpr std::size_t too_long = 65'473;
   const Path path("/" + std::string(too_long - prefix().str().size() - 1, 's'));

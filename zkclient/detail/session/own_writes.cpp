@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "zkclient/detail/requests/sequential.hpp"
+
 namespace zkclient::detail {
 namespace {
 
@@ -13,12 +15,6 @@ bool is_within(std::string_view path, std::string_view root) {
   return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
 }
 
-bool is_sequential(CreateMode mode) {
-  return mode == CreateMode::persistent_sequential || mode == CreateMode::ephemeral_sequential ||
-         mode == CreateMode::persistent_sequential_ttl;
-}
-
-// The server gives a sequential node the rest of its name.
 bool may_make(std::string_view path, CreateMode mode, std::string_view root) {
   return is_within(path, root) || (is_sequential(mode) && root.starts_with(path));
 }

@@ -8,6 +8,7 @@
 #include "zkclient/detail/metrics/call_record.hpp"
 #include "zkclient/detail/probes.hpp"
 #include "zkclient/detail/requests/paths.hpp"
+#include "zkclient/detail/requests/sequential.hpp"
 #include "zkclient/detail/session/connection.hpp"
 #include "zkclient/detail/session/quota_report.hpp"
 
@@ -36,6 +37,19 @@ std::string describe_failure(const Path& prefix, const Request& request, const s
                        without_prefix(prefix, path), make_error_code(rc::to_errc(codes[i])).message());
   }
   return {};
+}
+
+// The server would make a node that no path can name.
+bool outgrows_a_path(const std::string& path, CreateMode mode) {
+  constexpr std::size_t digits = 10;
+  return is_sequential(mode) && path.size() + digits > Path::max_size;
+}
+bool outgrows_a_path(const Request& request) {
+  if (request.type == OpType::create) return outgrows_a_path(request.path, request.mode);
+  return std::any_of(request.operations.begin(), request.operations.end(), [](const auto& operation) {
+    const auto* create = std::get_if<Transaction::Create>(&operation);
+    return create != nullptr && outgrows_a_path(create->path.str(), create->mode);
+  });
 }
 
 // The others are not sent, or have no answer.
@@ -85,6 +99,8 @@ void RequestQueue::start(const std::shared_ptr<Op>& op) {
     fail(op, Errc::session_lost, op->bound->end_reason());
   } else if (op->deadline && *op->deadline <= std::chrono::steady_clock::now()) {
     give_up(op, Errc::deadline_exceeded);
+  } else if (outgrows_a_path(op->request)) {
+    fail(op, Errc::invalid_path, "it is longer than 64 KiB with the number that the server puts behind it");
   } else if (op->request.wire_size() > max_request_bytes) {
     fail(op, Errc::too_large,
          fmt::format("it takes {} bytes of at most {}", op->request.wire_size(), max_request_bytes));
