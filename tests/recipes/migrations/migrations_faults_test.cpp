@@ -158,7 +158,9 @@ TEST_F(MigrationsFaults, ReadLost) {
   }
 }
 
+// A real server deletes empty parents of locks when it likes, and then a lock reads more.
 TEST_F(MigrationsFaults, ReadLostTooOften) {
+  if (!time_is_made()) GTEST_SKIP() << "which read is the first one is the server's choice";
   Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
   add_changes();
   migrate_all(client);
@@ -172,6 +174,7 @@ TEST_F(MigrationsFaults, ReadLostTooOften) {
 
 // What was applied is known: nothing is read once more.
 TEST_F(MigrationsFaults, TheLastStepIsTheEnd) {
+  if (!time_is_made()) GTEST_SKIP() << "how much a lock reads is the server's choice";
   Client client = calm_proxied();
   add_changes();
   migrate_all(client);
@@ -249,6 +252,7 @@ TEST_F(MigrationsFaults, TheLockMayNotBeReadAnyMore) {
 
 // Between what a function has read, and its write.
 TEST_F(MigrationsFaults, LockDeletedByHandWhileAFunctionRuns) {
+  if (!time_is_made()) GTEST_SKIP() << "a real server may delete the folder of the records before the first one is there";
   Client client = calm_proxied();
   std::atomic<int> runs = 0;
   const std::string node = next_node();
