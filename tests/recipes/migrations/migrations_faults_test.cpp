@@ -252,7 +252,8 @@ TEST_F(MigrationsFaults, TheLockMayNotBeReadAnyMore) {
 
 // Between what a function has read, and its write.
 TEST_F(MigrationsFaults, LockDeletedByHandWhileAFunctionRuns) {
-  if (!time_is_made()) GTEST_SKIP() << "a real server may delete the folder of the records before the first one is there";
+  if (!time_is_made())
+    GTEST_SKIP() << "a real server may delete the folder of the records before the first one is there";
   Client client = calm_proxied();
   std::atomic<int> runs = 0;
   const std::string node = next_node();
