@@ -140,6 +140,7 @@ struct Caller {
 extern Log log;
 struct Logs {
   void open(const std::string& partition, const zkclient::Path& group);
+  void close(const std::string& partition);
   void erase(const std::string& partition);
 };
 extern Logs logs;
