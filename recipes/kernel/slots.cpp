@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "recipes/kernel/single_node.hpp"
+#include "recipes/kernel/timed.hpp"
 #include "recipes/kernel/waiter.hpp"
 
 namespace zkrecipes::detail {
