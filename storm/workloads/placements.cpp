@@ -116,9 +116,9 @@ class PlacedReplica {
       write(epoch);
     }
   }
-  /// It may be the primary meanwhile, and those that shall go on without it may be cut off from it.
-  void give_up() {
-    const bool leads = group_.role() == zkrecipes::ReplicaRole::primary;
+  /// It may be the primary meanwhile. `cut_off`: those that shall go on without it may be cut off from it.
+  void give_up(bool cut_off) {
+    const bool leads = cut_off && group_.role() == zkrecipes::ReplicaRole::primary;
     if (leads && place_.below(3) == 0) take_others_out();
     if (place_.below(2) == 0) place_.pause(8000);  // It has other things to do.
     if (leads && place_.below(3) == 0) take_others_out();
@@ -259,6 +259,8 @@ class PlacedHost {
       }
     }
   }
+  /// Who takes others out each time is called back each time, and nothing ever settles.
+  void end_cuts() { may_be_cut_off_ = false; }
   void begin_to_drain() {
     place_.note("draining");
     hosted_.async_drain([drained = drained_](const auto& done) { drained->store(done.has_value()); }, within(60s));
@@ -290,7 +292,7 @@ class PlacedHost {
       closed = std::exchange(replicas_[replica.partition], nullptr);
       replicas_.erase(replica.partition);
     }
-    if (closed) closed->give_up();
+    if (closed) closed->give_up(may_be_cut_off_);
   }
   void erase(const std::string& partition) {
     Disks& disks = Disks::of(place_);
@@ -312,6 +314,7 @@ class PlacedHost {
   zkclient::Client& client_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<PlacedReplica>> replicas_;
+  std::atomic<bool> may_be_cut_off_ = true;
   const std::shared_ptr<std::atomic<bool>> drained_ = std::make_shared<std::atomic<bool>>(false);
   std::optional<zkrecipes::Placer> placer_;
   zkrecipes::HostedReplicas hosted_;  // The last one: its handlers use the others.
@@ -396,6 +399,7 @@ void be_host_for_a_while(Place& place, zkclient::Client& client) {
 void stay_until_settled(Place& place, zkclient::Client& client, std::chrono::steady_clock::time_point end,
                         std::string& missing) {
   PlacedHost host(place, client);
+  host.end_cuts();
   PlacementSight sight(place, client);
   constexpr int looks_in_a_row = 5;  // What former lives have left behind is gone by then.
   int settled = 0;
