@@ -46,6 +46,19 @@ class SessionTest : public testkit::FaultTest {
     zkclient::Subscription subscription_;
   };
 
+  /// `client` goes through the proxy.
+  void expect_given_up_session_to_be_closed(const Client& client) {
+    const Session old = client.connect();
+    client.create("/e", "", {.mode = CreateMode::ephemeral});
+    const std::size_t closes = proxy.request_count(RequestType::close_session);
+    testkit::cut_off_and_keep_session(client, proxy, server);
+    ASSERT_TRUE(testkit::stopped(old.lost()));
+    proxy.refuse(false);
+    EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, testkit::patience));
+    EXPECT_TRUE(eventually([&] { return !client.exists("/e", {.deadline = testkit::soon()}); }));
+    EXPECT_NE(client.session(), old);
+  }
+
   void expire(const Session& session) const {
     const SessionCredentials credentials = session.credentials();
     zktesting::expire(server.connect_string(), credentials.id, credentials.password);
@@ -365,30 +378,13 @@ TEST_F(SessionTest, SuspendedForAWholeTimeoutIsLost) {
 }
 
 TEST_F(SessionTest, AGivenUpSessionIsClosedAtTheServersOnceTheyServe) {
-  const Client client = with(brief);
-  const Session old = client.connect();
-  client.create("/e", "", {.mode = CreateMode::ephemeral});
-  const std::size_t closes = proxy.request_count(RequestType::close_session);
-  testkit::cut_off_and_keep_session(client, proxy, server);
-  ASSERT_TRUE(testkit::stopped(old.lost()));
-  proxy.refuse(false);
-  EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, testkit::patience));
-  EXPECT_TRUE(eventually([&] { return !client.exists("/e", {.deadline = testkit::soon()}); }));
-  EXPECT_NE(client.session(), old);
+  expect_given_up_session_to_be_closed(with(brief));
 }
 
 TEST_F(SessionTest, AGivenUpSessionIsClosedOverIPv6Too) {
   const testkit::Ipv6Door door(proxy.connect_string());
   if (!door.open()) GTEST_SKIP() << "no IPv6";
-  const Client client(door.connect_string(), {.session_timeout = brief});
-  const Session old = client.connect();
-  client.create("/e", "", {.mode = CreateMode::ephemeral});
-  const std::size_t closes = proxy.request_count(RequestType::close_session);
-  testkit::cut_off_and_keep_session(client, proxy, server);
-  ASSERT_TRUE(testkit::stopped(old.lost()));
-  proxy.refuse(false);
-  EXPECT_TRUE(proxy.wait_for_requests(RequestType::close_session, closes + 1, testkit::patience));
-  EXPECT_TRUE(eventually([&] { return !client.exists("/e", {.deadline = testkit::soon()}); }));
+  expect_given_up_session_to_be_closed(Client(door.connect_string(), {.session_timeout = brief}));
 }
 
 // The server was silent when it was to be closed.
