@@ -120,6 +120,8 @@ struct PlacerOptions {
 /// too few hosts                               all stays where it is
 /// host still closes what it would get back    it opens the replica again when close() has returned, with all its data
 /// close() never ends                          its copy stays; its host is told nothing more; others are replaced as ever
+/// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
+///                                               wanted are in sync
 /// only hosts that close are in sync           they get the replica back until others are in sync
 /// new replica dies while it catches up        after `settle` another host gets it; the old one stays until then
 /// no placer                                   all stays where it is; groups go on by themselves
@@ -183,8 +185,8 @@ struct HostedReplicasHandlers {
   /// of what was acknowledged last. Then open() or erase() follows.
   zkclient::UniqueFunction<void(const HostedReplica& replica)> close;
   /// The data of a closed replica is not needed any more: erase it. This is the only rule by which a host may erase a
-  /// copy: it has left the group; the state of the group, read afterwards from a majority, does not name it; and its
-  /// partition is not placed here. Told while no other process has the host's id. Not told to a process that starts when
+  /// copy: it has left the group; its partition is not placed here; and the state of the group, read afterwards from a
+  /// majority, does not name it, but names all hosts that are wanted. Told while no other process has the host's id. Not told to a process that starts when
   /// the replica has gone elsewhere meanwhile, nor after leave(). May be empty: then the data stays.
   zkclient::UniqueFunction<void(const HostedReplica& replica)> erase = {};
 };

@@ -1,6 +1,5 @@
 #include "recipes/replication/copy_erasure.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -31,10 +30,8 @@ Awaitable<Reply> read_facts(ClosedCopyPtr copy, std::shared_ptr<ErasureFacts> fa
   if (!reply.failed(Errc::no_node)) co_return reply;
   facts->member = false;
   reply = co_await zk::fresh_by_quorum(copy->client, zk::make_request(OpType::get, copy->placement), call);
-  const auto placed = reply.ok() ? decode_placement(reply.data) : std::nullopt;
-  if (!placed) co_return reply;
-  facts->placed = std::binary_search(placed->assigned.begin(), placed->assigned.end(), copy->host);
-  if (facts->placed) co_return reply;
+  if (reply.ok()) facts->node = decode_placement(reply.data);
+  if (!facts->node) co_return reply;
   reply = co_await zk::fresh_by_quorum(copy->client, zk::make_request(OpType::get, copy->state), call);
   if (!reply.ok()) co_return reply;
   ReplicaDefect defect = ReplicaDefect::none;

@@ -179,7 +179,10 @@ HostedStep decide_hosted(HostedStage stage, std::optional<bool> placed, bool pre
 }
 
 bool may_erase(const std::string& id, const ErasureFacts& facts) {
-  return !facts.member && !facts.placed && facts.in_sync && !contains(*facts.in_sync, id);
+  if (facts.member || !facts.node || !facts.in_sync) return false;
+  const PlacementNode& node = *facts.node;
+  const bool others_have_all = !node.wanted.empty() && includes(*facts.in_sync, node.wanted);
+  return others_have_all && !contains(node.assigned, id) && !contains(*facts.in_sync, id);
 }
 
 }  // namespace zkrecipes::detail

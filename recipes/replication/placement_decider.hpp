@@ -120,15 +120,17 @@ ZKRECIPES_INTERNAL_API HostedStep decide_hosted(HostedStage stage, std::optional
 
 /// What a majority says, read in this order, after close() has returned.
 struct ErasureFacts {
-  bool member = true;              ///< The host has a member's node in the group.
-  bool placed = true;              ///< The partition's node names the host, or does not say.
-  std::optional<HostIds> in_sync;  ///< As PartitionFacts has it.
+  bool member = true;                      ///< The host has a member's node in the group.
+  std::optional<PlacementNode> node = {};  ///< Of the partition; nullopt: it does not say.
+  std::optional<HostIds> in_sync = {};     ///< As PartitionFacts has it.
 };
 
-/// Whether a host may erase a closed copy. The rule of all placements: it has left the group, and the state, read
-/// afterwards, does not name it. Then another copy has all that was acknowledged: a state always names its primary, so the
-/// last one that it names is never erased. And no placer takes this copy for one that has all: it is no member, and will
-/// not be one before it was opened again, which ends the permission.
+/// Whether a host may erase a closed copy. The rule of all placements: it has left the group, its partition is not placed
+/// there, and the state, read afterwards, does not name it, but names all that are wanted. Each of these has all that was
+/// acknowledged. Less is not enough: a replica that was told to close may be the primary, take out the wanted ones that it
+/// cannot reach, and leave its last writes to one other copy. A wanted host that does not come back is replaced by the
+/// placer, so the copy does not stay for ever. And no placer takes this copy for one that has all: it is no member, and
+/// will not be one before it was opened again, which ends the permission.
 ZKRECIPES_INTERNAL_API bool may_erase(const std::string& id, const ErasureFacts& facts);
 
 }  // namespace zkrecipes::detail

@@ -195,11 +195,17 @@ TEST(HostedDecider, AHostOpensWhileItsIdIsItsOwnAndClosesAtAnyTime) {
 }
 
 TEST(HostedDecider, ACopyIsErasedWhenItsHostHasLeftAndTheStateDoesNotNameIt) {
-  EXPECT_TRUE(may_erase("a", {false, false, HostIds{"b"}}));
-  EXPECT_FALSE(may_erase("a", {true, false, HostIds{"b"}})) << "it is a member";
-  EXPECT_FALSE(may_erase("a", {false, true, HostIds{"b"}})) << "it has got the replica back";
-  EXPECT_FALSE(may_erase("a", {false, false, HostIds{"a", "b"}})) << "b may be the one that is taken out";
-  EXPECT_FALSE(may_erase("a", {false, false, std::nullopt})) << "nobody knows";
+  const PlacementNode elsewhere{{"b", "c"}, {"b", "c"}};
+  const HostIds both = {"b", "c"};
+  EXPECT_TRUE(may_erase("a", {false, elsewhere, both}));
+  EXPECT_TRUE(may_erase("a", {false, PlacementNode{both, {"b", "c", "d"}}, HostIds{"b", "c", "e"}}));
+  EXPECT_FALSE(may_erase("a", {true, elsewhere, both})) << "it is a member";
+  EXPECT_FALSE(may_erase("a", {false, PlacementNode{both, {"a", "b", "c"}}, both})) << "it has got the replica back";
+  EXPECT_FALSE(may_erase("a", {false, elsewhere, HostIds{"a", "b", "c"}})) << "b may be the one that is taken out";
+  EXPECT_FALSE(may_erase("a", {false, elsewhere, HostIds{"c"}})) << "one disk alone has what was acknowledged last";
+  EXPECT_FALSE(may_erase("a", {false, elsewhere, std::nullopt})) << "nobody knows";
+  EXPECT_FALSE(may_erase("a", {false, std::nullopt, both})) << "its placement does not say";
+  EXPECT_FALSE(may_erase("a", {false, PlacementNode{{}, {"b"}}, both})) << "nobody is wanted";
 }
 
 // --- Histories --------------------------------------------------------------------------------------------------------
@@ -440,7 +446,7 @@ class PlacedWorld {
     }
     if (upto(slowness_) == 0) copy.member = false;
     if (!host.alive || upto(slowness_) != 0) return;
-    copy.erasable = copy.erasable || may_erase(id, {is_member(group, id), placed.value_or(true), in_sync(group)});
+    copy.erasable = copy.erasable || may_erase(id, {is_member(group, id), group.node, in_sync(group)});
   }
   void expect_a_copy(const Group& group) const {
     if (!group.in_sync) return;

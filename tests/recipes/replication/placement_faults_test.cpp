@@ -122,15 +122,19 @@ class PlacementFaults : public testkit::RecipeFaultTest {
 class IdleHost {
  public:
   IdleHost(const Client& client, const std::string& id)
-      : hosted_(client, "/app", {id}, {[](const HostedReplica&) {}, [](const HostedReplica&) {}}) {
+      : hosted_(
+            client, "/app", {id},
+            {[](const HostedReplica&) {}, [](const HostedReplica&) {}, [this](const HostedReplica&) { ++erased_; }}) {
     hosted_.start();
   }
   bool has(const Partitions& expected) {
     return eventually([&] { return hosted_.hosted() == expected; });
   }
   HostedReplicas& hosted() { return hosted_; }
+  int erased() const { return erased_; }
 
  private:
+  std::atomic<int> erased_{0};
   HostedReplicas hosted_;
 };
 
@@ -293,6 +297,72 @@ TEST_F(PlacementFaults, APrimaryTakesTheOthersOutWhileItCloses) {
   EXPECT_TRUE(are_primary("b"));
   EXPECT_TRUE(eventually([&] { return a->erased() == all; }));
   EXPECT_EQ(a->closed(), 2 * all) << "each was called back, and closed again when b was in sync";
+}
+
+/// A host that is behind the proxy has closed p0, and the state of its group changes.
+class PlacementErasure : public PlacementFaults {
+ protected:
+  PlacementErasure() {
+    the_operator().create("/app/placement", "");
+    place_p0({"a"});
+    for (const char* above : {"/app/groups", "/app/groups/p0", "/app/groups/p0/members"})
+      the_operator().create(above, "");
+    the_operator().create("/app/groups/p0/state", "");
+  }
+  void place_p0(const std::vector<std::string>& wanted) { place("p0", wanted); }
+  void place(const std::string& partition, const std::vector<std::string>& wanted) {
+    std::string text = "placement 1\n";
+    for (const std::string& host : wanted)
+      text += host + " wanted\n";
+    const Path node = Path("/app/placement") / partition;
+    if (the_operator().exists(node)) {
+      the_operator().set(node, text);
+    } else {
+      the_operator().create(node, text);
+    }
+  }
+  void are_in_sync(const std::vector<std::string>& hosts) {
+    std::string text = "replicas 1 epoch=7 primary=" + hosts.back() + " minimum=1 forced=0 leaving=0\n";
+    for (const std::string& host : hosts)
+      text += host + " disk-" + host + " 1000\n";
+    the_operator().set("/app/groups/p0/state", text);
+  }
+  /// It has looked at all facts since this was called.
+  bool looks_again() {
+    const auto looks = proxy.request_count(zktesting::RequestType::exists);
+    return proxy.wait_for_requests(zktesting::RequestType::exists, looks + 3, patience);
+  }
+};
+
+/// The last primary was a, which could not reach b while it was closing: it took b out, and wrote on.
+TEST_F(PlacementErasure, ACopyStaysUntilAllWantedHaveWhatItHas) {
+  const Client client = calm_proxied();
+  IdleHost a(client, "a");
+  ASSERT_TRUE(a.has({"p0"}));
+  are_in_sync({"c"});
+  place_p0({"b", "c"});
+  ASSERT_TRUE(a.has({}));
+  EXPECT_TRUE(looks_again());
+  EXPECT_EQ(a.erased(), 0) << "only c has what was acknowledged last";
+  are_in_sync({"b", "c"});
+  EXPECT_TRUE(eventually([&] { return a.erased() == 1; }));
+}
+
+/// The host is taken in just before it leaves: so the state has to be younger than the look at the member.
+TEST_F(PlacementErasure, AHostLeavesWhileItIsLookedFor) {
+  const Client client = calm_proxied();
+  IdleHost a(client, "a");
+  ASSERT_TRUE(a.has({"p0"}));
+  are_in_sync({"b", "c"});
+  auto gone = proxy.hold_next_reply(zktesting::RequestType::exists);
+  place_p0({"b", "c"});
+  ASSERT_TRUE(gone.wait(patience));
+  are_in_sync({"a", "b", "c"});
+  gone.release();
+  EXPECT_TRUE(looks_again());
+  EXPECT_EQ(a.erased(), 0) << "b and c may be taken out, and a read at the time of the look does not show that";
+  are_in_sync({"b", "c"});
+  EXPECT_TRUE(eventually([&] { return a.erased() == 1; }));
 }
 
 TEST_F(PlacementFaults, NoPlacer) {
