@@ -1,5 +1,8 @@
 // How a primary changes who is in sync.
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,7 +28,12 @@ InSyncReplica ReplicaCore::find_member(const std::string& id, const std::string&
   for (const ReplicaMember& member : members()) {
     if (member.id == id && member.storage == storage) return {member.id, member.storage, member.term};
   }
-  throw error(Errc::no_node, "replica expand", fmt::format("member {} with storage {} is not there", id, storage));
+  throw no_such_member("replica expand", id, storage);
+}
+
+zkclient::Error ReplicaCore::no_such_member(const char* operation, const std::string& id,
+                                            const std::string& storage) const {
+  return error(Errc::no_node, operation, fmt::format("member {} with storage {} is not there", id, storage));
 }
 
 // One change after the other. It is carried out to its end, whoever gives up meanwhile: until then members count that
@@ -79,10 +87,21 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
   Call call;
   call.bound = term->lease->session();
   for (;;) {
-    Request both = zk::make_request(OpType::multi, layout_.state);
-    both.operations = setting_state(Path(layout_.state), encode(next), term->version);
-    both.operations.insert(both.operations.begin(), zkclient::Check{Path(term->lease->grant().path)});
-    Reply reply = co_await client_->perform(std::move(both), call);
+    Request all = zk::make_request(OpType::multi, layout_.state);
+    all.operations = setting_state(Path(layout_.state), encode(next), term->version);
+    all.operations.insert(all.operations.begin(), zkclient::Check{Path(term->lease->grant().path)});
+    const std::size_t last = all.operations.size();
+    if (wish.add) {
+      Result<std::int32_t> member = co_await version_of_member(wish, call);
+      if (!member) {
+        const std::lock_guard lock(mutex_);
+        term->members.settle();
+        co_return std::move(member).error();
+      }
+      all.operations.push_back(zkclient::Check{Path(member_path(wish.add->id)), *member});
+    }
+    Reply reply = co_await client_->perform(std::move(all), call);
+    if (wish.add && reply.refused(last, zk::rc::bad_version)) continue;  // It has reported another version.
     const bool changed = reply.refused(1, zk::rc::bad_version);
     Fate fate = reply.ok() ? Fate::committed : Fate::unknown;
     if (reply.unanswered() || changed) {
@@ -103,6 +122,8 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
       const std::lock_guard lock(mutex_);
       term->members.settle();
     }
+    if (wish.add && reply.refused(last, zk::rc::no_node))
+      co_return no_such_member(wish.operation, wish.add->id, wish.add->storage);
     co_return error(reply.cause(), wish.operation, reply.detail);
   }
   const BootClock::time_point committed = BootClock::now();
@@ -116,6 +137,20 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
   const std::lock_guard lock(mutex_);
   term->members.settle();
   co_return Result<void>();
+}
+
+std::string ReplicaCore::member_path(const std::string& id) const { return ReplicaLayout(*client_, path_, id).member; }
+
+// The own view may lag behind. A member that has left may have erased its storage, and a state must not name that.
+Awaitable<Result<std::int32_t>> ReplicaCore::version_of_member(const Wish& wish, Call call) {
+  Request get = zk::make_request(OpType::get, member_path(wish.add->id));
+  const Reply seen = co_await zk::fresh(client_, std::move(get), std::move(call));
+  if (!zk::is_there_or_not(seen))
+    co_return error(seen.failed(Errc::session_lost) ? Errc::not_held : seen.cause(), wish.operation, seen.detail);
+  const auto member = seen.ok() ? decode_replica_member(wish.add->id, seen.data) : std::nullopt;
+  if (!member || member->storage != wish.add->storage)
+    co_return no_such_member(wish.operation, wish.add->id, wish.add->storage);
+  co_return seen.stat.version;
 }
 
 // After a change whose reply was lost, or that found another version.

@@ -167,6 +167,9 @@ class ReplicaCore : public std::enable_shared_from_this<ReplicaCore> {
   static zk::Awaitable<void> carry_out(std::shared_ptr<ReplicaCore> self, LedTermPtr term, std::shared_ptr<Done> done);
   zk::Awaitable<zkclient::Result<void>> write(LedTermPtr term, std::shared_ptr<Done> done);
   enum class Fate { committed, untouched, broken, unknown };
+  zk::Awaitable<zkclient::Result<std::int32_t>> version_of_member(const Wish& wish, zk::Call call);
+  std::string member_path(const std::string& id) const;
+  zkclient::Error no_such_member(const char* operation, const std::string& id, const std::string& storage) const;
   zk::Awaitable<Fate> find_fate(LedTermPtr term, std::string data);
   zk::Awaitable<void> wait_for_readers(LedTermPtr term, zkclient::BootClock::time_point until);
 

@@ -282,6 +282,40 @@ TEST_F(ReplicaFaults, CaughtUpInAnEpochThatIsOver) {
   EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
 }
 
+// The primary hears of it too late, and a member that has left may erase what it has.
+TEST_F(ReplicaFaults, MemberLeavesWhileItIsTakenIn) {
+  const Client client = calm_proxied();
+  const Client other = calm_direct();
+  TestReplica a(client, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(other, "b", quick());
+  ASSERT_TRUE(a.sees("b"));
+  const auto take_b_in = [&] { return error_of([&] { a->expand(a.epoch(), "b", "disk", {.deadline = soon()}); }); };
+  auto seen = proxy.hold_next_reply(RequestType::get_data);
+  auto expanding = in_thread(take_b_in);
+  ASSERT_TRUE(seen.wait(patience));
+  b->leave({.deadline = soon()});
+  seen.release();
+  EXPECT_EQ(result_of(expanding), Errc::no_node);
+  EXPECT_EQ(a.in_sync(), Strings{"a"});
+  EXPECT_EQ(state().find("\nb "), std::string::npos);
+  TestReplica again(other, "b", quick());
+  ASSERT_TRUE(a.sees("b"));
+  proxy.stall(Direction::to_client);
+  again->leave({.deadline = soon()});
+  TestReplica emptied(other, "b", quick(), "disk-2");
+  ASSERT_TRUE(eventually([&] { return emptied.sees("b", "disk-2"); }));
+  const std::size_t looks = proxy.request_count(RequestType::get_data);
+  auto in_vain = in_thread(take_b_in);
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::get_data, looks + 1, patience)) << "it trusts its view";
+  proxy.unstall(Direction::to_client);
+  EXPECT_EQ(result_of(in_vain), Errc::no_node);
+  EXPECT_EQ(state().find("\nb "), std::string::npos);
+  ASSERT_TRUE(a.sees("b", "disk-2"));
+  a->expand(a.epoch(), "b", "disk-2", {.deadline = soon()});
+  EXPECT_EQ(a.in_sync(), (Strings{"a", "b"}));
+}
+
 // While it is not known whether a member is in sync, it counts.
 TEST_F(ReplicaFaults, WhoMayBeInSyncCounts) {
   const Client client = calm_proxied();
