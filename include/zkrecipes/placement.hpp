@@ -118,7 +118,9 @@ struct PlacerOptions {
 /// host comes                                  after `settle` it gets its share, a few at a time
 /// host is drained                             as one that has gone, but its replicas serve until others are in sync
 /// too few hosts                               all stays where it is
-/// host still closes what it would get back    it opens the replica again when close() has returned, with all its data
+/// host still closes what it would get back    that partition stays where it is until the host has left the group; then it
+///                                               opens the replica again, with all its data. A host whose session ends
+///                                               meanwhile passes for one that has left
 /// close() never ends                          its copy stays; its host is told nothing more; others are replaced as ever
 /// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
 ///                                               wanted are in sync

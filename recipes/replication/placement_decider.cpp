@@ -130,6 +130,14 @@ PlacementStep call_back(const PartitionFacts& partition) {
   return {partition.name, {node.wanted, united(node.assigned, *partition.in_sync)}};
 }
 
+/// Somebody of the goal still closes the replica that was taken from it: it is a member without a place. It would pass for
+/// one that is ready, another replica would go for its sake, and then it would leave.
+bool still_closes(const HostIds& goal, const PartitionFacts& partition) {
+  const HostIds& assigned = partition.node->assigned;
+  const HostIds coming = shared(goal, partition.members);
+  return std::any_of(coming.begin(), coming.end(), [&](const std::string& id) { return !contains(assigned, id); });
+}
+
 bool fewer_ready(const PartitionFacts* a, const PartitionFacts* b) { return a->ready.size() < b->ready.size(); }
 
 }  // namespace
@@ -152,7 +160,7 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
       steps.push_back(call_back(partition));
       continue;
     }
-    const bool changes = can_change && partition.node->wanted != wanted;
+    const bool changes = can_change && partition.node->wanted != wanted && !still_closes(wanted, partition);
     if (!partition.node->moving()) {
       if (changes) waiting.push_back(&partition);
       continue;

@@ -95,12 +95,12 @@ class ZKRECIPES_INTERNAL_API PlacementGoal {
 
 /// Ends a move whose wanted replicas are all ready; begins others, while fewer than max_moving are on their way: first
 /// those of partitions with the fewest ready replicas. A move under way gets another goal when that has changed. A goal
-/// below the minimum counts for nothing: there are too few hosts, and what is there stays. A host may get
-/// a replica back that it still closes: see may_erase(). If all that are in sync, and are there, were told to close their
-/// replicas, all that are in sync are called back at once. A partition whose step is refused has none, and
-/// leaves its place among those that move to others. A node that is missing though there is a group was removed by
-/// hand: it begins with all who may have acknowledged writes, since whom it leaves out closes its replica. `goal` has all
-/// partitions.
+/// below the minimum counts for nothing: there are too few hosts, and what is there stays. So does one with a host that is
+/// still a member of the group, though it was told to close its replica: until it has left. If all that are in sync, and
+/// are there, were told to close their replicas, all that are in sync are called back at once. A partition whose step is
+/// refused has none, and leaves its place among those that move to others. A node that is missing though there is a group
+/// was removed by hand: it begins with all who may have acknowledged writes, since whom it leaves out closes its replica.
+/// `goal` has all partitions.
 ZKRECIPES_INTERNAL_API std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions,
                                                                    const Placement& goal, const PlacementRules& rules);
 
