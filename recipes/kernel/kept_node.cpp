@@ -137,6 +137,8 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
   witness_ = zk::make_uuid();
   if (!spec_.lasting()) known_ = 0;
   created_ = false;
+  told_version_.reset();
+  witness_is_known_ = false;
   lost_ = 0;
   stale_ = spec_.lasting() || !former_witnesses_.empty();  // Our node may not be known there yet.
   if (node_.empty()) co_await find_name(session);
@@ -150,7 +152,9 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
   }
   while (!over(session)) {
     wake_.clear();
-    Seen seen = co_await look(session);
+    std::optional<Seen> told = as_told(*session);
+    if (!told) told = co_await look(session);
+    Seen seen = std::move(*told);
     if (creating) {
       Reply reply = co_await creating->get();
       creating.reset();
@@ -191,6 +195,35 @@ Awaitable<void> KeptNode::endure(Reply failure) {
   co_await rest(busy ? short_rest : std::chrono::milliseconds(long_rest));
 }
 
+/// What a look would find before our node is removed, by the watch that the last look has armed; nullopt: that takes a look.
+/// A silent watch says little where nothing comes from the server. So it counts only for as long as a write of this session
+/// shows that an earlier change would have been told.
+std::optional<KeptNode::Seen> KeptNode::as_told(const zk::SessionState& session) {
+  const std::optional<std::int32_t> version = std::exchange(told_version_, std::nullopt);
+  if (!leaving_ || !version || watch_fired_ || stale_ || !spec_.child.empty()) return std::nullopt;
+  if (!spec_.lasting() && !witness_is_known_) return std::nullopt;
+  if (session.raw_state() != zkclient::ConnectionState::connected) return std::nullopt;
+  if (zkclient::BootClock::now() - session.told_up_to() > longest_silence) return std::nullopt;
+  Seen seen;
+  seen.facts = first_facts(session);
+  seen.facts.node = FoundNode{known_, seen.facts.session};
+  if (!spec_.lasting()) seen.facts.witness = known_;
+  seen.version = *version;
+  seen.told = true;
+  return seen;
+}
+
+/// Those that take no look.
+PresenceFacts KeptNode::first_facts(const zk::SessionState& session) const {
+  PresenceFacts facts;
+  facts.session = spec_.lasting() ? 0 : session.id();
+  facts.known = known_;
+  facts.wanted = !leaving_;
+  // A node that was replaced belongs to one that came later.
+  facts.replace_others = spec_.conflict == Conflict::replace && !was_kept_;
+  return facts;
+}
+
 Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   const auto& client = spec_.client;
   const Call call = call_on(session);
@@ -203,24 +236,26 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
       co_return seen;
     }
   }
-  watch_ = std::make_shared<zk::LoopWatch>(client, zk::WatchRegistry::Kind::data,
-                                           [this](zkclient::WatchEventType) { wake_.set(); });
+  if (stale_) witness_is_known_ = false;
+  watch_fired_ = false;
+  watch_ =
+      std::make_shared<zk::LoopWatch>(client, zk::WatchRegistry::Kind::data, [this](zkclient::WatchEventType type) {
+        watch_fired_ = true;
+        if (type != zkclient::WatchEventType::data_changed) witness_is_known_ = false;
+        wake_.set();
+      });
   std::optional<PendingReply> sync;
   if (std::exchange(stale_, false)) sync = client->launch(zk::make_request(OpType::sync, node_), call);
   // To leave takes no right to read, unless the data has to tell.
   const OpType type = leaving_ && doubts_.empty() ? OpType::exists : OpType::get;
   const PendingReply node = client->launch_watching(zk::make_request(type, node_), call, watch_);
   std::optional<PendingReply> own;
-  if (created_) own = client->launch(zk::make_request(OpType::exists, witness()), call);
+  if (created_ && !witness_is_known_) own = client->launch(zk::make_request(OpType::exists, witness()), call);
   std::optional<PendingReply> child;
-  const bool may_remove = leaving_ || (spec_.conflict == Conflict::replace && !was_kept_);
+  seen.facts = first_facts(*session);
+  const bool may_remove = leaving_ || seen.facts.replace_others;
   if (may_remove && !spec_.child.empty()) child = client->launch(zk::make_request(OpType::exists, spec_.child), call);
 
-  seen.facts.session = spec_.lasting() ? 0 : session->id();
-  seen.facts.known = known_;
-  seen.facts.wanted = !leaving_;
-  // A node that was replaced belongs to one that came later.
-  seen.facts.replace_others = spec_.conflict == Conflict::replace && !was_kept_;
   const auto take = [&seen](const Reply& reply) {
     if (!reply.ok() && !reply.failed(Errc::no_node) && seen.failure.ok()) seen.failure.error = reply.error;
     return reply.ok();
@@ -244,11 +279,16 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   }
   take_order(found);
   if (spec_.lasting() && seen.failure.ok()) recognize(found, sync.has_value(), seen);
+  // A node that was known by its witness still is, with that.
+  const bool is_known = witness_is_known_ && found.ok() && found.stat.czxid == known_;
+  if (is_known) seen.facts.witness = known_;
+  if (created_ && !own && !is_known) own = client->launch(zk::make_request(OpType::exists, witness()), call);
   if (own) {
     const Reply witnessed = co_await own->get();
     if (take(witnessed)) seen.facts.witness = witnessed.stat.czxid;
     take_order(witnessed);
   }
+  witness_is_known_ = seen.facts.node && seen.facts.witness == seen.facts.node->czxid && !watch_fired_;
   if (child) {
     const Reply there = co_await child->get();
     seen.child = take(there);
@@ -268,11 +308,13 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
   switch (step) {
     case PresenceStep::keep: {
       const std::uint64_t generation = wanted_;
+      const std::int32_t seen_version = seen.version;
       former_witnesses_.clear();  // What is left of those sessions goes with them.
       co_await keep(session, std::move(seen));
       if (over(session) || wake_.is_set()) co_return;
       kept_ = generation;
       settled_ = data_;
+      told_version_ = seen_version;
       waiting_.wake_all();
       std::optional<std::chrono::milliseconds> limit;
       if (problem()) limit = long_rest;  // There is no lease.
@@ -310,7 +352,10 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
   const Request request = request_of(step, seen);
   const std::uint64_t generation = wanted_;
   Request sent = request;
-  Reply reply = co_await spec_.client->perform(std::move(sent), call_on(session));
+  Call call = call_on(session);
+  if (seen.told)
+    call.deadline = std::chrono::steady_clock::now() + longest_silence;  // It must not wait for a connection.
+  Reply reply = co_await spec_.client->perform(std::move(sent), call);
   learn(session, request, seen, reply);
   const bool removed =
       step == PresenceStep::remove || step == PresenceStep::remove_witness || step == PresenceStep::remove_former;
@@ -450,7 +495,10 @@ Awaitable<bool> KeptNode::prove(SessionPtr session, bool witnessed) {
   if (reply.ok() && waiter->session() == session) {
     Request check = existence_check(node_, witnessed ? witness() : "");
     reply = co_await waiter->prove(std::move(check));
-    if (reply.failed(Errc::no_node)) wake_.set();
+    if (reply.failed(Errc::no_node)) {
+      witness_is_known_ = false;
+      wake_.set();
+    }
   }
   if (reply.ok()) {
     shown_.clear_problem();

@@ -85,6 +85,8 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
 
  private:
   using SessionPtr = std::shared_ptr<zk::SessionState>;
+  /// For how long a watch that tells nothing is believed. What is sent on its word is not sent later than that.
+  static constexpr std::chrono::milliseconds longest_silence{500};
   /// What a look found.
   struct Seen {
     zk::Reply failure;  // Ok, unless there is nothing to decide about.
@@ -92,6 +94,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
     std::int32_t version = 0;
     std::string former_witness = {};  // Its path.
     bool child = false;               // The one that goes with the node is there.
+    bool told = false;                // By the watch: nothing was read.
   };
   /// What tells a node of a session that is over. The session is not closed at the servers before that node was replaced,
   /// so that nobody sees the node missing.
@@ -112,6 +115,8 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Awaitable<void> serve(SessionPtr session);
   zk::Awaitable<void> endure(zk::Reply failure);
   zk::Awaitable<Seen> look(SessionPtr session);
+  std::optional<Seen> as_told(const zk::SessionState& session);
+  PresenceFacts first_facts(const zk::SessionState& session) const;
   void recognize(const zk::Reply& found, bool synced, Seen& seen);
   zk::Awaitable<void> act(SessionPtr session, PresenceStep step, Seen seen);
   zk::Awaitable<void> replace_lasting(SessionPtr session, Seen seen);
@@ -167,7 +172,10 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   std::vector<Doubt> doubts_;
   zk::Signal::TimePoint next_rewrite_;  // Not before, unless there is other data to be written.
   std::shared_ptr<zk::LoopWatch> watch_;
-  std::shared_ptr<zk::CancelScope> told_;  // Requested once the owner has been told of that loss.
+  bool watch_fired_ = false;
+  std::optional<std::int32_t> told_version_;  // Of our node, when the watch was armed.
+  bool witness_is_known_ = false;             // It was there with our node, which was not deleted since then.
+  std::shared_ptr<zk::CancelScope> told_;     // Requested once the owner has been told of that loss.
   zk::Signal wake_;
   const std::shared_ptr<zk::CancelScope> connecting_ = std::make_shared<zk::CancelScope>();
   const std::shared_ptr<zk::CancelScope> proving_ = std::make_shared<zk::CancelScope>();

@@ -429,6 +429,49 @@ TEST_F(PersistentNodeFaults, MayNotCreateOrRead) {
   });
 }
 
+// The least of a few: a machine that stalls makes the node too old to be removed without a look.
+TEST_F(PersistentNodeFaults, MadeAndRemovedWithTheFewestRequests) {
+  const Client client = calm_proxied();
+  (void)client.connect({.deadline = soon()});
+  const auto requests_of = [&](const std::function<void()>& work) {
+    const std::size_t before = proxy.request_count(RequestType::any);
+    work();
+    return proxy.request_count(RequestType::any) - before;
+  };
+  for_all([&](const NodeKind& kind) {
+    std::size_t to_make = 99;
+    std::size_t to_remove = 99;
+    for (int i = 0; i < 5; ++i) {
+      std::optional<PersistentNode> node;
+      to_make = std::min(to_make, requests_of([&] { node.emplace(make(client, kind)); }));
+      to_remove = std::min(to_remove, requests_of([&] { node->remove({.deadline = soon()}); }));
+    }
+    EXPECT_EQ(to_make, kind.lasting() ? 4u : 3u) << "a look at what is there first, or at the companion";
+    EXPECT_EQ(to_remove, 1u);
+  });
+}
+
+// The server's word that another client has taken the place is still on its way.
+TEST_F(PersistentNodeFaults, RemovedAfterASilenceOnlyBehindALook) {
+  const Client client = calm_proxied();
+  for_all([&](const NodeKind& kind) {
+    PersistentNode node = make(client, kind);
+    testkit::let_age(600ms);
+    proxy.stall(zktesting::Direction::to_client);
+    const Path path = *node.node();
+    the_operator().remove(path);
+    the_operator().create(path, "theirs");
+    Box<bool> removed;
+    const std::size_t before = proxy.request_count(RequestType::any);
+    node.async_remove([&](zkclient::Result<void> result) { removed.put(result.has_value()); }, {.deadline = soon()});
+    EXPECT_TRUE(proxy.wait_for_requests(RequestType::any, before + 1, patience));
+    proxy.unstall(zktesting::Direction::to_client);
+    EXPECT_TRUE(removed.take());
+    EXPECT_EQ(data(path), "theirs");
+    the_operator().remove(path);
+  });
+}
+
 TEST_F(PersistentNodeFaults, RemoveLost) {
   const Client client = calm_proxied();
   for_all([&](const NodeKind& kind) {
