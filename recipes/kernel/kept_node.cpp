@@ -36,7 +36,7 @@ void KeptNode::abandon() noexcept {
   spec_.client->loop()->post([self = shared_from_this()] {
     self->finish();
     self->wake_.set();
-    self->connecting_->request();
+    if (self->connecting_ != nullptr) self->connecting_->request();
   });
 }
 
@@ -46,9 +46,9 @@ void KeptNode::begin_to_leave() {
   if (spec_.lasting()) shown_.clear_problem();
   wake_.set();
   waiting_.wake_all();
-  proving_->request();
+  if (proving_ != nullptr) proving_->request();
   // What was created must be looked for, which takes a connection.
-  if (!serving_ && !may_be_there()) connecting_->request();
+  if (connecting_ != nullptr && !may_be_there()) connecting_->request();
 }
 
 // Of no session that lives.
@@ -86,27 +86,30 @@ void KeptNode::end_incarnation() {
 
 // --- Keeping it ------------------------------------------------------------------------------------------------------
 
+// The coroutines that last as long as the node hold little: those that they wait for now and then hold the rest.
 Awaitable<void> KeptNode::run(std::shared_ptr<KeptNode> self) {
-  const auto& client = self->spec_.client;
-  while (!self->finished_ && !client->closing()) {
+  while (!self->finished_ && !self->spec_.client->closing()) {
     self->wake_.clear();  // Else the rest below is none.
     if (self->leaving_ && !self->may_be_there()) break;
-    Call call;
-    call.cancel = self->connecting_;
-    const Reply connected = co_await client->connected(call);
-    if (client->closing()) break;
-    if (connected.failed(Errc::cancelled)) continue;
-    if (!connected.ok()) {  // No login, say: that may change.
-      self->show_problem(*connected.error, connected.detail, false);
-      co_await self->rest(short_rest);
-      continue;
-    }
-    if (connected.session->over()) continue;
-    self->serving_ = true;
-    co_await self->serve(connected.session);
-    self->serving_ = false;
+    SessionPtr session = co_await self->connect();
+    if (self->spec_.client->closing()) break;
+    if (session != nullptr) co_await self->serve(std::move(session));
   }
   self->finish();
+}
+
+/// Null: try again, after the rest that it took.
+Awaitable<KeptNode::SessionPtr> KeptNode::connect() {
+  Call call;
+  call.cancel = connecting_ = std::make_shared<zk::CancelScope>();
+  const Reply connected = co_await spec_.client->connected(call);
+  connecting_ = nullptr;
+  if (connected.ok() && !connected.session->over()) co_return connected.session;
+  if (connected.ok()) co_return nullptr;
+  if (spec_.client->closing() || connected.failed(Errc::cancelled)) co_return nullptr;
+  show_problem(*connected.error, connected.detail, false);  // No login, say: that may change.
+  co_await rest(short_rest);
+  co_return nullptr;
 }
 
 void KeptNode::finish() {
@@ -142,44 +145,51 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
   lost_ = 0;
   stale_ = spec_.lasting() || !former_witnesses_.empty();  // Our node may not be known there yet.
   if (node_.empty()) co_await find_name(session);
-  // With no earlier session nothing of ours can be there, so the create goes out before the first look, in one flight.
-  Request create;
-  std::optional<PendingReply> creating;
-  const std::uint64_t first_wish = wanted_;
-  if (former_witnesses_.empty() && !created_ && !spec_.lasting() && !leaving_) {
-    create = creation(Seen{}, false, false);
-    creating = spec_.client->launch(create, call_on(session));
-  }
   while (!over(session)) {
     wake_.clear();
-    std::optional<Seen> told = as_told(*session);
-    if (!told) told = co_await look(session);
-    Seen seen = std::move(*told);
-    if (creating) {
-      Reply reply = co_await creating->get();
-      creating.reset();
-      if (!reply.ok()) {
-        co_await conclude(session, create, first_wish, std::move(reply));
-        continue;
-      }
-    }
-    if (over(session)) break;
-    if (!seen.failure.ok()) {
-      co_await endure(std::move(seen.failure));
-      continue;
-    }
-    const PresenceStep step = decide_presence(seen.facts);
-    if (step == PresenceStep::done) {
-      finish();
-      co_return;
-    }
-    co_await act(session, step, std::move(seen));
+    const std::optional<Rest> pause = co_await take_turn(session);
+    if (pause) co_await rest(pause->limit);
   }
   watch_ = nullptr;
   if (spec_.lasting()) co_return;
   end_incarnation();
   if (created_) former_witnesses_[session->id()] = {witness(), use};
   if (!finished_) show(PresenceState::absent);
+}
+
+/// A look, and what follows from it.
+Awaitable<std::optional<KeptNode::Rest>> KeptNode::take_turn(SessionPtr session) {
+  // With no earlier session nothing of ours can be there, so the create goes out before the first look, in one flight.
+  std::optional<PendingReply> creating;
+  const std::uint64_t generation = wanted_;
+  if (former_witnesses_.empty() && !created_ && !spec_.lasting() && !leaving_)
+    creating = spec_.client->launch(creation(Seen{}, false, false), call_on(session));
+  std::optional<Seen> seen = as_told(*session);
+  if (!seen) seen = co_await look(session);
+  if (creating) {
+    const bool made = co_await is_made(session, std::move(*creating), generation);
+    if (!made) co_return std::nullopt;
+  }
+  if (over(session)) co_return std::nullopt;
+  if (seen->failure != nullptr) {
+    co_await endure(std::move(*seen->failure));
+    co_return std::nullopt;
+  }
+  const PresenceStep step = decide_presence(seen->facts);
+  if (step == PresenceStep::done) {
+    finish();
+    co_return std::nullopt;
+  }
+  co_return co_await act(session, step, std::move(*seen));
+}
+
+Awaitable<bool> KeptNode::is_made(SessionPtr session, PendingReply creating, std::uint64_t generation) {
+  Reply reply = co_await creating.get();
+  if (reply.ok()) co_return true;
+  const Seen nothing;
+  const Request request = creation(nothing, false, false);
+  co_await conclude(session, request, generation, std::move(reply));
+  co_return false;
 }
 
 /// Nothing could be read.
@@ -228,22 +238,10 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   const auto& client = spec_.client;
   const Call call = call_on(session);
   Seen seen;
-  if (!doubts_.empty()) {
-    // What is not found now counts as not made: so a majority has to have agreed on what was sent before.
-    Reply settled = co_await zk::fresh_by_quorum(client, zk::make_request(OpType::exists, node_), call);
-    if (!zk::is_there_or_not(settled)) {
-      seen.failure = std::move(settled);
-      co_return seen;
-    }
-  }
+  if (!doubts_.empty()) seen.failure = co_await settle_doubts(call);
+  if (seen.failure != nullptr) co_return seen;
   if (stale_) witness_is_known_ = false;
-  watch_fired_ = false;
-  watch_ =
-      std::make_shared<zk::LoopWatch>(client, zk::WatchRegistry::Kind::data, [this](zkclient::WatchEventType type) {
-        watch_fired_ = true;
-        if (type != zkclient::WatchEventType::data_changed) witness_is_known_ = false;
-        wake_.set();
-      });
+  watch_ = make_watch();
   std::optional<PendingReply> sync;
   if (std::exchange(stale_, false)) sync = client->launch(zk::make_request(OpType::sync, node_), call);
   // To leave takes no right to read, unless the data has to tell.
@@ -256,70 +254,90 @@ Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
   const bool may_remove = leaving_ || seen.facts.replace_others;
   if (may_remove && !spec_.child.empty()) child = client->launch(zk::make_request(OpType::exists, spec_.child), call);
 
-  const auto take = [&seen](const Reply& reply) {
-    if (!reply.ok() && !reply.failed(Errc::no_node) && seen.failure.ok()) seen.failure.error = reply.error;
-    return reply.ok();
-  };
-  Reply synced;
+  std::unique_ptr<const Reply> synced;
+  Reply reply;  // The only one in here: a look may wait for long, and many do at once.
   if (sync) {
-    synced = co_await sync->get();
-    take(synced);
+    reply = co_await sync->get();
+    seen.take(reply);
+    synced = std::make_unique<const Reply>(std::move(reply));
   }
-  // A read that has overtaken the sync, since the connection broke, counts as lost.
-  const auto take_order = [&](const Reply& read) {
-    Reply lost;
-    lost.error = Errc::connection_loss;
-    if (sync && !zk::is_behind(synced, read)) take(lost);
-  };
-  const Reply found = co_await node.get();
-  if (take(found)) {
-    seen.facts.node = FoundNode{found.stat.czxid, found.stat.ephemeral_owner, found.data == data_};
-    seen.facts.renew = !spec_.lasting() && found.stat.czxid == lost_;
-    seen.version = found.stat.version;
+  reply = co_await node.get();
+  if (seen.take(reply, synced.get())) {
+    seen.facts.node = FoundNode{reply.stat.czxid, reply.stat.ephemeral_owner, reply.data == *data_};
+    seen.facts.renew = !spec_.lasting() && reply.stat.czxid == lost_;
+    seen.version = reply.stat.version;
   }
-  take_order(found);
-  if (spec_.lasting() && seen.failure.ok()) recognize(found, sync.has_value(), seen);
+  if (spec_.lasting() && seen.failure == nullptr) recognize(reply, sync.has_value(), seen);
   // A node that was known by its witness still is, with that.
-  const bool is_known = witness_is_known_ && found.ok() && found.stat.czxid == known_;
+  const bool is_known = witness_is_known_ && seen.facts.node && seen.facts.node->czxid == known_;
   if (is_known) seen.facts.witness = known_;
   if (created_ && !own && !is_known) own = client->launch(zk::make_request(OpType::exists, witness()), call);
   if (own) {
-    const Reply witnessed = co_await own->get();
-    if (take(witnessed)) seen.facts.witness = witnessed.stat.czxid;
-    take_order(witnessed);
+    reply = co_await own->get();
+    if (seen.take(reply, synced.get())) seen.facts.witness = reply.stat.czxid;
   }
   witness_is_known_ = seen.facts.node && seen.facts.witness == seen.facts.node->czxid && !watch_fired_;
   if (child) {
-    const Reply there = co_await child->get();
-    seen.child = take(there);
-    take_order(there);
+    reply = co_await child->get();
+    seen.child = seen.take(reply, synced.get());
   }
   const auto former = seen.facts.node ? former_witnesses_.find(seen.facts.node->owner) : former_witnesses_.end();
   if (former != former_witnesses_.end()) {
     seen.facts.former_session = true;
     seen.former_witness = former->second.path;
-    const Reply witnessed = co_await client->perform(zk::make_request(OpType::exists, seen.former_witness), call);
-    if (take(witnessed)) seen.facts.former_witness = witnessed.stat.czxid;
+    reply = co_await client->perform(zk::make_request(OpType::exists, seen.former_witness), call);
+    if (seen.take(reply)) seen.facts.former_witness = reply.stat.czxid;
   }
   co_return seen;
 }
 
-Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) {
+std::shared_ptr<zk::LoopWatch> KeptNode::make_watch() {
+  watch_fired_ = false;
+  const auto told = [this](zkclient::WatchEventType type) {
+    watch_fired_ = true;
+    if (type != zkclient::WatchEventType::data_changed) witness_is_known_ = false;
+    wake_.set();
+  };
+  return std::make_shared<zk::LoopWatch>(spec_.client, zk::WatchRegistry::Kind::data, told);
+}
+
+// What is not found now counts as not made: so a majority has to have agreed on what was sent before. Null: it has.
+Awaitable<std::unique_ptr<Reply>> KeptNode::settle_doubts(Call call) {
+  Reply settled = co_await zk::fresh_by_quorum(spec_.client, zk::make_request(OpType::exists, node_), call);
+  if (zk::is_there_or_not(settled)) co_return nullptr;
+  co_return std::make_unique<Reply>(std::move(settled));
+}
+
+/// Whether the node is there. A read that has overtaken the sync, since the connection broke, counts as lost.
+bool KeptNode::Seen::take(const Reply& reply, const Reply* synced) {
+  std::optional<Errc> error;
+  if (!zk::is_there_or_not(reply)) {
+    error = reply.error;
+  } else if (synced != nullptr && !zk::is_behind(*synced, reply)) {
+    error = Errc::connection_loss;
+  }
+  if (error && failure == nullptr) {
+    failure = std::make_unique<Reply>();
+    failure->error = error;
+  }
+  return reply.ok();
+}
+
+Awaitable<std::optional<KeptNode::Rest>> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) {
   switch (step) {
     case PresenceStep::keep: {
       const std::uint64_t generation = wanted_;
       const std::int32_t seen_version = seen.version;
       former_witnesses_.clear();  // What is left of those sessions goes with them.
       co_await keep(session, std::move(seen));
-      if (over(session) || wake_.is_set()) co_return;
+      if (over(session) || wake_.is_set()) co_return std::nullopt;
       kept_ = generation;
       settled_ = data_;
       told_version_ = seen_version;
       waiting_.wake_all();
-      std::optional<std::chrono::milliseconds> limit;
-      if (problem()) limit = long_rest;  // There is no lease.
-      co_await rest(limit);
-      co_return;
+      Rest pause;
+      if (shown_.problem()) pause.limit = long_rest;  // There is no lease.
+      co_return pause;
     }
     case PresenceStep::wait:
       end_incarnation();
@@ -332,22 +350,21 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
                      owner == 0 ? "another client has made it" : fmt::format("session {:#x} has it", owner), false);
         show(PresenceState::absent);
       }
-      co_await rest(std::nullopt);
-      co_return;
+      co_return Rest();
     default: break;
   }
   if (step != PresenceStep::write) end_incarnation();
   if (spec_.lease && told_ != nullptr && !leaving_) {
     co_await until_told(spec_.client, session, std::exchange(told_, nullptr));
-    if (over(session)) co_return;
+    if (over(session)) co_return std::nullopt;
   }
   if (spec_.lasting() && step == PresenceStep::replace) {
     co_await replace_lasting(session, std::move(seen));
-    co_return;
+    co_return std::nullopt;
   }
   if (step == PresenceStep::write) {
     const bool may = co_await may_write(session);
-    if (!may) co_return;
+    if (!may) co_return std::nullopt;
   }
   const Request request = request_of(step, seen);
   const std::uint64_t generation = wanted_;
@@ -362,13 +379,15 @@ Awaitable<void> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) 
   if (reply.ok() && removed) {
     finish();
   } else if (reply.ok() && step == PresenceStep::write) {
-    if (reply.stat.czxid != seen.facts.node->czxid) co_return;  // Another client had made it anew, at that version.
+    if (reply.stat.czxid != seen.facts.node->czxid)
+      co_return std::nullopt;  // Another client had made it anew, at that version.
     kept_ = generation;
-    settled_ = *request.data;
+    settled_ = request.data;
     waiting_.wake_all();
   } else {
     co_await conclude(session, request, generation, std::move(reply));
   }
+  co_return std::nullopt;
 }
 
 /// False: look again. What another client writes over our data is written over at once, but for one that does so again
@@ -443,7 +462,7 @@ Awaitable<bool> KeptNode::make_parents(SessionPtr session) {
 // False: there was none.
 bool KeptNode::take_back(std::uint64_t generation) {
   if (generation != wanted_) return true;  // Something else is wanted by now.
-  if (data_ == settled_) return false;
+  if (*data_ == *settled_) return false;
   data_ = settled_;
   refused_after_ = std::max<std::uint64_t>(kept_, 1);  // The first one is what settled_ begins with.
   refused_ = generation;
@@ -489,7 +508,8 @@ Awaitable<void> KeptNode::keep(SessionPtr session, Seen seen) {
 // Whether a lease can begin now; if not, problem() says why.
 Awaitable<bool> KeptNode::prove(SessionPtr session, bool witnessed) {
   Call call;
-  call.cancel = proving_;
+  call.cancel = proving_ = std::make_shared<zk::CancelScope>();
+  if (leaving_) proving_->request();
   const auto waiter = std::make_unique<Waiter>(spec_.client, call);
   Reply reply = co_await waiter->enter_to_hold();
   if (reply.ok() && waiter->session() == session) {

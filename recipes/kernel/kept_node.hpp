@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -89,12 +90,18 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   static constexpr std::chrono::milliseconds longest_silence{500};
   /// What a look found.
   struct Seen {
-    zk::Reply failure;  // Ok, unless there is nothing to decide about.
+    std::unique_ptr<zk::Reply> failure = {};  // Null, unless there is nothing to decide about.
     PresenceFacts facts;
     std::int32_t version = 0;
     std::string former_witness = {};  // Its path.
     bool child = false;               // The one that goes with the node is there.
     bool told = false;                // By the watch: nothing was read.
+
+    bool take(const zk::Reply& reply, const zk::Reply* synced = nullptr);
+  };
+  /// There is nothing to do before there is news, or for so long.
+  struct Rest {
+    std::optional<std::chrono::milliseconds> limit = {};
   };
   /// What tells a node of a session that is over. The session is not closed at the servers before that node was replaced,
   /// so that nobody sees the node missing.
@@ -112,13 +119,18 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   static zk::Awaitable<void> run(std::shared_ptr<KeptNode> self);
   static zk::Awaitable<zkclient::Result<void>> until_kept(std::shared_ptr<KeptNode> self, const char* operation,
                                                           std::uint64_t generation, zk::Call call);
+  zk::Awaitable<SessionPtr> connect();
   zk::Awaitable<void> serve(SessionPtr session);
+  zk::Awaitable<std::optional<Rest>> take_turn(SessionPtr session);
+  zk::Awaitable<bool> is_made(SessionPtr session, zk::PendingReply creating, std::uint64_t generation);
   zk::Awaitable<void> endure(zk::Reply failure);
   zk::Awaitable<Seen> look(SessionPtr session);
   std::optional<Seen> as_told(const zk::SessionState& session);
   PresenceFacts first_facts(const zk::SessionState& session) const;
+  std::shared_ptr<zk::LoopWatch> make_watch();
+  zk::Awaitable<std::unique_ptr<zk::Reply>> settle_doubts(zk::Call call);
   void recognize(const zk::Reply& found, bool synced, Seen& seen);
-  zk::Awaitable<void> act(SessionPtr session, PresenceStep step, Seen seen);
+  zk::Awaitable<std::optional<Rest>> act(SessionPtr session, PresenceStep step, Seen seen);
   zk::Awaitable<void> replace_lasting(SessionPtr session, Seen seen);
   zk::Awaitable<bool> may_write(SessionPtr session);
   zk::Awaitable<void> conclude(SessionPtr session, const zk::Request& request, std::uint64_t generation,
@@ -152,15 +164,14 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   const KeptNodeSpec spec_;
 
   std::string node_;                 // Its full path; "": the server has not named it yet.
-  std::string data_;                 // As it is wanted.
+  zk::Payload data_;                 // As it is wanted.
   std::uint64_t wanted_ = 1;         // Counts the wishes,
   std::uint64_t kept_ = 0;           // says which one is fulfilled,
   std::uint64_t refused_after_ = 0;  // and which ones, after this one
   std::uint64_t refused_ = 0;        // and up to this one, ended as too large.
-  std::string settled_ = data_;      // As it was wanted last when the server had it.
+  zk::Payload settled_ = data_;      // As it was wanted last when the server had it.
   bool leaving_ = false;
   bool child_may_be_late_ = true;  // Its create may overtake our look; once.
-  bool serving_ = false;           // A session, on which a create may have been sent.
   bool finished_ = false;
   bool was_kept_ = false;   // Once at least.
   bool created_ = false;    // On this session a create was sent, so a node of ours may be there.
@@ -177,8 +188,8 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   bool witness_is_known_ = false;             // It was there with our node, which was not deleted since then.
   std::shared_ptr<zk::CancelScope> told_;     // Requested once the owner has been told of that loss.
   zk::Signal wake_;
-  const std::shared_ptr<zk::CancelScope> connecting_ = std::make_shared<zk::CancelScope>();
-  const std::shared_ptr<zk::CancelScope> proving_ = std::make_shared<zk::CancelScope>();
+  std::shared_ptr<zk::CancelScope> connecting_;  // Null: it does not wait for a session.
+  std::shared_ptr<zk::CancelScope> proving_;     // Null: there was nothing to prove yet.
 };
 
 }  // namespace zkrecipes::detail

@@ -40,7 +40,7 @@ Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witne
   if (remove_node) request.operations.emplace_back(Transaction::Remove{Path(node_), seen.version});
   const CreateMode mode = node_.empty() ? spec_.mode : CreateMode::ephemeral;
   const std::string& node = node_.empty() ? spec_.node : node_;
-  request.operations.emplace_back(Transaction::Create{Path(node), data_, mode, spec_.acl});
+  request.operations.emplace_back(Transaction::Create{Path(node), *data_, mode, spec_.acl});
   request.operations.emplace_back(Transaction::Create{Path(witness()), "", CreateMode::ephemeral, spec_.acl});
   created_ = true;
   return request;
@@ -57,7 +57,7 @@ Request KeptNode::lasting_replacement(const Seen& seen) const {
   Request request = zk::make_request(OpType::multi, node_);
   add_removal(seen, request);
   if (spec_.mode == CreateMode::persistent)
-    request.operations.emplace_back(Transaction::Create{Path(node_), data_, spec_.mode, spec_.acl});
+    request.operations.emplace_back(Transaction::Create{Path(node_), *data_, spec_.mode, spec_.acl});
   return request;
 }
 

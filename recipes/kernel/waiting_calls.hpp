@@ -43,21 +43,26 @@ class WaitingCalls {
   class Waiting {
    public:
     Waiting(WaitingCalls& calls, zk::EventLoop& events, const zk::Call& call)
-        : waiter_(std::make_shared<Waiter>(events, call)) {
-      std::erase_if(calls.waiters_, [](const auto& other) { return other.expired(); });
-      calls.waiters_.push_back(waiter_);
+        : calls_(calls),
+          waiter_(std::make_shared<Waiter>(events, call)),
+          place_(calls.waiters_.insert(calls.waiters_.end(), waiter_)) {
       if (call.cancel == nullptr || call.cancel->requested()) return;
       waiter_->cancelled_ = zk::CancelScope::Guard(call.cancel, [raw = waiter_.get()] { raw->wake(); });
     }
     // On the loop thread, unlike the waiter's.
-    ~Waiting() { waiter_->cancelled_.reset(); }
+    ~Waiting() {
+      waiter_->cancelled_.reset();
+      calls_.waiters_.erase(place_);
+    }
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
     Waiter* operator->() const noexcept { return waiter_.get(); }
     const std::shared_ptr<Waiter>& get() const noexcept { return waiter_; }
 
    private:
+    WaitingCalls& calls_;
     const std::shared_ptr<Waiter> waiter_;
+    const std::list<std::weak_ptr<Waiter>>::iterator place_;
   };
 
   void wake_all() {
