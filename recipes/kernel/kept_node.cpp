@@ -159,20 +159,17 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
 
 /// A look, and what follows from it.
 Awaitable<std::optional<KeptNode::Rest>> KeptNode::take_turn(SessionPtr session) {
-  // With no earlier session nothing of ours can be there, so the create goes out before the first look, in one flight.
-  std::optional<PendingReply> creating;
   const std::uint64_t generation = wanted_;
-  if (former_witnesses_.empty() && !created_ && !spec_.lasting() && !leaving_)
-    creating = spec_.client->launch(creation(Seen{}, false, false), call_on(session));
-  std::optional<Seen> seen = as_told(*session);
-  if (!seen) seen = co_await look(session);
+  std::optional<PendingReply> creating = begin_to_create(session);
+  SeenPtr seen = as_told(*session);
+  if (seen == nullptr) seen = co_await look(session);
   if (creating) {
     const bool made = co_await is_made(session, std::move(*creating), generation);
     if (!made) co_return std::nullopt;
   }
   if (over(session)) co_return std::nullopt;
   if (seen->failure != nullptr) {
-    co_await endure(std::move(*seen->failure));
+    co_await endure(std::move(seen->failure));
     co_return std::nullopt;
   }
   const PresenceStep step = decide_presence(seen->facts);
@@ -180,7 +177,13 @@ Awaitable<std::optional<KeptNode::Rest>> KeptNode::take_turn(SessionPtr session)
     finish();
     co_return std::nullopt;
   }
-  co_return co_await act(session, step, std::move(*seen));
+  co_return co_await act(session, step, std::move(seen));
+}
+
+// With no earlier session nothing of ours can be there, so the create goes out before the first look, in one flight.
+std::optional<PendingReply> KeptNode::begin_to_create(const SessionPtr& session) {
+  if (!former_witnesses_.empty() || created_ || spec_.lasting() || leaving_) return std::nullopt;
+  return spec_.client->launch(creation(Seen(), false, false), call_on(session));
 }
 
 Awaitable<bool> KeptNode::is_made(SessionPtr session, PendingReply creating, std::uint64_t generation) {
@@ -193,11 +196,11 @@ Awaitable<bool> KeptNode::is_made(SessionPtr session, PendingReply creating, std
 }
 
 /// Nothing could be read.
-Awaitable<void> KeptNode::endure(Reply failure) {
+Awaitable<void> KeptNode::endure(ReplyPtr failure) {
   stale_ = true;
-  if (is_transient(failure)) co_return;
-  const bool busy = failure.failed(Errc::throttled) || failure.failed(Errc::overloaded);
-  show_problem(*failure.error, failure.detail, !busy);
+  if (is_transient(*failure)) co_return;
+  const bool busy = failure->failed(Errc::throttled) || failure->failed(Errc::overloaded);
+  show_problem(*failure->error, failure->detail, !busy);
   if (!busy) {
     end_incarnation();
     show(PresenceState::absent);
@@ -205,21 +208,21 @@ Awaitable<void> KeptNode::endure(Reply failure) {
   co_await rest(busy ? short_rest : std::chrono::milliseconds(long_rest));
 }
 
-/// What a look would find before our node is removed, by the watch that the last look has armed; nullopt: that takes a look.
+/// What a look would find before our node is removed, by the watch that the last look has armed; null: that takes a look.
 /// A silent watch says little where nothing comes from the server. So it counts only for as long as a write of this session
 /// shows that an earlier change would have been told.
-std::optional<KeptNode::Seen> KeptNode::as_told(const zk::SessionState& session) {
+KeptNode::SeenPtr KeptNode::as_told(const zk::SessionState& session) {
   const std::optional<std::int32_t> version = std::exchange(told_version_, std::nullopt);
-  if (!leaving_ || !version || watch_fired_ || stale_ || !spec_.child.empty()) return std::nullopt;
-  if (!spec_.lasting() && !witness_is_known_) return std::nullopt;
-  if (session.raw_state() != zkclient::ConnectionState::connected) return std::nullopt;
-  if (zkclient::BootClock::now() - session.told_up_to() > longest_silence) return std::nullopt;
-  Seen seen;
-  seen.facts = first_facts(session);
-  seen.facts.node = FoundNode{known_, seen.facts.session};
-  if (!spec_.lasting()) seen.facts.witness = known_;
-  seen.version = *version;
-  seen.told = true;
+  if (!leaving_ || !version || watch_fired_ || stale_ || !spec_.child.empty()) return nullptr;
+  if (!spec_.lasting() && !witness_is_known_) return nullptr;
+  if (session.raw_state() != zkclient::ConnectionState::connected) return nullptr;
+  if (zkclient::BootClock::now() - session.told_up_to() > longest_silence) return nullptr;
+  auto seen = std::make_unique<Seen>();
+  seen->facts = first_facts(session);
+  seen->facts.node = FoundNode{known_, seen->facts.session};
+  if (!spec_.lasting()) seen->facts.witness = known_;
+  seen->version = *version;
+  seen->told = true;
   return seen;
 }
 
@@ -234,61 +237,78 @@ PresenceFacts KeptNode::first_facts(const zk::SessionState& session) const {
   return facts;
 }
 
-Awaitable<KeptNode::Seen> KeptNode::look(SessionPtr session) {
-  const auto& client = spec_.client;
-  const Call call = call_on(session);
-  Seen seen;
-  if (!doubts_.empty()) seen.failure = co_await settle_doubts(call);
-  if (seen.failure != nullptr) co_return seen;
+Awaitable<KeptNode::SeenPtr> KeptNode::look(SessionPtr session) {
+  Look look(call_on(session));
+  if (!doubts_.empty()) look.seen->failure = co_await settle_doubts(look.call);
+  if (look.seen->failure != nullptr) co_return std::move(look.seen);
+  begin_to_look(look);
+  // One after the other, since many nodes may be looked for at once: so there is one reply at a time in memory here.
+  for (std::size_t i = 0; i < look.reads.size(); ++i) {
+    const Reply reply = co_await look.reads[i].reply.get();
+    take_in(look, look.reads[i].what, reply);
+  }
+  const PresenceFacts& facts = look.seen->facts;
+  witness_is_known_ = facts.node && facts.witness == facts.node->czxid && !watch_fired_;
+  co_return std::move(look.seen);
+}
+
+/// All in one flight.
+void KeptNode::begin_to_look(Look& look) {
+  look.seen->facts = first_facts(*look.call.bound);
   if (stale_) witness_is_known_ = false;
   watch_ = make_watch();
-  std::optional<PendingReply> sync;
-  if (std::exchange(stale_, false)) sync = client->launch(zk::make_request(OpType::sync, node_), call);
+  look.syncs = std::exchange(stale_, false);
+  if (look.syncs) begin_to_read(look, Found::sync, OpType::sync, node_);
   // To leave takes no right to read, unless the data has to tell.
   const OpType type = leaving_ && doubts_.empty() ? OpType::exists : OpType::get;
-  const PendingReply node = client->launch_watching(zk::make_request(type, node_), call, watch_);
-  std::optional<PendingReply> own;
-  if (created_ && !witness_is_known_) own = client->launch(zk::make_request(OpType::exists, witness()), call);
-  std::optional<PendingReply> child;
-  seen.facts = first_facts(*session);
-  const bool may_remove = leaving_ || seen.facts.replace_others;
-  if (may_remove && !spec_.child.empty()) child = client->launch(zk::make_request(OpType::exists, spec_.child), call);
+  Request node = zk::make_request(type, node_);
+  look.reads.push_back({Found::node, spec_.client->launch_watching(std::move(node), look.call, watch_)});
+  if (created_ && !witness_is_known_) begin_to_read(look, Found::witness, OpType::exists, witness());
+  const bool may_remove = leaving_ || look.seen->facts.replace_others;
+  if (may_remove && !spec_.child.empty()) begin_to_read(look, Found::child, OpType::exists, spec_.child);
+}
 
-  std::unique_ptr<const Reply> synced;
-  Reply reply;  // The only one in here: a look may wait for long, and many do at once.
-  if (sync) {
-    reply = co_await sync->get();
-    seen.take(reply);
-    synced = std::make_unique<const Reply>(std::move(reply));
+void KeptNode::begin_to_read(Look& look, Found what, OpType type, std::string path) {
+  if (what == Found::witness) look.reads_witness = true;
+  look.reads.push_back({what, spec_.client->launch(zk::make_request(type, std::move(path)), look.call)});
+}
+
+void KeptNode::take_in(Look& look, Found what, const Reply& reply) {
+  Seen& seen = *look.seen;
+  const bool found = look.take(what, reply);
+  switch (what) {
+    case Found::sync: return;
+    case Found::node: return take_in_node(look, reply);
+    case Found::witness:
+      if (found) seen.facts.witness = reply.stat.czxid;
+      return;
+    case Found::child: seen.child = found; return;
+    case Found::former_witness:
+      if (found) seen.facts.former_witness = reply.stat.czxid;
+      return;
   }
-  reply = co_await node.get();
-  if (seen.take(reply, synced.get())) {
+}
+
+/// It may show that more has to be read.
+void KeptNode::take_in_node(Look& look, const Reply& reply) {
+  Seen& seen = *look.seen;
+  if (reply.ok()) {
     seen.facts.node = FoundNode{reply.stat.czxid, reply.stat.ephemeral_owner, reply.data == *data_};
     seen.facts.renew = !spec_.lasting() && reply.stat.czxid == lost_;
     seen.version = reply.stat.version;
   }
-  if (spec_.lasting() && seen.failure == nullptr) recognize(reply, sync.has_value(), seen);
-  // A node that was known by its witness still is, with that.
-  const bool is_known = witness_is_known_ && seen.facts.node && seen.facts.node->czxid == known_;
-  if (is_known) seen.facts.witness = known_;
-  if (created_ && !own && !is_known) own = client->launch(zk::make_request(OpType::exists, witness()), call);
-  if (own) {
-    reply = co_await own->get();
-    if (seen.take(reply, synced.get())) seen.facts.witness = reply.stat.czxid;
+  if (spec_.lasting() && seen.failure == nullptr) recognize(reply, look.syncs, seen);
+  if (created_ && !look.reads_witness) {
+    // A node that was known by its witness still is, with that.
+    const bool is_known = witness_is_known_ && reply.ok() && reply.stat.czxid == known_;
+    if (is_known) seen.facts.witness = known_;
+    if (!is_known) begin_to_read(look, Found::witness, OpType::exists, witness());
   }
-  witness_is_known_ = seen.facts.node && seen.facts.witness == seen.facts.node->czxid && !watch_fired_;
-  if (child) {
-    reply = co_await child->get();
-    seen.child = seen.take(reply, synced.get());
-  }
-  const auto former = seen.facts.node ? former_witnesses_.find(seen.facts.node->owner) : former_witnesses_.end();
-  if (former != former_witnesses_.end()) {
-    seen.facts.former_session = true;
-    seen.former_witness = former->second.path;
-    reply = co_await client->perform(zk::make_request(OpType::exists, seen.former_witness), call);
-    if (seen.take(reply)) seen.facts.former_witness = reply.stat.czxid;
-  }
-  co_return seen;
+  const auto former = reply.ok() ? former_witnesses_.find(reply.stat.ephemeral_owner) : former_witnesses_.end();
+  if (former == former_witnesses_.end()) return;
+  seen.facts.former_session = true;
+  seen.former_witness = former->second.path;
+  begin_to_read(look, Found::former_witness, OpType::exists, seen.former_witness);
 }
 
 std::shared_ptr<zk::LoopWatch> KeptNode::make_watch() {
@@ -302,34 +322,35 @@ std::shared_ptr<zk::LoopWatch> KeptNode::make_watch() {
 }
 
 // What is not found now counts as not made: so a majority has to have agreed on what was sent before. Null: it has.
-Awaitable<std::unique_ptr<Reply>> KeptNode::settle_doubts(Call call) {
+Awaitable<KeptNode::ReplyPtr> KeptNode::settle_doubts(Call call) {
   Reply settled = co_await zk::fresh_by_quorum(spec_.client, zk::make_request(OpType::exists, node_), call);
   if (zk::is_there_or_not(settled)) co_return nullptr;
   co_return std::make_unique<Reply>(std::move(settled));
 }
 
 /// Whether the node is there. A read that has overtaken the sync, since the connection broke, counts as lost.
-bool KeptNode::Seen::take(const Reply& reply, const Reply* synced) {
+bool KeptNode::Look::take(Found what, const Reply& reply) {
+  if (what == Found::sync) synced = std::make_unique<Reply>(reply);
   std::optional<Errc> error;
   if (!zk::is_there_or_not(reply)) {
     error = reply.error;
-  } else if (synced != nullptr && !zk::is_behind(*synced, reply)) {
+  } else if (what != Found::sync && syncs && !zk::is_behind(*synced, reply)) {
     error = Errc::connection_loss;
   }
-  if (error && failure == nullptr) {
-    failure = std::make_unique<Reply>();
-    failure->error = error;
+  if (error && seen->failure == nullptr) {
+    seen->failure = std::make_unique<Reply>();
+    seen->failure->error = error;
   }
   return reply.ok();
 }
 
-Awaitable<std::optional<KeptNode::Rest>> KeptNode::act(SessionPtr session, PresenceStep step, Seen seen) {
+Awaitable<std::optional<KeptNode::Rest>> KeptNode::act(SessionPtr session, PresenceStep step, SeenPtr seen) {
   switch (step) {
     case PresenceStep::keep: {
       const std::uint64_t generation = wanted_;
-      const std::int32_t seen_version = seen.version;
+      const std::int32_t seen_version = seen->version;
       former_witnesses_.clear();  // What is left of those sessions goes with them.
-      co_await keep(session, std::move(seen));
+      co_await keep(session, seen->facts);
       if (over(session) || wake_.is_set()) co_return std::nullopt;
       kept_ = generation;
       settled_ = data_;
@@ -345,7 +366,7 @@ Awaitable<std::optional<KeptNode::Rest>> KeptNode::act(SessionPtr session, Prese
       for (auto& [id, former] : former_witnesses_)
         former.use = nullptr;
       if (!leaving_) {
-        const std::int64_t owner = seen.facts.node->owner;
+        const std::int64_t owner = seen->facts.node->owner;
         show_problem(Errc::node_exists,
                      owner == 0 ? "another client has made it" : fmt::format("session {:#x} has it", owner), false);
         show(PresenceState::absent);
@@ -366,20 +387,20 @@ Awaitable<std::optional<KeptNode::Rest>> KeptNode::act(SessionPtr session, Prese
     const bool may = co_await may_write(session);
     if (!may) co_return std::nullopt;
   }
-  const Request request = request_of(step, seen);
+  const Request request = request_of(step, *seen);
   const std::uint64_t generation = wanted_;
   Request sent = request;
   Call call = call_on(session);
-  if (seen.told)
+  if (seen->told)
     call.deadline = std::chrono::steady_clock::now() + longest_silence;  // It must not wait for a connection.
   Reply reply = co_await spec_.client->perform(std::move(sent), call);
-  learn(session, request, seen, reply);
+  learn(session, request, *seen, reply);
   const bool removed =
       step == PresenceStep::remove || step == PresenceStep::remove_witness || step == PresenceStep::remove_former;
   if (reply.ok() && removed) {
     finish();
   } else if (reply.ok() && step == PresenceStep::write) {
-    if (reply.stat.czxid != seen.facts.node->czxid)
+    if (reply.stat.czxid != seen->facts.node->czxid)
       co_return std::nullopt;  // Another client had made it anew, at that version.
     kept_ = generation;
     settled_ = request.data;
@@ -471,8 +492,8 @@ bool KeptNode::take_back(std::uint64_t generation) {
 }
 
 // Our node is there as it is wanted.
-Awaitable<void> KeptNode::keep(SessionPtr session, Seen seen) {
-  const std::int64_t czxid = seen.facts.node->czxid;
+Awaitable<void> KeptNode::keep(SessionPtr session, PresenceFacts facts) {
+  const std::int64_t czxid = facts.node->czxid;
   const IncarnationPtr last = shown_.incarnation();
   const bool same = last != nullptr && !last->over && last->token == FencingToken{czxid};
   known_ = czxid;
@@ -480,7 +501,7 @@ Awaitable<void> KeptNode::keep(SessionPtr session, Seen seen) {
   if (!same) begin_incarnation(session, czxid);
   const IncarnationPtr incarnation = shown_.incarnation();
   if (spec_.lease && incarnation->keeper == nullptr) {
-    const bool proven = co_await prove(session, seen.facts.witness.has_value());
+    const bool proven = co_await prove(session, facts.witness.has_value());
     if (over(session) || wake_.is_set()) co_return;
     if (proven) {
       const auto keeper = spec_.client->keeper();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <zkclient/client.hpp>
@@ -86,18 +87,37 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
 
  private:
   using SessionPtr = std::shared_ptr<zk::SessionState>;
+  using ReplyPtr = std::unique_ptr<zk::Reply>;
   /// For how long a watch that tells nothing is believed. What is sent on its word is not sent later than that.
   static constexpr std::chrono::milliseconds longest_silence{500};
   /// What a look found.
   struct Seen {
-    std::unique_ptr<zk::Reply> failure = {};  // Null, unless there is nothing to decide about.
+    ReplyPtr failure = {};  // Null, unless there is nothing to decide about.
     PresenceFacts facts;
     std::int32_t version = 0;
     std::string former_witness = {};  // Its path.
     bool child = false;               // The one that goes with the node is there.
     bool told = false;                // By the watch: nothing was read.
+  };
+  using SeenPtr = std::unique_ptr<Seen>;
+  /// What a look reads.
+  enum class Found { sync, node, witness, child, former_witness };
+  /// A look on its way.
+  struct Look {
+    struct Read {
+      Found what;
+      zk::PendingReply reply;
+    };
 
-    bool take(const zk::Reply& reply, const zk::Reply* synced = nullptr);
+    explicit Look(zk::Call limits) : call(std::move(limits)) {}
+    bool take(Found what, const zk::Reply& reply);
+
+    const zk::Call call;  // Bound to the session.
+    SeenPtr seen = std::make_unique<Seen>();
+    std::vector<Read> reads = {};
+    bool syncs = false;
+    bool reads_witness = false;
+    ReplyPtr synced = {};
   };
   /// There is nothing to do before there is news, or for so long.
   struct Rest {
@@ -123,15 +143,20 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Awaitable<void> serve(SessionPtr session);
   zk::Awaitable<std::optional<Rest>> take_turn(SessionPtr session);
   zk::Awaitable<bool> is_made(SessionPtr session, zk::PendingReply creating, std::uint64_t generation);
-  zk::Awaitable<void> endure(zk::Reply failure);
-  zk::Awaitable<Seen> look(SessionPtr session);
-  std::optional<Seen> as_told(const zk::SessionState& session);
+  std::optional<zk::PendingReply> begin_to_create(const SessionPtr& session);
+  zk::Awaitable<void> endure(ReplyPtr failure);
+  zk::Awaitable<SeenPtr> look(SessionPtr session);
+  void begin_to_look(Look& look);
+  void begin_to_read(Look& look, Found what, zk::OpType type, std::string path);
+  void take_in(Look& look, Found what, const zk::Reply& reply);
+  void take_in_node(Look& look, const zk::Reply& reply);
+  SeenPtr as_told(const zk::SessionState& session);
   PresenceFacts first_facts(const zk::SessionState& session) const;
   std::shared_ptr<zk::LoopWatch> make_watch();
-  zk::Awaitable<std::unique_ptr<zk::Reply>> settle_doubts(zk::Call call);
+  zk::Awaitable<ReplyPtr> settle_doubts(zk::Call call);
   void recognize(const zk::Reply& found, bool synced, Seen& seen);
-  zk::Awaitable<std::optional<Rest>> act(SessionPtr session, PresenceStep step, Seen seen);
-  zk::Awaitable<void> replace_lasting(SessionPtr session, Seen seen);
+  zk::Awaitable<std::optional<Rest>> act(SessionPtr session, PresenceStep step, SeenPtr seen);
+  zk::Awaitable<void> replace_lasting(SessionPtr session, SeenPtr seen);
   zk::Awaitable<bool> may_write(SessionPtr session);
   zk::Awaitable<void> conclude(SessionPtr session, const zk::Request& request, std::uint64_t generation,
                                zk::Reply reply);
@@ -143,7 +168,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   static bool lacks_parent(const zk::Request& request, const zk::Reply& reply);
   zk::Awaitable<bool> make_parents(SessionPtr session);
   bool take_back(std::uint64_t generation);
-  zk::Awaitable<void> keep(SessionPtr session, Seen seen);
+  zk::Awaitable<void> keep(SessionPtr session, PresenceFacts facts);
   zk::Awaitable<bool> prove(SessionPtr session, bool witnessed);
   zk::Awaitable<void> rest(std::optional<std::chrono::milliseconds> limit);
   zk::Request creation(const Seen& seen, bool remove_node, bool remove_witness);

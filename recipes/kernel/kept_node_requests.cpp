@@ -136,9 +136,9 @@ void KeptNode::recognize(const Reply& found, bool synced, Seen& seen) {
 }
 
 /// In one transaction, or with the create right behind the removal, before another owner sees that there is no node.
-Awaitable<void> KeptNode::replace_lasting(SessionPtr session, Seen seen) {
+Awaitable<void> KeptNode::replace_lasting(SessionPtr session, SeenPtr seen) {
   const std::uint64_t generation = wanted_;
-  const Request request = lasting_replacement(seen);
+  const Request request = lasting_replacement(*seen);
   const Request create = lasting_creation();
   Request sent = request;
   const PendingReply replacing = spec_.client->launch(std::move(sent), call_on(session));
@@ -148,10 +148,10 @@ Awaitable<void> KeptNode::replace_lasting(SessionPtr session, Seen seen) {
     creating = spec_.client->launch(std::move(behind), call_on(session));
   }
   Reply reply = co_await replacing.get();
-  learn(session, request, seen, reply);
+  learn(session, request, *seen, reply);
   if (creating) {
     Reply made = co_await creating->get();
-    learn(session, create, seen, made);
+    learn(session, create, *seen, made);
     if (made.ok()) co_return;
     if (reply.ok()) {
       co_await conclude(session, create, generation, std::move(made));
@@ -159,7 +159,7 @@ Awaitable<void> KeptNode::replace_lasting(SessionPtr session, Seen seen) {
     }
   }
   if (!reply.ok() && reply.cause() == Errc::not_empty) {
-    known_ = seen.facts.node->czxid;  // It stays, with its children, and becomes ours.
+    known_ = seen->facts.node->czxid;  // It stays, with its children, and becomes ours.
     co_return;
   }
   co_await conclude(session, request, generation, std::move(reply));
@@ -178,7 +178,7 @@ Awaitable<void> KeptNode::find_name(SessionPtr session) {
       co_return;
     }
     if (!found.failed(Errc::no_node)) {
-      co_await endure(std::move(found));
+      co_await endure(std::make_unique<Reply>(std::move(found)));
       continue;
     }
     if (leaving_) {
@@ -186,7 +186,8 @@ Awaitable<void> KeptNode::find_name(SessionPtr session) {
       co_return;
     }
     const std::uint64_t generation = wanted_;
-    const Request request = creation(Seen(), false, false);
+    const Seen nothing;
+    const Request request = creation(nothing, false, false);
     Request sent = request;
     Reply reply = co_await spec_.client->perform(std::move(sent), call_on(session));
     if (reply.ok()) {
