@@ -121,9 +121,13 @@ struct PlacerOptions {
 /// host still closes what it would get back    that partition stays where it is until the host has left the group; then it
 ///                                               opens the replica again, with all its data. A host whose session ends
 ///                                               meanwhile passes for one that has left
-/// close() never ends                          its copy stays; its host is told nothing more; others are replaced as ever
+/// close() never ends                          its copy stays; its host is told nothing more, and its problem() says so;
+///                                               others are replaced as ever
 /// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
 ///                                               wanted are in sync
+/// host restarts before its copy was erased    erased later, if HostedReplicasOptions::copies names it
+/// erase() throws                              told again, after a pause
+/// erase() has to wait for another handler     the rule is looked at again before it is told
 /// only hosts that close are in sync           they get the replica back until others are in sync
 /// new replica dies while it catches up        after `settle` another host gets it; the old one stays until then
 /// no placer                                   all stays where it is; groups go on by themselves
@@ -142,6 +146,8 @@ struct PlacerOptions {
 /// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
 /// a placement is foreign, or without hosts    that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group
+/// a placement or a state is removed or        no closed copy of it is erased; problem() of the host says so
+///   overwritten while a copy is closed
 /// two hosts with one id                       the second one has no replicas, problem() is node_exists; it waits
 /// client closed                               the placer does not lead; a host is told nothing more
 ///
@@ -188,13 +194,20 @@ struct HostedReplicasHandlers {
   zkclient::UniqueFunction<void(const HostedReplica& replica)> close;
   /// The data of a closed replica is not needed any more: erase it. This is the only rule by which a host may erase a
   /// copy: it has left the group; its partition is not placed here; and the state of the group, read afterwards from a
-  /// majority, does not name it, but names all hosts that are wanted. Told while no other process has the host's id. Not told to a process that starts when
-  /// the replica has gone elsewhere meanwhile, nor after leave(). May be empty: then the data stays.
+  /// majority, does not name it, but names all hosts that are wanted. Told while the host's lease is valid, so that no other
+  /// process has its id, and within a second of when the rule held; not after leave(). If it throws, the copy is taken to be
+  /// there still, and this is told again. May be empty: then the data stays.
+  ///
+  /// End the storage's name first (Replica::storage), durably: what a crash leaves of a copy must not be opened as the
+  /// storage that it was. And take the lock of the storage: a former process of this host may be there still.
   zkclient::UniqueFunction<void(const HostedReplica& replica)> erase = {};
 };
 
 struct HostedReplicasOptions {
   zkclient::AclList acl = zkclient::open_acl();  ///< For every node that the recipe creates.
+  /// The partitions of which this process finds a copy on its disk when it starts. One that is placed here is opened, as
+  /// ever; the others are closed copies: erase() is told of each when its time has come.
+  std::vector<std::string> copies = {};
 };
 
 /// A host, and the replicas that it has. See Placer for what goes wrong.
@@ -203,12 +216,16 @@ struct HostedReplicasOptions {
 /// with the next session. What it was told to close while it was away, it is told then. It opens and erases nothing until
 /// it is a host again. Each handler rests on what is known when it is called, however long the one before has taken.
 ///
+/// Cost: a lease, which is six quorum writes per session timeout; a view of the placements. For a closed copy three reads from
+/// a majority, again and again until it may be erased: at last every 5 s.
+///
 /// Thread safety: all members, also from the handlers. The object keeps its client open. In a forked child nothing is
 /// told, and calls end with Errc::forked.
 class ZKRECIPES_API HostedReplicas {
  public:
   /// Errors: invalid_acl, invalid_argument (an id or a rack that is not printable ASCII without spaces and slashes, or
-  /// longer than 128 bytes; a weight above max_weight; a handler is missing; the path is the root). No I/O.
+  /// longer than 128 bytes; a weight above max_weight; a handler is missing; the path is the root; a copy of a name that no
+  /// partition can have). No I/O.
   HostedReplicas(zkclient::Client client, zkclient::Path path, ReplicaHost host, HostedReplicasHandlers handlers,
                  HostedReplicasOptions options = {});
   /// Leaves, without waiting for it; but waits for a handler that runs, unless it is called there. close() is not told
@@ -222,8 +239,10 @@ class ZKRECIPES_API HostedReplicas {
   void start();
   /// For planned work: this host gets no more replicas, and what it has moves away. Waits until no partition is placed
   /// here, for ever unless `call` has a deadline or a stop token; it goes on when the call fails. A placement that cannot
-  /// be read counts as one that is here; so does one that is foreign or was removed, while its replica is open. close()
-  /// may still run for the last one when it returns, and erase() follows: a host that leaves before that keeps the copy.
+  /// be read counts as one that is here; so does one that is foreign or was removed, while its replica is open. So does one
+  /// of a partition that no placer has in its list: nobody moves it. problem() names what it waits for. close() may still run
+  /// for the last one when it returns, and erase() follows, or open() again if no other replica in sync is left: wait until
+  /// erase() was told of all. A host that leaves before that keeps the copy: see HostedReplicasOptions::copies.
   /// Errors: as Membership::update(), Cache::refresh() and Cache::wait_until(); not_held (it was not started, or has left).
   void drain(const zkclient::CallOptions& call = {});
   void async_drain(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
@@ -235,8 +254,10 @@ class ZKRECIPES_API HostedReplicas {
 
   /// The partitions that open() was told of, and close() was not; ordered. Does not block.
   std::vector<std::string> hosted() const;
-  /// Why it is no host, or cannot read what it shall have, or whether it may erase a copy: node_exists (another process has the id), no_auth, ...
-  /// nullopt: nothing is wrong. Does not block.
+  /// Why it is no host, or has no lease (node_exists: another process has the id; timeout_too_short; no_auth; ...); why it
+  /// cannot read what it shall have, or whether it may erase a copy (also no_node, foreign_node: somebody has removed or
+  /// overwritten the placement or the state); which handler has been running for over 10 s, or what drain() waits for
+  /// (not_available). nullopt: nothing is wrong. Does not block.
   std::optional<zkclient::Error> problem() const;
 
   const std::string& id() const noexcept;

@@ -1,6 +1,8 @@
 #include "recipes/replication/copy_erasure.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "recipes/kernel/growing_pause.hpp"
@@ -23,19 +25,45 @@ HostIds ids_in(const ReplicaState& state) {
   return ids;
 }
 
+/// What a look has found.
+struct ErasureLook {
+  ErasureFacts facts = {};
+  std::optional<Error> problem = {};  ///< Why it cannot be said.
+};
+
+Error unknown(Errc code, const Path& node, std::string_view why) { return {code, erasing, node.str(), why}; }
+
 /// One read behind the other: the state has to be younger than the look at the member. What was not read forbids to erase.
 /// The reply is the last one.
-Awaitable<Reply> read_facts(ClosedCopyPtr copy, std::shared_ptr<ErasureFacts> facts, Call call) {
+Awaitable<Reply> look_at_facts(ClosedCopyPtr copy, std::shared_ptr<ErasureLook> look, Call call) {
+  const auto can_say = [&](const Reply& reply) {
+    if (!zk::is_there_or_not(reply)) look->problem = zk::to_error(reply, erasing, copy->group.str());
+    return !look->problem;
+  };
+  ErasureFacts& facts = look->facts;
   Reply reply = co_await zk::fresh_by_quorum(copy->client, zk::make_request(OpType::exists, copy->member), call);
-  if (!reply.failed(Errc::no_node)) co_return reply;
-  facts->member = false;
+  if (!can_say(reply) || reply.ok()) co_return reply;
+  facts.member = false;
   reply = co_await zk::fresh_by_quorum(copy->client, zk::make_request(OpType::get, copy->placement), call);
-  if (reply.ok()) facts->node = decode_placement(reply.data);
-  if (!facts->node) co_return reply;
+  if (!can_say(reply)) co_return reply;
+  if (reply.ok()) facts.node = decode_placement(reply.data);
+  if (!facts.node) {
+    look->problem = reply.ok() ? unknown(Errc::foreign_node, copy->placement_node, "it is no placement")
+                               : unknown(Errc::no_node, copy->placement_node, "the placement was removed");
+    co_return reply;
+  }
+  if (std::binary_search(facts.node->assigned.begin(), facts.node->assigned.end(), copy->host)) co_return reply;
   reply = co_await zk::fresh_by_quorum(copy->client, zk::make_request(OpType::get, copy->state), call);
-  if (!reply.ok()) co_return reply;
+  if (!can_say(reply)) co_return reply;
   ReplicaDefect defect = ReplicaDefect::none;
-  if (const auto state = read_replica_state(reply.data, reply.stat.version, defect)) facts->in_sync = ids_in(*state);
+  if (reply.ok()) {
+    const auto state = read_replica_state(reply.data, reply.stat.version, defect);
+    if (state) facts.in_sync = ids_in(*state);
+  }
+  if (facts.in_sync) co_return reply;
+  const Path node = copy->group / "state";
+  look->problem = defect == ReplicaDefect::none ? unknown(Errc::no_node, node, "the group has no state")
+                                                : unknown(Errc::foreign_node, node, "it is no state of a group");
   co_return reply;
 }
 
@@ -46,12 +74,6 @@ Awaitable<void> pause_before_next_look(ClosedCopyPtr copy, std::chrono::millisec
   co_await woken.wait(std::chrono::steady_clock::now() + pause);
 }
 
-void note_problem(ClosedCopy& copy, const Reply& reply) {
-  const bool told = zk::is_there_or_not(reply);
-  const std::lock_guard lock(copy.mutex);
-  copy.problem = told ? std::nullopt : std::optional(zk::to_error(reply, erasing, copy.group));
-}
-
 }  // namespace
 
 ClosedCopy::ClosedCopy(std::shared_ptr<zk::ClientCore> core, const Path& placements, std::string name,
@@ -59,21 +81,27 @@ ClosedCopy::ClosedCopy(std::shared_ptr<zk::ClientCore> core, const Path& placeme
     : client(std::move(core)),
       partition(std::move(name)),
       host(std::move(host_id)),
-      group((placements / "groups" / partition).str()),
-      member(client->full(Path(group) / "members" / host)),
-      state(client->full(Path(group) / "state")),
-      placement(client->full(placements / "placement" / partition)) {}
+      group(placements / "groups" / partition),
+      placement_node(placements / "placement" / partition),
+      member(client->full(group / "members" / host)),
+      state(client->full(group / "state")),
+      placement(client->full(placement_node)),
+      pauses(first_erasure_pause, longest_erasure_pause) {}
 
 Awaitable<Result<void>> until_erasable(ClosedCopyPtr copy, Call call) {
-  GrowingPause pauses(first_erasure_pause, longest_erasure_pause);
+  if (copy->rests.exchange(false)) co_await pause_before_next_look(copy, copy->pauses.next());
   for (;;) {
-    const auto facts = std::make_shared<ErasureFacts>();
-    const Reply reply = co_await read_facts(copy, facts, call);
-    note_problem(*copy, reply);
-    if (may_erase(copy->host, *facts)) co_return Result<void>();
-    if (copy->kept) co_return Error(Errc::cancelled, erasing, copy->group);
-    if (reply.failed(Errc::closed) || copy->client->closing()) co_return Error(Errc::closed, erasing, copy->group);
-    co_await pause_before_next_look(copy, pauses.next());
+    const auto look = std::make_shared<ErasureLook>();
+    const Reply reply = co_await look_at_facts(copy, look, call);
+    {
+      const std::lock_guard lock(copy->mutex);
+      copy->problem = look->problem;
+    }
+    if (copy->kept) co_return Error(Errc::cancelled, erasing, copy->group.str());
+    if (may_erase(copy->host, look->facts)) co_return Result<void>();
+    if (reply.failed(Errc::closed) || copy->client->closing())
+      co_return Error(Errc::closed, erasing, copy->group.str());
+    co_await pause_before_next_look(copy, copy->pauses.next());
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "recipes/kernel/growing_pause.hpp"
 #include "recipes/kernel/words.hpp"
 #include "recipes/replication/placement_decider.hpp"
 
@@ -19,12 +20,17 @@ struct ClosedCopy {
   const std::shared_ptr<zk::ClientCore> client;
   const std::string partition;
   const std::string host;
-  const std::string group;  ///< As the user wrote it.
+  // As the user wrote them.
+  const Path group;
+  const Path placement_node;
   // Full paths.
   const std::string member;
   const std::string state;
   const std::string placement;
-  std::atomic<bool> kept = false;  ///< Nobody asks any more: it was opened again, say.
+  std::atomic<bool> kept = false;    ///< Nobody asks any more: it was opened again, say.
+  std::atomic<bool> rests = false;   ///< The permission was of no use: a pause comes before the next look.
+  GrowingPause pauses;               ///< Before the next look. Loop thread.
+  BootClock::time_point allowed_at;  ///< When it was found that the copy may be erased.
   std::mutex mutex;
   std::optional<Error> problem;  ///< Guarded by mutex. Why nobody can say whether it may.
 };

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,9 +30,16 @@ constexpr const char* draining_host = "hosted replicas drain";
 constexpr const char* leaving_hosts = "hosted replicas leave";
 constexpr const char* erasing_copies = "hosted replicas erase";
 
+// An older permission is asked for again: the one before may have had to wait for a handler.
+constexpr auto longest_permission = std::chrono::seconds(1);
+// A handler that runs for longer may hang.
+constexpr auto long_handler = std::chrono::seconds(10);
+
+/// With a lease: while it is valid, no other process has the host's id.
 GroupOptions group_of_hosts(const HostedReplicasOptions& options) {
   GroupOptions group;
   group.acl = options.acl;
+  group.lease = true;
   return group;
 }
 
@@ -56,7 +66,10 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
         handlers_(std::move(handlers)),
         group_(client_, path_ / "hosts", group_of_hosts(options)),
         groups_(client_.impl()->full(path_ / "groups")),
-        calls_(std::make_shared<zk::SerialQueue>(client_.impl()->callbacks())) {}
+        calls_(std::make_shared<zk::SerialQueue>(client_.impl()->callbacks())) {
+    for (const std::string& partition : options.copies)
+      hosted_[partition].stage = detail::HostedStage::closed;
+  }
 
   const Path& path() const noexcept { return path_; }
   const std::string& id() const noexcept { return host_.id; }
@@ -85,7 +98,7 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
 
   void drain(const CallOptions& call) {
     Membership& member = membership(draining_host);
-    member.update(drained(), call);
+    member.update(begin_to_drain(), call);
     cache_->refresh(ReadBarrier::quorum, call);  // A step just before the update may not be in the view.
     cache_->wait_until(nothing_placed(), call);
   }
@@ -102,7 +115,8 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
       };
       self->cache_->async_refresh(ReadBarrier::quorum, std::move(seen), call);
     };
-    membership(draining_host).async_update(drained(), std::move(updated), call);
+    Membership& member = membership(draining_host);
+    member.async_update(begin_to_drain(), std::move(updated), call);
   }
 
   void leave(const CallOptions& call) {
@@ -146,13 +160,13 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     if (forked() || !serves()) return std::nullopt;
     if (auto trouble = member_->problem()) return trouble;
     if (auto trouble = cache_->problem()) return trouble;
+    const Snapshot nodes = cache_->snapshot();
     const std::lock_guard lock(mutex_);
+    if (auto trouble = trouble_of_handler()) return trouble;
     for (const auto& [partition, hosted] : hosted_) {
-      if (hosted.copy == nullptr) continue;
-      const std::lock_guard of_copy(hosted.copy->mutex);
-      if (hosted.copy->problem) return hosted.copy->problem;
+      if (auto trouble = trouble_of(nodes, partition, hosted)) return trouble;
     }
-    return std::nullopt;
+    return nodes.complete() ? what_drain_waits_for(nodes) : std::nullopt;
   }
 
  private:
@@ -163,6 +177,12 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
   struct Told {
     std::string partition;
     detail::HostedStep step;
+  };
+  /// A handler that runs.
+  struct Running {
+    const char* handler;
+    std::string partition;
+    BootClock::time_point since;
   };
 
   bool serves() const {
@@ -184,7 +204,43 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     return member_ ? &*member_ : nullptr;
   }
 
-  std::string drained() const {
+  // --- What is wrong; under the mutex ---
+
+  std::optional<Error> trouble_of_handler() const {
+    if (!running_) return std::nullopt;
+    const auto time = std::chrono::duration_cast<std::chrono::seconds>(BootClock::now() - running_->since);
+    if (time < long_handler) return std::nullopt;
+    return Error(Errc::not_available, hosted_replicas, replica_of(running_->partition).group.str(),
+                 fmt::format("{}() of partition {} has been running for {} s, and nothing else is told meanwhile",
+                             running_->handler, running_->partition, time.count()));
+  }
+  std::optional<Error> trouble_of(const Snapshot& nodes, const std::string& partition, const Hosted& hosted) const {
+    if (hosted.copy != nullptr) {
+      const std::lock_guard of_copy(hosted.copy->mutex);
+      return hosted.copy->problem;
+    }
+    if (hosted.stage != detail::HostedStage::open || !nodes.complete()) return std::nullopt;
+    const CachedNode* node = nodes.find(partition);
+    const std::string path = (path_ / "placement" / partition).str();
+    if (node == nullptr)
+      return Error(Errc::no_node, hosted_replicas, path, "the placement of an open replica was removed");
+    if (is_placed(*node, host_.id, groups_)) return std::nullopt;
+    return Error(Errc::foreign_node, hosted_replicas, path, "it is no placement, and its replica is open");
+  }
+  std::optional<Error> what_drain_waits_for(const Snapshot& nodes) const {
+    if (!draining_) return std::nullopt;
+    for (const CachedNodePtr& node : nodes.children()) {
+      if (!is_placed(*node, host_.id, groups_).value_or(false)) continue;
+      return Error(Errc::not_available, draining_host, (path_ / "placement" / node->name).str(),
+                   fmt::format("partition {} is still placed here: no placer has moved it so far", node->name));
+    }
+    return std::nullopt;
+  }
+
+  /// From now on no placer gives it anything.
+  std::string begin_to_drain() {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
     ReplicaHost host = host_;
     host.weight = 0;
     return encode(host);
@@ -220,8 +276,8 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     std::exception_ptr failure;
     while (const auto told = next()) {
       try {
-        const HostedReplica replica = replica_of(told->partition);
-        told->step == detail::HostedStep::open ? handlers_.open(replica) : handlers_.close(replica);
+        const bool opens = told->step == detail::HostedStep::open;
+        tell(opens ? "open" : "close", opens ? handlers_.open : handlers_.close, told->partition);
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
@@ -229,6 +285,21 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
     }
     ask_when_to_erase();
     if (failure) std::rethrow_exception(failure);
+  }
+  void tell(const char* name, zkclient::UniqueFunction<void(const HostedReplica&)>& handler,
+            const std::string& partition) {
+    note_running(Running{name, partition, BootClock::now()});
+    try {
+      handler(replica_of(partition));
+    } catch (...) {
+      note_running(std::nullopt);
+      throw;
+    }
+    note_running(std::nullopt);
+  }
+  void note_running(std::optional<Running> running) {
+    const std::lock_guard lock(mutex_);
+    running_ = std::move(running);
   }
   /// Another process may have the name, and the replicas: they are opened while the name is certainly ours. What is open
   /// is closed at any time. Nothing, if nothing is to be told.
@@ -270,33 +341,50 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
   void ask_when_to_erase(const detail::ClosedCopyPtr& copy) {
     const auto answered = [weak = weak_from_this(), copy](const Result<void>& erasable) {
       const auto self = weak.lock();
-      if (!self || !erasable) return;
+      if (!self) return;
+      if (!erasable) return self->forget(copy);
+      copy->allowed_at = BootClock::now();
       self->calls_->post([weak, copy] {
         if (const auto core = weak.lock()) core->erase(copy);
       });
     };
-    zk::CallForm(client_.impl(), erasing_copies, copy->group)
-        .endless()
-        .unrecorded()
-        .start({}, zk::Work<void>([copy](Call call) { return detail::until_erasable(copy, call); }), answered);
+    try {
+      zk::CallForm(client_.impl(), erasing_copies, copy->group.str())
+          .endless()
+          .unrecorded()
+          .start({}, zk::Work<void>([copy](Call call) { return detail::until_erasable(copy, call); }), answered);
+    } catch (const Error&) {
+      forget(copy);  // The client is closed, say.
+    }
+  }
+  void ask_again_after_a_rest(const detail::ClosedCopyPtr& copy) {
+    copy->rests = true;
+    ask_when_to_erase(copy);
+  }
+  /// It is asked anew with the next news. Unless it was opened again meanwhile.
+  void forget(const detail::ClosedCopyPtr& copy) {
+    const std::lock_guard lock(mutex_);
+    const auto found = hosted_.find(copy->partition);
+    if (found != hosted_.end() && found->second.copy == copy) found->second.copy = nullptr;
   }
   static void ask_no_more(Hosted& hosted) {
     if (hosted.copy != nullptr) hosted.copy->kept = true;
   }
   /// Unless it was opened meanwhile, or nothing more is told. While another process may have the name, it may have the
-  /// copy, too.
+  /// copy, too. A copy whose handler throws is still there.
   void erase(const detail::ClosedCopyPtr& copy) {
-    const bool present = is_present();
-    {
-      const std::lock_guard lock(mutex_);
-      if (copy->kept) return;
-      if (present) {
-        hosted_.erase(copy->partition);
-      } else {
-        hosted_[copy->partition].copy = nullptr;
-      }
+    if (copy->kept) return;
+    if (!is_present()) return forget(copy);
+    if (!member_->valid()) return ask_again_after_a_rest(copy);
+    if (BootClock::now() - copy->allowed_at > longest_permission) return ask_when_to_erase(copy);
+    try {
+      if (handlers_.erase) tell("erase", handlers_.erase, copy->partition);
+    } catch (...) {
+      ask_again_after_a_rest(copy);
+      throw;
     }
-    if (present && handlers_.erase) handlers_.erase(replica_of(copy->partition));
+    const std::lock_guard lock(mutex_);
+    hosted_.erase(copy->partition);
   }
   bool is_present() const { return member_->state() == PresenceState::present; }
   HostedReplica replica_of(const std::string& partition) const { return {partition, path_ / "groups" / partition}; }
@@ -312,6 +400,8 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   bool finished_ = false;
+  bool draining_ = false;
+  std::optional<Running> running_;
   std::map<std::string, Hosted> hosted_;  // By partition.
   std::vector<zkclient::Subscription> subscriptions_;
   std::optional<ChildrenCache> cache_;  // Made by start(), for good.
@@ -327,6 +417,10 @@ HostedReplicas::HostedReplicas(zkclient::Client client, Path path, ReplicaHost h
   if (path.is_root()) refuse("the root is no placement");
   if (const char* defect = detail::host_defect(host)) refuse(fmt::format("host: {}", defect));
   if (!handlers.open || !handlers.close) refuse("a handler is missing");
+  const std::string groups = client.impl()->full(path / "groups");
+  for (const std::string& partition : options.copies) {
+    if (!detail::can_have_group(groups, partition)) refuse(fmt::format("no partition can be named {:?}", partition));
+  }
   core_ = std::make_shared<detail::HostedReplicasCore>(std::move(client), std::move(path), std::move(host),
                                                        std::move(handlers), options);
 }

@@ -8,11 +8,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -235,11 +237,17 @@ TEST_F(PlacementFaults, HostIsDrainedWhileItsPlacementIsDamaged) {
     const auto in_vain = testkit::SteadyClock::now() + 500ms;
     return error_of([&] { a.drain({.deadline = in_vain}); }) == Errc::deadline_exceeded;
   };
+  const auto tells = [&](Errc code) {
+    const auto problem = a.problem();
+    return problem && problem->errc() == code && problem->path() == "/app/placement/p0";
+  };
   the_operator().set("/app/placement/p1", "placement 1\nb wanted\n");
   the_operator().remove("/app/placement/p0");
   EXPECT_TRUE(waits());
+  EXPECT_TRUE(tells(Errc::no_node));
   the_operator().create("/app/placement/p0", "by hand");
   EXPECT_TRUE(waits());
+  EXPECT_TRUE(tells(Errc::foreign_node));
   the_operator().set("/app/placement/p0", "placement 1\na leaving\nb wanted\n");
   EXPECT_TRUE(waits());
   the_operator().set("/app/placement/p0", "placement 1\nb wanted\n");
@@ -333,6 +341,235 @@ class PlacementErasure : public PlacementFaults {
     return proxy.wait_for_requests(zktesting::RequestType::exists, looks + 3, patience);
   }
 };
+
+/// A host with a handler that runs until the test lets it go on.
+class GatedHost {
+ public:
+  using Strings = std::vector<std::string>;
+
+  GatedHost(const zktesting::Proxy& proxy, std::string gate, HostedReplicasOptions options = {})
+      : gate_(std::move(gate)),
+        client_(runtime_, proxy.connect_string(), {.session_timeout = 30s}),
+        hosted_(client_, "/app", {"a"}, handlers(), std::move(options)) {
+    hosted_.start();
+  }
+
+  HostedReplicas& hosted() { return hosted_; }
+  Strings told() const {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+  bool was_told(const Strings& expected) {
+    return eventually([&] { return told() == expected; });
+  }
+  bool erased_p0() {
+    const Strings all = told();
+    return std::count(all.begin(), all.end(), "erase p0") > 0;
+  }
+  bool has_problem(Errc code, const std::string& path) {
+    return eventually([&] {
+      const auto problem = hosted_.problem();
+      return problem && problem->errc() == code && problem->path() == path;
+    });
+  }
+  bool waits_at_the_gate() { return begun_.take(); }
+  void open_the_gate() { may_go_on_.put(true); }
+  /// All that was to be called has been called.
+  bool rests() {
+    return eventually([this] { return *tasks_ == 0; });
+  }
+  void throw_at_the_gate() { throws_ = true; }
+
+ private:
+  HostedReplicasHandlers handlers() {
+    const auto note = [this](const char* name) {
+      return [this, name](const HostedReplica& replica) { be_told(name + (" " + replica.partition)); };
+    };
+    return {note("open"), note("close"), note("erase")};
+  }
+  void be_told(const std::string& what) {
+    {
+      const std::lock_guard lock(mutex_);
+      told_.push_back(what);
+    }
+    if (what != gate_) return;
+    if (throws_.exchange(false)) throw std::domain_error("the disk refuses");
+    begun_.put(true);
+    (void)may_go_on_.take();
+  }
+  zkclient::RuntimeOptions with_threads() {
+    zkclient::RuntimeOptions options;
+    options.callback_executor = [tasks = tasks_](std::function<void()> task) {
+      ++*tasks;
+      std::thread([tasks, task = std::move(task)] {
+        try {
+          task();
+        } catch (const std::domain_error&) {
+        }
+        --*tasks;
+      }).detach();
+    };
+    return options;
+  }
+
+  const std::string gate_;
+  const std::shared_ptr<std::atomic<int>> tasks_ = std::make_shared<std::atomic<int>>(0);
+  mutable std::mutex mutex_;
+  Strings told_;  // Guarded by mutex_.
+  std::atomic<bool> throws_{false};
+  Box<bool> begun_;
+  Box<bool> may_go_on_;
+  zkclient::Runtime runtime_{with_threads()};
+  const Client client_;
+  HostedReplicas hosted_;
+};
+
+/// Each handler rests on what is known when it is called.
+TEST_F(PlacementErasure, APlacementGoesWhileAHandlerRuns) {
+  place("p1", {"b", "c"});
+  GatedHost a(proxy, "close p0");
+  ASSERT_TRUE(a.was_told({"open p0"}));
+  const std::string here = "placement 1\na wanted\n";
+  const std::string elsewhere = the_operator().get("/app/placement/p1").data;
+  zkclient::Transaction both;
+  both.set("/app/placement/p0", elsewhere).set("/app/placement/p1", here);
+  the_operator().commit(both);
+  ASSERT_TRUE(a.waits_at_the_gate());
+  a.hosted().async_drain([](const auto&) {}, within_patience());
+  EXPECT_TRUE(a.has_problem(Errc::not_available, "/app/placement/p1")) << "what drain() waits for";
+  place("p1", {"b", "c"});
+  a.hosted().drain(within_patience());
+  a.open_the_gate();
+  EXPECT_TRUE(a.rests());
+  place_p0({"a"});
+  EXPECT_TRUE(a.was_told({"open p0", "close p0", "open p0"})) << "p1 was elsewhere again";
+}
+
+/// The copy of p0 may be erased, but another handler runs.
+class PlacementPermission : public PlacementErasure {
+ protected:
+  void be_allowed(GatedHost& a) {
+    ASSERT_TRUE(a.was_told({"open p0"}));
+    are_in_sync({"a", "b", "c"});
+    place_p0({"b", "c"});
+    place("p1", {"a"});
+    ASSERT_TRUE(a.waits_at_the_gate());
+    auto gone = proxy.hold_next_reply(zktesting::RequestType::exists);
+    ASSERT_TRUE(gone.wait(patience));
+    are_in_sync({"b", "c"});
+    const std::size_t reads = proxy.request_count(zktesting::RequestType::get_data);
+    gone.release();
+    ASSERT_TRUE(proxy.wait_for_requests(zktesting::RequestType::get_data, reads + 2, patience));
+  }
+};
+
+TEST_F(PlacementPermission, TheReplicaIsOpenedAgain) {
+  GatedHost a(proxy, "open p1");
+  be_allowed(a);
+  a.hosted().async_drain([](const auto&) {}, within_patience());
+  place_p0({"a"});
+  EXPECT_TRUE(a.has_problem(Errc::not_available, "/app/placement/p0")) << "it knows";
+  a.open_the_gate();
+  EXPECT_TRUE(eventually([&] { return a.told().back() == "open p0"; }));
+  EXPECT_TRUE(a.rests());
+  EXPECT_FALSE(a.erased_p0());
+}
+
+TEST_F(PlacementPermission, ItIsOld) {
+  GatedHost a(proxy, "open p1");
+  be_allowed(a);
+  testkit::let_age(2s);
+  are_in_sync({"c"});
+  a.open_the_gate();
+  EXPECT_TRUE(looks_again());
+  EXPECT_TRUE(a.rests());
+  EXPECT_FALSE(a.erased_p0()) << "only c has what was acknowledged by now";
+  are_in_sync({"b", "c"});
+  EXPECT_TRUE(eventually([&] { return a.erased_p0(); }));
+}
+
+TEST_F(PlacementPermission, AnotherSessionHasTheId) {
+  GatedHost a(proxy, "open p1");
+  be_allowed(a);
+  zkclient::Transaction taken;
+  taken.remove("/app/hosts/a").create("/app/hosts/a", "host 1 1 -", {.mode = zkclient::CreateMode::ephemeral});
+  the_operator().commit(taken);
+  EXPECT_TRUE(a.has_problem(Errc::node_exists, "/app/hosts/a"));
+  a.open_the_gate();
+  EXPECT_TRUE(a.rests());
+  EXPECT_FALSE(a.erased_p0());
+  the_operator().remove("/app/hosts/a");
+  EXPECT_TRUE(eventually([&] { return a.erased_p0(); })) << "it is asked again";
+}
+
+TEST_F(PlacementPermission, TheHostLeaves) {
+  GatedHost a(proxy, "open p1");
+  be_allowed(a);
+  a.hosted().leave(within_patience());
+  a.open_the_gate();
+  EXPECT_TRUE(a.rests());
+  EXPECT_FALSE(a.erased_p0());
+}
+
+/// A former process has closed p0, and has left its copy behind. Its session is not over yet.
+TEST_F(PlacementErasure, HostRestartsBeforeItsCopyIsErased) {
+  place_p0({"b", "c"});
+  place("p1", {"a"});
+  are_in_sync({"b", "c"});
+  the_operator().create("/app/groups/p0/members/a", "", {.mode = zkclient::CreateMode::ephemeral});
+  HostedReplicasOptions options;
+  options.copies = {"p0", "p1"};
+  GatedHost a(proxy, "erase p0", options);
+  ASSERT_TRUE(a.was_told({"open p1"}));
+  EXPECT_TRUE(looks_again());
+  EXPECT_FALSE(a.erased_p0());
+  a.throw_at_the_gate();
+  the_operator().remove("/app/groups/p0/members/a");
+  EXPECT_TRUE(a.waits_at_the_gate()) << "it is told again";
+  a.open_the_gate();
+  EXPECT_TRUE(a.rests());
+  EXPECT_EQ(a.told(), (Partitions{"open p1", "erase p0", "erase p0"}));
+}
+
+TEST_F(PlacementErasure, NobodyKnowsWhetherACopyIsNeeded) {
+  GatedHost a(proxy, "");
+  ASSERT_TRUE(a.was_told({"open p0"}));
+  const std::string placement = "/app/placement/p0";
+  const std::string state = "/app/groups/p0/state";
+  place_p0({"b", "c"});
+  EXPECT_TRUE(a.has_problem(Errc::foreign_node, state));
+  the_operator().remove(state);
+  EXPECT_TRUE(a.has_problem(Errc::no_node, state));
+  the_operator().create(state, "");
+  are_in_sync({"a", "c"});
+  EXPECT_TRUE(eventually([&] { return !a.hosted().problem(); })) << "it is needed";
+  the_operator().set(placement, "by hand");
+  EXPECT_TRUE(a.has_problem(Errc::foreign_node, placement));
+  the_operator().remove(placement);
+  EXPECT_TRUE(a.has_problem(Errc::no_node, placement));
+  place_p0({"b", "c"});
+  the_operator().set_acl(state, {Acl{Acl::write | Acl::admin, "world", "anyone"}});
+  EXPECT_TRUE(a.has_problem(Errc::no_auth, "/app/groups/p0"));
+  the_operator().set_acl(state, zkclient::open_acl());
+  are_in_sync({"b", "c"});
+  EXPECT_TRUE(a.was_told({"open p0", "close p0", "erase p0"}));
+  EXPECT_TRUE(eventually([&] { return !a.hosted().problem(); }));
+}
+
+TEST_F(PlacementErasure, CloseHangs) {
+  GatedHost a(proxy, "close p0");
+  ASSERT_TRUE(a.was_told({"open p0"}));
+  place_p0({"b", "c"});
+  ASSERT_TRUE(a.waits_at_the_gate());
+  EXPECT_TRUE(a.has_problem(Errc::not_available, "/app/groups/p0"));
+  const std::string told(a.hosted().problem().value().detail());
+  EXPECT_NE(told.find("close() of partition p0"), std::string::npos) << told;
+  a.open_the_gate();
+  EXPECT_TRUE(eventually([&] {
+    const auto problem = a.hosted().problem();
+    return !problem || problem->errc() != Errc::not_available;
+  }));
+}
 
 /// The last primary was a, which could not reach b while it was closing: it took b out, and wrote on.
 TEST_F(PlacementErasure, ACopyStaysUntilAllWantedHaveWhatItHas) {
@@ -901,6 +1138,13 @@ TEST_F(PlacementFaults, BadInputIsRefused) {
   EXPECT_EQ(refuses_host({"a", "rack 1"}), Errc::invalid_argument);
   EXPECT_EQ(refuses_host({"a", "", 1'000'001}), Errc::invalid_argument);
   EXPECT_EQ(refuses_host({"a"}, false), Errc::invalid_argument);
+  for (const std::string& copy : {std::string("p/q"), std::string(".."), no_room}) {
+    HostedReplicasHandlers handlers{[](const HostedReplica&) {}, [](const HostedReplica&) {}};
+    const auto refused = error_of([&] {
+      HostedReplicas none(client, "/app", {"a"}, std::move(handlers), {.copies = {"p0", copy}});
+    });
+    EXPECT_EQ(refused, Errc::invalid_argument) << copy;
+  }
   const PlacementMap map(client, "/app");
   EXPECT_EQ(error_of([&] { map.wait_primary("p/../q"); }), Errc::invalid_path);
   EXPECT_EQ(error_of([&] { map.async_wait_primary("p", {}, {}); }), Errc::invalid_argument);
