@@ -101,10 +101,12 @@ class Host {
         partitions_(partition_count(settings)),
         folder_(settings.text("folder")),
         address_(settings.text("advertised", settings.text("listen"))),
+        copies_(found_copies()),
         hosted_(client, path, {id_, settings.text("rack", "")},
                 {[this](const HostedReplica& replica) { open(replica); },
                  [this](const HostedReplica& replica) { close(replica); },
-                 [this](const HostedReplica& replica) { erase(replica); }}) {
+                 [this](const HostedReplica& replica) { erase(replica); }},
+                {.copies = {copies_.begin(), copies_.end()}}) {
     hosted_.start();
   }
 
@@ -117,13 +119,21 @@ class Host {
     lock.unlock();
     return replica.member.answer(words, connection);
   }
-  /// Returns when all that it had is elsewhere. It is told to close the last ones about now; never, if somebody damages
-  /// their placements in this very moment. Then they stay open, and their folders stay.
+  /// Returns when all that it had is elsewhere: no replica is open, and the folders are gone. One that was closed may be
+  /// called back, because it is the only one with all that was acknowledged: so it looks again and again. A folder that may
+  /// not be erased for a long time stays for the next start. Never returns while a replica is open: if somebody damages its
+  /// placement, that is for an operator.
   void drain() {
-    hosted_.drain();
-    const auto end = std::chrono::steady_clock::now() + longest_close;
-    while (has_copies() && std::chrono::steady_clock::now() < end)
+    auto end = std::chrono::steady_clock::now() + longest_wait;
+    do {
+      try {
+        hosted_.drain({.deadline = std::chrono::steady_clock::now() + 5s});
+      } catch (const zkclient::Error&) {
+        // Not all has moved so far. Or the connection is broken, and the next turn asks for it again.
+      }
+      if (has_replicas()) end = std::chrono::steady_clock::now() + longest_wait;
       std::this_thread::sleep_for(logs::beat);
+    } while (has_copies() && std::chrono::steady_clock::now() < end);
   }
 
  private:
@@ -143,6 +153,18 @@ class Host {
       if (name == std::to_string(i)) return true;
     }
     return false;
+  }
+  /// In folders from before.
+  std::set<std::string> found_copies() const {
+    std::set<std::string> found;
+    for (std::size_t i = 0; i < partitions_; ++i) {
+      if (std::filesystem::exists(folder_ / std::to_string(i))) found.insert(std::to_string(i));
+    }
+    return found;
+  }
+  bool has_replicas() {
+    const std::lock_guard lock(mutex_);
+    return !replicas_.empty();
   }
   bool has_copies() {
     const std::lock_guard lock(mutex_);
@@ -165,14 +187,19 @@ class Host {
     closed.mapped()->in_use.lock();  // Nobody answers any more, and nobody will.
     closed.mapped()->in_use.unlock();
   }
-  /// Another storage has all that was acknowledged here.
+  /// Other storages have all that was acknowledged here. A folder that cannot be erased now is for the next start.
   void erase(const HostedReplica& hosted) {
-    std::filesystem::remove_all(folder_of(hosted));
+    try {
+      logs::Log::erase(folder_of(hosted));
+    } catch (const std::exception& error) {
+      std::cerr << "partition " << hosted.partition << " is not erased: " << error.what() << "\n";
+      return;
+    }
     const std::lock_guard lock(mutex_);
     copies_.erase(hosted.partition);
   }
 
-  static constexpr auto longest_close = 60s;
+  static constexpr auto longest_wait = 60s;
 
   const zkclient::Client client_;
   const std::string id_;

@@ -96,6 +96,16 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
+  /// Takes the folder from the disk, unless a process has it. The name goes first: whatever is left after a crash is
+  /// another storage. Throws if another process has it, or the system refuses.
+  static void erase(const std::filesystem::path& folder) {
+    if (!std::filesystem::exists(folder)) return;
+    const Log last_owner(folder);
+    std::filesystem::remove(folder / "promise");
+    check(::fsync(last_owner.directory_));
+    std::filesystem::remove_all(folder);
+  }
+
   const std::string& storage() const { return storage_; }
   std::size_t count() const {
     const std::lock_guard lock(mutex_);
