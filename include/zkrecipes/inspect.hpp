@@ -102,7 +102,9 @@ struct InspectedStep {
   std::string node;                                    ///< Its name.
   std::string digest = {};                             ///< 32 bytes. What the step was is not on record.
   std::chrono::system_clock::time_point applied = {};  ///< By the server's clock.
-  bool foreign = false;  ///< It is no such record: Migrations::migrate() refuses the set (foreign_node).
+  /// It is no such record. If its name begins with "meta-", Migrations::migrate() refuses the set (foreign_node); if not,
+  /// only Curator's programs do.
+  bool foreign = false;
 };
 /// The records of a set, in order. Whether a program's steps still are those that were applied, only that program can say:
 /// Migrations::pending().

@@ -30,7 +30,8 @@ class ZKRECIPES_API MigrationSet {
   /// ephemeral node, a check that belongs to a session, as Lease::guard() does).
   MigrationSet& add(std::string step, zkclient::Transaction changes);
   /// Appends a step that reads first. It may run several times, but is written once. It must not migrate the same set:
-  /// it would wait for its own lock. Errors: invalid_argument.
+  /// it would wait for its own lock. Its runs and its write may take as long as the call; if that has no
+  /// deadline, as the client's operation_timeout (then: deadline_exceeded). Errors: invalid_argument.
   MigrationSet& add(std::string step, Optimistic::Function function);
 
   /// As it was given to the constructor.
@@ -73,6 +74,9 @@ struct MigrationsOptions {
 /// prefix, as without the chroot of a Curator client, but with its namespace. Of a function it is that of the step's name:
 /// Curator has no such steps.
 ///
+/// Nodes in the folder of a set whose names do not begin with "meta-" are left alone. Curator takes them for records, and
+/// refuses the set.
+///
 /// Invariant: one transaction makes the record, applies the step, and checks that the lock is still held; a record's name
 /// is that behind all that were read.
 ///
@@ -97,6 +101,7 @@ struct MigrationsOptions {
 /// a function throws                        its exception, an Error with set and step added; those before it stay applied
 /// a function sets a node that was made     foreign_node, if the versions are the same: the step was applied, with its
 ///   again                                  record, over the new data
+/// a node "meta-..." that is no record      foreign_node; nothing was applied
 /// records deleted by hand                  foreign_node, or, if they were the last ones, their steps are applied again
 /// deadline, stop request                   in_doubt if a step was sent and it is not known whether it was applied; else
 ///                                          deadline_exceeded, cancelled. Call again: what was applied is not repeated

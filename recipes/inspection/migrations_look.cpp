@@ -13,7 +13,7 @@ constexpr std::size_t bytes_of_digest = 32;
 constexpr std::size_t most_sets = 64;
 constexpr std::string_view nodes_of_recipes = "_c_";
 
-// In the order of their names, as migrate() reads them: whatever stands there counts for a record.
+// In the order of their names, as migrate() reads them: for Curator, whatever stands there counts for a record.
 Awaitable<Result<InspectedMigrationSet>> read_set(LookPtr look, std::string folder, NodeNames records) {
   InspectedMigrationSet set;
   set.name = zk::name_of(folder);

@@ -88,6 +88,8 @@ const char* word_for(const Check&) { return "check"; }
 
 }  // namespace
 
+bool is_record_name(std::string_view node) { return node.starts_with(record_prefix); }
+
 std::string describe_change(const Transaction::Operation& operation) {
   return std::visit([](const auto& one) { return fmt::format("{} {}", word_for(one), one.path.str()); }, operation);
 }

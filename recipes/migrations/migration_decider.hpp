@@ -21,6 +21,9 @@ struct MigrationVerdict {
   std::string why = {};     ///< Not "": the history is another one.
 };
 
+/// Whether a node of a set's folder counts as a record, if only as one that fits no step. Other nodes are left alone.
+bool is_record_name(std::string_view node);
+
 /// Text of an operation, for a plan.
 std::string describe_change(const zkclient::Transaction::Operation& operation);
 

@@ -40,6 +40,7 @@ Awaitable<Reply> list_records(CorePtr client, std::string folder, Call call) {
     Request children = zk::make_request(OpType::children, folder);
     Reply listed = co_await zk::fresh(client, std::move(children), call);
     if (listed.failed(Errc::session_lost) && !listed.given_up) continue;
+    std::erase_if(listed.names, [](const std::string& name) { return !detail::is_record_name(name); });
     std::sort(listed.names.begin(), listed.names.end());
     co_return listed;
   }

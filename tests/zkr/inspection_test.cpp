@@ -119,6 +119,9 @@ TEST_F(ZkrInspection, MigrationsTellTheirSteps) {
   expect_in(who("/place/users"), "1 sets, 1 steps applied, 1 foreign records");
   expect_in(who(), "foreign: no record of a step\n");
   expect_finding("failure", "set users has nodes that are no records, so that no program migrates it: meta-0000000001");
+  put("/place/orders/notes", "words");
+  expect_finding("warning",
+                 "set orders has nodes that are no records, so that no program of Curator's migrates it: notes");
 }
 
 TEST_F(ZkrInspection, PlacementTellsHostsAndPartitions) {

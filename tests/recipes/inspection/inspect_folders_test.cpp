@@ -189,7 +189,7 @@ TEST_F(InspectFolders, RecordsThatAreNone) {
   ASSERT_EQ(found.migrations.at(0).steps.size(), 3U);
   EXPECT_FALSE(found.migrations[0].steps[0].foreign);
   EXPECT_TRUE(found.migrations[0].steps[1].foreign);
-  EXPECT_TRUE(found.migrations[0].steps[2].foreign) << "migrate() reads it as a record";
+  EXPECT_TRUE(found.migrations[0].steps[2].foreign) << "Curator reads it as a record";
   put("/place/other/child", "");
   EXPECT_EQ(kind(), RecipeKind::unknown) << "not all of its children are sets";
 }

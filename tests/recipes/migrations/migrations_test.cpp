@@ -235,6 +235,19 @@ TEST_F(MigrationsTest, RecordsDeletedByHand) {
   EXPECT_EQ(error_of([&] { make().migrate(set, patient()); }), Errc::foreign_node);
 }
 
+// They may be notes, but what is named as a record counts as one.
+TEST_F(MigrationsTest, ForeignNodesInTheFolder) {
+  make().migrate(first_version(), patient());
+  for (const char* note : {"/meta/users/README", "/meta/users/notes"})
+    client().create(note, "words");
+  EXPECT_EQ(make().pending(second_version(), patient()).size(), 2U);
+  EXPECT_EQ(make().migrate(second_version(), patient()), (Names{"name the version", "count the users"}));
+  EXPECT_EQ(data("/meta/users/meta-0000000002"), detail::sha256("count the users"));
+  client().create("/meta/users/meta-copy", data("/meta/users/meta-0000000000"));
+  EXPECT_EQ(refusal_of(second_version()),
+            "set \"users\" has 3 steps, and 4 were applied: by a newer program, or another set");
+}
+
 TEST_F(MigrationsTest, FoldersThatOverlapAreRefused) {
   using Folders = std::pair<const char*, const char*>;
   for (const Folders& folders : {Folders("/m", "/m"), Folders("/m/lock", "/m"), Folders("/m", "/m/records"),

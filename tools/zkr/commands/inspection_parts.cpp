@@ -195,14 +195,18 @@ json::array migrations_json(const std::vector<InspectedMigrationSet>& sets) {
 void judge_migrations(const std::string& path, const std::vector<InspectedMigrationSet>& sets,
                       std::vector<Finding>& findings) {
   for (const InspectedMigrationSet& set : sets) {
-    NameList foreign;
+    NameList foreign, others;
     for (const InspectedStep& step : set.steps) {
-      if (step.foreign) foreign.push_back(step.node);
+      if (step.foreign) (step.node.starts_with("meta-") ? foreign : others).push_back(step.node);
     }
-    if (foreign.empty()) continue;
-    findings.push_back({Gravity::failure, path,
-                        fmt::format("set {} has nodes that are no records, so that no program migrates it: {}",
-                                    printable(set.name), first_of(foreign))});
+    const auto tell = [&](Gravity gravity, const char* who, const NameList& nodes) {
+      if (nodes.empty()) return;
+      findings.push_back({gravity, path,
+                          fmt::format("set {} has nodes that are no records, so that no {} migrates it: {}",
+                                      printable(set.name), who, first_of(nodes))});
+    };
+    tell(Gravity::failure, "program", foreign);
+    tell(Gravity::warning, "program of Curator's", others);
   }
 }
 
