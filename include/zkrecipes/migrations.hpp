@@ -65,7 +65,7 @@ struct MigrationsOptions {
 ///
 ///   lock/<set> (container)                  a Semaphore of one: see semaphore.hpp
 ///   records
-///    |-- <set> (container)
+///    |-- <set>                              persistent: a container could go while the first function runs
 ///    |    |-- meta-0000000000               persistent: a step that was applied; data: its SHA-256
 ///    |    '-- meta-0000000001
 ///    '-- _c_writes (container)              of steps that are functions: exactly_once.md
@@ -101,6 +101,7 @@ struct MigrationsOptions {
 /// a function throws                        its exception, an Error with set and step added; those before it stay applied
 /// a function sets a node that was made     foreign_node, if the versions are the same: the step was applied, with its
 ///   again                                  record, over the new data
+/// a set's empty folder is deleted          nothing: it is made again, and a function runs again
 /// a node "meta-..." that is no record      foreign_node; nothing was applied
 /// records deleted by hand                  foreign_node, or, if they were the last ones, their steps are applied again
 /// deadline, stop request                   in_doubt if a step was sent and it is not known whether it was applied; else

@@ -68,8 +68,10 @@ Awaitable<Result<Records>> read_records(CorePtr client, std::string folder, Path
   }
 }
 
+// A container would go if it were empty for a moment, as it is behind the check that a record is missing, while a function
+// runs. Curator's programs make one; a step that finds it gone makes it again.
 Awaitable<Result<void>> ensure_folder(CorePtr client, std::string node, zkclient::AclList acl, Path shown, Call call) {
-  Reply made = co_await zk::ensure(client, std::move(node), CreateMode::container, std::move(acl), call);
+  Reply made = co_await zk::ensure(client, std::move(node), CreateMode::persistent, std::move(acl), call);
   // Only a step that was sent leaves its caller in doubt.
   if (made.failed(Errc::in_doubt) && made.given_up) made.error = made.given_up;
   if (!made.ok()) co_return zk::to_error(made, migrating, shown.str());
@@ -79,8 +81,9 @@ Awaitable<Result<void>> ensure_folder(CorePtr client, std::string node, zkclient
 /// How an attempt to apply a step ended, if not with an error.
 enum class StepEnd {
   applied,
-  unknown,    ///< The records tell.
-  lock_lost,  ///< Nothing was applied.
+  unknown,      ///< The records tell.
+  lock_lost,    ///< Nothing was applied.
+  folder_gone,  ///< This attempt has applied nothing: there is no folder for the record.
 };
 
 /// A transaction of a step: a check of the lock, the record, and the step's changes. The order tells what was refused.
@@ -94,9 +97,9 @@ Awaitable<Result<StepEnd>> write_step(CorePtr client, Request write, Path shown,
   if (written.failed(Errc::session_lost) && !written.given_up) co_return StepEnd::lock_lost;
   if (const auto refused = written.refusal()) {
     if (refused->index == lock_operation && refused->code == zk::rc::no_node) co_return StepEnd::lock_lost;
-    // Another attempt has made it, or somebody has removed the folder.
     if (refused->index == record_operation) {
-      if (refused->code == zk::rc::node_exists || refused->code == zk::rc::no_node) co_return StepEnd::unknown;
+      if (refused->code == zk::rc::node_exists) co_return StepEnd::unknown;  // Another attempt has made it.
+      if (refused->code == zk::rc::no_node) co_return StepEnd::folder_gone;
     }
     written.error = zk::rc::to_errc(refused->code);
   }
@@ -250,15 +253,15 @@ class MigrationRun {
                        const Lease& lease) const {
     Optimistic functions(shared_.client, shared_.records, {shared_.options.acl});
     bool was_there = false;
-    bool own = false;  // The exception is the function's own.
+    enum class Part { lock, function, record } part = Part::lock;
     const auto guarded = [&](OptimisticView& view) {
-      own = false;  // It may have thrown before.
+      part = Part::lock;  // A former attempt may have got further.
       if (!view.exists(lease.node())) throw LockLost();
       was_there = view.exists(record);
       if (was_there) return;
-      own = true;
+      part = Part::function;  // An exception is its own.
       step.function(view);
-      own = false;
+      part = Part::record;
       view.create(record, digest);
     };
     try {
@@ -267,7 +270,8 @@ class MigrationRun {
     } catch (const LockLost&) {
       return StepEnd::lock_lost;
     } catch (const Error& error) {
-      if (own || error.errc() != Errc::in_doubt) throw;
+      if (part == Part::record && error.errc() == Errc::no_node) return StepEnd::folder_gone;
+      if (part == Part::function || error.errc() != Errc::in_doubt) throw;
       return StepEnd::unknown;
     }
   }

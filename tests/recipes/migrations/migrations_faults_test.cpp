@@ -66,6 +66,21 @@ class MigrationsFaults : public testkit::RecipeFaultTest {
     gate->release();
     return migrating;
   }
+  /// Migrates all. While the reply to the request for the records' folder is held, `meanwhile` is called.
+  template <typename Meanwhile>
+  std::future<Names> migrate_up_to_folder(const Client& client, Meanwhile meanwhile, std::stop_token stop = {}) {
+    keep_folders_of_locks();
+    auto locking = proxy.hold_next_reply(RequestType::multi);
+    auto migrating = in_thread(
+        [client, all = history, stop] { return make(client).migrate(all, {.deadline = soon(), .stop = stop}); });
+    EXPECT_TRUE(locking.wait(patience));
+    auto making_folder = proxy.hold_next_reply(RequestType::create2);
+    locking.release();
+    EXPECT_TRUE(making_folder.wait(patience));
+    meanwhile(migrating);
+    making_folder.release();
+    return migrating;
+  }
   Names migrate_all(const Client& client) { return make(client).migrate(history, patient()); }
   void expect_applied(std::size_t steps) {
     EXPECT_EQ(names("/meta/users").size(), steps);
@@ -73,6 +88,11 @@ class MigrationsFaults : public testkit::RecipeFaultTest {
       EXPECT_EQ(the_operator().exists("/node-" + std::to_string(i)).has_value(), i <= steps) << i;
   }
   void expect_all_applied() { expect_applied(history.steps().size()); }
+  /// The server deletes them otherwise when it likes, and then a lock makes them.
+  void keep_folders_of_locks() {
+    for (const char* folder : {"leases", "locks"})
+      the_operator().ensure(zkclient::Path("/locks") / history.name() / folder, CreateMode::persistent);
+  }
   void delete_locks() {
     for (const std::string& lease : names("/locks/users/leases"))
       the_operator().remove(zkclient::Path("/locks/users/leases") / lease);
@@ -158,14 +178,13 @@ TEST_F(MigrationsFaults, ReadLost) {
   }
 }
 
-// A real server deletes empty parents of locks when it likes, and then a lock reads more.
+// A sync comes before the records are read. A lock reads as much as it likes, but sends none.
 TEST_F(MigrationsFaults, ReadLostTooOften) {
-  if (!time_is_made()) GTEST_SKIP() << "which read is the first one is the server's choice";
   Client client(proxy.connect_string(), {.session_timeout = calm, .retry = {.max_attempts = 1}});
   add_changes();
   migrate_all(client);
   add_changes();
-  auto fault = lose(true, RequestType::get_data);
+  auto fault = lose(true, RequestType::sync);
   EXPECT_EQ(error_of([&] { migrate_all(client); }), Errc::connection_loss);
   EXPECT_TRUE(fault.wait(patience));
   expect_applied(1);
@@ -174,14 +193,13 @@ TEST_F(MigrationsFaults, ReadLostTooOften) {
 
 // What was applied is known: nothing is read once more.
 TEST_F(MigrationsFaults, TheLastStepIsTheEnd) {
-  if (!time_is_made()) GTEST_SKIP() << "how much a lock reads is the server's choice";
   Client client = calm_proxied();
   add_changes();
   migrate_all(client);
   const auto reads_of_a_call = [&] {
-    const std::size_t before = proxy.request_count(RequestType::get_children2);
+    const std::size_t before = proxy.request_count(RequestType::sync);
     migrate_all(client);
-    return proxy.request_count(RequestType::get_children2) - before;
+    return proxy.request_count(RequestType::sync) - before;
   };
   const std::size_t with_nothing_to_do = reads_of_a_call();
   add_changes();
@@ -252,8 +270,6 @@ TEST_F(MigrationsFaults, TheLockMayNotBeReadAnyMore) {
 
 // Between what a function has read, and its write.
 TEST_F(MigrationsFaults, LockDeletedByHandWhileAFunctionRuns) {
-  if (!time_is_made())
-    GTEST_SKIP() << "a real server may delete the folder of the records before the first one is there";
   Client client = calm_proxied();
   std::atomic<int> runs = 0;
   const std::string node = next_node();
@@ -264,6 +280,26 @@ TEST_F(MigrationsFaults, LockDeletedByHandWhileAFunctionRuns) {
   EXPECT_EQ(migrate_all(client), (Names{node}));
   EXPECT_EQ(runs, 2) << "it was not written without the lock";
   expect_all_applied();
+}
+
+// Curator's programs make a container, which a server may delete while it is empty.
+TEST_F(MigrationsFaults, FolderOfTheRecordsIsGone) {
+  Client client = calm_proxied();
+  const auto lose_folder = [&] { the_operator().remove("/meta/users"); };
+  the_operator().create("/meta/users", "", {.mode = CreateMode::container});
+  const std::string node = next_node();
+  history.add(node, [&, runs = 0](OptimisticView& view) mutable {
+    view.create(node, "");
+    if (++runs == 1) lose_folder();
+  });
+  EXPECT_EQ(migrate_all(client), (Names{node}));
+  expect_all_applied();
+
+  history = MigrationSet("more");
+  history.add("changes", Transaction().create("/changes"));
+  auto migrating = migrate_up_to_folder(client, [&](auto&) { the_operator().remove("/meta/more"); });
+  EXPECT_EQ(result_of(migrating), (Names{"changes"}));
+  EXPECT_EQ(names("/meta/more").size(), 1U);
 }
 
 TEST_F(MigrationsFaults, DeadlineOrStop) {
@@ -295,17 +331,14 @@ TEST_F(MigrationsFaults, DeadlineOrStop) {
 // No step was sent: only the folder of the records is in doubt.
 TEST_F(MigrationsFaults, StoppedBeforeTheFirstStep) {
   Client client = calm_proxied();
-  Semaphore(client, "/locks/users", 1).acquire(patient()).release(patient());  // Its folders are there.
   add_changes();
   std::stop_source stop;
-  auto held = proxy.hold_next_reply(RequestType::create_container);
-  auto migrating = in_thread(
-      [&] { return error_of([&] { make(client).migrate(history, {.deadline = soon(), .stop = stop.get_token()}); }); });
-  ASSERT_TRUE(held.wait(patience));
-  EXPECT_TRUE(the_operator().exists("/meta/users") || the_operator().exists("/meta"));
-  stop.request_stop();
-  EXPECT_EQ(result_of(migrating), Errc::cancelled);
-  held.release();
+  const auto stop_it = [&](std::future<Names>& migrating) {
+    EXPECT_TRUE(the_operator().exists("/meta/users"));
+    stop.request_stop();
+    EXPECT_EQ(failure_of(migrating), Errc::cancelled);
+  };
+  (void)migrate_up_to_folder(client, stop_it, stop.get_token());
   expect_applied(0);
 }
 
@@ -319,7 +352,7 @@ TEST_F(MigrationsFaults, StoppedBeforeTheSecondAttempt) {
       client, [&] { add_changes(); },
       [&] {
         fault.emplace(lose(true));
-        held.emplace(proxy.hold_next_reply(RequestType::create_container));
+        held.emplace(proxy.hold_next_reply(RequestType::create2));
       },
       stop.get_token());
   ASSERT_TRUE(fault->wait(patience));

@@ -70,6 +70,7 @@ TEST_F(MigrationsTest, TheNodesAreThoseOfCurator) {
   std::sort(nodes.begin(), nodes.end());
   EXPECT_EQ(nodes, (Names{"meta-0000000000", "meta-0000000001", "meta-0000000002"}));
   EXPECT_EQ(data("/meta/users/meta-0000000002"), detail::sha256("count the users"));
+  EXPECT_EQ(client().exists("/meta/users")->ephemeral_owner, 0) << "where Curator has a container";
   const auto made = client().create("/meta/users/meta-", "", {.mode = CreateMode::persistent_sequential}, patient());
   EXPECT_EQ(made.path, "/meta/users/meta-0000000003") << "what a server would give next";
 }
