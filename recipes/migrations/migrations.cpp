@@ -89,8 +89,17 @@ enum class StepEnd {
 /// A transaction of a step: a check of the lock, the record, and the step's changes. The order tells what was refused.
 constexpr std::size_t lock_operation = 0;
 constexpr std::size_t record_operation = 1;
+constexpr std::size_t first_change = 2;
 
-Awaitable<Result<StepEnd>> write_step(CorePtr client, Request write, Path shown, Call call) {
+/// Which change of the step was refused; "": it was none of them.
+std::string refused_change(const Transaction& changes, std::size_t operation) {
+  const auto& all = changes.operations();
+  const std::size_t change = operation - first_change;
+  if (operation < first_change || change >= all.size()) return {};
+  return fmt::format("operation {} of {}, {}", change + 1, all.size(), detail::describe_change(all[change]));
+}
+
+Awaitable<Result<StepEnd>> write_step(CorePtr client, Request write, Transaction changes, Path shown, Call call) {
   Reply written = co_await client->perform(std::move(write), call);
   if (written.ok()) co_return StepEnd::applied;
   if (written.unanswered()) co_return StepEnd::unknown;
@@ -102,6 +111,8 @@ Awaitable<Result<StepEnd>> write_step(CorePtr client, Request write, Path shown,
       if (refused->code == zk::rc::no_node) co_return StepEnd::folder_gone;
     }
     written.error = zk::rc::to_errc(refused->code);
+    if (std::string change = refused_change(changes, refused->index); !change.empty())
+      written.detail = std::move(change);
   }
   co_return zk::to_error(written, migrating, shown.str());
 }
@@ -244,9 +255,8 @@ class MigrationRun {
       write.operations.push_back(std::move(operation));
     }
     const zk::CallForm form(shared_.core(), migrating, record.str());
-    return form.wait(call_, [client = shared_.core(), write = std::move(write), record](Call limits) {
-      return write_step(client, write, record, std::move(limits));
-    });
+    return form.wait(call_, [client = shared_.core(), write = std::move(write), changes = step.changes, record](
+                                Call limits) { return write_step(client, write, changes, record, std::move(limits)); });
   }
 
   StepEnd run_function(const MigrationStep& step, const Path& record, const std::string& digest,
