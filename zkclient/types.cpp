@@ -36,7 +36,8 @@ std::optional<std::chrono::milliseconds> RetryPolicy::pause(int attempt, std::ch
   if (attempt < 1 || attempt >= max_attempts) return std::nullopt;
   constexpr std::chrono::milliseconds year = std::chrono::hours(24 * 365);  // "For ever" is too much for a clock.
   const double ceiling = static_cast<double>(std::clamp(max, std::chrono::milliseconds(0), year).count());
-  const double raw = static_cast<double>(initial.count()) * std::pow(std::max(multiplier, 1.0), attempt - 1);
+  const double growth = std::pow(std::max(multiplier, 1.0), attempt - 1);  // Infinite after many attempts.
+  const double raw = initial.count() <= 0 ? 0.0 : static_cast<double>(initial.count()) * growth;
   const double scaled = std::min(raw, ceiling) * (1.0 - std::clamp(jitter, 0.0, 1.0) * random);
   const std::chrono::milliseconds pause(static_cast<std::int64_t>(scaled));
   if (pause >= remaining) return std::nullopt;

@@ -57,7 +57,7 @@ struct ClientOptions {
   std::chrono::milliseconds session_timeout{30'000};
   /// The servers' `tickTime`, if it is known. How long a lease can be trusted depends on it (docs/connection.md), and
   /// no server tells. Without it the longest one that fits is assumed: half the granted timeout, but at least 2 s.
-  /// Positive.
+  /// Positive, and at most a day.
   std::optional<std::chrono::milliseconds> server_tick = {};
   /// Deadline of calls that name none of their own. Positive.
   std::chrono::milliseconds operation_timeout{15'000};

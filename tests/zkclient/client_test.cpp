@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <limits>
 #include <map>
 #include <new>
 #include <set>
@@ -1048,11 +1049,15 @@ TEST(ClientOptionsTest, BadOptionsAreRefused) {
   refused(nowhere, {.session_timeout = 0ms});
   refused(nowhere, {.session_timeout = -1ms});
   refused(nowhere, {.session_timeout = 25h});
+  refused(nowhere, {.server_tick = 0ms});
+  refused(nowhere, {.server_tick = std::chrono::milliseconds::max()});
   refused(nowhere, {.operation_timeout = 0ms});
   refused(nowhere, {.operation_timeout = -1ms});
   refused(nowhere, {.retry = {.initial = -1ms}});
   refused(nowhere, {.retry = {.max = -1ms}});
   refused(nowhere, {.retry = {.max_attempts = 0}});
+  refused(nowhere, {.retry = {.multiplier = std::numeric_limits<double>::quiet_NaN()}});
+  refused(nowhere, {.retry = {.jitter = std::numeric_limits<double>::quiet_NaN()}});
   refused(nowhere, {.resume = SessionCredentials{0, std::string(16, 'x')}});
   refused(nowhere, {.resume = SessionCredentials{1, "short"}});
   EXPECT_EQ(error_of([] { Runtime runtime({.max_callback_threads = 0}); }), Errc::invalid_argument);

@@ -29,6 +29,12 @@ TEST(RetryPolicyTest, TheMaximumMayBeForEver) {
   }
 }
 
+TEST(RetryPolicyTest, NoPauseStaysNoneHoweverOftenItIsMultiplied) {
+  const RetryPolicy policy{.initial = 0ms, .jitter = 0.0, .max_attempts = 100'000};
+  for (const int attempt : {1, 2, 2000, 99'999})
+    EXPECT_EQ(policy.pause(attempt, plenty, 0.0), 0ms);
+}
+
 TEST(RetryPolicyTest, JitterOnlyShortensAndByNoMoreThanItsShare) {
   const RetryPolicy policy{.initial = 100ms, .max = 1000ms, .multiplier = 2.0, .jitter = 0.5, .max_attempts = 10};
   EXPECT_EQ(policy.pause(1, plenty, 0.0), 100ms);

@@ -1,6 +1,7 @@
 #include "zkclient/detail/session/core.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "zkclient/detail/connection/security.hpp"
@@ -20,12 +21,18 @@ namespace {
 void check_options(const ClientOptions& options) {
   const auto refuse = [](const char* what) { throw Error(Errc::invalid_argument, "client", "", what); };
   // The C client gives a server two thirds of it to answer, and never connects if that is next to nothing.
-  if (options.session_timeout.count() < 100 || options.session_timeout > std::chrono::hours(24)) {
+  constexpr std::chrono::milliseconds day = std::chrono::hours(24);
+  if (options.session_timeout.count() < 100 || options.session_timeout > day) {
     refuse("session_timeout must be at least 100 ms and at most a day");
   }
-  if (options.server_tick && options.server_tick->count() <= 0) refuse("server_tick must be positive");
+  if (options.server_tick && (options.server_tick->count() <= 0 || *options.server_tick > day)) {
+    refuse("server_tick must be positive and at most a day");
+  }
   if (options.operation_timeout.count() <= 0) refuse("operation_timeout must be positive");
   if (options.retry.initial.count() < 0 || options.retry.max.count() < 0) refuse("retry pauses must not be negative");
+  if (std::isnan(options.retry.multiplier) || std::isnan(options.retry.jitter)) {
+    refuse("retry.multiplier and retry.jitter must be numbers");
+  }
   if (options.retry.max_attempts < 1) refuse("retry.max_attempts must be at least 1");
   if (options.resume && (options.resume->id == 0 || options.resume->password.size() != 16)) {
     refuse("resume needs a session id and its password of 16 bytes");
