@@ -81,7 +81,7 @@ class FormerSessions::Closer final : public HandleOwner, public std::enable_shar
 };
 
 FormerSessions::FormerSessions(EventLoop& events, Lifeline client, Reach reach)
-    : events_(events), client_(std::move(client)), reach_(std::move(reach)) {}
+    : events_(events), client_(std::move(client)), reach_(std::move(reach)), next_try_(events) {}
 
 FormerSessions::~FormerSessions() { stop(); }
 
@@ -132,17 +132,28 @@ bool FormerSessions::begin(const std::shared_ptr<SessionState>& session, HandleO
   try {
     (*closer)->begin(options, [this, client = client_.lock(), closer, session](bool over) {
       closers_.erase(closer);
-      if (!over) keep(session);  // For the next connection, as its server did not answer.
+      if (over) return;
+      keep(session);  // Its server did not answer. It was resumed, so it may last for a whole timeout from now on.
+      try_again_after(session->timeout() / 4);
     });
   } catch (const Error&) {  // No descriptor, say.
     closers_.erase(closer);
+    try_again_after(session->timeout() / 4);
     return false;
   }
   return true;
 }
 
+void FormerSessions::try_again_after(std::chrono::milliseconds pause) {
+  if (stopped_ || next_try_.is_set()) return;
+  next_try_.set_after(pause, [this, client = client_] {
+    if (client.lock() != nullptr) pursue();
+  });
+}
+
 void FormerSessions::stop() {
   stopped_ = true;
+  next_try_.cancel();
   waiting_.clear();
   for (const auto& closer : std::exchange(closers_, {}))
     closer->stop();

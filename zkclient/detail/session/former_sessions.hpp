@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <optional>
 
 #include "zkclient/detail/connection/handle.hpp"
+#include "zkclient/detail/loop/event_loop.hpp"
 #include "zkclient/detail/loop/lifeline.hpp"
 #include "zkclient/detail/requests/session_state.hpp"
 #include "zkclient/detail/session/node_use.hpp"
@@ -18,7 +20,8 @@ namespace zkclient::detail {
 /// Sessions that a client has given up without a word to the servers. These may keep such a session for a whole timeout
 /// (after a restart they count it anew), and its nodes stand in the way of all, of the client's own next session too. So
 /// each is resumed by a connection of its own and closed: once the client is connected again, and once no recipe needs
-/// its nodes any more. One that cannot be closed ends by its timeout. Lives on the loop thread.
+/// its nodes any more. If its server does not answer, that is tried again after a while, and by the client's next
+/// connection. One that cannot be closed ends by its timeout. Lives on the loop thread.
 class FormerSessions {
  public:
   /// How to reach a server that serves now; nullopt: there is none.
@@ -43,6 +46,7 @@ class FormerSessions {
 
   bool used(const SessionState& session) const;
   void keep(std::shared_ptr<SessionState> session);
+  void try_again_after(std::chrono::milliseconds pause);
   /// False: no attempt can be made now.
   bool begin(const std::shared_ptr<SessionState>& session, HandleOptions options);
 
@@ -52,6 +56,7 @@ class FormerSessions {
   std::map<std::int64_t, std::weak_ptr<void>> uses_;  // By session.
   std::deque<std::shared_ptr<SessionState>> waiting_;
   std::list<std::shared_ptr<Closer>> closers_;
+  Timer next_try_;
   bool stopped_ = false;
 };
 
