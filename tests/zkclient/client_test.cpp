@@ -1201,6 +1201,33 @@ TEST_F(ClientTest, SeveralThreadsMayCloseAtOnce) {
   }
 }
 
+TEST(ClientWithoutServerTest, ASecondStopOfALoopWaitsForTheFirst) {
+  const auto loop = zkclient::detail::Loop::start({});
+  std::promise<void> begun;
+  std::promise<void> second;  // Has returned.
+  bool inside_returned = false;
+  bool second_was_early = false;
+  loop->schedule(
+      [&] {
+        begun.set_value();
+        while (loop->post([] {}))  // Until the first one is under way.
+          std::this_thread::yield();
+        loop->stop();
+        inside_returned = true;
+        second_was_early = second.get_future().wait_for(200ms) == std::future_status::ready;
+      },
+      false);
+  begun.get_future().wait();
+  std::thread first([&] { loop->stop(); });
+  while (loop->post([] {}))
+    std::this_thread::yield();
+  loop->stop();
+  second.set_value();
+  first.join();
+  EXPECT_TRUE(inside_returned);
+  EXPECT_FALSE(second_was_early) << "it returned before the threads were joined";
+}
+
 TEST_F(ClientTest, CloseEndsBlockingCallsOfOtherThreads) {
   Client other(nowhere, {.operation_timeout = 60s});
   std::vector<std::thread> threads;

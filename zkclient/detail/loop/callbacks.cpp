@@ -4,6 +4,7 @@
 #include <chrono>
 #include <list>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <zkclient/error.hpp>
@@ -47,6 +48,10 @@ struct CallbackPool::Shared {
   std::uint64_t turn_at_relief = 0;
   bool backlog = false;
   bool stopping = false;
+  bool stop_begun = false;  // By the thread that joins the others.
+  bool stopped = false;
+  int working = 0;  // Threads that have not left: those that are joined, and one that has detached itself.
+  std::condition_variable has_stopped;
   RunLoop run_loop;
   std::function<void()> on_backlog;
 
@@ -83,6 +88,7 @@ class CallbackPool::Worker {
   // False when no thread is to be had.
   static bool add_thread(const std::shared_ptr<Shared>& shared);
   static void set_loop_free();
+  static bool is_this_thread_of(const Shared& pool) noexcept { return pool_ == &pool; }
 
  private:
   enum class Duty { loop, task, none };
@@ -97,6 +103,7 @@ class CallbackPool::Worker {
   void leave();
 
   static thread_local Shared* inline_on_;
+  static thread_local const Shared* pool_;  // Of this thread; null if it is another's.
 
   const std::shared_ptr<Shared> shared_;
   Shared& s_;
@@ -104,6 +111,7 @@ class CallbackPool::Worker {
 };
 
 thread_local CallbackPool::Shared* CallbackPool::Worker::inline_on_ = nullptr;
+thread_local const CallbackPool::Shared* CallbackPool::Worker::pool_ = nullptr;
 
 CallbackPool::CallbackPool(int max_threads, RunLoop run_loop, std::function<void()> on_backlog,
                            std::chrono::milliseconds loop_patience)
@@ -179,6 +187,14 @@ void CallbackPool::finish_loop() {
 
 void CallbackPool::stop() {
   about_to_wait();  // For the tasks of this pool, in one of another.
+  {
+    std::unique_lock lock(shared_->mutex);
+    if (std::exchange(shared_->stop_begun, true)) {
+      if (Worker::is_this_thread_of(*shared_)) return;  // For which the first one waits.
+      shared_->has_stopped.wait(lock, [this] { return shared_->stopped && shared_->working == 0; });
+      return;
+    }
+  }
   finish_loop();
   std::list<std::thread> threads;
   {
@@ -195,6 +211,9 @@ void CallbackPool::stop() {
       thread.join();
     }
   }
+  const std::lock_guard lock(shared_->mutex);
+  shared_->stopped = true;
+  shared_->has_stopped.notify_all();
 }
 
 bool CallbackPool::Worker::add_thread(const std::shared_ptr<Shared>& shared) {
@@ -207,10 +226,12 @@ bool CallbackPool::Worker::add_thread(const std::shared_ptr<Shared>& shared) {
     return false;
   }
   ++shared->starting;
+  ++shared->working;
   return true;
 }
 
 void CallbackPool::Worker::work(std::shared_ptr<Shared> shared) {
+  pool_ = shared.get();
   Worker self(std::move(shared));
   --self.s_.starting;
   for (;;) {
@@ -338,6 +359,8 @@ void CallbackPool::Worker::run_task(bool urgent) {
 
 // Others may join the thread that this one returns from, unless the pool is being stopped.
 void CallbackPool::Worker::leave() {
+  --s_.working;
+  s_.has_stopped.notify_all();
   for (auto self = s_.threads.begin(); self != s_.threads.end(); ++self) {
     if (self->get_id() != std::this_thread::get_id()) continue;
     s_.leaving.splice(s_.leaving.end(), s_.threads, self);

@@ -56,7 +56,7 @@ class ZKRECIPES_INTERNAL_API CallbackPool {
   /// The calling thread is going to wait for something that the event loop or another task does.
   static void about_to_wait() noexcept;
   /// Waits until the event loop has ended, runs what is queued, then joins the threads (detaches the calling one, if it
-  /// belongs to the pool).
+  /// belongs to the pool). A second call waits until all threads have left, unless it comes from one of them.
   void stop();
 
  private:

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -147,7 +148,6 @@ void Loop::stop() {
   std::vector<std::shared_ptr<ClientCore>> open;
   {
     const std::lock_guard lock(mutex_);
-    if (stopped_) return;
     stopping_ = true;
     for (ClientCore* client : clients_) {
       if (auto core = client->weak_from_this().lock()) open.push_back(std::move(core));
@@ -158,19 +158,21 @@ void Loop::stop() {
   for (const auto& core : open)
     core->finish_close();
   open.clear();
+  bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (stopped_) return;  // Another thread was faster.
-    stopped_ = true;
+    first = !std::exchange(stopped_, true);
   }
-  events_.post([this] {
-    winding_down_ = true;
-    backlog_timer_.cancel();
-    resolver_.abandon();
-  });
-  events_.close();
-  pool_->stop();
-  log_group_->wait();  // The last messages.
+  if (first) {
+    events_.post([this] {
+      winding_down_ = true;
+      backlog_timer_.cancel();
+      resolver_.abandon();
+    });
+    events_.close();
+  }
+  pool_->stop();                  // Waits for the thread that was faster, if there is one.
+  if (first) log_group_->wait();  // The last messages.
 }
 
 }  // namespace zkclient::detail

@@ -54,7 +54,7 @@ class ZKRECIPES_INTERNAL_API Loop : public std::enable_shared_from_this<Loop> {
   /// Clients register themselves, so that stop() can close them. Throws Error (closed) once that has begun.
   void add(const std::shared_ptr<ClientCore>& core);
   void remove(ClientCore* core);
-  /// Closes all clients, runs what is left, and joins the threads. Idempotent.
+  /// Closes all clients, runs what is left, and joins the threads. Idempotent; a second call waits for the first one.
   void stop();
 
  private:
