@@ -199,7 +199,7 @@ class ZKRECIPES_API PersistentTtlNode : public PersistentNodeBase {
                     PersistentTtlNodeOptions options = {});
   PersistentTtlNode(PersistentTtlNode&&) noexcept = default;
   PersistentTtlNode& operator=(PersistentTtlNode&&) noexcept = default;
-  /// Leaves the node to its time to live. remove() removes it at once.
+  /// Leaves the node to its time to live. remove() removes it at once; a removal that has begun goes on.
   ~PersistentTtlNode() = default;
 };
 

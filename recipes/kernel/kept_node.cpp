@@ -34,6 +34,9 @@ void KeptNode::drop() noexcept {
 
 void KeptNode::abandon() noexcept {
   spec_.client->loop()->post([self = shared_from_this()] {
+    const auto problem = self->shown_.problem();
+    const bool refused = problem && problem->definite;
+    if (self->leaving_ && !refused) return;  // Someone may wait for that.
     self->finish();
     self->wake_.set();
     if (self->connecting_ != nullptr) self->connecting_->request();

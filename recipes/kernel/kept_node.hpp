@@ -66,7 +66,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   std::string node() const { return shown_.node(); }
   /// Leaves, without waiting for it.
   void drop() noexcept;
-  /// Ends, and leaves a lasting node where it is.
+  /// Ends, and leaves a lasting node where it is. A removal that has begun goes on, unless the server has refused it.
   void abandon() noexcept;
 
   // --- Loop thread ---

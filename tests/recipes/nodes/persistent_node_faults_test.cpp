@@ -828,6 +828,20 @@ TEST_F(PersistentTtlNodeFaults, RemoveGoesOnWhenItsCallFails) {
   EXPECT_TRUE(names("/app").empty());
 }
 
+TEST_F(PersistentTtlNodeFaults, ObjectGoesWhileItsNodeIsRemoved) {
+  const Client client = calm_proxied();
+  std::optional<PersistentTtlNode> node(make(client));
+  ASSERT_TRUE(has_touch());
+  auto look = proxy.hold_next_reply(RequestType::exists);
+  Box<bool> removed;
+  node->async_remove([&](zkclient::Result<void> result) { removed.put(result.has_value()); }, {.deadline = soon()});
+  EXPECT_TRUE(look.wait(patience));
+  node.reset();
+  look.release();
+  EXPECT_TRUE(removed.take());
+  EXPECT_EQ(names("/app"), Strings{});
+}
+
 TEST_F(PersistentTtlNodeFaults, SessionLostAndDeletedByHand) {
   const Client client = calm_direct();
   PersistentTtlNode node = make(client, brief_ttl);
