@@ -1,5 +1,7 @@
 #include "storm/simulated/apart.hpp"
 
+#include <execinfo.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,7 +13,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
@@ -23,7 +28,12 @@ namespace storm {
 namespace {
 
 constexpr std::size_t most_said = 200;  // Lines.
-constexpr char mark = '\x01';           // Begins a line of the report: others are what the world says on stderr.
+constexpr int tell_where = SIGUSR2;     // To a world that stands still.
+// What a world that waits may use: its watchdog looks at it from time to time.
+constexpr std::chrono::milliseconds least_progress{10};
+constexpr std::chrono::seconds longest_answer{10};
+constexpr std::chrono::milliseconds between_looks{500};
+constexpr char mark = '\x01';  // Begins a line of the report: others are what the world says on stderr.
 
 /// The turns go from thread to thread twice as fast when no other processor has to be woken.
 void stay_on_one_processor(int wanted) {
@@ -71,6 +81,16 @@ void set_bound(std::chrono::seconds processor_time) {
   const auto seconds = static_cast<rlim_t>(processor_time.count());
   const rlimit limit{.rlim_cur = seconds, .rlim_max = seconds + 5};
   ::setrlimit(RLIMIT_CPU, &limit);
+}
+
+/// A signal for the process goes to its first thread, which is the world's driver.
+void be_ready_to_tell_where() {
+  static void* frames[64];
+  ::backtrace(frames, 1);  // The first one loads a library.
+  std::signal(tell_where, [](int) {
+    ::backtrace_symbols_fd(frames, ::backtrace(frames, std::size(frames)), STDERR_FILENO);
+    ::_exit(EXIT_FAILURE);
+  });
 }
 
 /// True: this was its last line.
@@ -169,6 +189,7 @@ Apart::Apart(const Play& play, const Workload& workload, const ScenarioOptions& 
     ::close(ends[0]);
     ::close(ends[1]);
     set_bound(bounds_.processor_time);
+    be_ready_to_tell_where();
     stay_on_one_processor(processor);
     const std::string text = report(play(workload, options));
     std::fflush(nullptr);
@@ -197,10 +218,27 @@ bool Apart::listen() {
   return true;
 }
 
+std::chrono::nanoseconds Apart::processor_time() const {
+  clockid_t clock = 0;
+  timespec used{};
+  if (::clock_getcpuclockid(child_, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return used_;
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
 void Apart::look_at_the_clock() {
-  if (stood_still_ || std::chrono::steady_clock::now() - began_ < bounds_.time) return;
-  stood_still_ = true;
-  ::kill(child_, SIGKILL);
+  const auto now = Clock::now();
+  if (asked_) {
+    if (now - *asked_ >= longest_answer) ::kill(child_, SIGKILL);
+    return;
+  }
+  const auto used = processor_time();
+  if (used - used_ >= least_progress) {
+    used_ = used;
+    went_on_ = now;
+  }
+  if (now - went_on_ < bounds_.standstill) return;
+  asked_ = now;
+  ::kill(child_, tell_where);
 }
 
 WorldResult Apart::result() {
@@ -217,10 +255,10 @@ WorldResult Apart::result() {
     return result;
   }
   const bool too_long = WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU;
-  result.verdict = too_long || stood_still_ ? Verdict::out_of_time : Verdict::crashed;
+  result.verdict = too_long || asked_ ? Verdict::out_of_time : Verdict::crashed;
   std::string fault = how_it_ended(status);
   if (too_long) fault = fmt::format("out of time: more than {} s of processor time", bounds_.processor_time.count());
-  if (stood_still_) fault = fmt::format("out of time: stood still, or was slower than {} s", bounds_.time.count());
+  if (asked_) fault = fmt::format("out of time: stood still for {} s", bounds_.standstill.count());
   result.outcome.faults.push_back(fault);
   return result;
 }
@@ -228,8 +266,11 @@ WorldResult Apart::result() {
 WorldResult play_apart(const Play& play, const Workload& workload, const ScenarioOptions& options,
                        const Bounds& bounds) {
   Apart apart(play, workload, options, bounds);
-  while (apart.listen()) {
-  }
+  pollfd world{.fd = apart.descriptor(), .events = POLLIN, .revents = 0};
+  do {
+    apart.look_at_the_clock();
+    ::poll(&world, 1, static_cast<int>(between_looks.count()));
+  } while (world.revents == 0 || apart.listen());
   return apart.result();
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,8 @@ std::string judgement(const std::string& fault);
 
 struct Bounds {
   std::chrono::seconds processor_time{60};
-  /// A process that waits for what never comes uses no processor.
-  std::chrono::seconds time{1800};
+  /// A process that waits for what never comes uses no processor: for so long at most. One on a busy machine uses some.
+  std::chrono::seconds standstill{300};
 };
 
 /// A world that is being played, in a process of its own: what a killed process of the world leaves behind goes with it.
@@ -58,17 +59,22 @@ class Apart {
   [[nodiscard]] int descriptor() const { return descriptor_; }
   /// Takes what it tells. Does not block if the descriptor is readable. False: it has ended.
   bool listen();
-  /// Ends it if it stands still.
+  /// Ends it if it stands still. It is asked to say first where its driver stands. To be called again and again.
   void look_at_the_clock();
   /// After listen() was false.
   WorldResult result();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] std::chrono::nanoseconds processor_time() const;
+
   const Bounds bounds_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::chrono::nanoseconds used_{0};          // When it had gone on for the last time.
+  Clock::time_point went_on_ = Clock::now();  // Then.
+  std::optional<Clock::time_point> asked_;
   pid_t child_ = -1;
   int descriptor_ = -1;
-  bool stood_still_ = false;
   std::string told_;
 };
 

@@ -1,6 +1,7 @@
 #include "storm/simulated/campaign.hpp"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -98,7 +99,8 @@ void Campaign::begin_worlds() {
     auto world = std::make_unique<World>();
     world->options = options_.worlds;
     if (!next(world->workload, world->options.seed)) return;
-    const int processor = running_.size() == 1 ? -1 : static_cast<int>(place);
+    // Campaigns that run at the same time begin with different ones.
+    const int processor = running_.size() == 1 ? -1 : ::getpid() + static_cast<int>(place);
     world->apart = std::make_unique<Apart>(play_, *world->workload, world->options, options_.bounds, processor);
     running_[place] = std::move(world);
   }

@@ -266,6 +266,18 @@ TEST_F(StormRunner, AWorldThatTakesTooLongHasFailed) {
   EXPECT_GT(result.processor_seconds, 0);
 }
 
+TEST_F(StormRunner, AWorldThatStandsStillHasFailed) {
+  const auto stand_still = [](const auto&, const auto&) -> Outcome {
+    for (;;)
+      ::pause();
+  };
+  const WorldResult result =
+      play_apart(stand_still, any_workload(), {.seed = 3, .without = {}, .left_out = {}}, {.standstill = 1s});
+  EXPECT_EQ(result.verdict, Verdict::out_of_time);
+  EXPECT_EQ(result.outcome.faults, (std::vector<std::string>{"out of time: stood still for 1 s"}));
+  EXPECT_GT(result.said.size(), 1U) << "where it stands";
+}
+
 /// Every third seed fails.
 Outcome play_thirds(const Workload&, const ScenarioOptions& options) {
   Outcome outcome;
