@@ -64,6 +64,10 @@ Faults check_placements(const History& history, const PlacementPromises& promise
     if (entry.what == "given up" && entry.a < promises.minimum)
       faults.push_back(fmt::format("{} gives a replica of partition {} up, and {} others have all its writes",
                                    entry.who, entry.text, entry.a));
+    if (entry.what == "given up" && entry.b < promises.least_in_sync)
+      faults.push_back(
+          fmt::format("{} gives a replica of partition {} up, and {} others have all that was acknowledged", entry.who,
+                      entry.text, entry.b));
     if (entry.what == "not settled") faults.push_back(fmt::format("{} sees at the end: {}", entry.who, entry.text));
     if (entry.what != "settled") continue;
     settled = true;

@@ -57,6 +57,14 @@ class Ledger {
     const std::lock_guard lock(mutex_);
     placed_[replica] = std::max(placed_[replica], at);
   }
+  /// All that was acknowledged so far.
+  Writes acknowledged(const std::string& partition) {
+    const std::lock_guard lock(mutex_);
+    Writes writes;
+    for (const auto& [at, write] : acknowledged_[partition])
+      writes.push_back(write);
+    return writes;
+  }
   /// All that was acknowledged before the replica was known to be placed there for the last time.
   Writes needed_before(const std::string& partition, const std::string& replica) {
     const std::lock_guard lock(mutex_);
@@ -116,12 +124,16 @@ class PlacedReplica {
       write(epoch);
     }
   }
-  /// It may be the primary meanwhile. `cut_off`: those that shall go on without it may be cut off from it.
-  void give_up(bool cut_off) {
-    const bool leads = cut_off && group_.role() == zkrecipes::ReplicaRole::primary;
+  /// It may be the primary meanwhile. `cuts`: those that shall go on without it may be cut off from it, and it may take
+  /// its time.
+  void give_up(const std::atomic<bool>& cuts) {
+    const bool leads = cuts && group_.role() == zkrecipes::ReplicaRole::primary;
     if (leads && place_.below(3) == 0) take_others_out();
-    if (place_.below(2) == 0) place_.pause(8000);  // It has other things to do.
-    if (leads && place_.below(3) == 0) take_others_out();
+    if (place_.below(2) == 0) {
+      for (int i = 0; i < 40 && cuts; ++i)
+        place_.pause(200);  // It has other things to do.
+    }
+    if (leads && cuts && place_.below(3) == 0) take_others_out();
     try {
       group_.leave(within(5s));
     } catch (const zkclient::Error& error) {  // It goes on.
@@ -298,7 +310,9 @@ class PlacedHost {
     Disks& disks = Disks::of(place_);
     const std::string own = partition + "@" + place_.name();
     const Writes needed = Ledger::of(place_).needed_before(partition, own);
-    place_.note("given up", disks.copies(partition + "@", own, needed), 0, partition);
+    const Writes all = Ledger::of(place_).acknowledged(partition);
+    place_.note("given up", disks.copies(partition + "@", own, needed), disks.copies(partition + "@", own, all),
+                partition);
     disks.empty(own);
   }
   /// A majority says that the replica is placed here.
@@ -438,7 +452,8 @@ void run_placements(Place& place) {
 void look_at_placements(Place& place) { place.note("looked"); }
 
 Faults check_placements_workload(const History& history) {
-  return check_placements(history, {.replicas = wanted_replicas, .minimum = wanted_replicas});
+  return check_placements(history,
+                          {.replicas = wanted_replicas, .minimum = wanted_replicas, .least_in_sync = least_in_sync});
 }
 
 }  // namespace storm

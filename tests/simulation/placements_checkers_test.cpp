@@ -25,7 +25,7 @@ std::string judge_placements(std::initializer_list<PlacementNote> notes) {
   for (const PlacementNote& one : notes)
     history.add({Nanos(++now), one.who, one.what, one.a, one.b, one.text});
   std::string all;
-  for (const std::string& fault : check_placements(history, {.replicas = 3, .minimum = 2}))
+  for (const std::string& fault : check_placements(history, {.replicas = 3, .minimum = 3, .least_in_sync = 2}))
     all += fault + "; ";
   return all;
 }
@@ -38,7 +38,7 @@ TEST(PlacementsChecker, TakesWhatIsRight) {
                               {"acquired", 1, 0, "red"},
                               {"valid", 1, 0, "red"},
                               {"acknowledged", 7, 1, "red"},
-                              {"given up", 2, 0, "red"},
+                              {"given up", 3, 2, "red"},
                               {"calm"},
                               {"took over", 2, 0, "red 7", "p1"},
                               {"acquired", 2, 0, "red", "p1"},
@@ -62,7 +62,8 @@ TEST(PlacementsChecker, RefusesWhatIsWrong) {
   EXPECT_NE(judge_placements({{"settled", 5, 3, "red p0:r0 p1:r1"}}), "") << "too few";
   EXPECT_NE(judge_placements({{"settled", 5, 3, "red p0:r0 p1:r1 p2:r2 p3:r0"}}), "") << "too many";
   EXPECT_NE(judge_placements({{"settled", 5, 3, "red p0:r0 p1:r1 p3:r0"}}), "") << "two on one rack";
-  EXPECT_NE(judge_placements({{"given up", 1, 0, "red"}, well_settled}), "") << "below the minimum";
+  EXPECT_NE(judge_placements({{"given up", 2, 2, "red"}, well_settled}), "") << "below the minimum";
+  EXPECT_NE(judge_placements({{"given up", 3, 1, "red"}, well_settled}), "") << "one disk alone has the last writes";
   EXPECT_NE(judge_placements({{"acquired", 1, 0, "red"},
                               {"acquired", 2, 0, "red", "p1"},
                               {"valid", 1, 0, "red"},
