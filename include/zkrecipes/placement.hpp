@@ -156,7 +156,8 @@ class ZKRECIPES_API Placer {
  public:
   /// No I/O. `partitions`: names that nodes can have; the same for all placers. One that is in no placer's list any
   /// more keeps its replicas. Errors: invalid_acl, invalid_argument (a name that no node can have, or that leaves
-  /// no room for the nodes of its group, or twice; an option is out of its range).
+  /// no room for the nodes of its group, or twice; an option is out of its range), invalid_path (the path leaves no room
+  /// for the nodes below it).
   Placer(zkclient::Client client, zkclient::Path path, std::vector<std::string> partitions, PlacerOptions options = {});
   /// As LeaderSelector's: waits until the thread has ended.
   ~Placer();

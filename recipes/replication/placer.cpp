@@ -430,10 +430,8 @@ Placer::Placer(zkclient::Client client, Path path, std::vector<std::string> part
   const auto twice = std::adjacent_find(partitions.begin(), partitions.end());
   if (twice != partitions.end()) refuse(fmt::format("partition {:?} is there twice", *twice));
   for (const std::string& name : partitions) {
-    if (name.find('/') != std::string::npos) refuse(fmt::format("partition {:?} has a slash", name));
-    (void)(path / name);
     if (!detail::can_have_group(client.impl()->full(path / "groups"), name))
-      refuse("a partition's name leaves no room for its group");
+      refuse(fmt::format("partition {:?}: no node can have this name, or it leaves no room for its group", name));
   }
   core_ = std::make_shared<detail::PlacerCore>(std::move(client), std::move(path), std::move(partitions),
                                                std::move(options));

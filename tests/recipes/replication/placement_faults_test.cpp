@@ -1116,7 +1116,8 @@ TEST_F(PlacementFaults, BadInputIsRefused) {
     return error_of([&] { Placer none(client, "/app", names, std::move(options)); }).value_or(Errc::closed);
   };
   EXPECT_EQ(refuses_placer({"p", "p"}), Errc::invalid_argument);
-  EXPECT_EQ(refuses_placer({"p/q"}), Errc::invalid_argument);
+  for (const char* name : {"p/q", "", ".", "..", "p\n"})
+    EXPECT_EQ(refuses_placer({name}), Errc::invalid_argument) << name;
   const std::string no_room(Path::max_size - std::string("/app/placement/").size(), 'p');
   EXPECT_EQ(refuses_placer({no_room}), Errc::invalid_argument) << "hosts would not open it";
   EXPECT_EQ(refuses_placer({"p"}, {.replicas = 0}), Errc::invalid_argument);
