@@ -87,7 +87,7 @@ struct PlacerOptions {
   /// long.
   std::chrono::milliseconds settle{30'000};
   /// So many partitions are moving at a time. At least 1. One whose new replica does not get in sync counts until it
-  /// does; one whose step the server refuses does not count.
+  /// does. One whose new host has not joined its group for 30 s does not count, nor one whose step the server refuses.
   std::size_t max_moving = 4;
 };
 
@@ -121,8 +121,8 @@ struct PlacerOptions {
 /// host still closes what it would get back    that partition stays where it is until the host has left the group; then it
 ///                                               opens the replica again, with all its data. A host whose session ends
 ///                                               meanwhile passes for one that has left
-/// close() never ends                          its copy stays; its host is told nothing more, and its problem() says so;
-///                                               others are replaced as ever
+/// a handler never ends: close(), say          the host is told nothing more, and its problem() says so: copies stay, moves
+///                                               to it do not end. After 30 s to 60 s they hold up no others
 /// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
 ///                                               wanted are in sync
 /// host restarts before its copy was erased    erased later, if HostedReplicasOptions::copies names it

@@ -6,6 +6,14 @@
 
 namespace zkrecipes::detail {
 
+namespace {
+
+bool includes(const HostIds& all, const HostIds& some) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+}  // namespace
+
 // --- Hosts -----------------------------------------------------------------------------------------------------------
 
 void HostBook::see(const std::vector<ReplicaHost>& present, Time now) {
@@ -53,6 +61,22 @@ std::optional<HostBook::Time> HostBook::until_settled(Time now) const {
   return soonest;
 }
 
+// --- Who joins -------------------------------------------------------------------------------------------------------
+
+void JoinBook::see(std::vector<PartitionFacts>& partitions, Time now) {
+  for (PartitionFacts& partition : partitions) {
+    const auto& node = partition.node;
+    partition.late = false;
+    if (!node || !node->moving() || includes(partition.members, node->wanted)) {
+      waiting_.erase(partition.name);
+      continue;
+    }
+    Waiting& waiting = waiting_.try_emplace(partition.name, Waiting{node->wanted, now}).first->second;
+    if (waiting.wanted != node->wanted) waiting = {node->wanted, now};
+    partition.late = now - waiting.since >= patience_;
+  }
+}
+
 // --- The goal --------------------------------------------------------------------------------------------------------
 
 const Placement& PlacementGoal::reach(const std::vector<ReplicaHost>& hosts,
@@ -88,10 +112,6 @@ HostIds shared(const HostIds& a, const HostIds& b) {
 }
 
 bool contains(const HostIds& all, const std::string& id) { return std::binary_search(all.begin(), all.end(), id); }
-
-bool includes(const HostIds& all, const HostIds& some) {
-  return std::includes(all.begin(), all.end(), some.begin(), some.end());
-}
 
 PlacementStep beginning(const HostIds& goal, const PartitionFacts& partition) {
   const HostIds there = united(partition.in_sync.value_or(HostIds()), partition.members);
@@ -165,7 +185,7 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
       if (changes) waiting.push_back(&partition);
       continue;
     }
-    ++moving;  // Also if it ends now: that may be refused.
+    if (!partition.late) ++moving;  // Also if it ends now: that may be refused.
     const auto step = changes ? way_to(wanted, partition, rules.minimum) : end_of_move(partition, rules.minimum);
     if (step) steps.push_back(*step);
   }

@@ -28,6 +28,8 @@ namespace {
 
 constexpr const char* placer_name = "placer";
 constexpr auto longest_rest = std::chrono::seconds(30);
+// A move to a host that has not joined the group for so long holds up no other one.
+constexpr auto longest_join = std::chrono::seconds(30);
 // After a failure: what it rests on may have changed, or a right may be granted some day.
 constexpr auto first_placer_pause = std::chrono::milliseconds(20);
 constexpr auto longest_placer_pause = std::chrono::milliseconds(500);
@@ -144,6 +146,7 @@ class detail::PlacerCore {
     const ChildrenCache placements;
     const TreeCache groups;
     HostBook book;
+    JoinBook joins{longest_join};
     PlacementGoal goal;
     std::map<std::string, Refusal> refused;  // By partition: the step that the server refuses.
     Connectedness connectedness;
@@ -203,7 +206,8 @@ class detail::PlacerCore {
   bool decide(Term& term, SelectedLeadership& leadership, const CallOptions& call) {
     const std::stop_token broken = term.connectedness.from_now_on();
     std::erase_if(term.refused, [](const auto& entry) { return now() - entry.second.since >= longest_rest; });
-    const Facts facts = look(term, call);
+    Facts facts = look(term, call);
+    term.joins.see(facts.partitions, now());
     bool written = true;
     for (const PlacementStep& step : steps(term, facts))
       written = write(step, facts, term, leadership, call, broken) && written;

@@ -190,6 +190,28 @@ TEST(PlacementDecider, ARefusedStepTakesNoPlace) {
   EXPECT_EQ(steps.front().partition, "r");
 }
 
+TEST(PlacementDecider, AMoveThatIsLateTakesNoPlace) {
+  std::vector<PartitionFacts> all = {partition_facts({{"b", "c"}, {"a", "b", "c"}}, HostIds{"a", "b"}, {"a", "b"}),
+                                     partition_facts({{"a", "b"}, {"a", "b"}}, HostIds{"a", "b"}, {"a", "b"})};
+  all[0].members = {"a", "b"};
+  all[1].name = "q";
+  JoinBook book(milliseconds(10));
+  const auto is_late = [&](milliseconds now) {
+    book.see(all, now);
+    return all[0].late;
+  };
+  const auto steps = [&] { return decide_placement(all, {{"p", {"b", "c"}}, {"q", {"b", "c"}}}, {.max_moving = 1}); };
+  EXPECT_FALSE(is_late(milliseconds(100)));
+  EXPECT_FALSE(is_late(milliseconds(109)));
+  EXPECT_EQ(steps(), Steps());
+  EXPECT_TRUE(is_late(milliseconds(110)));
+  EXPECT_EQ(steps(), (Steps{{"q", {{"b", "c"}, {"a", "b", "c"}}}}));
+  all[0].node = PlacementNode{{"b", "d"}, {"a", "b", "d"}};
+  EXPECT_FALSE(is_late(milliseconds(111))) << "another host has its time";
+  all[0].members = {"a", "b", "d"};
+  EXPECT_FALSE(is_late(milliseconds(200))) << "it catches up";
+}
+
 // --- A host -----------------------------------------------------------------------------------------------------------
 
 TEST(HostedDecider, AHostOpensWhileItsIdIsItsOwnAndClosesAtAnyTime) {
@@ -286,6 +308,7 @@ class PlacedWorld {
     HostedStage stage = HostedStage::none;  // After its process began anew, it knows nothing of a copy to be closed.
     bool member = false;                    // For as long as it is alive. Closing takes time, and leaving, too.
     bool erasable = false;                  // So it was found, some time ago.
+    int writes = 0;                         // All that were acknowledged up to this one.
   };
   struct Group {
     std::optional<PlacementNode> node;
@@ -293,6 +316,8 @@ class PlacedWorld {
     bool unasked = false;                               // It moves because its node was removed, or hosts called back.
     std::optional<std::map<std::string, int>> in_sync;  // With the storages that the state names.
     int version = 0;
+    int writes = 0;        // Acknowledged.
+    std::size_t lost = 0;  // Disks with all of these: as they were emptied, not erased.
   };
 
   std::size_t upto(std::size_t most) { return static_cast<std::size_t>(random_() % (most + 1)); }
@@ -392,13 +417,17 @@ class PlacedWorld {
       if (has_copy(group, host.host.id) && copies(group) < 2) return;
     }
     end_process(host.host.id);
-    for (auto& [name, group] : groups_)
-      group.copies.erase(host.host.id);
+    for (auto& [name, group] : groups_) {
+      const auto copy = group.copies.find(host.host.id);
+      if (copy == group.copies.end()) continue;
+      group.lost += copy->second.writes == group.writes ? 1U : 0U;
+      group.copies.erase(copy);
+    }
   }
   void end_process(const std::string& id) {
     for (auto& [name, group] : groups_) {
       const auto copy = group.copies.find(id);
-      if (copy != group.copies.end()) copy->second = {copy->second.storage};
+      if (copy != group.copies.end()) copy->second = {.storage = copy->second.storage, .writes = copy->second.writes};
     }
   }
   /// A session that ends while close() runs is not promised anything: the host would be taken for one that has left.
@@ -428,11 +457,24 @@ class PlacedWorld {
     if (able.empty()) return;  // It has no primary.
     ++group.version;
     const std::string& primary = able[upto(able.size() - 1)];
-    if (calm_ || upto(1) == 0) (*group.in_sync)[member] = group.copies.at(member).storage;
+    write(group, able);
+    if (calm_ || upto(1) == 0) take_in(group, member, primary);
     const std::string other = any(*group.in_sync).first;
     const bool well = std::binary_search(able.begin(), able.end(), other);
     if (other != primary && (!well || (!calm_ && upto(1) == 0))) group.in_sync->erase(other);
     expect_a_copy(group);
+  }
+  /// It is acknowledged when all that are in sync have it, `minimum` at least.
+  void write(Group& group, const HostIds& able) const {
+    if (able.size() != group.in_sync->size() || able.size() < rules_.minimum) return;
+    ++group.writes;
+    group.lost = 0;
+    for (const std::string& id : able)
+      group.copies.at(id).writes = group.writes;
+  }
+  static void take_in(Group& group, const std::string& member, const std::string& primary) {
+    group.copies.at(member).writes = group.copies.at(primary).writes;
+    (*group.in_sync)[member] = group.copies.at(member).storage;
   }
   /// What hosts do about a partition.
   void serve() {
@@ -455,7 +497,9 @@ class PlacedWorld {
     }
     if (step == HostedStep::open) {
       const int storage = none ? ++storages_ : found->second.storage;
-      group.copies.insert_or_assign(id, Copy{storage, HostedStage::open, true});
+      const int writes = none ? 0 : found->second.writes;
+      group.copies.insert_or_assign(
+          id, Copy{.storage = storage, .stage = HostedStage::open, .member = true, .writes = writes});
     }
     if (none || step == HostedStep::open) return;
     Copy& copy = found->second;
@@ -473,6 +517,10 @@ class PlacedWorld {
   void expect_a_copy(const Group& group) const {
     if (!group.in_sync) return;
     EXPECT_GE(copies(group), 1U) << "what was acknowledged is lost";
+    if (group.writes == 0) return;
+    const auto with_all = std::count_if(group.copies.begin(), group.copies.end(),
+                                        [&](const auto& copy) { return copy.second.writes == group.writes; });
+    EXPECT_GE(static_cast<std::size_t>(with_all) + group.lost, rules_.minimum) << "too few disks have it";
   }
 
   void decide(bool late) {

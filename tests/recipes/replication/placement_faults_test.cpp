@@ -933,6 +933,33 @@ TEST_F(PlacementFaults, AHandlerThrows) {
   EXPECT_TRUE(eventually([&] { return thrown == 1; }));
 }
 
+/// A host hangs in the first replica that it opens. What goes to another host must not wait for that.
+TEST_F(PlacementFaults, AHandlerNeverEnds) {
+  const Client client = calm_direct();
+  PlacerOptions options = quick();
+  options.max_moving = 1;
+  const auto placer = place(client, options);
+  const auto a = host(client, "a");
+  const auto b = host(client, "b");
+  const auto c = host(client, "c");
+  const PlacementMap map(client, "/app");
+  ASSERT_TRUE(all_on(map, {"a", "b", "c"}));
+  Box<bool> begun;
+  Box<bool> may_end;
+  HostedReplicasHandlers handlers;
+  handlers.open = [&](const HostedReplica&) {
+    begun.put(true);
+    may_end.put(may_end.take());
+  };
+  handlers.close = [](const HostedReplica&) {};
+  HostedReplicas d(client, "/app", {"d"}, std::move(handlers));
+  d.start();
+  ASSERT_TRUE(begun.take());
+  const auto e = host(client, "e");
+  EXPECT_TRUE(eventually([&] { return e->hosted().hosted().size() >= 2; }));
+  may_end.put(true);
+}
+
 TEST_F(PlacementFaults, APlacementIsForeign) {
   const Client client = calm_direct();
   const auto placer = place(client);
