@@ -310,8 +310,8 @@ class detail::PlacerCore {
     return ids;
   }
 
-  /// False: it must look again. A step that the server will not have is not tried again for a while. `broken`: what was
-  /// read before the connection broke is too old, since a member that is back has a node of the same version.
+  /// False: it must look again. A step that the server will not have is not tried again for a while. `broken`: the
+  /// connection broke. What was read of members before that is too old: one that is back has a node of the same version.
   bool write(const PlacementStep& step, const Facts& facts, Term& term, SelectedLeadership& leadership,
              const CallOptions& call, const std::stop_token& broken) const try {
     Transaction transaction = leadership.transaction();
@@ -326,7 +326,9 @@ class detail::PlacerCore {
     } else {
       transaction.create(node, encode(step.next), {.acl = options_.acl});
     }
-    client_.commit(transaction, {.deadline = call.deadline, .stop = {call.stop, broken}});
+    const bool rests_on_members = !step.rests_on_ready.empty();
+    client_.commit(transaction,
+                   {.deadline = call.deadline, .stop = {call.stop, rests_on_members ? broken : std::stop_token()}});
     return true;
   } catch (const Error& error) {
     if (error.errc() == Errc::cancelled && broken.stop_requested()) return false;
