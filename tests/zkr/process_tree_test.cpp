@@ -20,8 +20,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 
 #include "tests/zkr/harness.hpp"
@@ -108,6 +110,16 @@ TEST_P(ProcessTreeTest, Z5SignalOfTheCommandIsPassedOnExactly) {
     Rig rig(puppet("die " + std::to_string(signal)), setup());
     expect_end(rig, killed_by(signal));
   }
+}
+
+TEST(ZkrKeeper, FailureIsToldAsOne) {
+  const auto close = [](std::FILE* pipe) { EXPECT_EQ(told(::pclose(pipe)), exited(70)); };
+  const std::unique_ptr<std::FILE, decltype(close)> output(
+      ::popen((rig_program() + " /nowhere/at-all -- true 2>&1").c_str(), "r"), close);
+  std::array<char, 256> line{};
+  ASSERT_NE(std::fgets(line.data(), line.size(), output.get()), nullptr);
+  EXPECT_STREQ(line.data(), "zkr: the test does not listen\n");
+  EXPECT_EQ(std::fgets(line.data(), line.size(), output.get()), nullptr) << line.data();
 }
 
 TEST_P(ProcessTreeTest, CommandThatIsNotThereGives127) {

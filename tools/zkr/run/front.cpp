@@ -142,6 +142,7 @@ void Front::hear_child(const ChildNews& news) {
   tree_.forget(news.number);
   if (news.number != around_.keeper || keeper_gone_) return;
   keeper_gone_ = true;
+  if (news.code == CLD_EXITED) keeper_code_ = news.status;
   was_guarded_ = killed_late_ || around_.page.state() == LeasePage::State::running;
 }
 
@@ -201,13 +202,15 @@ void Front::sweep() {
 Ending Front::end_without_keeper() {
   sweep();
   if (ending_without_keeper_ && !was_guarded_) {
-    errors_.write("the keeper was killed while it gave the lease back");
+    errors_.write(std::string("the keeper ") + (keeper_code_ ? "failed" : "was killed") +
+                  " while it gave the lease back");
     command_killed_ = ending_without_keeper_->command_killed;
     cause_ = ending_without_keeper_->cause;
     return ending_without_keeper_->ending;
   }
   command_killed_ = true;
   cause_ = was_guarded_ ? Cause::lost : Cause::none;
+  if (keeper_code_ && !was_guarded_) return {.code = *keeper_code_, .signal = 0};  // It has said what went wrong.
   errors_.write(was_guarded_ ? "the lease is lost with the keeper" : "the keeper was killed");
   return {.code = was_guarded_ ? options_.lost_exit_code : options_.dead_keeper_code, .signal = 0};
 }

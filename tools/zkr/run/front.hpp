@@ -79,6 +79,7 @@ class Front {
   bool draining_ = false;                        // The keeper was told to end, and the command was not.
   int stops_ = 0;                                // How often this process has stopped itself.
   bool keeper_gone_ = false;
+  std::optional<int> keeper_code_;  // With which it has ended by itself, without an ending of ours.
   bool keeper_stays_ = false;
   bool killed_late_ = false;  // The keeper may have ended the tree in the same moment.
   bool was_guarded_ = false;  // The lease was needed when the keeper went.
