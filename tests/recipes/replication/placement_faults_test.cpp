@@ -670,6 +670,32 @@ TEST_F(PlacementFaults, ReplyOfAStepIsLost) {
   EXPECT_TRUE(request.happened());
 }
 
+/// On a flapping link the connection breaks in each look. What only adds replicas is written all the same.
+TEST_F(PlacementFaults, ConnectionBreaksWhileThePlacerDecides) {
+  const Client client = calm_direct();
+  const Client deciding = calm_proxied();
+  IdleHost a(client, "a");
+  IdleHost b(client, "b");
+  ASSERT_TRUE(
+      eventually([&] { return the_operator().exists("/app/hosts/a") && the_operator().exists("/app/hosts/b"); }));
+  PlacerOptions options = quick();
+  options.settle = 0ms;
+  const auto sync = zktesting::RequestType::sync;
+  auto lost = proxy.drop_next_reply(sync);
+  const auto placer = place(deciding, options);
+  const auto written = [&] { return the_operator().exists("/app/placement/p0").has_value(); };
+  for (int look = 0; look < 20 && !written(); ++look) {
+    ASSERT_TRUE(lost.wait(patience));
+    for (int i = 0; i < 3; ++i) {  // The one that is sent again, and two others: a look has three.
+      auto passed = proxy.hold_next_reply(sync);
+      ASSERT_TRUE(passed.wait(patience));
+      if (i == 2) lost = proxy.drop_next_reply(sync);
+      passed.release();
+    }
+  }
+  EXPECT_TRUE(written());
+}
+
 TEST_F(PlacementFaults, ServerRefusesAStep) {
   const Client client = calm_direct();
   PlacerOptions options = quick();
