@@ -20,27 +20,41 @@ std::string message_of(const std::exception_ptr& thrown) {
 
 }  // namespace
 
+/// Runs what waits. An executor may destroy it instead: then the next job asks for another one.
+class HandlerExecutor::Turn {
+ public:
+  explicit Turn(std::shared_ptr<HandlerExecutor> of) : of_(std::move(of)) {}
+  Turn(Turn&&) noexcept = default;
+  ~Turn() {
+    if (of_ != nullptr) of_->end_turn(false);
+  }
+
+  void operator()() { std::exchange(of_, nullptr)->run(); }
+
+ private:
+  std::shared_ptr<HandlerExecutor> of_;
+};
+
 void HandlerExecutor::submit(Job job) {
-  const std::lock_guard lock(mutex_);
-  if (finishing_ || failure_) return;
-  waiting_.push_back(std::move(job));
-  if (std::exchange(running_, true)) return;
-  client_->callbacks()->post([self = shared_from_this()] { self->run(); });
+  {
+    const std::lock_guard lock(mutex_);
+    if (finishing_ || failure_) return;
+    waiting_.push_back(std::move(job));
+    if (std::exchange(running_, true)) return;
+  }
+  client_->callbacks()->post(Turn(shared_from_this()));
 }
 
 void HandlerExecutor::finish(zkclient::UniqueFunction<void()> done) {
   std::deque<Job> dropped;
-  const std::lock_guard lock(mutex_);
-  finishing_ = true;
-  dropped.swap(waiting_);
-  if (running_) {
+  {
+    const std::lock_guard lock(mutex_);
+    finishing_ = true;
+    dropped.swap(waiting_);
     finished_ = std::move(done);
-  } else {
-    client_->callbacks()->post([self = shared_from_this(), done = std::move(done)]() mutable {
-      self->let_go();
-      done();
-    });
+    if (std::exchange(running_, true)) return;
   }
+  client_->callbacks()->post(Turn(shared_from_this()));
 }
 
 std::optional<Error> HandlerExecutor::failure() const {
@@ -59,16 +73,21 @@ void HandlerExecutor::run() {
     }
   }
   if (!batch.empty()) run_batch(batch);
+  end_turn(true);
+}
+
+void HandlerExecutor::end_turn(bool may_go_on) {
   zkclient::UniqueFunction<void()> finished;
+  bool goes_on = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!finishing_ && !failure_ && !waiting_.empty()) {
-      client_->callbacks()->post([self = shared_from_this()] { self->run(); });
-      return;
+    goes_on = may_go_on && !finishing_ && !failure_ && !waiting_.empty();
+    if (!goes_on) {
+      running_ = false;
+      finished = std::exchange(finished_, nullptr);
     }
-    running_ = false;
-    finished = std::exchange(finished_, nullptr);
   }
+  if (goes_on) client_->callbacks()->post(Turn(shared_from_this()));
   if (!finished) return;
   let_go();
   finished();

@@ -41,8 +41,8 @@ class HandlerExecutor : public std::enable_shared_from_this<HandlerExecutor> {
 
   /// From the loop thread. Does nothing any more once the log has failed or finish() was called.
   void submit(Job job);
-  /// From the loop thread: drops what has not begun, and calls `done` on the callback executor when nothing runs any
-  /// more.
+  /// From the loop thread: drops what has not begun, and calls `done` when nothing runs any more: on the callback
+  /// executor, or in here if that drops its tasks.
   void finish(zkclient::UniqueFunction<void()> done);
   /// The error of the log, if it has failed.
   std::optional<zkclient::Error> failure() const;
@@ -50,7 +50,9 @@ class HandlerExecutor : public std::enable_shared_from_this<HandlerExecutor> {
   void on_failure(std::function<void()> failed) { failed_ = std::move(failed); }
 
  private:
+  class Turn;
   void run();
+  void end_turn(bool may_go_on);
   void let_go();
   void run_batch(std::deque<Job>& batch);
   void write_what_comes(std::deque<Job>& batch);
@@ -68,7 +70,7 @@ class HandlerExecutor : public std::enable_shared_from_this<HandlerExecutor> {
   std::deque<Job> waiting_;
   zkclient::UniqueFunction<void()> finished_;
   std::optional<zkclient::Error> failure_;
-  bool running_ = false;
+  bool running_ = false;  // Or a turn is on its way.
   bool finishing_ = false;
   bool dirty_ = false;  // Something durable waits for the disk.
 };

@@ -620,6 +620,36 @@ TEST_P(TwoPhaseCommit, ServeEndsAtItsDeadline) {
   EXPECT_TRUE(eventually([&] { return count("/2pc/participants") == 0; })) << "its presence went with it";
 }
 
+// What it drops is done with the next transaction, and the end of serving waits for no task.
+TEST_P(TwoPhaseCommit, AnExecutorMayDropTheHandlers) {
+  testkit::DroppingRuntime dropping;
+  Client own(dropping.runtime(), hosts(), {.prefix = prefix()});
+  CommitParticipant participant(own, "/2pc", "p", std::make_shared<testkit::MemoryLog>("x"));
+  CommitHandlers handlers;
+  handlers.prepare = [](const auto&) { return CommitVote::yes(); };
+  handlers.commit = [](const auto&) {};
+  handlers.abort = [](const auto&) {};
+  std::stop_source stop;
+  auto serving = testkit::in_thread([&] {
+    participant.serve(std::move(handlers), {.stop = stop.get_token()});
+    return true;
+  });
+  ASSERT_TRUE(eventually([&] { return count("/2pc/participants") == 1; }));
+  CommitCoordinator coordinator(*client, "/2pc");
+  dropping.drop();
+  Box<Result<CommitOutcome>> first;
+  coordinator.async_run({"p"}, "first", how(testkit::patience),
+                        [&](Result<CommitOutcome> outcome) { first.put(std::move(outcome)); }, {.deadline = soon()});
+  ASSERT_TRUE(dropping.dropped_one());
+  dropping.run();
+  EXPECT_TRUE(coordinator.run({"p"}, "second", how(testkit::patience), {.deadline = soon()}).committed);
+  EXPECT_TRUE(first.take().value().committed);
+  dropping.drop();
+  stop.request_stop();
+  EXPECT_TRUE(result_of(serving));
+  dropping.run();
+}
+
 TEST_P(TwoPhaseCommit, ParticipantClientClosed) {
   Client own = make_client();
   TestParticipant participant(own, "/2pc", "p0");
