@@ -353,6 +353,9 @@ class GatedHost {
         hosted_(client_, "/app", {"a"}, handlers(), std::move(options)) {
     hosted_.start();
   }
+  ~GatedHost() { open_the_gate(); }
+  GatedHost(const GatedHost&) = delete;
+  GatedHost& operator=(const GatedHost&) = delete;
 
   HostedReplicas& hosted() { return hosted_; }
   Strings told() const {

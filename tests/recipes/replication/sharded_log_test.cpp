@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -151,6 +152,7 @@ class ShardHost {
   }
   const std::string& id() const { return id_; }
   const std::string& rack() const { return rack_; }
+  bool has_folder(const std::string& partition) const { return std::filesystem::exists(folder_ / "data" / partition); }
 
   /// All that it knows to be acknowledged in the partition, as "EPOCH CLIENT NUMBER KEY TEXT"; nothing if it does not say.
   std::optional<std::vector<std::string>> entries(const std::string& partition) const {
@@ -279,6 +281,11 @@ class ShardedLog : public testkit::RecipeFaultTest {
     std::string why;
     EXPECT_TRUE(eventually([&] { return (why = unsettled(without)).empty(); }, patience)) << why;
   }
+  /// A host has folders of its replicas alone. One that was killed finds folders of others when it starts again.
+  void expect_no_copy_left() {
+    std::string left;
+    EXPECT_TRUE(eventually([&] { return (left = needless_folder()).empty(); }, patience)) << left;
+  }
   /// Each entry is in one log, once, in the place where a client was told that it is.
   void expect_nothing_lost() {
     for (const auto& writer : writers_)
@@ -349,6 +356,16 @@ class ShardedLog : public testkit::RecipeFaultTest {
     }
     return "";
   }
+  std::string needless_folder() {
+    for (const std::string& partition : shard_names()) {
+      const std::string placed = the_operator().get(zkclient::Path("/sharded_log/placement") / partition).data;
+      for (const auto& host : hosts_) {
+        const bool has_replica = placed.find("\n" + host->id() + " ") != std::string::npos;
+        if (!has_replica && host->has_folder(partition)) return host->id() + " still has a copy of " + partition;
+      }
+    }
+    return "";
+  }
   /// As all replicas have it.
   std::vector<std::string> whole_log(const std::string& partition) {
     std::vector<std::string> log;
@@ -403,6 +420,7 @@ TEST_F(ShardedLog, RandomFaultsLoseNothing) {
   }
   expect_settled({});
   ASSERT_TRUE(goes_on());
+  expect_no_copy_left();
   expect_nothing_lost();
 }
 
