@@ -12,6 +12,7 @@
 #include "tests/support/recipe_test.hpp"
 #include "tests/support/words.hpp"
 #include "tests/zkr/zkr_call.hpp"
+#include "tools/zkr/commands/top_looker.hpp"
 
 namespace zkr {
 namespace {
@@ -167,6 +168,30 @@ TEST_F(ZkrInspection, NodesThatAreKept) {
   put("/place/touch", "");
   expect_in(who(), "/place  persistent TTL node, Curator layout, last touched ");
   EXPECT_EQ(doctor().output.find("nodes of no session"), std::string::npos);
+}
+
+TEST_F(ZkrInspection, TopLooksOnceIntoNodesThatStayAsTheyAre) {
+  const zkrecipes::PersistentNode one(client(), "/folder/one", "words");
+  const zkrecipes::PersistentNode two(client(), "/folder/two", "words");
+  one.wait_created(patient());
+  two.wait_created(patient());
+  const zktesting::Proxy proxy(hosts());
+  TopLooker top(Client(proxy.connect_string(), {.prefix = prefix()}), {"/folder"}, 1s);
+  const auto look = [&] {
+    for (const TopRow& row : top.look(patient()))
+      EXPECT_EQ(row.found.kind, zkrecipes::RecipeKind::persistent_node) << row.path << row.trouble;
+  };
+  const auto reads = [&] {
+    return proxy.request_count(RequestType::exists) + proxy.request_count(RequestType::get_data);
+  };
+  look();
+  const std::size_t first = reads();
+  look();
+  const std::size_t second = reads();
+  EXPECT_EQ(second - first, 4U) << "two of the folder, and one of each node: whether it has changed";
+  client().set("/folder/one", "other words");
+  look();
+  EXPECT_GT(reads() - second, 4U);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -26,11 +27,22 @@ bool is_folder(const Inspection& found) {
   return found.kind == zkrecipes::RecipeKind::unknown && found.contenders.empty();
 }
 
-using Pending = std::future<zkclient::Result<Inspection>>;
+template <typename Answer>
+using Pending = std::future<zkclient::Result<Answer>>;
 
-Pending begin_look(const zkclient::Client& client, const Path& path, const CallOptions& call) {
+using Seen = std::optional<zkclient::Stat>;
+
+Pending<Seen> begin_glance(const zkclient::Client& client, const Path& path, const CallOptions& call) {
+  auto promise = std::make_shared<std::promise<zkclient::Result<Seen>>>();
+  Pending<Seen> pending = promise->get_future();
+  client.async_exists(
+      path, [promise](zkclient::Result<Seen> seen) { promise->set_value(std::move(seen)); }, call);
+  return pending;
+}
+
+Pending<Inspection> begin_look(const zkclient::Client& client, const Path& path, const CallOptions& call) {
   auto promise = std::make_shared<std::promise<zkclient::Result<Inspection>>>();
-  Pending pending = promise->get_future();
+  Pending<Inspection> pending = promise->get_future();
   zkrecipes::async_inspect(
       client, path, [promise](zkclient::Result<Inspection> found) { promise->set_value(std::move(found)); }, call);
   return pending;
@@ -51,12 +63,47 @@ std::vector<Path> TopLooker::due(const std::vector<Path>& paths) {
 void TopLooker::look_at(const std::vector<Path>& paths, const CallOptions& call) {
   for (std::size_t begin = 0; begin < paths.size(); begin += most_at_once) {
     const std::size_t end = std::min(begin + most_at_once, paths.size());
-    std::vector<Pending> pending;
-    for (std::size_t i = begin; i < end; ++i)
-      pending.push_back(begin_look(client_, paths[i], call));
-    for (std::size_t i = begin; i < end; ++i)
-      take_in(paths[i], pending[i - begin].get());
+    const std::vector<Path> some(paths.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 paths.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::vector<Path> news = changed(some, call);
+    std::vector<Pending<Inspection>> pending;
+    for (const Path& path : news)
+      pending.push_back(begin_look(client_, path, call));
+    for (std::size_t i = 0; i < news.size(); ++i)
+      take_in(news[i], pending[i].get());
   }
+}
+
+// Which recipe's node it is, a node without children shows by what it was created with and by its data.
+std::vector<Path> TopLooker::changed(const std::vector<Path>& paths, const CallOptions& call) {
+  client_.async_sync(
+      paths.front(), [](const zkclient::Result<void>&) {}, call);
+  std::vector<Pending<Seen>> pending;
+  for (const Path& path : paths)
+    pending.push_back(begin_glance(client_, path, call));
+  std::vector<Path> news;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const zkclient::Result<Seen> seen = pending[i].get();
+    Place& place = seen_[paths[i].str()];
+    const Seen former = std::exchange(place.childless, std::nullopt);
+    if (seen && *seen && (*seen)->children_count == 0) place.childless = *seen;
+    if (!seen) {
+      take_in(paths[i], seen.error());
+    } else if (former && place.childless == former && place.row.trouble.empty()) {
+      take_in_again(place);
+    } else {
+      news.push_back(paths[i]);
+    }
+  }
+  return news;
+}
+
+void TopLooker::take_in_again(Place& place) {
+  const auto now = std::chrono::steady_clock::now();
+  place.pause = 0;
+  place.row.looked = std::chrono::system_clock::now();
+  place.handovers.look(place.row.found, now);
+  place.row.handovers_per_minute = place.handovers.per_minute(now);
 }
 
 void TopLooker::take_in(const Path& path, zkclient::Result<Inspection> found) {

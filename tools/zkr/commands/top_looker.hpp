@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,8 @@
 
 namespace zkr {
 
-/// Looks at paths again and again. A path where no recipe has nodes stands for its children, the first thousand.
+/// Looks at paths again and again. A path where no recipe has nodes stands for its children, the first thousand. A node
+/// without children that is as it was is looked into once only: later one read shows that it is.
 class TopLooker {
  public:
   TopLooker(zkclient::Client client, std::vector<zkclient::Path> paths, std::chrono::nanoseconds interval)
@@ -29,7 +31,8 @@ class TopLooker {
   struct Place {
     TopRow row;
     HandoverCount handovers;
-    int pause = 0;  // So many looks are left out.
+    int pause = 0;                            // So many looks are left out.
+    std::optional<zkclient::Stat> childless;  // As it was before it was looked into, if it had no children.
     /// If it is a folder: as it was read last.
     std::vector<zkclient::Path> children;
     bool has_more = false;  // Children than are shown.
@@ -37,7 +40,9 @@ class TopLooker {
 
   std::vector<zkclient::Path> due(const std::vector<zkclient::Path>& paths);
   void look_at(const std::vector<zkclient::Path>& paths, const zkclient::CallOptions& call);
+  std::vector<zkclient::Path> changed(const std::vector<zkclient::Path>& paths, const zkclient::CallOptions& call);
   void take_in(const zkclient::Path& path, zkclient::Result<zkrecipes::Inspection> found);
+  void take_in_again(Place& place);
   void look_for_children(const zkclient::Path& path, const zkclient::CallOptions& call);
 
   zkclient::Client client_;
