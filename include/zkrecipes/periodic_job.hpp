@@ -147,7 +147,8 @@ struct PeriodicJobOptions {
 /// runner dies while it runs                    another process goes on when its session has ended: as RunnerDied says.
 ///                                              The history has the run as interrupted
 /// session lost while it runs                   the stop token fires; as if the runner had died; on_error (not_held)
-///                                              when the function has returned
+///                                              when the function has returned. While its end is recorded: on_error
+///                                              (in_doubt), and the history tells whether it was
 /// connection breaks while it runs              nothing, or as above at the lease's valid_until()
 /// runner's node deleted by hand                as a lost session, as soon as that is seen
 /// function throws                              recorded as failed, on_error; the firing is settled

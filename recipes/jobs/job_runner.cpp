@@ -220,7 +220,9 @@ void JobRunner::finish(const JobNodes::Seen& seen, const Lease& lease, const Job
   try {
     put(finishing_run, {lease.impl(), seen.version + 1, {run.firing, std::nullopt}, run});
   } catch (const Error& error) {
-    const std::string what = "the end of the run of " + text_of(run.firing) + " was not recorded: " + error.what();
+    const std::string end = "the end of the run of " + text_of(run.firing);
+    const bool unknown = error.errc() == Errc::in_doubt;
+    const std::string what = end + (unknown ? " may be recorded, or not: " : " was not recorded: ") + error.what();
     const Errc code = error.errc() == Errc::session_lost ? Errc::not_held : error.errc();
     throw Failure{std::make_exception_ptr(Error(code, finishing_run, nodes_->path().str(), what))};
   }
