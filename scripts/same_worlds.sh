@@ -3,11 +3,11 @@
 # a compiler and a sanitizer made of the code: if not, a failure that one build finds is not found again in the other.
 #   scripts/same_worlds.sh [--presets FIRST,SECOND] [--seeds FIRST-LAST] [--workload NAME,...]
 #
-# Without options: once and asan, seeds 1 to 2, all workloads. simulated_storm must be built in both.
+# Without options: once and clang-asan, which have other compilers, seeds 1 to 2, all workloads. simulated_storm must be built in both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-presets=once,asan
+presets=once,clang-asan
 seeds=1-2
 worlds=()
 while (($# > 0)); do

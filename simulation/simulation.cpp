@@ -78,7 +78,8 @@ struct Simulation::Impl {
   explicit Impl(const SimulationOptions& chosen)
       : options(chosen),
         seeds(chosen.seed),
-        kernel(seeds.next(), schedule_of(chosen, seeds)),
+        schedule(schedule_of(chosen, seeds)),
+        kernel(seeds.next(), schedule),
         ensemble(kernel.events(), kernel.network(), ensemble_of(chosen)) {
     kernel.network().set_usual_latency({chosen.least_latency, chosen.most_latency});
     for (int server = 0; server < options.servers; ++server)
@@ -148,6 +149,7 @@ struct Simulation::Impl {
 
   const SimulationOptions options;
   sim::Random seeds;
+  sim::ScheduleOptions schedule;  // Drawn before the kernel's seed: of two arguments each compiler begins with another one.
   sim::Kernel kernel;
   sim::Ensemble ensemble;
   std::vector<SimulatedProcess*> processes;

@@ -167,7 +167,8 @@ Awaitable<Reply> Waiter::prove(Request nodes) {
     if (keeper_->seems_too_slow()) continue;  // Find out at once.
     // What was heard of the session so far is too old, or too little: the next word counts only after a while.
     wake_.clear();
-    const auto later = std::chrono::steady_clock::now() + keeper_->pause_before_proof();
+    const auto pause = keeper_->pause_before_proof();
+    const auto later = std::chrono::steady_clock::now() + pause;
     co_await wake_.wait(call_.deadline ? std::min(*call_.deadline, later) : later);
     reply = state();
     if (!reply.ok()) break;

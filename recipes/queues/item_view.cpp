@@ -64,7 +64,8 @@ void ItemView::note_time() {
 std::optional<steady_clock::time_point> ItemView::next_look_at_clock() const {
   const std::optional<std::int64_t> due = candidates_.next_due();
   if (!due) return std::nullopt;
-  return steady_clock::now() + pause_until_due(*due, now_ms());
+  const auto pause = pause_until_due(*due, now_ms());
+  return steady_clock::now() + pause;
 }
 
 // --- Reading the lists --------------------------------------------------------------------------------------------

@@ -196,7 +196,8 @@ std::chrono::milliseconds WorkerCore::pause() {
 Awaitable<void> WorkerCore::keep_ahead(std::shared_ptr<WorkerCore> self) {
   for (;;) {
     Call sleep;
-    sleep.deadline = std::chrono::steady_clock::now() + self->pause();
+    const auto pause = self->pause();
+    sleep.deadline = std::chrono::steady_clock::now() + pause;
     if (self->wake_->requested()) self->wake_ = std::make_shared<zk::CancelScope>();
     sleep.cancel = self->wake_;
     const Errc woken = co_await self->lease_->over(sleep);

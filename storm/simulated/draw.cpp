@@ -19,6 +19,9 @@ constexpr std::uint64_t stops_leaders_one_in = 8;
 constexpr std::uint64_t strands_servers_one_in = 8;  // Of the others.
 constexpr int usual_troubles = troubles - 1;         // Without strand_server, which has worlds of its own.
 
+// Each draw has a statement of its own, or an operator that says which operand comes first: else a seed were another world with
+// each compiler.
+
 template <typename Value, std::size_t size>
 Value one_of(const Value (&values)[size], Random& random) {
   return values[random.below(size)];
@@ -88,7 +91,8 @@ milliseconds around_timeouts(const WorldDraw& drawn, Random& random) {
   const milliseconds known[] = {session / 6,     session / 3, session / 2,    session * 2 / 3, session,
                                 session * 4 / 3, session * 2, session + tick, tick / 2,        tick,
                                 tick * 5};
-  return one_of(known, random) * (80 + static_cast<int>(random.below(60))) / 100;
+  const int percent = 80 + static_cast<int>(random.below(60));
+  return one_of(known, random) * percent / 100;
 }
 
 milliseconds draw_length(const WorldDraw& drawn, Random& random) {
@@ -193,7 +197,8 @@ WorldDraw draw(std::uint64_t seed) {
   drawn.world = draw_world(random);
   drawn.habits = draw_habits(drawn.world, random);
   drawn.troubles = draw_troubles(random);
-  drawn.mean_calm = milliseconds((100ull << random.below(6)) + random.below(200));
+  const milliseconds calm(100ull << random.below(6));
+  drawn.mean_calm = calm + milliseconds(random.below(200));
   drawn.burst_one_in = one_of<std::uint64_t>({2, 3, 10}, random);
   drawn.aimed_one_in = one_of<std::uint64_t>({1, 2, 10}, random);
   drawn.lengths = one_of({WorldDraw::Lengths::any, WorldDraw::Lengths::any, WorldDraw::Lengths::brief,

@@ -241,7 +241,8 @@ class Coroutines {
         recipes_(client),
         notes_(notes),
         items_(items),
-        end_(std::chrono::steady_clock::now() + std::chrono::milliseconds(5000 + place.below(15'000))),
+        length_(5000 + place.below(15'000)),
+        end_(std::chrono::steady_clock::now() + length_),
         pace_(place.below(3) == 0 ? 300 : 3000) {}
 
   /// Until all have ended.
@@ -345,6 +346,7 @@ class Coroutines {
   Recipes recipes_;
   OperationNotes& notes_;
   ItemNumbers& items_;
+  const std::chrono::milliseconds length_;
   const std::chrono::steady_clock::time_point end_;
   const std::uint64_t pace_;
 };

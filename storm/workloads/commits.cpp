@@ -284,7 +284,9 @@ void be_primary(Place& place, zkrecipes::Primary primary, const std::stop_token&
 
 void move_a_role(Place& place, zkrecipes::PrimaryMonitor& monitor) {
   try {
-    monitor.move(place.below(2) == 0 ? "red" : "blue", "p" + std::to_string(place.below(3)), within(5s));
+    const zkclient::CallOptions call = within(5s);
+    const std::string member = "p" + std::to_string(place.below(3));
+    monitor.move(place.below(2) == 0 ? "red" : "blue", member, call);
     place.note("moved");
   } catch (const zkclient::Error& error) {
     place.note("not moved", 0, 0, error.what());
@@ -311,9 +313,11 @@ void run_primaries(Place& place) {
     while (!place.stopped() && place.now() < end) {
       place.pause(500);
       if (place.below(8) == 0) move_a_role(place, monitor);
-      if (place.below(8) == 0)
+      if (place.below(8) == 0) {
+        const zkclient::CallOptions call = within(5s);
         node.async_update_status(
-            std::to_string(place.below(100)), [](auto&&) {}, within(5s));
+            std::to_string(place.below(100)), [](auto&&) {}, call);
+      }
     }
     if (place.below(2) == 0) node.stop(within(30s));
     const std::lock_guard lock(mutex);

@@ -190,7 +190,8 @@ class Presences {
     if (member_.valid() && member_.token().value == token) place_.note_at(before, "valid", token);
   }
   void change() {
-    member_.update(std::to_string(place_.below(100)), within(10s));
+    const zkclient::CallOptions call = within(10s);
+    member_.update(std::to_string(place_.below(100)), call);
     zkrecipes::ServiceInstance self = own_.instance();
     self.port = static_cast<std::int32_t>(1 + place_.below(60'000));
     own_.update(self, within(10s));

@@ -25,8 +25,9 @@ bool in_doubt(const zkclient::Error& error) { return error.code() == zkclient::E
 
 void put(Place&, zkrecipes::Queue& queue, const std::string& item) { queue.push(item, within(15s)); }
 void put(Place& place, zkrecipes::DelayQueue& queue, const std::string& item) {
-  queue.push(item, std::chrono::system_clock::now() + std::chrono::milliseconds(static_cast<int>(place.below(2000))),
-             within(15s));
+  const zkclient::CallOptions call = within(15s);
+  const std::chrono::milliseconds pause(place.below(2000));
+  queue.push(item, std::chrono::system_clock::now() + pause, call);
 }
 void put(Place&, zkrecipes::IdQueue& queue, const std::string& item) { queue.push(item, item, within(15s)); }
 

@@ -72,7 +72,10 @@ void run_group(Place& place) {
     place.note("joined", membership.token().value);
     for (int i = 0; i < 60 && !place.stopped(); ++i) {
       note_membership(place, membership);
-      if (place.below(20) == 0) membership.update(std::to_string(place.below(100)), within(10s));
+      if (place.below(20) == 0) {
+        const zkclient::CallOptions call = within(10s);
+        membership.update(std::to_string(place.below(100)), call);
+      }
       place.pause(200);
     }
     if (place.stopped()) {
@@ -117,8 +120,9 @@ void remove_any_node(Place& place, zkclient::Client& client) {
   const std::vector<std::string> names = client.children(nodes_path, within(10s)).names;
   if (names.empty()) return;
   std::error_code gone_already;
-  client.remove(zkclient::Path(nodes_path) / names[place.below(names.size())], zkclient::any_version, within(10s),
-                gone_already);
+  const zkclient::CallOptions call = within(10s);
+  const zkclient::Path node = zkclient::Path(nodes_path) / names[place.below(names.size())];
+  client.remove(node, zkclient::any_version, call, gone_already);
 }
 
 /// Their makers. Nobody has two.
