@@ -25,6 +25,13 @@ if(ZKRECIPES_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     # clang 14 cannot put what this check needs before a coroutine.
     list(APPEND ZKR_SANITIZE_FLAGS -fno-sanitize=function)
+    if(ZKRECIPES_SANITIZE MATCHES address AND NOT ZKRECIPES_FUZZ)
+      # As a library, as that of g++ is: the simulated world puts itself before the C library, and before it.
+      execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "-print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so"
+                      OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+      cmake_path(GET runtime PARENT_PATH runtime)
+      target_link_options(zkr_build_flags INTERFACE -shared-libasan "LINKER:-rpath,${runtime}")
+    endif()
     # As g++ says which sanitizer it compiles for.
     foreach(sanitizer IN ITEMS address thread)
       if(ZKRECIPES_SANITIZE MATCHES ${sanitizer})

@@ -10,7 +10,7 @@
 #                               prometheus-cpp, <sys/sdt.h>, gdb, and the headers of an older Boost: where one of them cannot be had, the
 #                               tests that need it are skipped
 #   scripts/setup.sh --lint     also clang-format, clang-tidy
-#   scripts/setup.sh --clang    also clang++ (presets clang, clang-asan, clang-tsan, fuzz)
+#   scripts/setup.sh --clang    also clang++ and lld (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
 #   scripts/setup.sh --docs     also Sphinx, Doxygen, PlantUML (scripts/docs.sh)
 #   scripts/setup.sh --package  also debhelper, lintian, mmdebstrap, abidw (scripts/package.sh, package_test.sh)
@@ -157,6 +157,7 @@ find_missing() {
   fi
   if ((with_clang)); then
     need clang have_command clang++
+    need lld have_command ld.lld
     # For the sanitizers and the preset "fuzz".
     need libclang-rt-14-dev have_file 'lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
   fi

@@ -38,7 +38,7 @@ using storm::WorldResult;
 
 TEST(SeedSet, JoinsWhatTouches) {
   SeedSet set;
-  for (const std::uint64_t seed : {5, 1, 3, 2, 9, 4, 8})
+  for (const std::uint64_t seed : {5U, 1U, 3U, 2U, 9U, 4U, 8U})
     set.add(seed);
   EXPECT_EQ(set.text(), "1-5,8-9");
   set.add(4, 8);

@@ -37,7 +37,7 @@ std::string written(const ServiceInstance& instance) {
   return text.bytes.value_or("");
 }
 std::string with(const std::string& keys) { return R"({"name":"n","id":"i",)" + keys + "}"; }
-std::string nested(int depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 
 TEST(InstanceFormat, IsCurators) {
   ServiceInstance instance{.name = "n", .id = "i", .address = "1.2.3.4", .port = 80, .ssl_port = 443};
