@@ -87,7 +87,8 @@ struct PlacerOptions {
   /// long.
   std::chrono::milliseconds settle{30'000};
   /// So many partitions are moving at a time. At least 1. One whose new replica does not get in sync counts until it
-  /// does. One whose new host has not joined its group for 30 s does not count, nor one whose step the server refuses.
+  /// does. These do not count: one whose new host has not joined its group for 30 s, one without a replica in sync that
+  /// could serve for 30 s, and one whose step the server refuses.
   std::size_t max_moving = 4;
 };
 
@@ -122,7 +123,8 @@ struct PlacerOptions {
 ///                                               opens the replica again, with all its data. A host whose session ends
 ///                                               meanwhile passes for one that has left
 /// a handler never ends: close(), say          the host is told nothing more, and its problem() says so: copies stay, moves
-///                                               to it do not end. After 30 s to 60 s they hold up no others
+///                                               to it do not end. After 30 s to 60 s they hold up no others, and
+///                                               problem() of the placer says so
 /// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
 ///                                               wanted are in sync
 /// host restarts before its copy was erased    erased later, if HostedReplicasOptions::copies names it
@@ -143,6 +145,9 @@ struct PlacerOptions {
 /// the state of a group is foreign             the same; problem() is foreign_node
 /// a group has over 1,000 members, or as many  nothing of it is taken away; others go on; problem() is foreign_node; tried
 ///   foreign nodes pass for theirs               again after 30 s
+/// all in sync are away, perhaps for ever      that partition has no primary until one is back, or force_primary() is called.
+///                                               It is the last to move, and holds up no others after 30 s to 60 s;
+///                                               problem() says so
 /// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
 /// a placement is foreign, or without hosts    that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group
@@ -168,7 +173,8 @@ class ZKRECIPES_API Placer {
   void start();
   /// Whether this placer decides, right now. Does not block.
   bool leads() const noexcept;
-  /// Why it could not decide, or write a step, the last time. nullopt: nothing is wrong. Does not block.
+  /// Why it could not decide, or write a step, the last time; or which move has waited for 30 s for a host to join the
+  /// group, or for a replica in sync (not_available). nullopt: nothing is wrong. Does not block.
   std::optional<zkclient::Error> problem() const;
 
   const zkclient::Path& path() const noexcept;

@@ -67,7 +67,8 @@ void JoinBook::see(std::vector<PartitionFacts>& partitions, Time now) {
   for (PartitionFacts& partition : partitions) {
     const auto& node = partition.node;
     partition.late = false;
-    if (!node || !node->moving() || includes(partition.members, node->wanted)) {
+    const bool moves = node && node->moving();
+    if (!moves || (!partition.nobody_serves() && includes(partition.members, node->wanted))) {
       waiting_.erase(partition.name);
       continue;
     }
@@ -158,7 +159,10 @@ bool still_closes(const HostIds& goal, const PartitionFacts& partition) {
   return std::any_of(coming.begin(), coming.end(), [&](const std::string& id) { return !contains(assigned, id); });
 }
 
-bool fewer_ready(const PartitionFacts* a, const PartitionFacts* b) { return a->ready.size() < b->ready.size(); }
+/// A move of a partition that nobody serves cannot end, so it helps nobody to begin it before the others.
+bool goes_first(const PartitionFacts* a, const PartitionFacts* b) {
+  return std::pair(a->nobody_serves(), a->ready.size()) < std::pair(b->nobody_serves(), b->ready.size());
+}
 
 }  // namespace
 
@@ -189,7 +193,7 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
     const auto step = changes ? way_to(wanted, partition, rules.minimum) : end_of_move(partition, rules.minimum);
     if (step) steps.push_back(*step);
   }
-  std::stable_sort(waiting.begin(), waiting.end(), fewer_ready);
+  std::stable_sort(waiting.begin(), waiting.end(), goes_first);
   for (const PartitionFacts* partition : waiting) {
     if (moving >= rules.max_moving) break;
     steps.push_back(way_to(goal.at(partition->name), *partition, rules.minimum));

@@ -69,10 +69,14 @@ struct PartitionFacts {
   HostIds ready = {};    ///< Those of them that are members of the group, with the storage that the state names.
   HostIds members = {};  ///< All members of the group.
   bool refused = false;  ///< The server refuses its step, and will for a while.
-  bool late = false;     ///< A host that is wanted has not joined the group for long. Perhaps it never does.
+  bool late = false;     ///< Its move has waited for long for hosts. Perhaps they never come.
+
+  /// Members are in sync, but none of them is there: until one is back, nobody can be the primary.
+  bool nobody_serves() const { return in_sync && ready.empty(); }
 };
 
-/// Since when moves wait for hosts to join their groups. A host with a handler that does not return joins no other one.
+/// Since when moves wait: for wanted hosts to join their groups, or for one in sync to be there, so that it can take the
+/// wanted ones in. A host with a handler that does not return joins no other group; one that is dead never serves again.
 class ZKRECIPES_INTERNAL_API JoinBook {
  public:
   using Time = HostBook::Time;
@@ -115,12 +119,12 @@ class ZKRECIPES_INTERNAL_API PlacementGoal {
 };
 
 /// Ends a move whose wanted replicas are all ready; begins others, while fewer than max_moving are on their way: first
-/// those of partitions with the fewest ready replicas. One that is late does not count as being on its way. A move under
-/// way gets another goal when that has changed. A goal below the minimum counts for nothing: there are too few hosts, and
-/// what is there stays. So does one with a host that is still a member of the group, though it was told to close its
-/// replica: until it has left. If all that are in sync, and are there, were told to close their replicas, all that are in
-/// sync are called back at once. A partition whose step is refused has none, and leaves its place among those that move to
-/// others. A node that is missing though there is a group was removed by hand: it begins with all who may have acknowledged
+/// those of partitions with the fewest ready replicas, but those that nobody serves come last. One that is late does not
+/// count as being on its way. A move under way gets another goal when that has changed. A goal below the minimum counts for
+/// nothing: there are too few hosts, and what is there stays. So does one with a host that is still a member of the group,
+/// though it was told to close its replica: until it has left. If all that are in sync, and are there, were told to close
+/// their replicas, all that are in sync are called back at once. A partition whose step is refused has none, and leaves its
+/// place among those that move to others. A node that is missing though there is a group was removed by hand: it begins with all who may have acknowledged
 /// writes, since whom it leaves out closes its replica. `goal` has all partitions.
 ZKRECIPES_INTERNAL_API std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions,
                                                                    const Placement& goal, const PlacementRules& rules);

@@ -208,6 +208,7 @@ class detail::PlacerCore {
     std::erase_if(term.refused, [](const auto& entry) { return now() - entry.second.since >= longest_rest; });
     Facts facts = look(term, call);
     term.joins.see(facts.partitions, now());
+    if (!facts.problem) facts.problem = late_move(facts.partitions);
     bool written = true;
     for (const PlacementStep& step : steps(term, facts))
       written = write(step, facts, term, leadership, call, broken) && written;
@@ -302,6 +303,13 @@ class detail::PlacerCore {
   }
   Error foreign_state(const std::string& partition) const {
     return {Errc::foreign_node, placer_name, (groups_path() / partition / "state").str(), "it is no state of a group"};
+  }
+  std::optional<Error> late_move(const std::vector<PartitionFacts>& partitions) const {
+    const auto late = std::find_if(partitions.begin(), partitions.end(), [](const auto& one) { return one.late; });
+    if (late == partitions.end()) return std::nullopt;
+    return Error(Errc::not_available, placer_name, (groups_path() / late->name).str(),
+                 late->nobody_serves() ? "no replica that is in sync is there"
+                                       : "a host that shall have a replica does not join the group");
   }
   static HostIds in_sync_of(const ReplicaState& state) {
     HostIds ids;

@@ -212,6 +212,33 @@ TEST(PlacementDecider, AMoveThatIsLateTakesNoPlace) {
   EXPECT_FALSE(is_late(milliseconds(200))) << "it catches up";
 }
 
+// The only host in sync had all of p and q, and died for ever. The moves of r, which others serve, must go on.
+TEST(PlacementDecider, AMoveThatNobodyServesTakesNoPlace) {
+  const PlacementNode resting{{"a", "h"}, {"a", "h"}};
+  std::vector<PartitionFacts> all;
+  for (const char* name : {"p", "q", "r"})
+    all.push_back({name, resting, HostIds{"h"}, {}, {"a"}});
+  all[2].in_sync = all[2].ready = {"a"};
+  const auto steps = [&] {
+    return decide_placement(all, {{"p", {"a", "c"}}, {"q", {"a", "c"}}, {"r", {"a", "c"}}}, {.max_moving = 1});
+  };
+  const PlacementNode moving{{"a", "c"}, {"a", "c", "h"}};
+  EXPECT_EQ(steps(), (Steps{{"r", {{"a", "c"}, {"a", "c"}}, true, {"a"}}})) << "the others cannot end";
+  all[0].node = moving;
+  all[0].members = {"a", "c"};
+  JoinBook book(milliseconds(10));
+  const auto is_late = [&](milliseconds now) {
+    book.see(all, now);
+    return all[0].late;
+  };
+  EXPECT_FALSE(is_late(milliseconds(100)));
+  EXPECT_EQ(steps(), Steps());
+  EXPECT_TRUE(is_late(milliseconds(110)));
+  EXPECT_EQ(steps().size(), 1U);
+  all[0].ready = {"h"};
+  EXPECT_FALSE(is_late(milliseconds(111))) << "it is back";
+}
+
 // --- A host -----------------------------------------------------------------------------------------------------------
 
 TEST(HostedDecider, AHostOpensWhileItsIdIsItsOwnAndClosesAtAnyTime) {
