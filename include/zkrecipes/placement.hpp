@@ -88,7 +88,8 @@ struct PlacerOptions {
   std::chrono::milliseconds settle{30'000};
   /// So many partitions are moving at a time. At least 1. One whose new replica does not get in sync counts until it
   /// does. These do not count: one whose new host has not joined its group for 30 s, one without a replica in sync that
-  /// could serve for 30 s, and one whose step the server refuses.
+  /// could serve for 30 s, and one whose step the server refuses. So many more may wait for hosts that have joined no group
+  /// for 30 s.
   std::size_t max_moving = 4;
 };
 
@@ -123,8 +124,8 @@ struct PlacerOptions {
 ///                                               opens the replica again, with all its data. A host whose session ends
 ///                                               meanwhile passes for one that has left
 /// a handler never ends: close(), say          the host is told nothing more, and its problem() says so: copies stay, moves
-///                                               to it do not end. After 30 s to 60 s they hold up no others, and
-///                                               problem() of the placer says so
+///                                               to it do not end. After 30 s they hold up no others, and problem() of
+///                                               the placer says so
 /// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
 ///                                               wanted are in sync
 /// host restarts before its copy was erased    erased later, if HostedReplicasOptions::copies names it
@@ -146,7 +147,7 @@ struct PlacerOptions {
 /// a group has over 1,000 members, or as many  nothing of it is taken away; others go on; problem() is foreign_node; tried
 ///   foreign nodes pass for theirs               again after 30 s
 /// all in sync are away, perhaps for ever      that partition has no primary until one is back, or force_primary() is called.
-///                                               It is the last to move, and holds up no others after 30 s to 60 s;
+///                                               It is the last to move, and holds up no others after 30 s;
 ///                                               problem() says so
 /// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
 /// a placement is foreign, or without hosts    that partition stays where it is; problem() is foreign_node

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 namespace zkrecipes::detail {
@@ -11,6 +12,15 @@ namespace {
 bool includes(const HostIds& all, const HostIds& some) {
   return std::includes(all.begin(), all.end(), some.begin(), some.end());
 }
+
+/// Those of `all` that are not among `some`.
+HostIds without(const HostIds& all, const HostIds& some) {
+  HostIds others;
+  std::set_difference(all.begin(), all.end(), some.begin(), some.end(), std::back_inserter(others));
+  return others;
+}
+
+bool contains(const HostIds& all, const std::string& id) { return std::binary_search(all.begin(), all.end(), id); }
 
 }  // namespace
 
@@ -63,19 +73,58 @@ std::optional<HostBook::Time> HostBook::until_settled(Time now) const {
 
 // --- Who joins -------------------------------------------------------------------------------------------------------
 
-void JoinBook::see(std::vector<PartitionFacts>& partitions, Time now) {
+HostIds JoinBook::see(std::vector<PartitionFacts>& partitions, Time now) {
+  std::map<std::string, Waiting> before = std::exchange(waiting_, {});
+  std::set<std::string> hanging;
   for (PartitionFacts& partition : partitions) {
-    const auto& node = partition.node;
     partition.late = false;
-    const bool moves = node && node->moving();
-    if (!moves || (!partition.nobody_serves() && includes(partition.members, node->wanted))) {
-      waiting_.erase(partition.name);
-      continue;
+    Waiting& former = before[partition.name];
+    note_joins(partition.members, former, now);
+    const auto& node = partition.node;
+    if (!node || !node->moving()) continue;
+    const HostIds missing = without(node->wanted, partition.members);
+    if (missing.empty() && !partition.nobody_serves()) continue;
+    const bool goes_on = former.wanted == node->wanted;
+    Waiting& waiting = waiting_[partition.name] = {node->wanted, goes_on ? former.since : now};
+    for (const std::string& id : missing) {
+      const auto found = former.missing.find(id);
+      waiting.missing.emplace(id, found == former.missing.end() ? now : found->second);
     }
-    Waiting& waiting = waiting_.try_emplace(partition.name, Waiting{node->wanted, now}).first->second;
-    if (waiting.wanted != node->wanted) waiting = {node->wanted, now};
     partition.late = now - waiting.since >= patience_;
   }
+  std::erase_if(joined_, [&](const auto& entry) { return now - entry.second >= patience_; });
+  for (const auto& [name, waiting] : waiting_) {
+    for (const auto& host : waiting.missing) {
+      if (now - waits_since(host) >= patience_) hanging.insert(host.first);
+    }
+  }
+  return {hanging.begin(), hanging.end()};
+}
+
+void JoinBook::note_joins(const HostIds& members, const Waiting& before, Time now) {
+  for (const auto& [id, since] : before.missing) {
+    if (contains(members, id)) joined_[id] = now;
+  }
+}
+
+/// A host that joins one group after the other does not hang, though it may have many before it.
+JoinBook::Time JoinBook::waits_since(const ByHost::value_type& missing) const {
+  const auto joined = joined_.find(missing.first);
+  return joined == joined_.end() ? missing.second : std::max(missing.second, joined->second);
+}
+
+std::optional<JoinBook::Time> JoinBook::until_late(Time now) const {
+  std::optional<Time> soonest;
+  const auto consider = [&](Time since) {
+    const Time left = since + patience_ - now;
+    if (left > Time::zero() && (!soonest || left < *soonest)) soonest = left;
+  };
+  for (const auto& [name, waiting] : waiting_) {
+    consider(waiting.since);
+    for (const auto& host : waiting.missing)
+      consider(waits_since(host));
+  }
+  return soonest;
 }
 
 // --- The goal --------------------------------------------------------------------------------------------------------
@@ -111,8 +160,6 @@ HostIds shared(const HostIds& a, const HostIds& b) {
   std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
   return both;
 }
-
-bool contains(const HostIds& all, const std::string& id) { return std::binary_search(all.begin(), all.end(), id); }
 
 PlacementStep beginning(const HostIds& goal, const PartitionFacts& partition) {
   const HostIds there = united(partition.in_sync.value_or(HostIds()), partition.members);
@@ -164,13 +211,38 @@ bool goes_first(const PartitionFacts* a, const PartitionFacts* b) {
   return std::pair(a->nobody_serves(), a->ready.size()) < std::pair(b->nobody_serves(), b->ready.size());
 }
 
+/// How many moves are on their way: those that hosts work at, and those that wait for no hosts but some that hang. A host
+/// that comes to itself finds only so many begun.
+class MovingCount {
+ public:
+  MovingCount(const HostIds& hanging, std::size_t most) : hanging_(hanging), most_(most) {}
+
+  bool has_room(const HostIds& wanted, const PartitionFacts& partition) const {
+    return (waits(wanted, partition) ? waiting_ : working_) < most_;
+  }
+  void add(const HostIds& wanted, const PartitionFacts& partition) {
+    ++(waits(wanted, partition) ? waiting_ : working_);
+  }
+
+ private:
+  bool waits(const HostIds& wanted, const PartitionFacts& partition) const {
+    const HostIds missing = without(wanted, partition.members);
+    return !missing.empty() && includes(hanging_, missing);
+  }
+
+  const HostIds& hanging_;
+  const std::size_t most_;
+  std::size_t working_ = 0;
+  std::size_t waiting_ = 0;
+};
+
 }  // namespace
 
 std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions, const Placement& goal,
-                                            const PlacementRules& rules) {
+                                            const PlacementRules& rules, const HostIds& hanging) {
   std::vector<PlacementStep> steps;
   std::vector<const PartitionFacts*> waiting;
-  std::size_t moving = 0;
+  MovingCount moving(hanging, rules.max_moving);
   for (const PartitionFacts& partition : partitions) {
     if (partition.refused) continue;
     const HostIds& wanted = goal.at(partition.name);
@@ -180,7 +252,7 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
       continue;
     }
     if (is_stranded(partition)) {
-      ++moving;
+      moving.add(partition.node->wanted, partition);
       steps.push_back(call_back(partition));
       continue;
     }
@@ -189,15 +261,16 @@ std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& p
       if (changes) waiting.push_back(&partition);
       continue;
     }
-    if (!partition.late) ++moving;  // Also if it ends now: that may be refused.
+    if (!partition.late) moving.add(partition.node->wanted, partition);  // Also if it ends now: that may be refused.
     const auto step = changes ? way_to(wanted, partition, rules.minimum) : end_of_move(partition, rules.minimum);
     if (step) steps.push_back(*step);
   }
   std::stable_sort(waiting.begin(), waiting.end(), goes_first);
   for (const PartitionFacts* partition : waiting) {
-    if (moving >= rules.max_moving) break;
-    steps.push_back(way_to(goal.at(partition->name), *partition, rules.minimum));
-    ++moving;
+    const HostIds& wanted = goal.at(partition->name);
+    if (!moving.has_room(wanted, *partition)) continue;
+    moving.add(wanted, *partition);
+    steps.push_back(way_to(wanted, *partition, rules.minimum));
   }
   return steps;
 }

@@ -76,24 +76,33 @@ struct PartitionFacts {
 };
 
 /// Since when moves wait: for wanted hosts to join their groups, or for one in sync to be there, so that it can take the
-/// wanted ones in. A host with a handler that does not return joins no other group; one that is dead never serves again.
+/// wanted ones in. One that is dead never serves again. A host with a handler that does not return hangs: it joins no other
+/// group either.
 class ZKRECIPES_INTERNAL_API JoinBook {
  public:
   using Time = HostBook::Time;
 
   explicit JoinBook(Time patience) : patience_(patience) {}
 
-  /// Says which partitions are late.
-  void see(std::vector<PartitionFacts>& partitions, Time now);
+  /// Says which partitions are late. Result: the hosts that hang, ordered. Moves have waited for them for long, and they
+  /// have joined no group meanwhile.
+  HostIds see(std::vector<PartitionFacts>& partitions, Time now);
+  /// How long until see() may say something else, by time alone; nullopt: it will not.
+  std::optional<Time> until_late(Time now) const;
 
  private:
+  using ByHost = std::map<std::string, Time>;
   struct Waiting {
     HostIds wanted;
     Time since{0};
+    ByHost missing = {};  // Since when: those of them that are no members.
   };
+  void note_joins(const HostIds& members, const Waiting& before, Time now);
+  Time waits_since(const ByHost::value_type& missing) const;
 
   const Time patience_;
   std::map<std::string, Waiting> waiting_;  // By partition.
+  ByHost joined_;                           // When moves have last seen them join a group.
 };
 
 struct PlacementStep {
@@ -120,14 +129,18 @@ class ZKRECIPES_INTERNAL_API PlacementGoal {
 
 /// Ends a move whose wanted replicas are all ready; begins others, while fewer than max_moving are on their way: first
 /// those of partitions with the fewest ready replicas, but those that nobody serves come last. One that is late does not
-/// count as being on its way. A move under way gets another goal when that has changed. A goal below the minimum counts for
-/// nothing: there are too few hosts, and what is there stays. So does one with a host that is still a member of the group,
-/// though it was told to close its replica: until it has left. If all that are in sync, and are there, were told to close
-/// their replicas, all that are in sync are called back at once. A partition whose step is refused has none, and leaves its
-/// place among those that move to others. A node that is missing though there is a group was removed by hand: it begins with all who may have acknowledged
-/// writes, since whom it leaves out closes its replica. `goal` has all partitions.
+/// count as being on its way. Those that wait for no hosts but some that hang count among themselves. A move under way gets
+/// another goal when that has changed.
+///
+/// A goal below the minimum counts for nothing: there are too few hosts, and what is there stays. So does one with a host
+/// that is still a member of the group, though it was told to close its replica: until it has left. If all that are in
+/// sync, and are there, were told to close their replicas, all that are in sync are called back at once. A partition whose
+/// step is refused has none, and leaves its place among those that move to others. A node that is missing though there is a
+/// group was removed by hand: it begins with all who may have acknowledged writes, since whom it leaves out closes its
+/// replica. `goal` has all partitions. `hanging`: as JoinBook says.
 ZKRECIPES_INTERNAL_API std::vector<PlacementStep> decide_placement(const std::vector<PartitionFacts>& partitions,
-                                                                   const Placement& goal, const PlacementRules& rules);
+                                                                   const Placement& goal, const PlacementRules& rules,
+                                                                   const HostIds& hanging = {});
 
 // --- A host ----------------------------------------------------------------------------------------------------------
 

@@ -189,6 +189,7 @@ class detail::PlacerCore {
       try {
         const bool written = decide(term, leadership, {.stop = stop});
         rest = std::min<HostBook::Time>(longest_rest, term.book.until_settled(now()).value_or(longest_rest));
+        rest = std::min(rest, term.joins.until_late(now()).value_or(rest));
         if (written) {
           pauses.reset();
         } else {
@@ -207,20 +208,21 @@ class detail::PlacerCore {
     const std::stop_token broken = term.connectedness.from_now_on();
     std::erase_if(term.refused, [](const auto& entry) { return now() - entry.second.since >= longest_rest; });
     Facts facts = look(term, call);
-    term.joins.see(facts.partitions, now());
+    const HostIds hanging = term.joins.see(facts.partitions, now());
     if (!facts.problem) facts.problem = late_move(facts.partitions);
     bool written = true;
-    for (const PlacementStep& step : steps(term, facts))
+    for (const PlacementStep& step : steps(term, facts, hanging))
       written = write(step, facts, term, leadership, call, broken) && written;
     note(facts, term);
     return written;
   }
-  std::vector<PlacementStep> steps(Term& term, const Facts& facts) const {
+  std::vector<PlacementStep> steps(Term& term, const Facts& facts, const HostIds& hanging) const {
     term.book.see(hosts_in(facts.hosts), now());
     const auto counting = term.book.counting(facts.assigned, now());
     if (!counting) return {};
     const Placement& goal = term.goal.reach(*counting, facts.partitions, options_.replicas);
-    return decide_placement(facts.partitions, goal, {options_.replicas, options_.minimum, options_.max_moving});
+    return decide_placement(facts.partitions, goal, {options_.replicas, options_.minimum, options_.max_moving},
+                            hanging);
   }
 
   /// Behind a sync: a server that lags behind would have this decide what was decided before.

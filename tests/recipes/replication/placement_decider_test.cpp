@@ -212,6 +212,40 @@ TEST(PlacementDecider, AMoveThatIsLateTakesNoPlace) {
   EXPECT_FALSE(is_late(milliseconds(200))) << "it catches up";
 }
 
+// Else each of its partitions would keep the others waiting, one after the other.
+TEST(PlacementDecider, AHostThatHangsKeepsNoOthersWaiting) {
+  const PlacementNode resting{{"a", "b"}, {"a", "b"}};
+  const PlacementNode to_c{{"b", "c"}, {"a", "b", "c"}};
+  std::vector<PartitionFacts> all;
+  for (const char* name : {"p", "q", "r", "s"})
+    all.push_back({name, resting, HostIds{"a", "b"}, HostIds{"a", "b"}, HostIds{"a", "b"}});
+  all[0].node = to_c;
+  JoinBook book(milliseconds(10));
+  HostIds hanging;
+  const auto begun = [&](milliseconds now) {
+    hanging = book.see(all, now);
+    HostIds names;
+    const Placement goal = {{"p", {"b", "c"}}, {"q", {"b", "c"}}, {"r", {"b", "c"}}, {"s", {"b", "d"}}};
+    for (const PlacementStep& step : decide_placement(all, goal, {.max_moving = 1}, hanging))
+      names.push_back(step.partition);
+    return names;
+  };
+  EXPECT_EQ(begun(milliseconds(100)), HostIds());
+  EXPECT_EQ(book.until_late(milliseconds(104)), milliseconds(6));
+  EXPECT_EQ(begun(milliseconds(110)), (HostIds{"q", "s"})) << "r would be a second one that waits for c";
+  EXPECT_EQ(hanging, HostIds{"c"});
+  EXPECT_EQ(book.until_late(milliseconds(110)), std::nullopt);
+  all[1].node = to_c;
+  EXPECT_EQ(begun(milliseconds(111)), HostIds{"s"});
+  EXPECT_EQ(book.until_late(milliseconds(111)), milliseconds(10));
+  EXPECT_EQ(begun(milliseconds(121)), (HostIds{"r", "s"})) << "q has waited for long, too";
+  all[1].members = {"a", "b", "c"};
+  EXPECT_EQ(begun(milliseconds(122)), HostIds()) << "c has joined q, which catches up";
+  EXPECT_EQ(hanging, HostIds());
+  EXPECT_EQ(book.until_late(milliseconds(122)), milliseconds(10)) << "then p has waited for long again";
+  EXPECT_EQ(begun(milliseconds(132)), HostIds{"r"}) << "q still catches up";
+}
+
 // The only host in sync had all of p and q, and died for ever. The moves of r, which others serve, must go on.
 TEST(PlacementDecider, AMoveThatNobodyServesTakesNoPlace) {
   const PlacementNode resting{{"a", "h"}, {"a", "h"}};
@@ -267,7 +301,7 @@ TEST(HostedDecider, ACopyIsErasedWhenItsHostHasLeftAndTheStateDoesNotNameIt) {
 
 // --- Histories --------------------------------------------------------------------------------------------------------
 
-/// Hosts that die, come back, lose their disks, are drained, and take their time to close what they had; groups whose
+/// Hosts that die, come back, lose their disks, are drained, hang, and take their time to close what they had; groups whose
 /// primaries take members in and out, also those that are well; and a placer whose view is older than the world when it
 /// writes.
 class PlacedWorld {
@@ -300,6 +334,7 @@ class PlacedWorld {
     std::size_t alive = 0;
     for (auto& [id, host] : hosts_) {
       if (host.alive && host.weight == 0) host.weight = 1;
+      host.hangs = false;
       alive += host.alive ? 1U : 0U;
     }
     for (; alive < rules_.minimum; ++alive)
@@ -328,6 +363,7 @@ class PlacedWorld {
     ReplicaHost host;
     std::uint32_t weight = 1;
     bool alive = true;
+    bool hangs = false;  // In a handler.
   };
   /// What is on a host's disk.
   struct Copy {
@@ -413,8 +449,11 @@ class PlacedWorld {
         stop_closing(host.host.id);
         if (upto(1) == 0) end_process(host.host.id);
         break;
-      case 1:
-      case 2: host.alive = true; break;
+      case 1: host.alive = true; break;
+      case 2:
+        host.alive = true;
+        host.hangs = upto(5) == 0;
+        break;
       case 3: empty_disk(host); break;
       case 4: host.weight = static_cast<std::uint32_t>(upto(2)); break;
       case 5:
@@ -422,6 +461,7 @@ class PlacedWorld {
         break;
       case 6:  // Another placer.
         book_ = HostBook(settle);
+        joins_.emplace(patience);
         goal_ = PlacementGoal();
         break;
       case 7: remove_node(any(groups_).second); break;
@@ -507,7 +547,7 @@ class PlacedWorld {
   void serve() {
     Group& group = any(groups_).second;
     for (const auto& [id, host] : hosts_) {
-      if (upto(1) == 0) serve(group, id, host);
+      if (!host.hangs && upto(1) == 0) serve(group, id, host);
     }
   }
   void serve(Group& group, const std::string& id, const Host& host) {
@@ -568,19 +608,40 @@ class PlacedWorld {
       facts.push_back(std::move(partition));
       versions[name] = group.version;
     }
+    const HostIds hanging = joins_->see(facts, now_);
     const Placement goal = goal_.reach(*counting, facts, rules_.replicas);
-    const auto steps = decide_placement(facts, goal, rules_);
+    const auto steps = decide_placement(facts, goal, rules_, hanging);
+    expect_few_begun(facts, steps, hanging);
     for (std::size_t i = 0; late && i < upto(3); ++i)
       happen(upto(2) == 0 ? 14 + upto(9) : upto(1) == 0 ? 10 : upto(3));
     for (const PlacementStep& step : steps)
       commit(step, versions[step.partition], *counting);
     if (late) new_commits_ = 0;
-    std::size_t moving = 0;
-    for (auto& [name, group] : groups_) {
+    for (auto& [name, group] : groups_)
       group.unasked = group.unasked && (!group.node || group.node->moving());
-      moving += group.node && group.node->moving() && !group.unasked ? 1U : 0U;
+  }
+  /// None while there are as many as there may be: of those that wait for hosts that hang, and of the others.
+  void expect_few_begun(const std::vector<PartitionFacts>& facts, const Steps& steps, const HostIds& hanging) const {
+    std::map<bool, std::size_t> moving;
+    std::map<bool, std::size_t> begun;
+    const auto waits = [&](const PartitionFacts& partition, const HostIds& wanted) {
+      HostIds missing;
+      std::set_difference(wanted.begin(), wanted.end(), partition.members.begin(), partition.members.end(),
+                          std::back_inserter(missing));
+      return !missing.empty() && std::includes(hanging.begin(), hanging.end(), missing.begin(), missing.end());
+    };
+    for (const PartitionFacts& partition : facts) {
+      if (!partition.node) continue;
+      const auto step = std::find_if(steps.begin(), steps.end(),
+                                     [&](const PlacementStep& one) { return one.partition == partition.name; });
+      if (partition.node->moving()) {
+        moving[waits(partition, partition.node->wanted)] += partition.late ? 0U : 1U;
+      } else if (step != steps.end() && step->next.wanted != partition.node->wanted) {
+        ++begun[waits(partition, step->next.wanted)];
+      }
     }
-    EXPECT_LE(moving, rules_.max_moving);
+    for (const auto& [waiting, number] : begun)
+      EXPECT_LE(moving[waiting] + number, rules_.max_moving);
   }
   void commit(const PlacementStep& step, int version, const std::vector<ReplicaHost>& hosts) {
     Group& group = groups_.at(step.partition);
@@ -615,6 +676,7 @@ class PlacedWorld {
   }
 
   static constexpr milliseconds settle{20};
+  static constexpr milliseconds patience{10};
   std::mt19937_64 random_;
   PlacementRules rules_;
   std::size_t racks_ = 0;
@@ -622,6 +684,7 @@ class PlacedWorld {
   std::map<std::string, Group> groups_;
   milliseconds now_{0};
   HostBook book_{settle};
+  std::optional<JoinBook> joins_{patience};
   PlacementGoal goal_;
   int storages_ = 0;
   std::size_t slowness_ = 0;     // Of hosts that close and erase.
