@@ -122,10 +122,14 @@ struct PlacerOptions {
 /// too few hosts                               all stays where it is
 /// host still closes what it would get back    that partition stays where it is until the host has left the group; then it
 ///                                               opens the replica again, with all its data. A host whose session ends
-///                                               meanwhile passes for one that has left
+///                                               meanwhile passes for one that has left. One that was called back while
+///                                               it closes (see below) passes for one that is open: if it is wanted again
+///                                               then, there is a copy too few until it has opened again and caught up
 /// a handler never ends: close(), say          the host is told nothing more, and its problem() says so: copies stay, moves
 ///                                               to it do not end. After 30 s they hold up no others, and problem() of
-///                                               the placer says so
+///                                               the placer says so. It is a host until its process ends, so nobody
+///                                               else gets what it shall have: if that is to replace what died, there
+///                                               is a replica too few until then
 /// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
 ///                                               wanted are in sync
 /// host restarts before its copy was erased    erased later, if HostedReplicasOptions::copies names it
