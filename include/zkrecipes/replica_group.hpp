@@ -166,7 +166,8 @@ struct ReplicaGroupOptions {
 /// two candidates at once                   one takes over, the other one follows
 /// taken over, but the grant fails          the state names a primary that never was; the next one has the next epoch
 /// caught up in an epoch that is over       expand() ends with not_held: the member is not taken in
-/// leaves while it is taken in              expand() ends with no_node: no state names a member that is gone by then
+/// leaves while it is taken in              expand() ends with no_node: no state names a member that is gone by then, or
+///                                            is back with an empty disk
 /// shrink, expand: reply lost               nothing: found out; the set counts that is the larger one
 /// secondary taken out while it is cut off  may_serve_reads() is false before shrink() returns
 /// disk emptied                             not in sync, whatever its id: the storage is another one
@@ -229,7 +230,9 @@ class ZKRECIPES_API ReplicaGroup {
                     const zkclient::CallOptions& call = {});
   /// The primary of `epoch` takes a member in that has all acknowledged writes in this storage, and gets all further
   /// ones. Errors: as shrink(); not_held also if this is the primary of a later epoch: the member may lack what was
-  /// written in between; no_node (there is no such member with this storage; checked in the transaction, too).
+  /// written in between; no_node (there is no such member with this storage; checked in the transaction, too);
+  /// foreign_node (beside the members are far more nodes than a group makes). It costs a list of the group's members, and a
+  /// read of each.
   void expand(std::int64_t epoch, std::string id, std::string storage, const zkclient::CallOptions& call = {});
   void async_expand(std::int64_t epoch, std::string id, std::string storage, zkclient::Handler<void> handler,
                     const zkclient::CallOptions& call = {});

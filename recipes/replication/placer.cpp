@@ -16,6 +16,7 @@
 #include "recipes/kernel/single_node_decider.hpp"
 #include "recipes/kernel/words.hpp"
 #include "recipes/replication/group_views.hpp"
+#include "recipes/replication/member_witnesses.hpp"
 #include "recipes/replication/placement_decider.hpp"
 #include "recipes/replication/placement_format.hpp"
 #include "recipes/replication/replica_format.hpp"
@@ -46,38 +47,6 @@ std::vector<ReplicaHost> hosts_in(const Snapshot& nodes) {
 /// What a step rested on has changed, or it may have been written: another look tells.
 bool asks_for_another_look(Errc why) {
   return why == Errc::bad_version || why == Errc::no_node || why == Errc::node_exists || why == Errc::in_doubt;
-}
-
-using WitnessNames = std::map<std::int64_t, std::string>;  // By czxid.
-
-/// A UUID (see kept_node.hpp). Foreign nodes beside them have other names, so that nobody need look at them.
-bool may_be_witness(const std::string& name) {
-  constexpr std::size_t length = 36;
-  return name.size() == length && name.find_first_not_of("0123456789abcdef-") == std::string::npos;
-}
-
-/// Of the members of a group: all of them at once. `directory`: the full path; `shown`: as the user knows it.
-Awaitable<Result<WitnessNames>> look_for_witnesses(std::shared_ptr<zk::ClientCore> client, std::string directory,
-                                                   std::string shown, Call call) {
-  constexpr std::size_t most_witnesses = 1'000;  // A group has far fewer members.
-  WitnessNames witnesses;
-  const Reply listed = co_await client->perform(zk::make_request(OpType::children, directory), call);
-  if (listed.failed(Errc::no_node)) co_return witnesses;
-  if (!listed.ok()) co_return zk::to_error(listed, placer_name, shown);
-  std::vector<std::string> names = listed.names;
-  std::erase_if(names, [](const std::string& name) { return !may_be_witness(name); });
-  if (names.size() > most_witnesses)
-    co_return Error(Errc::foreign_node, placer_name, shown, "members-presence has far more nodes than a group");
-  std::vector<PendingReply> pending;
-  for (const std::string& name : names)
-    pending.push_back(client->launch(zk::make_request(OpType::exists, zk::child_path(directory, name)), call));
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const Reply seen = co_await pending[i].get();
-    if (seen.failed(Errc::no_node)) continue;
-    if (!seen.ok()) co_return zk::to_error(seen, placer_name, shown);
-    witnesses.emplace(seen.stat.czxid, names[i]);
-  }
-  co_return witnesses;
 }
 
 /// Says whether the connection has held since a certain moment.
@@ -330,7 +299,7 @@ class detail::PlacerCore {
     const Path path = groups_path() / step.partition;
     const GroupView& group = facts.groups.at(step.partition);
     if (step.rests_on_state) transaction.check(path / "state", group.version);
-    if (!check_members(transaction, step.rests_on_ready, group, path / "members", call)) return false;
+    if (!check_members(transaction, step.rests_on_ready, group, path, call)) return false;
     if (const auto found = facts.nodes.find(step.partition); found != facts.nodes.end()) {
       transaction.set(node, encode(step.next), found->second.version);
     } else {
@@ -351,14 +320,17 @@ class detail::PlacerCore {
     term.refused.insert_or_assign(step.partition, Refusal{why, now()});
     return false;
   }
-  /// Of each member that is ready: its node, and the witness that was made with it (see kept_node.hpp). The version of the
-  /// node alone is also that of a member that is gone and back with an empty disk. False: one of them is gone by now.
-  bool check_members(Transaction& transaction, const HostIds& ready, const GroupView& group, const Path& members,
+  /// Of each member that is ready: its node, and the witness that was made with it (see member_witnesses.hpp). False: one
+  /// of them is gone by now.
+  bool check_members(Transaction& transaction, const HostIds& ready, const GroupView& group, const Path& path,
                      const CallOptions& call) const {
     if (ready.empty()) return true;
-    const Path presence(members.str() + "-presence");
-    const auto look = [core = client_.impl(), full = client_.impl()->full(presence), shown = presence.str()](
-                          Call limits) { return look_for_witnesses(core, full, shown, std::move(limits)); };
+    const Path members = path / "members";
+    const Path presence = witnesses_of(path);
+    const auto look = [core = client_.impl(), full = client_.impl()->full(presence),
+                       shown = presence.str()](Call limits) {
+      return look_for_witnesses(core, full, placer_name, shown, std::move(limits));
+    };
     const WitnessNames witnesses = CallForm(client_.impl(), placer_name, presence.str()).wait(call, look);
     for (const std::string& id : ready) {
       const GroupMemberNode& member = *group.ready(id);

@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "recipes/replication/member_witnesses.hpp"
 #include "recipes/replication/replica_core.hpp"
 #include "recipes/replication/replica_format.hpp"
 
@@ -92,16 +94,18 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
     all.operations.insert(all.operations.begin(), zkclient::Check{Path(term->lease->grant().path)});
     const std::size_t last = all.operations.size();
     if (wish.add) {
-      Result<std::int32_t> member = co_await version_of_member(wish, call);
+      Result<MemberChecks> member = co_await checks_of_member(wish, call);
       if (!member) {
         const std::lock_guard lock(mutex_);
         term->members.settle();
         co_return std::move(member).error();
       }
-      all.operations.push_back(zkclient::Check{Path(member_path(wish.add->id)), *member});
+      all.operations.emplace_back(std::move(member->node));
+      all.operations.emplace_back(std::move(member->witness));
     }
     Reply reply = co_await client_->perform(std::move(all), call);
-    if (wish.add && reply.refused(last, zk::rc::bad_version)) continue;  // It has reported another version.
+    // It has reported another version; or it was gone, and is back, perhaps with another storage.
+    if (wish.add && (reply.refused(last, zk::rc::bad_version) || reply.refused(last + 1, zk::rc::no_node))) continue;
     const bool changed = reply.refused(1, zk::rc::bad_version);
     Fate fate = reply.ok() ? Fate::committed : Fate::unknown;
     if (reply.unanswered() || changed) {
@@ -139,18 +143,27 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
   co_return Result<void>();
 }
 
-std::string ReplicaCore::member_path(const std::string& id) const { return ReplicaLayout(*client_, path_, id).member; }
-
-// The own view may lag behind. A member that has left may have erased its storage, and a state must not name that.
-Awaitable<Result<std::int32_t>> ReplicaCore::version_of_member(const Wish& wish, Call call) {
-  Request get = zk::make_request(OpType::get, member_path(wish.add->id));
-  const Reply seen = co_await zk::fresh(client_, std::move(get), std::move(call));
-  if (!zk::is_there_or_not(seen))
-    co_return error(seen.failed(Errc::session_lost) ? Errc::not_held : seen.cause(), wish.operation, seen.detail);
+// The own view may lag behind. A member that has left may have erased its storage, and a state must not name that. One
+// that is back with an empty disk has a node of the same version, but another witness.
+Awaitable<Result<ReplicaCore::MemberChecks>> ReplicaCore::checks_of_member(const Wish& wish, Call call) {
+  const ReplicaLayout layout(*client_, path_, wish.add->id);
+  Request get = zk::make_request(OpType::get, layout.member);
+  const Reply seen = co_await zk::fresh(client_, std::move(get), call);
+  const auto failure = [&](Errc code, std::string_view detail) {
+    return error(code == Errc::session_lost ? Errc::not_held : code, wish.operation, detail);
+  };
+  if (!zk::is_there_or_not(seen)) co_return failure(seen.cause(), seen.detail);
   const auto member = seen.ok() ? decode_replica_member(wish.add->id, seen.data) : std::nullopt;
   if (!member || member->storage != wish.add->storage)
     co_return no_such_member(wish.operation, wish.add->id, wish.add->storage);
-  co_return seen.stat.version;
+  const std::string directory = client_->full(witnesses_of(path_));
+  const auto witnesses =
+      co_await look_for_witnesses(client_, directory, wish.operation, witnesses_of(path_).str(), std::move(call));
+  if (!witnesses) co_return failure(witnesses.error().errc(), witnesses.error().detail());
+  const auto witness = witnesses->find(seen.stat.czxid);
+  if (witness == witnesses->end()) co_return no_such_member(wish.operation, wish.add->id, wish.add->storage);
+  co_return MemberChecks{zkclient::Check{Path(layout.member), seen.stat.version},
+                         zkclient::Check{Path(zk::child_path(directory, witness->second))}};
 }
 
 // After a change whose reply was lost, or that found another version.

@@ -288,17 +288,28 @@ TEST_F(ReplicaFaults, MemberLeavesWhileItIsTakenIn) {
   const Client other = calm_direct();
   TestReplica a(client, "a", quick());
   ASSERT_TRUE(a.may_write());
-  TestReplica b(other, "b", quick());
-  ASSERT_TRUE(a.sees("b"));
   const auto take_b_in = [&] { return error_of([&] { a->expand(a.epoch(), "b", "disk", {.deadline = soon()}); }); };
-  auto seen = proxy.hold_next_reply(RequestType::get_data);
-  auto expanding = in_thread(take_b_in);
-  ASSERT_TRUE(seen.wait(patience));
-  b->leave({.deadline = soon()});
-  seen.release();
-  EXPECT_EQ(result_of(expanding), Errc::no_node);
-  EXPECT_EQ(a.in_sync(), Strings{"a"});
-  EXPECT_EQ(state().find("\nb "), std::string::npos);
+  // The primary reads the member's node, then its witness. One that is back has a node of the same version.
+  for (const bool is_back : {true, false}) {
+    for (const auto look : {RequestType::get_data, RequestType::exists}) {
+      TestReplica b(other, "b", quick());
+      ASSERT_TRUE(a.sees("b"));
+      auto seen = proxy.hold_next_reply(look);
+      auto expanding = in_thread(take_b_in);
+      ASSERT_TRUE(seen.wait(patience));
+      b->leave({.deadline = soon()});
+      std::optional<TestReplica> emptied;
+      if (is_back) {
+        emptied.emplace(other, "b", quick(), "disk-2");
+        ASSERT_TRUE(eventually([&] { return emptied->sees("b", "disk-2"); }));
+      }
+      seen.release();
+      EXPECT_EQ(result_of(expanding), Errc::no_node);
+      EXPECT_EQ(a.in_sync(), Strings{"a"});
+      EXPECT_EQ(state().find("\nb "), std::string::npos);
+      if (is_back) (*emptied)->leave({.deadline = soon()});
+    }
+  }
   TestReplica again(other, "b", quick());
   ASSERT_TRUE(a.sees("b"));
   proxy.stall(Direction::to_client);
