@@ -429,7 +429,7 @@ TEST_F(PersistentNodeFaults, MayNotCreateOrRead) {
   });
 }
 
-// The least of a few: a machine that stalls makes the node too old to be removed without a look.
+// The least of a few, since heartbeats count, too. Only a node that was just made is removed without a look.
 TEST_F(PersistentNodeFaults, MadeAndRemovedWithTheFewestRequests) {
   const Client client = calm_proxied();
   (void)client.connect({.deadline = soon()});
@@ -441,13 +441,18 @@ TEST_F(PersistentNodeFaults, MadeAndRemovedWithTheFewestRequests) {
   for_all([&](const NodeKind& kind) {
     std::size_t to_make = 99;
     std::size_t to_remove = 99;
+    bool quick = false;
     for (int i = 0; i < 5; ++i) {
+      const auto begin = SteadyClock::now();
       std::optional<PersistentNode> node;
       to_make = std::min(to_make, requests_of([&] { node.emplace(make(client, kind)); }));
-      to_remove = std::min(to_remove, requests_of([&] { node->remove({.deadline = soon()}); }));
+      const std::size_t removed_with = requests_of([&] { node->remove({.deadline = soon()}); });
+      if (SteadyClock::now() - begin >= 500ms) continue;  // It may have been too old.
+      quick = true;
+      to_remove = std::min(to_remove, removed_with);
     }
     EXPECT_EQ(to_make, kind.lasting() ? 4u : 3u) << "a look at what is there first, or at the companion";
-    EXPECT_EQ(to_remove, 1u);
+    EXPECT_TRUE(to_remove == 1u || !quick) << to_remove;
   });
 }
 
@@ -462,9 +467,12 @@ TEST_F(PersistentNodeFaults, RemovedAfterASilenceOnlyBehindALook) {
     the_operator().remove(path);
     the_operator().create(path, "theirs");
     Box<bool> removed;
-    const std::size_t before = proxy.request_count(RequestType::any);
+    const auto looks_or_removals = [&] {
+      return proxy.request_count(RequestType::exists) + proxy.request_count(RequestType::multi);
+    };
+    const std::size_t before = looks_or_removals();
     node.async_remove([&](zkclient::Result<void> result) { removed.put(result.has_value()); }, {.deadline = soon()});
-    EXPECT_TRUE(proxy.wait_for_requests(RequestType::any, before + 1, patience));
+    EXPECT_TRUE(eventually([&] { return looks_or_removals() > before; }));
     proxy.unstall(zktesting::Direction::to_client);
     EXPECT_TRUE(removed.take());
     EXPECT_EQ(data(path), "theirs");
