@@ -213,19 +213,21 @@ Awaitable<void> KeptNode::endure(ReplyPtr failure) {
 
 /// What a look would find before our node is removed, by the watch that the last look has armed; null: that takes a look.
 /// A silent watch says little where nothing comes from the server. So it counts only for as long as a write of this session
-/// shows that an earlier change would have been told.
+/// shows that an earlier change would have been told; and only on the connection that the look was answered on, since the
+/// events of another one may still be to come. What is sent on its word must not wait.
 KeptNode::SeenPtr KeptNode::as_told(const zk::SessionState& session) {
   const std::optional<std::int32_t> version = std::exchange(told_version_, std::nullopt);
   if (!leaving_ || !version || watch_fired_ || stale_ || !spec_.child.empty()) return nullptr;
   if (!spec_.lasting() && !witness_is_known_) return nullptr;
-  if (session.raw_state() != zkclient::ConnectionState::connected) return nullptr;
-  if (zkclient::BootClock::now() - session.told_up_to() > longest_silence) return nullptr;
+  if (session.connections() != looked_on_ || !spec_.client->sends_at_once()) return nullptr;
+  const std::chrono::nanoseconds silence = zkclient::BootClock::now() - session.told_up_to();
+  if (silence >= longest_silence) return nullptr;
   auto seen = std::make_unique<Seen>();
   seen->facts = first_facts(session);
   seen->facts.node = FoundNode{known_, seen->facts.session};
   if (!spec_.lasting()) seen->facts.witness = known_;
   seen->version = *version;
-  seen->told = true;
+  seen->believed_until = std::chrono::steady_clock::now() + (longest_silence - silence);
   return seen;
 }
 
@@ -258,6 +260,7 @@ Awaitable<KeptNode::SeenPtr> KeptNode::look(SessionPtr session) {
 /// All in one flight.
 void KeptNode::begin_to_look(Look& look) {
   look.seen->facts = first_facts(*look.call.bound);
+  looked_on_ = look.call.bound->connections();
   if (stale_) witness_is_known_ = false;
   watch_ = make_watch();
   look.syncs = std::exchange(stale_, false);
@@ -394,8 +397,7 @@ Awaitable<std::optional<KeptNode::Rest>> KeptNode::act(SessionPtr session, Prese
   const std::uint64_t generation = wanted_;
   Request sent = request;
   Call call = call_on(session);
-  if (seen->told)
-    call.deadline = std::chrono::steady_clock::now() + longest_silence;  // It must not wait for a connection.
+  call.deadline = seen->believed_until;
   Reply reply = co_await spec_.client->perform(std::move(sent), call);
   learn(session, request, *seen, reply);
   const bool removed =

@@ -88,7 +88,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
  private:
   using SessionPtr = std::shared_ptr<zk::SessionState>;
   using ReplyPtr = std::unique_ptr<zk::Reply>;
-  /// For how long a watch that tells nothing is believed. What is sent on its word is not sent later than that.
+  /// For how long a watch that tells nothing is believed, from the last write on that shows that it would have told.
   static constexpr std::chrono::milliseconds longest_silence{500};
   /// What a look found.
   struct Seen {
@@ -97,7 +97,8 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
     std::int32_t version = 0;
     std::string former_witness = {};  // Its path.
     bool child = false;               // The one that goes with the node is there.
-    bool told = false;                // By the watch: nothing was read.
+    /// The watch has told it, nothing was read: what rests on it is not sent later.
+    std::optional<zk::Signal::TimePoint> believed_until = {};
   };
   using SeenPtr = std::unique_ptr<Seen>;
   /// What a look reads.
@@ -209,7 +210,8 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Signal::TimePoint next_rewrite_;  // Not before, unless there is other data to be written.
   std::shared_ptr<zk::LoopWatch> watch_;
   bool watch_fired_ = false;
-  std::optional<std::int32_t> told_version_;  // Of our node, when the watch was armed.
+  std::optional<std::int32_t> told_version_;  // Of our node, when the watch was armed,
+  std::uint32_t looked_on_ = 0;               // on this connection of the session.
   bool witness_is_known_ = false;             // It was there with our node, which was not deleted since then.
   std::shared_ptr<zk::CancelScope> told_;     // Requested once the owner has been told of that loss.
   zk::Signal wake_;

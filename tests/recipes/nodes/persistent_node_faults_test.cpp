@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 #include <regex>
+#include <utility>
 
 #include <zkrecipes/persistent_node.hpp>
 #include <zktesting/server.hpp>
@@ -474,6 +475,68 @@ TEST_F(PersistentNodeFaults, RemovedAfterASilenceOnlyBehindALook) {
     node.async_remove([&](zkclient::Result<void> result) { removed.put(result.has_value()); }, {.deadline = soon()});
     EXPECT_TRUE(eventually([&] { return looks_or_removals() > before; }));
     proxy.unstall(zktesting::Direction::to_client);
+    EXPECT_TRUE(removed.take());
+    EXPECT_EQ(data(path), "theirs");
+    the_operator().remove(path);
+  });
+}
+
+// While its watches are armed again, the word that another client has taken the place is still to come.
+TEST_F(PersistentNodeFaults, RemovedRightAfterAReconnectionOnlyBehindALook) {
+  for_all([&](const NodeKind& kind) {
+    const Client client = calm_proxied();
+    PersistentNode node = make(client, kind);
+    const Path path = *node.node();
+    auto arming = proxy.hold_next_reply(RequestType::exists);
+    refuse_and_cut();
+    EXPECT_TRUE(reaches(client, ConnectionState::suspended));
+    the_operator().remove(path);
+    the_operator().create(path, "theirs");
+    Box<bool> removed;
+    Box<bool> behind;
+    bool asked = false;
+    const std::size_t before = proxy.request_count(RequestType::get_data);
+    const auto subscription = client.on_state_change([&](const zkclient::StateChange& change) {
+      if (change.state != ConnectionState::connected || std::exchange(asked, true)) return;
+      node.async_remove([&](zkclient::Result<void> result) { removed.put(result.has_value()); }, {.deadline = soon()});
+      client.async_get("/", [&](const auto& result) { behind.put(result.has_value()); }, {.deadline = soon()});
+    });
+    proxy.refuse(false);
+    EXPECT_TRUE(arming.wait(patience));
+    EXPECT_TRUE(proxy.wait_for_requests(RequestType::get_data, before + 1, patience));
+    arming.release();
+    EXPECT_TRUE(removed.take());
+    EXPECT_TRUE(behind.take());
+    EXPECT_EQ(data(path), "theirs");
+    the_operator().remove(path);
+  });
+}
+
+// A removal that waits for the next connection would be sent before that has told anything.
+TEST_F(PersistentNodeFaults, RemovedWhileTheSessionMovesOnlyBehindALook) {
+  for_all([&](const NodeKind& kind) {
+    const Client client = calm_proxied();
+    PersistentNode node = make(client, kind);
+    const Path path = *node.node();
+    auto last = proxy.hold_next_reply(RequestType::get_data);
+    Box<bool> got;
+    client.async_get("/", [&](const auto& result) { got.put(result.has_value()); }, {.deadline = soon()});
+    EXPECT_TRUE(last.wait(patience));
+    Box<bool> moved;
+    client.async_update_servers(server.connect_string(),
+                                [&](zkclient::Result<void> result) { moved.put(result.has_value()); },
+                                {.deadline = soon()});
+    the_operator().remove(path);
+    the_operator().create(path, "theirs");
+    Box<bool> removed;
+    node.async_remove([&](zkclient::Result<void> result) { removed.put(result.has_value()); }, {.deadline = soon()});
+    Box<ConnectionState> told;
+    const auto subscription =
+        client.on_state_change([&](const zkclient::StateChange& change) { told.put(change.state); });
+    (void)told.take();  // By then the removal has begun.
+    last.release();
+    EXPECT_TRUE(got.take());
+    EXPECT_TRUE(moved.take());
     EXPECT_TRUE(removed.take());
     EXPECT_EQ(data(path), "theirs");
     the_operator().remove(path);

@@ -60,7 +60,12 @@ class SessionState {
   /// The reason of its end, once it is lost.
   const std::string& end_reason() const noexcept { return end_reason_; }
   void set_end_reason(std::string reason) { end_reason_ = std::move(reason); }
-  void set_state(ConnectionState state) noexcept { state_.store(state, std::memory_order_release); }
+  void set_state(ConnectionState state) noexcept {
+    if (state == ConnectionState::connected) ++connections_;
+    state_.store(state, std::memory_order_release);
+  }
+  /// How many connections it has had: tells whether one is still the same.
+  std::uint32_t connections() const noexcept { return connections_; }
   void set_identity(std::int64_t id, std::chrono::milliseconds timeout, std::string password) {
     const std::lock_guard lock(mutex_);
     password_ = std::move(password);
@@ -113,6 +118,7 @@ class SessionState {
   std::atomic<std::int64_t> told_up_to_ns_{0};
   std::atomic<std::int64_t> proven_at_ns_{0};
   std::atomic<ConnectionState> state_{ConnectionState::connecting};
+  std::uint32_t connections_ = 0;
   std::stop_source lost_;
   mutable std::mutex mutex_;
   std::string password_;

@@ -253,6 +253,7 @@ PendingReply launch_full_list(ClientCore& client, std::string directory, const C
 }
 
 void ClientCore::flush() { parts_->requests.flush(); }
+bool ClientCore::sends_at_once() { return parts_->requests.sends_at_once(); }
 
 PendingReply ClientCore::launch_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch) {
   const PendingReply pending;

@@ -96,6 +96,8 @@ class ZKRECIPES_INTERNAL_API ClientCore : public std::enable_shared_from_this<Cl
   PendingReply launch(Request request, const Call& call);
   /// What was launched in this turn of the loop is on its way when this returns.
   void flush();
+  /// Whether what is launched now goes out in this turn of the loop, on the present connection.
+  bool sends_at_once();
   PendingReply perform(Request request, const Call& call) { return launch(std::move(request), call); }
   /// The same for a read that arms a watch. `watch` is registered before anything else happens on the loop.
   PendingReply launch_watching(Request request, const Call& call, std::shared_ptr<LoopWatch> watch);

@@ -133,6 +133,12 @@ void RequestQueue::flush() {
   if (connection_ != nullptr && connection_->handle() != nullptr) connection_->handle()->send_gathered();
 }
 
+bool RequestQueue::sends_at_once() {
+  if (closing_ || connection_ == nullptr || !connection_->connected()) return false;
+  if (connection_->draining() || connection_->taking_over() || alone_ != nullptr || !waiting_.empty()) return false;
+  return connection_->handle()->in_flight() < max_in_flight && connection_->handle()->has_room();
+}
+
 void RequestQueue::pump() {
   if (connection_->draining()) {
     connection_->check_drained();
@@ -147,6 +153,10 @@ void RequestQueue::pump() {
     if (op->request.type == OpType::connect) {
       op->reply.session = connection_->session();
       finish(op);
+      continue;
+    }
+    if (op->deadline && *op->deadline <= std::chrono::steady_clock::now()) {
+      give_up(op, Errc::deadline_exceeded);  // The process was stopped, say: its timer has not run yet.
       continue;
     }
     if (is_too_large(*op)) {

@@ -42,6 +42,8 @@ class RequestQueue {
   void pump();
   /// What was sent is on its way when this returns.
   void flush();
+  /// Whether a request that starts now goes out in this turn of the loop.
+  bool sends_at_once();
   /// Whether nothing waits.
   bool empty() const noexcept { return waiting_.empty(); }
 
