@@ -80,8 +80,9 @@ class ZKRECIPES_API Registration {
   void async_update(ServiceInstance instance, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Takes the instance away, whatever its type, and waits until it is gone, whatever became of connections and
   /// sessions meanwhile. The node of another registrar stays (but for the gap that ServiceDirectory names). Idempotent.
-  /// When the call fails, it goes on in the background. Errors: deadline_exceeded, cancelled; of a fixed or permanent
-  /// instance also closed (the client: it stays registered) and no_auth (it stays registered; call it again).
+  /// When the call fails, it goes on in the background. Errors: deadline_exceeded, cancelled, closed (the client:
+  /// a fixed or permanent instance stays registered, a dynamic one goes with the session); of a fixed or permanent
+  /// instance also no_auth (it stays registered; call it again).
   void unregister(const zkclient::CallOptions& call = {});
   void async_unregister(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 

@@ -135,7 +135,8 @@ class ZKRECIPES_API Membership {
   void update(std::string payload, const zkclient::CallOptions& call = {});
   void async_update(std::string payload, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Leaves, and waits until the node is gone, whatever became of connections and sessions meanwhile. Idempotent. When
-  /// the call fails, leaving goes on. Errors: deadline_exceeded, cancelled.
+  /// the call fails, leaving goes on. Errors: deadline_exceeded, cancelled, closed (the client, first: the node goes with
+  /// the session).
   void leave(const zkclient::CallOptions& call = {});
   void async_leave(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 

@@ -98,6 +98,7 @@ Awaitable<void> KeptNode::run(std::shared_ptr<KeptNode> self) {
     if (self->spec_.client->closing()) break;
     if (session != nullptr) co_await self->serve(std::move(session));
   }
+  if (self->leaving_ && !self->may_be_there()) self->gone_ = true;
   self->finish();
 }
 
@@ -113,6 +114,11 @@ Awaitable<KeptNode::SessionPtr> KeptNode::connect() {
   show_problem(*connected.error, connected.detail, false);  // No login, say: that may change.
   co_await rest(short_rest);
   co_return nullptr;
+}
+
+void KeptNode::finish_gone() {
+  gone_ = true;
+  finish();
 }
 
 void KeptNode::finish() {
@@ -177,7 +183,7 @@ Awaitable<std::optional<KeptNode::Rest>> KeptNode::take_turn(SessionPtr session)
   }
   const PresenceStep step = decide_presence(seen->facts);
   if (step == PresenceStep::done) {
-    finish();
+    finish_gone();
     co_return std::nullopt;
   }
   co_return co_await act(session, step, std::move(seen));
@@ -403,7 +409,7 @@ Awaitable<std::optional<KeptNode::Rest>> KeptNode::act(SessionPtr session, Prese
   const bool removed =
       step == PresenceStep::remove || step == PresenceStep::remove_witness || step == PresenceStep::remove_former;
   if (reply.ok() && removed) {
-    finish();
+    finish_gone();
   } else if (reply.ok() && step == PresenceStep::write) {
     if (reply.stat.czxid != seen->facts.node->czxid)
       co_return std::nullopt;  // Another client had made it anew, at that version.

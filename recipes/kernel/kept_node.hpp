@@ -79,7 +79,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   static zk::Awaitable<zkclient::Result<void>> wait_present(std::shared_ptr<KeptNode> self, zk::Call call);
   static zk::Awaitable<zkclient::Result<void>> update(std::shared_ptr<KeptNode> self, std::string data, zk::Call call,
                                                       const char* operation = "update");
-  /// Fails at once where a lasting node cannot be removed; to leave goes on.
+  /// Fails at once where a lasting node cannot be removed; to leave goes on. Fails when the client is closed before.
   static zk::Awaitable<zkclient::Result<void>> leave(std::shared_ptr<KeptNode> self, zk::Call call,
                                                      const char* operation = "leave");
   /// Returns when it has ended in any way, or with the call.
@@ -183,6 +183,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   void begin_incarnation(const SessionPtr& session, std::int64_t czxid);
   void end_incarnation();
   void begin_to_leave();
+  void finish_gone();
   void finish();
   bool may_be_there() const;
   std::string witness() const { return zk::child_path(spec_.witnesses, witness_); }
@@ -199,6 +200,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   bool leaving_ = false;
   bool child_may_be_late_ = true;  // Its create may overtake our look; once.
   bool finished_ = false;
+  bool gone_ = false;       // It has left; else the client was closed first, or its owner has gone.
   bool was_kept_ = false;   // Once at least.
   bool created_ = false;    // On this session a create was sent, so a node of ours may be there.
   bool stale_ = false;      // The server may lag behind what was refused.

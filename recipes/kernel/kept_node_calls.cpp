@@ -47,11 +47,12 @@ Awaitable<Result<void>> KeptNode::leave(std::shared_ptr<KeptNode> self, Call cal
   const Waiting waiter(self->waiting_, self->spec_.client->events(), call);
   for (;;) {
     waiter->clear();
-    if (self->finished_) co_return Result<void>();
+    if (self->gone_) co_return Result<void>();
     const auto problem = self->shown_.problem();
     if (problem && problem->definite && self->spec_.lasting())
       co_return Error(problem->code, operation, self->spec_.path, problem->detail);
-    if (const auto failure = waiter->failure(false)) co_return self->ended_wait(*failure, operation, "the node to go");
+    if (const auto failure = waiter->failure(self->finished_))
+      co_return self->ended_wait(*failure, operation, "the node to go");
     co_await waiter->wait();
   }
 }

@@ -182,7 +182,7 @@ Awaitable<void> KeptNode::find_name(SessionPtr session) {
       continue;
     }
     if (leaving_) {
-      finish();
+      finish_gone();
       co_return;
     }
     const std::uint64_t generation = wanted_;

@@ -779,6 +779,7 @@ TEST_F(DiscoveryFaults, ClientClosed) {
   EXPECT_TRUE(eventually([&] { return names() == Strings{"b"}; }));
   EXPECT_EQ(error_of([&] { a.update(instance("a")); }), Errc::closed);
   EXPECT_EQ(error_of([&] { b.update(instance("b", ServiceType::fixed)); }), Errc::closed);
+  EXPECT_EQ(error_of([&] { a.unregister(); }), Errc::closed);
   EXPECT_EQ(error_of([&] { b.unregister(); }), Errc::closed);
   EXPECT_EQ(error_of([&] { (void)directory.services(); }), Errc::closed);
   EXPECT_EQ(provider.state(), CacheState::closed);

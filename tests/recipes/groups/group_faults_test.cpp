@@ -605,6 +605,7 @@ TEST_F(GroupFaults, ClientClosed) {
   EXPECT_TRUE(is(a, PresenceState::left));
   EXPECT_EQ(waited.take().error().errc(), Errc::closed);
   EXPECT_EQ(error_of([&] { a.update("y"); }), Errc::closed);
+  EXPECT_EQ(error_of([&] { a.leave(); }), Errc::closed);
   EXPECT_FALSE(a.valid());
 }
 

@@ -663,8 +663,30 @@ TEST_F(PersistentNodeFaults, ClientClosed) {
     EXPECT_TRUE(is(node, PresenceState::left));
     EXPECT_EQ(error_of([&] { node.set_data("y"); }), Errc::closed);
     EXPECT_EQ(error_of([&] { node.wait_created(); }), Errc::closed);
+    EXPECT_EQ(error_of([&] { node.remove(); }), Errc::closed) << "it may still be there";
     if (kind.lasting()) the_operator().remove(path);
     EXPECT_TRUE(remain(0));
+  });
+}
+
+// It may still be there, so that is no success.
+TEST_F(PersistentNodeFaults, ClientClosedWhileTheNodeIsRemoved) {
+  for_all([&](const NodeKind& kind) {
+    if (!kind.lasting()) return;
+    Client client = calm_proxied();
+    PersistentNode node = make(client, kind);
+    const Path path = *node.node();
+    refuse_and_cut();
+    EXPECT_TRUE(reaches(client, ConnectionState::suspended));
+    Box<Errc> removed;
+    node.async_remove(
+        [&](zkclient::Result<void> result) { removed.put(result.has_value() ? Errc{} : result.error().errc()); },
+        {.deadline = soon()});
+    client.close();
+    EXPECT_EQ(removed.take(), Errc::closed);
+    proxy.refuse(false);
+    EXPECT_EQ(data(path), "x");
+    the_operator().remove(path);
   });
 }
 
