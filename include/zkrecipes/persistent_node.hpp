@@ -143,7 +143,8 @@ class ZKRECIPES_API PersistentNodeBase {
 /// data too large                                set_data() fails with too_large; the former data stays wanted
 /// may not create or read                        absent, problem() is no_auth; tried again every 30 s
 /// remove: request or reply lost, session lost   nothing: it is gone when the call returns
-/// remove: the node has children                 remove() fails with not_empty; tried again by the next remove()
+/// remove: the node has children                 remove() fails with not_empty; tried again by the next remove(),
+///                                                 and once by the destructor
 /// process dies                                  an ephemeral node goes with the session; any other one stays: at the next
 ///                                                 start it is another client's
 /// client closed                                 left; calls end with Errc::closed. Nodes that outlive sessions stay
@@ -157,7 +158,7 @@ class ZKRECIPES_API PersistentNode : public PersistentNodeBase {
   PersistentNode(PersistentNode&&) noexcept = default;
   PersistentNode& operator=(PersistentNode&&) noexcept = default;
   /// Removes the node, without waiting for it: one that outlives sessions goes only if the client stays open for long
-  /// enough, so call remove() for those.
+  /// enough, so call remove() for those. What the server refuses (the node has children) is not tried again.
   ~PersistentNode() = default;
 };
 
@@ -200,7 +201,8 @@ class ZKRECIPES_API PersistentTtlNode : public PersistentNodeBase {
                     PersistentTtlNodeOptions options = {});
   PersistentTtlNode(PersistentTtlNode&&) noexcept = default;
   PersistentTtlNode& operator=(PersistentTtlNode&&) noexcept = default;
-  /// Leaves the node to its time to live. remove() removes it at once; a removal that has begun goes on.
+  /// Leaves the node to its time to live. remove() removes it at once; a removal that has begun goes on,
+  /// unless the server refuses it.
   ~PersistentTtlNode() = default;
 };
 

@@ -29,13 +29,17 @@ KeptNode::KeptNode(KeptNodeSpec spec, std::string data)
       wake_(spec_.client->events()) {}
 
 void KeptNode::drop() noexcept {
-  spec_.client->loop()->post([self = shared_from_this()] { self->begin_to_leave(); });
+  spec_.client->loop()->post([self = shared_from_this()] {
+    self->ownerless_ = true;
+    self->begin_to_leave();
+  });
 }
 
 void KeptNode::abandon() noexcept {
   spec_.client->loop()->post([self = shared_from_this()] {
     const auto problem = self->shown_.problem();
     const bool refused = problem && problem->definite;
+    self->ownerless_ = true;
     if (self->leaving_ && !refused) return;  // Someone may wait for that.
     self->finish();
     self->wake_.set();
@@ -213,6 +217,10 @@ Awaitable<void> KeptNode::endure(ReplyPtr failure) {
   if (!busy) {
     end_incarnation();
     show(PresenceState::absent);
+    if (gives_up_removal()) {
+      finish();
+      co_return;
+    }
   }
   co_await rest(busy ? short_rest : std::chrono::milliseconds(long_rest));
 }
@@ -474,8 +482,16 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, s
     end_incarnation();
     show(PresenceState::absent);
   }
+  if (removes_only(request) && gives_up_removal()) {
+    finish();
+    co_return;
+  }
   co_await rest(std::chrono::milliseconds(long_rest));
 }
+
+// Nobody asks again for what the server has refused, and by a later attempt the node may be another owner's: one that has
+// taken it over, which leaves its czxid as it is.
+bool KeptNode::gives_up_removal() const { return spec_.lasting() && leaving_ && ownerless_; }
 
 Awaitable<bool> KeptNode::make_parents(SessionPtr session) {
   std::vector<std::string> directories = {zk::parent_of(spec_.node)};

@@ -64,9 +64,9 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   std::stop_token lost() const { return shown_.lost(); }
   /// The full path of the node that is there, or was there last; "": there was none yet.
   std::string node() const { return shown_.node(); }
-  /// Leaves, without waiting for it.
+  /// Leaves, without waiting for it. A lasting node whose removal the server refuses stays.
   void drop() noexcept;
-  /// Ends, and leaves a lasting node where it is. A removal that has begun goes on, unless the server has refused it.
+  /// Ends, and leaves a lasting node where it is. A removal that has begun goes on, unless the server refuses it.
   void abandon() noexcept;
 
   // --- Loop thread ---
@@ -176,6 +176,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Request lasting_creation() const;
   zk::Request lasting_replacement(const Seen& seen) const;
   static zk::Request removals_of(const zk::Request& request);
+  static bool removes_only(const zk::Request& request);
   void add_removal(const Seen& seen, zk::Request& request) const;
   zk::Request request_of(PresenceStep step, const Seen& seen);
   zk::Call call_on(const SessionPtr& session) const;
@@ -183,6 +184,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   void begin_incarnation(const SessionPtr& session, std::int64_t czxid);
   void end_incarnation();
   void begin_to_leave();
+  bool gives_up_removal() const;
   void finish_gone();
   void finish();
   bool may_be_there() const;
@@ -198,6 +200,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   std::uint64_t refused_ = 0;        // and up to this one, ended as too large.
   zk::Payload settled_ = data_;      // As it was wanted last when the server had it.
   bool leaving_ = false;
+  bool ownerless_ = false;         // Dropped or abandoned: nobody will ask for anything again.
   bool child_may_be_late_ = true;  // Its create may overtake our look; once.
   bool finished_ = false;
   bool gone_ = false;       // It has left; else the client was closed first, or its owner has gone.

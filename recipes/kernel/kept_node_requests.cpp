@@ -27,6 +27,10 @@ Request KeptNode::removals_of(const Request& request) {
   return removals;
 }
 
+bool KeptNode::removes_only(const Request& request) {
+  return !request.operations.empty() && removals_of(request).operations.size() == request.operations.size();
+}
+
 /// The transaction that makes the node and its witness; with what makes room for them.
 Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witness) {
   if (spec_.lasting()) return lasting_creation();

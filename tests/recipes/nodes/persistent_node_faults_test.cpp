@@ -80,6 +80,11 @@ class NodeFaultTest : public testkit::RecipeFaultTest {
       return problem && problem->errc() == code;
     });
   }
+  /// Long enough for an object of `client` that hears of a change to look, and to remove its node.
+  static void pass_turns(const Client& client) {
+    for (int i = 0; i < 6; ++i)
+      client.sync("/", {.deadline = soon()});
+  }
   /// The node is another one than that of `token`.
   static bool is_new(const PersistentNodeBase& node, FencingToken token) {
     return eventually([&] { return node.state() == PresenceState::present && node.token() > token; });
@@ -576,7 +581,7 @@ TEST_F(PersistentNodeFaults, RemoveWhileTheSessionIsLost) {
 }
 
 TEST_F(PersistentNodeFaults, RemoveOfANodeWithChildren) {
-  const Client client = calm_direct();
+  const Client client = calm_proxied();
   for_all([&](const NodeKind& kind) {
     if (!kind.lasting()) return;
     PersistentNode node = make(client, kind);
@@ -584,6 +589,22 @@ TEST_F(PersistentNodeFaults, RemoveOfANodeWithChildren) {
     EXPECT_EQ(error_of([&] { node.remove({.deadline = soon()}); }), Errc::not_empty);
     the_operator().remove(*node.node() / "child");
     node.remove({.deadline = soon()});
+    // The destructor tries it once: what it leaves is not removed later, when it may be another owner's.
+    auto refused = proxy.hold_next_reply(RequestType::multi);
+    Path path;
+    {
+      const PersistentNode dropped = make(client, kind);
+      path = *dropped.node();
+      the_operator().create(path / "child", "");
+    }
+    EXPECT_TRUE(refused.wait(patience));
+    refused.release();
+    client.sync("/", {.deadline = soon()});
+    the_operator().remove(path / "child");
+    the_operator().set(path, "by hand");
+    pass_turns(client);
+    EXPECT_EQ(data(path), "by hand");
+    the_operator().remove(path);
   });
 }
 
@@ -933,6 +954,29 @@ TEST_F(PersistentTtlNodeFaults, ObjectGoesWhileItsNodeIsRemoved) {
   look.release();
   EXPECT_TRUE(removed.take());
   EXPECT_EQ(names("/app"), Strings{});
+}
+
+// Nobody asks for its removal again, so the next owner keeps what it takes over.
+TEST_F(PersistentTtlNodeFaults, ObjectGoesBeforeItsRemovalIsRefused) {
+  const Client client = calm_proxied();
+  std::optional<PersistentTtlNode> node(make(client));
+  ASSERT_TRUE(has_touch());
+  the_operator().create("/app/n/child", "");
+  auto refused = proxy.hold_next_reply(RequestType::multi);
+  Box<Errc> removed;
+  node->async_remove([&](zkclient::Result<void> result) { removed.put(result.error().errc()); }, {.deadline = soon()});
+  EXPECT_TRUE(refused.wait(patience));
+  node.reset();
+  refused.release();
+  EXPECT_EQ(removed.take(), Errc::not_empty);
+  PersistentTtlNode next(client, "/app/n", 1h, "y", {.conflict = Conflict::replace});
+  next.wait_created({.deadline = soon()});
+  const FencingToken token = next.token();
+  the_operator().remove("/app/n/child");
+  the_operator().set("/app/n", "by hand");
+  pass_turns(client);
+  EXPECT_EQ(the_operator().exists("/app/n")->czxid, token.value);
+  next.remove({.deadline = soon()});
 }
 
 TEST_F(PersistentTtlNodeFaults, SessionLostAndDeletedByHand) {
