@@ -115,12 +115,13 @@ class ZKRECIPES_API PersistentNodeBase {
 ///    '-- <uuid>                            ephemeral, empty; made and deleted with the node: tells it from another's
 ///
 /// Invariant: no node that was found to be another client's is changed or removed, unless Conflict::replace asks for it; and
-/// of one object there never are two nodes at a time, but for the last one of a session that is ending. What a node
-/// is written or removed by is its version: one that another client makes anew between our look and that request, and changes
-/// as often, is hit by it. Before a removal, the watch may stand for the look: that of a connection that has told within half
-/// a second what had changed.
+/// of one object there never are two nodes at a time, but for the last one of a session that is ending. But a node is
+/// written or removed by its version. So the node that another client (also an owner that replaces ours) makes in its place
+/// between our look and that request is hit by it, if it was changed as often. Before a removal the watch may stand for the
+/// look, while its connection has shown within half a second that it tells of changes: then that gap is as long.
 ///
-/// Cost: a node is made with 3 requests in one flight, removed with 1, or with 2 after a time without a write of the session.
+/// Cost: an ephemeral node is made with 3 requests in one flight, and removed with 1, or 2 unless it was just made or written;
+/// docs/views.md says more, also of the others.
 ///
 /// How it knows its own node: an ephemeral one by its companion, which has the same czxid. Any other one by its czxid; and if
 /// the reply to the create is lost, by the data that was to be in it, where there was no node before. So another client's

@@ -97,7 +97,7 @@ Request KeptNode::request_of(PresenceStep step, const Seen& seen) {
     case PresenceStep::remove_witness: return zk::make_request(OpType::remove, witness());
     default: break;
   }
-  // The witness proves that it is still our node.
+  // The witness goes with the node. It proves nothing here: a client that replaces our node leaves the witness where it is.
   if (witnessed) request.operations.emplace_back(Transaction::Remove{Path(witness()), zkclient::any_version});
   add_removal(seen, request);
   return request;
