@@ -132,7 +132,11 @@ struct PlacerOptions {
 ///                                               is a replica too few until then
 /// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
 ///                                               wanted are in sync
+/// wanted host has lost its disk               closed copies stay until it is in sync again, or another one in its place,
+///                                               though the state may name its former storage for a while
 /// host restarts before its copy was erased    erased later, if HostedReplicasOptions::copies names it
+/// open() or close() throws                    it counts as done, and is not told again; others are. A copy whose member
+///                                               close() has left in the group stays, and is not opened again
 /// erase() throws                              told again, after a pause
 /// erase() has to wait for another handler     the rule is looked at again before it is told
 /// only hosts that close are in sync           they get the replica back until others are in sync
@@ -206,9 +210,10 @@ struct HostedReplicasHandlers {
   zkclient::UniqueFunction<void(const HostedReplica& replica)> close;
   /// The data of a closed replica is not needed any more: erase it. This is the only rule by which a host may erase a
   /// copy: it has left the group; its partition is not placed here; and the state of the group, read afterwards from a
-  /// majority, does not name it, but names all hosts that are wanted. Told while the host's lease is valid, so that no other
-  /// process has its id, and within a second of when the rule held; not after leave(). If it throws, the copy is taken to be
-  /// there still, and this is told again. May be empty: then the data stays.
+  /// majority, does not name it, but names all hosts that are wanted, each with the storage with which it is a member. Told
+  /// while the host's lease is valid, so that no other process has its id, and within a second of when that state was read;
+  /// not after leave(). If it throws, the copy is taken to be there still, and this is told again. May be empty: then the
+  /// data stays.
   ///
   /// End the storage's name first (Replica::storage), durably: what a crash leaves of a copy must not be opened as the
   /// storage that it was. And take the lock of the storage: a former process of this host may be there still.
@@ -228,8 +233,9 @@ struct HostedReplicasOptions {
 /// with the next session. What it was told to close while it was away, it is told then. It opens and erases nothing until
 /// it is a host again. Each handler rests on what is known when it is called, however long the one before has taken.
 ///
-/// Cost: a lease, which is six quorum writes per session timeout; a view of the placements. For a closed copy three reads from
-/// a majority, again and again until it may be erased: at last every 5 s.
+/// Cost: a lease, which is six quorum writes per session timeout; a view of the placements. For a closed copy three reads,
+/// each behind a transaction that changes nothing, which is a quorum write; and one of each member that is wanted, once the
+/// state names all of these. That again and again until the copy may be erased: at last every 5 s.
 ///
 /// Thread safety: all members, also from the handlers. The object keeps its client open. In a forked child nothing is
 /// told, and calls end with Errc::forked.

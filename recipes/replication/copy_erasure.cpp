@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "recipes/kernel/growing_pause.hpp"
 #include "recipes/replication/placement_format.hpp"
@@ -33,6 +35,28 @@ struct ErasureLook {
 
 Error unknown(Errc code, const Path& node, std::string_view why) { return {code, erasing, node.str(), why}; }
 
+/// Which of the hosts that are wanted are members with the storage that the state names. All at once, on the session that
+/// has read the state: it sees nothing older. The reply is the last one.
+Awaitable<Reply> look_at_wanted(ClosedCopyPtr copy, std::shared_ptr<ErasureLook> look, ReplicaState state, Call call) {
+  ErasureFacts& facts = look->facts;
+  std::vector<PendingReply> pending;
+  for (const std::string& id : facts.node->wanted)
+    pending.push_back(copy->client->launch(zk::make_request(OpType::get, zk::child_path(copy->members, id)), call));
+  Reply reply;
+  for (std::size_t i = 0; i < pending.size(); ++i) {
+    reply = co_await pending[i].get();
+    if (!zk::is_there_or_not(reply)) {
+      const bool looks_again = reply.failed(Errc::session_lost);
+      if (!looks_again) look->problem = zk::to_error(reply, erasing, copy->group.str());
+      co_return reply;
+    }
+    const std::string& id = facts.node->wanted[i];
+    const auto member = reply.ok() ? decode_replica_member(id, reply.data) : std::nullopt;
+    if (member && member->storage == state.find(id)->storage) facts.ready.push_back(id);
+  }
+  co_return reply;
+}
+
 /// One read behind the other: the state has to be younger than the look at the member. What was not read forbids to erase.
 /// The reply is the last one.
 Awaitable<Reply> look_at_facts(ClosedCopyPtr copy, std::shared_ptr<ErasureLook> look, Call call) {
@@ -41,7 +65,8 @@ Awaitable<Reply> look_at_facts(ClosedCopyPtr copy, std::shared_ptr<ErasureLook> 
     return !look->problem;
   };
   ErasureFacts& facts = look->facts;
-  Reply reply = co_await zk::fresh_by_quorum(copy->client, zk::make_request(OpType::exists, copy->member), call);
+  Reply reply = co_await zk::fresh_by_quorum(
+      copy->client, zk::make_request(OpType::exists, zk::child_path(copy->members, copy->host)), call);
   if (!can_say(reply) || reply.ok()) co_return reply;
   facts.member = false;
   reply = co_await zk::fresh_by_quorum(copy->client, zk::make_request(OpType::get, copy->placement), call);
@@ -58,9 +83,15 @@ Awaitable<Reply> look_at_facts(ClosedCopyPtr copy, std::shared_ptr<ErasureLook> 
   ReplicaDefect defect = ReplicaDefect::none;
   if (reply.ok()) {
     const auto state = read_replica_state(reply.data, reply.stat.version, defect);
-    if (state) facts.in_sync = ids_in(*state);
+    if (state) {
+      copy->allowed_at = BootClock::now();
+      facts.in_sync = ids_in(*state);
+      const HostIds& wanted = facts.node->wanted;
+      if (!std::includes(facts.in_sync->begin(), facts.in_sync->end(), wanted.begin(), wanted.end())) co_return reply;
+      call.bound = reply.session;
+      co_return co_await look_at_wanted(copy, look, *state, std::move(call));
+    }
   }
-  if (facts.in_sync) co_return reply;
   const Path node = copy->group / "state";
   look->problem = defect == ReplicaDefect::none ? unknown(Errc::no_node, node, "the group has no state")
                                                 : unknown(Errc::foreign_node, node, "it is no state of a group");
@@ -83,7 +114,7 @@ ClosedCopy::ClosedCopy(std::shared_ptr<zk::ClientCore> core, const Path& placeme
       host(std::move(host_id)),
       group(placements / "groups" / partition),
       placement_node(placements / "placement" / partition),
-      member(client->full(group / "members" / host)),
+      members(client->full(group / "members")),
       state(client->full(group / "state")),
       placement(client->full(placement_node)),
       pauses(first_erasure_pause, longest_erasure_pause) {}

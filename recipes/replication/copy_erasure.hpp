@@ -24,13 +24,13 @@ struct ClosedCopy {
   const Path group;
   const Path placement_node;
   // Full paths.
-  const std::string member;
+  const std::string members;
   const std::string state;
   const std::string placement;
   std::atomic<bool> kept = false;    ///< Nobody asks any more: it was opened again, say.
   std::atomic<bool> rests = false;   ///< The permission was of no use: a pause comes before the next look.
   GrowingPause pauses;               ///< Before the next look. Loop thread.
-  BootClock::time_point allowed_at;  ///< When it was found that the copy may be erased.
+  BootClock::time_point allowed_at;  ///< When the last state was read. Loop thread, until the permission is there.
   std::mutex mutex;
   std::optional<Error> problem;  ///< Guarded by mutex. Why nobody can say whether it may.
 };

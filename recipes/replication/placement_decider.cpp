@@ -286,7 +286,7 @@ HostedStep decide_hosted(HostedStage stage, std::optional<bool> placed, bool pre
 bool may_erase(const std::string& id, const ErasureFacts& facts) {
   if (facts.member || !facts.node || !facts.in_sync) return false;
   const PlacementNode& node = *facts.node;
-  const bool others_have_all = !node.wanted.empty() && includes(*facts.in_sync, node.wanted);
+  const bool others_have_all = !node.wanted.empty() && includes(facts.ready, node.wanted);
   return others_have_all && !contains(node.assigned, id) && !contains(*facts.in_sync, id);
 }
 

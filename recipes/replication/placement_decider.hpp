@@ -161,14 +161,16 @@ struct ErasureFacts {
   bool member = true;                      ///< The host has a member's node in the group.
   std::optional<PlacementNode> node = {};  ///< Of the partition; nullopt: it does not say.
   std::optional<HostIds> in_sync = {};     ///< As PartitionFacts has it.
+  HostIds ready = {};                      ///< Likewise, of the hosts that are wanted.
 };
 
 /// Whether a host may erase a closed copy. The rule of all placements: it has left the group, its partition is not placed
-/// there, and the state, read afterwards, does not name it, but names all that are wanted. Each of these has all that was
-/// acknowledged. Less is not enough: a replica that was told to close may be the primary, take out the wanted ones that it
-/// cannot reach, and leave its last writes to one other copy. A wanted host that does not come back is replaced by the
-/// placer, so the copy does not stay for ever. And no placer takes this copy for one that has all: it is no member, and
-/// will not be one before it was opened again, which ends the permission.
+/// there, and the state, read afterwards, does not name it, but all that are wanted are ready. Each of these has all that
+/// was acknowledged. Less is not enough: a replica that was told to close may be the primary, take out the wanted ones that
+/// it cannot reach, and leave its last writes to one other copy. And one that the state names may have lost its disk since
+/// then. A wanted host that does not come back is replaced by the placer, so the copy does not stay for ever. And no placer
+/// takes this copy for one that has all: it is no member, and will not be one before it was opened again, which ends the
+/// permission.
 ZKRECIPES_INTERNAL_API bool may_erase(const std::string& id, const ErasureFacts& facts);
 
 }  // namespace zkrecipes::detail

@@ -288,15 +288,17 @@ TEST(HostedDecider, AHostOpensWhileItsIdIsItsOwnAndClosesAtAnyTime) {
 TEST(HostedDecider, ACopyIsErasedWhenItsHostHasLeftAndTheStateDoesNotNameIt) {
   const PlacementNode elsewhere{{"b", "c"}, {"b", "c"}};
   const HostIds both = {"b", "c"};
-  EXPECT_TRUE(may_erase("a", {false, elsewhere, both}));
-  EXPECT_TRUE(may_erase("a", {false, PlacementNode{both, {"b", "c", "d"}}, HostIds{"b", "c", "e"}}));
-  EXPECT_FALSE(may_erase("a", {true, elsewhere, both})) << "it is a member";
-  EXPECT_FALSE(may_erase("a", {false, PlacementNode{both, {"a", "b", "c"}}, both})) << "it has got the replica back";
-  EXPECT_FALSE(may_erase("a", {false, elsewhere, HostIds{"a", "b", "c"}})) << "b may be the one that is taken out";
-  EXPECT_FALSE(may_erase("a", {false, elsewhere, HostIds{"c"}})) << "one disk alone has what was acknowledged last";
-  EXPECT_FALSE(may_erase("a", {false, elsewhere, std::nullopt})) << "nobody knows";
-  EXPECT_FALSE(may_erase("a", {false, std::nullopt, both})) << "its placement does not say";
-  EXPECT_FALSE(may_erase("a", {false, PlacementNode{{}, {"b"}}, both})) << "nobody is wanted";
+  EXPECT_TRUE(may_erase("a", {false, elsewhere, both, both}));
+  EXPECT_TRUE(may_erase("a", {false, PlacementNode{both, {"b", "c", "d"}}, HostIds{"b", "c", "e"}, both}));
+  EXPECT_FALSE(may_erase("a", {true, elsewhere, both, both})) << "it is a member";
+  EXPECT_FALSE(may_erase("a", {false, PlacementNode{both, {"a", "b", "c"}}, both, both})) << "it has the replica back";
+  EXPECT_FALSE(may_erase("a", {false, elsewhere, HostIds{"a", "b", "c"}, both}))
+      << "b may be the one that is taken out";
+  EXPECT_FALSE(may_erase("a", {false, elsewhere, HostIds{"c"}, {"c"}})) << "one disk alone has the last writes";
+  EXPECT_FALSE(may_erase("a", {false, elsewhere, both, {"c"}})) << "b is away, or has an empty disk";
+  EXPECT_FALSE(may_erase("a", {false, elsewhere, std::nullopt, both})) << "nobody knows";
+  EXPECT_FALSE(may_erase("a", {false, std::nullopt, both, both})) << "its placement does not say";
+  EXPECT_FALSE(may_erase("a", {false, PlacementNode{{}, {"b"}}, both, both})) << "nobody is wanted";
 }
 
 // --- Histories --------------------------------------------------------------------------------------------------------
@@ -379,8 +381,9 @@ class PlacedWorld {
     bool unasked = false;                               // It moves because its node was removed, or hosts called back.
     std::optional<std::map<std::string, int>> in_sync;  // With the storages that the state names.
     int version = 0;
-    int writes = 0;        // Acknowledged.
-    std::size_t lost = 0;  // Disks with all of these: as they were emptied, not erased.
+    int writes = 0;  // Acknowledged.
+    // Disks with all of these: as they were emptied, not erased, after the last write or permission to erase.
+    std::size_t lost = 0;
   };
 
   std::size_t upto(std::size_t most) { return static_cast<std::size_t>(random_() % (most + 1)); }
@@ -579,7 +582,19 @@ class PlacedWorld {
     }
     if (upto(slowness_) == 0) copy.member = false;
     if (!host.alive || upto(slowness_) != 0) return;
-    copy.erasable = copy.erasable || may_erase(id, {is_member(group, id), group.node, in_sync(group)});
+    if (!may_erase(id, {is_member(group, id), group.node, in_sync(group), ready(group)})) return;
+    copy.erasable = true;
+    expect_copies_to_stay(group);
+  }
+  /// Without those that may be erased. Only a disk that is emptied after that can be missed.
+  void expect_copies_to_stay(Group& group) const {
+    if (group.writes == 0) return;
+    group.lost = 0;
+    EXPECT_GE(static_cast<std::size_t>(std::count_if(
+                  group.copies.begin(), group.copies.end(),
+                  [&](const auto& copy) { return !copy.second.erasable && copy.second.writes == group.writes; })),
+              rules_.minimum)
+        << "it may be erased, and too few other disks have what it has";
   }
   void expect_a_copy(const Group& group) const {
     if (!group.in_sync) return;

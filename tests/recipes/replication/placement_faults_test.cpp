@@ -316,6 +316,15 @@ class PlacementErasure : public PlacementFaults {
     for (const char* above : {"/app/groups", "/app/groups/p0", "/app/groups/p0/members"})
       the_operator().create(above, "");
     the_operator().create("/app/groups/p0/state", "");
+    for (const char* host : {"b", "c"})
+      the_operator().create(member(host), "");
+    are_there({"b", "c"});
+  }
+  static Path member(const std::string& host) { return Path("/app/groups/p0/members") / host; }
+  /// With the storages that are_in_sync() names, or with others.
+  void are_there(const std::vector<std::string>& hosts, const std::string& disk = "disk-") {
+    for (const std::string& host : hosts)
+      the_operator().set(member(host), "replica 1 " + disk + host + " 1000 0 at-" + host);
   }
   void place_p0(const std::vector<std::string>& wanted) { place("p0", wanted); }
   void place(const std::string& partition, const std::vector<std::string>& wanted) {
@@ -382,6 +391,8 @@ class GatedHost {
     return eventually([this] { return *tasks_ == 0; });
   }
   void throw_at_the_gate() { throws_ = true; }
+  /// To all requests that were sent before this was called.
+  void wait_for_replies() { (void)client_.exists("/app", within_patience()); }
 
  private:
   HostedReplicasHandlers handlers() {
@@ -462,7 +473,9 @@ class PlacementPermission : public PlacementErasure {
     are_in_sync({"b", "c"});
     const std::size_t reads = proxy.request_count(zktesting::RequestType::get_data);
     gone.release();
-    ASSERT_TRUE(proxy.wait_for_requests(zktesting::RequestType::get_data, reads + 2, patience));
+    const std::size_t all = 4;  // The placement, the state, two members.
+    ASSERT_TRUE(proxy.wait_for_requests(zktesting::RequestType::get_data, reads + all, patience));
+    a.wait_for_replies();
   }
 };
 
@@ -584,7 +597,11 @@ TEST_F(PlacementErasure, ACopyStaysUntilAllWantedHaveWhatItHas) {
   ASSERT_TRUE(a.has({}));
   EXPECT_TRUE(looks_again());
   EXPECT_EQ(a.erased(), 0) << "only c has what was acknowledged last";
+  are_there({"b"}, "emptied-");
   are_in_sync({"b", "c"});
+  EXPECT_TRUE(looks_again());
+  EXPECT_EQ(a.erased(), 0) << "the state names the disk that b had, and c takes b out in a moment";
+  are_there({"b"});
   EXPECT_TRUE(eventually([&] { return a.erased() == 1; }));
 }
 
@@ -955,11 +972,20 @@ TEST_F(PlacementFaults, AHandlerThrows) {
     ++opened;
     if (replica.partition == "p0") throw std::domain_error("its storage cannot be opened");
   };
-  handlers.close = [](const HostedReplica&) {};
+  std::atomic<int> closed{0};
+  handlers.close = [&closed](const HostedReplica& replica) {
+    ++closed;
+    if (replica.partition == "p1") throw std::domain_error("its group cannot be left");
+  };
   HostedReplicas a(client, "/app", {"a"}, std::move(handlers));
   a.start();
   EXPECT_TRUE(eventually([&] { return opened == 4; })) << "the other ones wait for news that does not come";
   EXPECT_TRUE(eventually([&] { return thrown == 1; }));
+  for (const char* partition : {"p1", "p2"})
+    the_operator().set(Path("/app/placement") / partition, "placement 1\nb wanted\n");
+  EXPECT_TRUE(eventually([&] { return thrown == 2 && a.hosted() == Partitions{"p0", "p3"}; }));
+  EXPECT_EQ(closed, 2) << "it is told once";
+  EXPECT_EQ(opened, 4);
 }
 
 /// A host hangs in the first replica that it opens. What goes to another host must not wait for that.
