@@ -30,7 +30,7 @@ constexpr const char* draining_host = "hosted replicas drain";
 constexpr const char* leaving_hosts = "hosted replicas leave";
 constexpr const char* erasing_copies = "hosted replicas erase";
 
-// An older permission is asked for again: the one before may have had to wait for a handler.
+// An older permission is asked for again: it may have had to wait for a handler, or for a thread of the executor.
 constexpr auto longest_permission = std::chrono::seconds(1);
 // A handler that runs for longer may hang.
 constexpr auto long_handler = std::chrono::seconds(10);
@@ -343,7 +343,6 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
       const auto self = weak.lock();
       if (!self) return;
       if (!erasable) return self->forget(copy);
-      copy->allowed_at = BootClock::now();
       self->calls_->post([weak, copy] {
         if (const auto core = weak.lock()) core->erase(copy);
       });
@@ -375,8 +374,8 @@ class detail::HostedReplicasCore : public std::enable_shared_from_this<HostedRep
   void erase(const detail::ClosedCopyPtr& copy) {
     if (copy->kept) return;
     if (!is_present()) return forget(copy);
-    if (!member_->valid()) return ask_again_after_a_rest(copy);
-    if (BootClock::now() - copy->allowed_at > longest_permission) return ask_when_to_erase(copy);
+    const bool old = BootClock::now() - copy->allowed_at > longest_permission;
+    if (old || !member_->valid()) return ask_again_after_a_rest(copy);
     try {
       if (handlers_.erase) tell("erase", handlers_.erase, copy->partition);
     } catch (...) {

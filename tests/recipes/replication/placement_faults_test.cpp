@@ -388,9 +388,11 @@ class GatedHost {
   void open_the_gate() { may_go_on_.put(true); }
   /// All that was to be called has been called.
   bool rests() {
-    return eventually([this] { return *tasks_ == 0; });
+    return eventually([this] { return threads_->tasks == 0; });
   }
   void throw_at_the_gate() { throws_ = true; }
+  /// Nothing is called while its executor is busy.
+  void be_busy(bool from_now_on) { threads_->be_busy(from_now_on); }
   /// To all requests that were sent before this was called.
   void wait_for_replies() { (void)client_.exists("/app", within_patience()); }
 
@@ -411,23 +413,44 @@ class GatedHost {
     begun_.put(true);
     (void)may_go_on_.take();
   }
-  zkclient::RuntimeOptions with_threads() {
-    zkclient::RuntimeOptions options;
-    options.callback_executor = [tasks = tasks_](std::function<void()> task) {
-      ++*tasks;
-      std::thread([tasks, task = std::move(task)] {
+  /// Of the executor: each task has its own, unless it is kept waiting.
+  struct Threads : std::enable_shared_from_this<Threads> {
+    std::atomic<int> tasks{0};
+    std::mutex mutex;
+    bool busy = false;                           // Guarded by mutex.
+    std::vector<std::function<void()>> waiting;  // Likewise.
+
+    void post(std::function<void()> task) {
+      ++tasks;
+      const std::lock_guard lock(mutex);
+      busy ? waiting.push_back(std::move(task)) : run(std::move(task));
+    }
+    void be_busy(bool from_now_on) {
+      const std::lock_guard lock(mutex);
+      busy = from_now_on;
+      if (busy) return;
+      for (auto& task : waiting)
+        run(std::move(task));
+      waiting.clear();
+    }
+    void run(std::function<void()> task) {
+      std::thread([self = shared_from_this(), task = std::move(task)] {
         try {
           task();
         } catch (const std::domain_error&) {
         }
-        --*tasks;
+        --self->tasks;
       }).detach();
-    };
+    }
+  };
+  zkclient::RuntimeOptions with_threads() const {
+    zkclient::RuntimeOptions options;
+    options.callback_executor = [threads = threads_](std::function<void()> task) { threads->post(std::move(task)); };
     return options;
   }
 
   const std::string gate_;
-  const std::shared_ptr<std::atomic<int>> tasks_ = std::make_shared<std::atomic<int>>(0);
+  const std::shared_ptr<Threads> threads_ = std::make_shared<Threads>();
   mutable std::mutex mutex_;
   Strings told_;  // Guarded by mutex_.
   std::atomic<bool> throws_{false};
@@ -459,10 +482,10 @@ TEST_F(PlacementErasure, APlacementGoesWhileAHandlerRuns) {
   EXPECT_TRUE(a.was_told({"open p0", "close p0", "open p0"})) << "p1 was elsewhere again";
 }
 
-/// The copy of p0 may be erased, but another handler runs.
+/// The copy of p0 may be erased, but another handler runs, or the executor is busy.
 class PlacementPermission : public PlacementErasure {
  protected:
-  void be_allowed(GatedHost& a) {
+  void be_allowed(GatedHost& a, bool but_busy = false) {
     ASSERT_TRUE(a.was_told({"open p0"}));
     are_in_sync({"a", "b", "c"});
     place_p0({"b", "c"});
@@ -470,6 +493,7 @@ class PlacementPermission : public PlacementErasure {
     ASSERT_TRUE(a.waits_at_the_gate());
     auto gone = proxy.hold_next_reply(zktesting::RequestType::exists);
     ASSERT_TRUE(gone.wait(patience));
+    if (but_busy) a.be_busy(true);
     are_in_sync({"b", "c"});
     const std::size_t reads = proxy.request_count(zktesting::RequestType::get_data);
     gone.release();
@@ -502,6 +526,19 @@ TEST_F(PlacementPermission, ItIsOld) {
   EXPECT_FALSE(a.erased_p0()) << "only c has what was acknowledged by now";
   are_in_sync({"b", "c"});
   EXPECT_TRUE(eventually([&] { return a.erased_p0(); }));
+}
+
+/// It is as old as the state is, not as the answer that the executor gets.
+TEST_F(PlacementPermission, TheExecutorWasBusy) {
+  GatedHost a(proxy, "open p1");
+  be_allowed(a, true);
+  testkit::let_age(2s);
+  are_in_sync({"c"});
+  a.be_busy(false);
+  a.open_the_gate();
+  EXPECT_TRUE(looks_again());
+  EXPECT_TRUE(a.rests());
+  EXPECT_FALSE(a.erased_p0());
 }
 
 TEST_F(PlacementPermission, AnotherSessionHasTheId) {
