@@ -162,9 +162,10 @@ class Host {
     }
     return found;
   }
+  /// One that closes may still be the primary.
   bool has_replicas() {
     const std::lock_guard lock(mutex_);
-    return !replicas_.empty();
+    return !replicas_.empty() || closes_;
   }
   bool has_copies() {
     const std::lock_guard lock(mutex_);
@@ -181,11 +182,15 @@ class Host {
   void close(const HostedReplica& hosted) {
     std::unique_lock lock(mutex_);
     auto closed = replicas_.extract(hosted.partition);
-    lock.unlock();
     if (closed.empty()) return;  // It was not opened.
+    closes_ = true;
+    lock.unlock();
     closed.mapped()->member.leave();
     closed.mapped()->in_use.lock();  // Nobody answers any more, and nobody will.
     closed.mapped()->in_use.unlock();
+    closed.mapped().reset();
+    lock.lock();
+    closes_ = false;
   }
   /// Other storages have all that was acknowledged here. A folder that cannot be erased now is for the next start.
   void erase(const HostedReplica& hosted) {
@@ -208,6 +213,7 @@ class Host {
   const std::string address_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Replica>> replicas_;  // By partition. Guarded by mutex_.
+  bool closes_ = false;                                       // A replica, which is in the list no more. Likewise.
   std::set<std::string> copies_;                              // Those that were not erased. Guarded by mutex_.
   zkrecipes::HostedReplicas hosted_;                          // Its handlers use all of these.
 };
