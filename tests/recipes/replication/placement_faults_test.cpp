@@ -324,7 +324,7 @@ class PlacementErasure : public PlacementFaults {
   /// With the storages that are_in_sync() names, or with others.
   void are_there(const std::vector<std::string>& hosts, const std::string& disk = "disk-") {
     for (const std::string& host : hosts)
-      the_operator().set(member(host), "replica 1 " + disk + host + " 1000 0 at-" + host);
+      the_operator().set(member(host), fmt::format("replica 1 {}{} 1000 0 at-{}", disk, host, host));
   }
   void place_p0(const std::vector<std::string>& wanted) { place("p0", wanted); }
   void place(const std::string& partition, const std::vector<std::string>& wanted) {
@@ -341,7 +341,7 @@ class PlacementErasure : public PlacementFaults {
   void are_in_sync(const std::vector<std::string>& hosts) {
     std::string text = "replicas 1 epoch=7 primary=" + hosts.back() + " minimum=1 forced=0 leaving=0\n";
     for (const std::string& host : hosts)
-      text += host + " disk-" + host + " 1000\n";
+      text += fmt::format("{0} disk-{0} 1000\n", host);
     the_operator().set("/app/groups/p0/state", text);
   }
   /// It has looked at all facts since this was called.
