@@ -263,7 +263,7 @@ class MigrationRun {
                        const Lease& lease) const {
     Optimistic functions(shared_.client, shared_.records, {shared_.options.acl});
     bool was_there = false;
-    enum class Part { lock, function, record } part = Part::lock;
+    enum class Part { lock, function, creation } part = Part::lock;
     const auto guarded = [&](OptimisticView& view) {
       part = Part::lock;  // A former attempt may have got further.
       if (!view.exists(lease.node())) throw LockLost();
@@ -271,7 +271,7 @@ class MigrationRun {
       if (was_there) return;
       part = Part::function;  // An exception is its own.
       step.function(view);
-      part = Part::record;
+      part = Part::creation;
       view.create(record, digest);
     };
     try {
@@ -280,7 +280,7 @@ class MigrationRun {
     } catch (const LockLost&) {
       return StepEnd::lock_lost;
     } catch (const Error& error) {
-      if (part == Part::record && error.errc() == Errc::no_node) return StepEnd::folder_gone;
+      if (part == Part::creation && error.errc() == Errc::no_node) return StepEnd::folder_gone;
       if (part == Part::function || error.errc() != Errc::in_doubt) throw;
       return StepEnd::unknown;
     }
