@@ -149,7 +149,8 @@ struct Simulation::Impl {
 
   const SimulationOptions options;
   sim::Random seeds;
-  sim::ScheduleOptions schedule;  // Drawn before the kernel's seed: of two arguments each compiler begins with another one.
+  // Drawn before the kernel's seed: of two arguments each compiler begins with another one.
+  sim::ScheduleOptions schedule;
   sim::Kernel kernel;
   sim::Ensemble ensemble;
   std::vector<SimulatedProcess*> processes;

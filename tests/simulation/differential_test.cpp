@@ -43,6 +43,7 @@
 #include "random_requests.hpp"
 #include "simulation/servers/access.hpp"
 #include "simulation/servers/owner.hpp"
+#include "wire_text.hpp"
 #include "zktesting/ensemble.hpp"
 
 namespace zktesting::simulated {
