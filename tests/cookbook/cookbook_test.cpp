@@ -232,9 +232,9 @@ class RollingRestart : public Cookbook {
   // One waits in front, and has made the node of its permit; the other ones wait for the lock that it has.
   bool wait_in_line(std::size_t count) {
     const zkclient::Path permits("/cookbook/restart/permits");
-    const auto size = [&](const char* folder) {
+    const auto size = [&](const char* name) {
       std::error_code not_there_yet;
-      return client.children(permits / folder, patient(), not_there_yet).names.size();
+      return client.children(permits / name, patient(), not_there_yet).names.size();
     };
     return eventually([&] { return size("locks") == count && size("leases") == 3; });
   }

@@ -123,7 +123,7 @@ class Prometheus {
 
 class MonitoredService : public testkit::FaultTest {
  protected:
-  bool is_leading(const Service& service) const { return service.eventually_has(200, "leading"); }
+  bool is_leading(const Service& one) const { return one.eventually_has(200, "leading"); }
 
   Service service{proxy.connect_string(), "first"};
   testkit::TemporaryFolder folder;
