@@ -66,8 +66,10 @@ if [[ $preset == tls* ]] && ((build_it)); then
   scripts/build_tls_client.sh
 fi
 
-# A compiler cache, where there is one, serves all checkouts of the project.
+# A compiler cache, where there is one, serves all checkouts of the project. A precompiled header is bound to the text of
+# its headers, comments too ("redefinition"): the cache must tell comments apart, and take nothing it kept without them.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+export CCACHE_COMMENTS=1 CCACHE_NAMESPACE=comments
 
 build=$root/build/$preset
 if ((build_it)); then
