@@ -231,8 +231,8 @@ class ZKRECIPES_API ReplicaGroup {
   /// The primary of `epoch` takes a member in that has all acknowledged writes in this storage, and gets all further
   /// ones. Errors: as shrink(); not_held also if this is the primary of a later epoch: the member may lack what was
   /// written in between; no_node (there is no such member with this storage; checked in the transaction, too);
-  /// foreign_node (beside the members are far more nodes than a group makes). It costs a list of the group's members, and a
-  /// read of each.
+  /// foreign_node (the member's node is none of this recipe, or beside the members are far more nodes than a group makes).
+  /// It costs a list of the group's members, and a read of each.
   void expand(std::int64_t epoch, std::string id, std::string storage, const zkclient::CallOptions& call = {});
   void async_expand(std::int64_t epoch, std::string id, std::string storage, zkclient::Handler<void> handler,
                     const zkclient::CallOptions& call = {});
@@ -245,8 +245,9 @@ class ZKRECIPES_API ReplicaGroup {
 };
 
 /// An operator's last resort, when no member that is in sync comes back: this one takes over with what it has.
-/// **Acknowledged writes that it lacks are lost.** Errors: node_exists (there is a primary), no_node (no such member is
-/// there, or no group), foreign_node, invalid_argument, in_doubt, and what the server refuses.
+/// **Acknowledged writes that it lacks are lost.** The member is checked as expand() checks it. Errors: node_exists (there
+/// is a primary), no_node (no such member is there, or no group), foreign_node, invalid_argument, in_doubt, and what the
+/// server refuses.
 ZKRECIPES_API void force_primary(const zkclient::Client& client, const zkclient::Path& path, const std::string& id,
                                  const zkclient::CallOptions& call = {});
 ZKRECIPES_API void async_force_primary(const zkclient::Client& client, const zkclient::Path& path,

@@ -1,9 +1,12 @@
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "recipes/kernel/prepared_call.hpp"
 #include "recipes/kernel/words.hpp"
+#include "recipes/replication/member_witnesses.hpp"
 #include "recipes/replication/replica_decider.hpp"
 #include "recipes/replication/replica_format.hpp"
 
@@ -17,20 +20,22 @@ constexpr const char* forcing = "force primary";
 
 struct ForcedGroup {
   std::shared_ptr<zk::ClientCore> client;
-  std::string path;   // As the user wrote it.
-  std::string state;  // Full, as all that follow.
-  std::string member;
+  Path path;          // As the user wrote it.
+  std::string state;  // Full, as the owner's.
   std::string owner;
   std::string id;
 
-  Error error(Errc code, std::string_view detail) const { return Error(code, forcing, path, detail); }
+  Error error(Errc code, std::string_view detail) const { return Error(code, forcing, path.str(), detail); }
+  Error error(const Reply& reply) const { return zk::to_error(reply, forcing, path.str()); }
 };
 using ForcedGroupPtr = std::shared_ptr<const ForcedGroup>;
 
-Request setting_forced(const ForcedGroup& group, const std::string& data, std::int32_t version) {
+// Refused at 0 or 1: the member is gone, or has reported another version; or it was gone, and is back.
+Request setting_forced(const ForcedGroup& group, const detail::StandingMember& member, const std::string& data,
+                       std::int32_t version) {
   Request all = zk::make_request(OpType::multi, group.state);
-  all.operations = detail::setting_state(Path(group.state), data, version);
-  all.operations.insert(all.operations.begin(), zkclient::Check{Path(group.member)});
+  all.operations = {member.node, member.witness};
+  std::ranges::move(detail::setting_state(Path(group.state), data, version), std::back_inserter(all.operations));
   return all;
 }
 
@@ -41,7 +46,7 @@ Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
   for (;;) {
     Request get_state = zk::make_request(OpType::get, group->state);
     const Reply state_node = co_await zk::fresh(group->client, std::move(get_state), call);
-    if (!state_node.ok()) co_return zk::to_error(state_node, forcing, group->path);
+    if (!state_node.ok()) co_return group->error(state_node);
     detail::ReplicaDefect defect = detail::ReplicaDefect::none;
     const auto state = detail::read_replica_state(state_node.data, state_node.stat.version, defect);
     if (!state) co_return group->error(Errc::foreign_node, to_string(defect));
@@ -51,24 +56,23 @@ Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
     Request look = zk::make_request(OpType::exists, group->owner);
     const Reply owner = co_await group->client->perform(std::move(look), call);
     if (owner.ok()) co_return group->error(Errc::node_exists, "there is a primary");
-    if (!owner.failed(Errc::no_node)) co_return zk::to_error(owner, forcing, group->path);
-    Request get_member = zk::make_request(OpType::get, group->member);
-    const Reply member_node = co_await group->client->perform(std::move(get_member), call);
-    if (!member_node.ok()) co_return zk::to_error(member_node, forcing, group->path);
-    const auto member = detail::decode_replica_member(group->id, member_node.data);
-    if (!member) co_return group->error(Errc::foreign_node, "the member's node is not what this recipe writes");
+    if (!owner.failed(Errc::no_node)) co_return group->error(owner);
+    const auto found = co_await detail::find_standing_member(group->client, group->path, group->id, forcing, call);
+    if (!found) co_return found.error();
 
-    ReplicaState next = detail::forced(*state, *member);
-    Request all = setting_forced(*group, detail::encode(next), state_node.stat.version);
+    ReplicaState next = detail::forced(*state, found->member);
+    Request all = setting_forced(*group, *found, detail::encode(next), state_node.stat.version);
     Reply reply = co_await group->client->perform(std::move(all), call);
     if (reply.ok()) co_return Result<void>();
     if (reply.unanswered()) {
       if (!sent) sent = std::move(next);
       continue;
     }
-    if (reply.refused(1, zk::rc::bad_version)) continue;
+    const bool member_changed =
+        reply.refused(0, zk::rc::bad_version) || reply.refused(0, zk::rc::no_node) || reply.refused(1, zk::rc::no_node);
+    if (member_changed || reply.refused(2, zk::rc::bad_version)) continue;
     if (reply.failed(Errc::transaction_failed)) reply.error = reply.cause();
-    co_return zk::to_error(reply, forcing, group->path);
+    co_return group->error(reply);
   }
 }
 
@@ -76,9 +80,8 @@ detail::PreparedCall<void> forcing_call(const zkclient::Client& client, const Pa
   if (const char* defect = detail::replica_id_defect(id))
     throw Error(Errc::invalid_argument, forcing, path.str(), defect);
   const auto& core = client.impl();
-  auto group = std::make_shared<const ForcedGroup>(ForcedGroup{core, path.str(), core->full(path / "state"),
-                                                               core->full(path / "members" / id),
-                                                               core->full(path / "primary" / "owner"), id});
+  auto group = std::make_shared<const ForcedGroup>(
+      ForcedGroup{core, path, core->full(path / "state"), core->full(path / "primary" / "owner"), id});
   return {zk::CallForm(core, forcing, path.str()),
           [group = std::move(group)](Call call) { return force(group, std::move(call)); }};
 }

@@ -4,6 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "recipes/replication/replica_format.hpp"
+
 namespace zkrecipes::detail {
 
 namespace {
@@ -38,6 +42,29 @@ Awaitable<Result<WitnessNames>> look_for_witnesses(std::shared_ptr<zk::ClientCor
     witnesses.emplace(seen.stat.czxid, names[i]);
   }
   co_return witnesses;
+}
+
+// A member that has left may have erased its storage. One that is back with an empty disk has a node of the same version,
+// but another witness.
+Awaitable<Result<StandingMember>> find_standing_member(std::shared_ptr<zk::ClientCore> client, Path group,
+                                                       std::string id, const char* operation, Call call) {
+  const Path node = group / "members" / id;
+  Request get = zk::make_request(OpType::get, client->full(node));
+  const Reply seen = co_await zk::fresh(client, std::move(get), call);
+  if (seen.failed(Errc::no_node))
+    co_return Error(Errc::no_node, operation, group.str(), fmt::format("member {} is not there", id));
+  if (!seen.ok()) co_return zk::to_error(seen, operation, group.str());
+  auto member = decode_replica_member(id, seen.data);
+  if (!member) co_return Error(Errc::foreign_node, operation, node.str(), "it is not what this recipe writes");
+  const std::string directory = client->full(witnesses_of(group));
+  const auto witnesses =
+      co_await look_for_witnesses(client, directory, operation, witnesses_of(group).str(), std::move(call));
+  if (!witnesses) co_return witnesses.error();
+  const auto witness = witnesses->find(seen.stat.czxid);
+  if (witness == witnesses->end())
+    co_return Error(Errc::no_node, operation, group.str(), fmt::format("member {} comes or goes", id));
+  co_return StandingMember{std::move(*member), zkclient::Check{Path(client->full(node)), seen.stat.version},
+                           zkclient::Check{Path(zk::child_path(directory, witness->second))}};
 }
 
 }  // namespace zkrecipes::detail

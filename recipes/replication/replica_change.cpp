@@ -94,7 +94,7 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
     all.operations.insert(all.operations.begin(), zkclient::Check{Path(term->lease->grant().path)});
     const std::size_t last = all.operations.size();
     if (wish.add) {
-      Result<MemberChecks> member = co_await checks_of_member(wish, call);
+      Result<StandingMember> member = co_await added_member(wish, call);
       if (!member) {
         const std::lock_guard lock(mutex_);
         term->members.settle();
@@ -143,27 +143,14 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
   co_return Result<void>();
 }
 
-// The own view may lag behind. A member that has left may have erased its storage, and a state must not name that. One
-// that is back with an empty disk has a node of the same version, but another witness.
-Awaitable<Result<ReplicaCore::MemberChecks>> ReplicaCore::checks_of_member(const Wish& wish, Call call) {
-  const ReplicaLayout layout(*client_, path_, wish.add->id);
-  Request get = zk::make_request(OpType::get, layout.member);
-  const Reply seen = co_await zk::fresh(client_, std::move(get), call);
-  const auto failure = [&](Errc code, std::string_view detail) {
-    return error(code == Errc::session_lost ? Errc::not_held : code, wish.operation, detail);
-  };
-  if (!zk::is_there_or_not(seen)) co_return failure(seen.cause(), seen.detail);
-  const auto member = seen.ok() ? decode_replica_member(wish.add->id, seen.data) : std::nullopt;
-  if (!member || member->storage != wish.add->storage)
-    co_return no_such_member(wish.operation, wish.add->id, wish.add->storage);
-  const std::string directory = client_->full(witnesses_of(path_));
-  const auto witnesses =
-      co_await look_for_witnesses(client_, directory, wish.operation, witnesses_of(path_).str(), std::move(call));
-  if (!witnesses) co_return failure(witnesses.error().errc(), witnesses.error().detail());
-  const auto witness = witnesses->find(seen.stat.czxid);
-  if (witness == witnesses->end()) co_return no_such_member(wish.operation, wish.add->id, wish.add->storage);
-  co_return MemberChecks{zkclient::Check{Path(layout.member), seen.stat.version},
-                         zkclient::Check{Path(zk::child_path(directory, witness->second))}};
+// The own view may lag behind, and a state must not name the storage of a member that has left.
+Awaitable<Result<StandingMember>> ReplicaCore::added_member(const Wish& wish, Call call) {
+  auto found = co_await find_standing_member(client_, path_, wish.add->id, wish.operation, std::move(call));
+  if (!found && found.error().errc() == Errc::session_lost)
+    co_return error(Errc::not_held, wish.operation, found.error().detail());
+  const bool other = found ? found->member.storage != wish.add->storage : found.error().errc() == Errc::no_node;
+  if (other) co_return no_such_member(wish.operation, wish.add->id, wish.add->storage);
+  co_return found;
 }
 
 // After a change whose reply was lost, or that found another version.

@@ -18,6 +18,7 @@
 #include "recipes/kernel/listener_set.hpp"
 #include "recipes/kernel/waiting_calls.hpp"
 #include "recipes/kernel/words.hpp"
+#include "recipes/replication/member_witnesses.hpp"
 #include "recipes/replication/read_lease.hpp"
 #include "recipes/replication/replica_decider.hpp"
 
@@ -166,13 +167,8 @@ class ReplicaCore : public std::enable_shared_from_this<ReplicaCore> {
   // replica_change.cpp
   static zk::Awaitable<void> carry_out(std::shared_ptr<ReplicaCore> self, LedTermPtr term, std::shared_ptr<Done> done);
   zk::Awaitable<zkclient::Result<void>> write(LedTermPtr term, std::shared_ptr<Done> done);
-  /// That a member is the one that was seen: its node, and the witness that was made with it.
-  struct MemberChecks {
-    zkclient::Check node;
-    zkclient::Check witness;
-  };
   enum class Fate { committed, untouched, broken, unknown };
-  zk::Awaitable<zkclient::Result<MemberChecks>> checks_of_member(const Wish& wish, zk::Call call);
+  zk::Awaitable<zkclient::Result<StandingMember>> added_member(const Wish& wish, zk::Call call);
   zkclient::Error no_such_member(const char* operation, const std::string& id, const std::string& storage) const;
   zk::Awaitable<Fate> find_fate(LedTermPtr term, std::string data);
   zk::Awaitable<void> wait_for_readers(LedTermPtr term, zkclient::BootClock::time_point until);

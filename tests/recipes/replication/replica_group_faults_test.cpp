@@ -171,6 +171,31 @@ TEST_F(ReplicaFaults, ForcedWithALostReply) {
   EXPECT_EQ(b->state()->epoch, 3);
 }
 
+// The state names its storage, and a member that has left may erase that.
+TEST_F(ReplicaFaults, MemberLeavesWhileItIsForced) {
+  const Client client = calm_direct();
+  TestReplica a(client, "a", quick());
+  ASSERT_TRUE(a.may_write());
+  TestReplica b(client, "b", quick());
+  ASSERT_TRUE(b.is(ReplicaRole::out));
+  a->leave({.deadline = soon()});
+  const Client hand = calm_proxied();
+  hand.connect({.deadline = soon()});
+  auto owner_seen = proxy.hold_next_reply(RequestType::exists);
+  auto forcing = in_thread([&] { force_primary(hand, "/replicas", "b", {.deadline = soon()}); });
+  ASSERT_TRUE(owner_seen.wait(patience));
+  auto witness_seen = proxy.hold_next_reply(RequestType::exists);
+  owner_seen.release();
+  ASSERT_TRUE(witness_seen.wait(patience));
+  b->leave({.deadline = soon()});
+  TestReplica emptied(client, "b", quick(), "disk-2");
+  ASSERT_TRUE(eventually([&] { return emptied.sees("b", "disk-2"); }));
+  witness_seen.release();
+  EXPECT_NO_THROW(result_of(forcing));
+  EXPECT_NE(state().find("\nb disk-2"), std::string::npos) << state();
+  EXPECT_TRUE(emptied.may_write());
+}
+
 // Both at once: neither waits for the other.
 TEST_F(ReplicaFaults, TwoCandidatesAtOnce) {
   ReplicaGroupOptions at_once = quick();
