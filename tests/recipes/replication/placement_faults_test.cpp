@@ -861,7 +861,6 @@ TEST_F(PlacementFaults, MembersHaveForeignNodesBesideThem) {
   plant("p1", "00000000-0000-4000-8000-{:012x}");
   const std::size_t looks = proxy.request_count(zktesting::RequestType::exists);
   a->hosted().async_drain([](const zkclient::Result<void>&) {}, within_patience());
-  const auto d = host(client, "d");
   EXPECT_TRUE(eventually([&] { return a->hosted().hosted() == Partitions{"p1"}; })) << "the others move";
   EXPECT_TRUE(has_problem(*placer, Errc::foreign_node));
   EXPECT_EQ(placer->problem().value().path(), "/app/placement/p1");
