@@ -20,6 +20,7 @@
 
 #include <zkclient/client.hpp>
 #include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 #include <zkrecipes/replica_group.hpp>
 
 using namespace std::chrono_literals;

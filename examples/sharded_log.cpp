@@ -43,6 +43,7 @@
 #include <zkclient/client.hpp>
 #include <zkrecipes/hashing.hpp>
 #include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 
 #include "log/connection.hpp"
 #include "log/log.hpp"

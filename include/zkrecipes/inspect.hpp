@@ -12,7 +12,7 @@
 
 #include <zkrecipes/contender.hpp>
 #include <zkrecipes/periodic_job.hpp>
-#include <zkrecipes/placement.hpp>
+#include <zkrecipes/place_replicas.hpp>
 
 /// What a recipe has put at a path, for operators and their tools: nobody says beforehand which recipe it is. A recipe's
 /// own listing (Acquirable::contenders(), Election::candidates(), QueueBase::list()) says more, and is for programs that

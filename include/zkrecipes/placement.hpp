@@ -2,20 +2,15 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <zkclient/client.hpp>
 #include <zkclient/export.hpp>
 
-#include <zkrecipes/cache.hpp>
-#include <zkrecipes/lease.hpp>
+#include <zkrecipes/place_replicas.hpp>
 
 /// Replicas of many partitions, each a ReplicaGroup (replica_group.hpp), on hosts that come and go. Peers: Apache
 /// Helix, the controller of Kafka.
@@ -30,48 +25,14 @@
 ///
 /// No other library has such nodes: beside Helix, whose nodes are others, nothing can be shared.
 ///
-/// place_replicas() says who shall have which: it is pure, so it does no I/O and keeps no state.
+/// place_replicas() (place_replicas.hpp) works out who shall have which. A PlacementMap (placement_map.hpp) tells routers
+/// where the replicas are.
 namespace zkrecipes {
 
 namespace detail {
 class HostedReplicasCore;
 class PlacerCore;
-struct PlacementMapState;
 }  // namespace detail
-
-/// A process that can have replicas.
-struct ReplicaHost {
-  std::string id;            ///< No other host of the list has it.
-  std::string rack = {};     ///< Hosts that fail together have the same one. "": a rack of its own.
-  std::uint32_t weight = 1;  ///< Its share of the sum of all weights. 0: it gets nothing. At most max_weight.
-
-  friend bool operator==(const ReplicaHost&, const ReplicaHost&) = default;
-};
-
-/// By the names of partitions: the ids of the hosts that have a replica, ordered.
-using Placement = std::map<std::string, std::vector<std::string>, std::less<>>;
-
-/// The most replicas that a partition can have.
-inline constexpr std::size_t max_replicas = 64;
-
-/// Where the replicas of each partition shall be.
-///
-/// Each partition gets `replicas` of them, on different hosts; fewer if fewer hosts have weight. If there are that many
-/// racks, no two replicas of a partition are on one rack; else each rack has as few of a partition as possible.
-///
-/// Balance: a host's share is proportional to its weight, as far as hosts and racks can have that much: a host has each
-/// partition once at most. A host gets its share, rounded up or down.
-///
-/// `before`: where they are now. What can stay stays: with the same hosts nothing moves. Hosts and partitions that are
-/// not in the lists count for nothing. Measured, with 3 replicas of 1,024 partitions and a host that joins ten others:
-/// it gets its share, and nothing else moves.
-///
-/// The result does not depend on the order of the lists, and is the same on every machine. Time: at least P * M for P
-/// partitions and M hosts. Errors: invalid_argument (`replicas` is 0 or above max_replicas, a weight above max_weight,
-/// two hosts with one id, or two partitions of one name). Throws std::bad_alloc.
-ZKRECIPES_API Placement place_replicas(const std::vector<std::string>& partitions,
-                                       const std::vector<ReplicaHost>& hosts, std::size_t replicas,
-                                       const Placement& before = {});
 
 // --- Who decides -----------------------------------------------------------------------------------------------------
 
@@ -114,56 +75,61 @@ struct PlacerOptions {
 /// that takes a replica away: a list of the group's members, and a read of each of them, all at once.
 ///
 /// What goes wrong                             What happens
-/// ------------------------------------------  -------------------------------------------------------------------
+/// ------------------------------------------  -----------------------------------------------------------------------
+/// --- Hosts --------------------------------  -----------------------------------------------------------------------
 /// host dies, or is cut off                    after `settle` each of its replicas is replaced; then it has none
 /// host is back within `settle`                nothing moves
 /// host comes                                  after `settle` it gets its share, a few at a time
 /// host is drained                             as one that has gone, but its replicas serve until others are in sync
 /// too few hosts                               all stays where it is
-/// host still closes what it would get back    that partition stays where it is until the host has left the group; then it
-///                                               opens the replica again, with all its data. A host whose session ends
-///                                               meanwhile passes for one that has left. One that was called back while
-///                                               it closes (see below) passes for one that is open: if it is wanted again
-///                                               then, there is a copy too few until it has opened again and caught up
-/// a handler never ends: close(), say          the host is told nothing more, and its problem() says so: copies stay, moves
-///                                               to it do not end. After 30 s they hold up no others, and problem() of
-///                                               the placer says so. It is a host until its process ends, so nobody
-///                                               else gets what it shall have: if that is to replace what died, there
-///                                               is a replica too few until then
-/// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that are
-///                                               wanted are in sync
-/// wanted host has lost its disk               closed copies stay until it is in sync again, or another one in its place,
-///                                               though the state may name its former storage for a while
+/// new replica dies while it catches up        after `settle` another host gets it; the old one stays until then
+/// wanted host has lost its disk               closed copies stay until it is in sync again, or another one in its
+///                                               place, though the state may name its former storage for a while
+/// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
+/// all in sync are away, perhaps for ever      that partition has no primary until one is back, or force_primary() is
+///                                               called. It is the last to move
+///   after 30 s                                it holds up no others; problem() says so
+/// two hosts with one id                       the second one has no replicas, problem() is node_exists; it waits
+/// --- Hosts that close a replica -----------  -----------------------------------------------------------------------
+/// host still closes what it would get back    that partition stays where it is until the host has left the group;
+///                                               then it opens the replica again, with all its data
+///   its session ends meanwhile                it passes for one that has left
+/// only hosts that close are in sync           they are called back: they get the replica until others are in sync
+///   they are wanted again while they close    one that was called back passes for one that is open: there is a copy
+///                                               too few until it has opened again and caught up
+/// closing primary cannot reach the others     it may leave its last writes to one copy: its own stays until all that
+///                                               are wanted are in sync
 /// host restarts before its copy was erased    erased later, if HostedReplicasOptions::copies names it
-/// open() or close() throws                    it counts as done, and is not told again; others are. A copy whose member
-///                                               close() has left in the group stays, and is not opened again
+/// --- Handlers of a host -------------------  -----------------------------------------------------------------------
+/// a handler never ends                        close(), say. The host is told nothing more: copies stay, moves to it
+///                                               do not end. Its problem() says so
+///   after 30 s                                these moves hold up no others; problem() of the placer says so
+///   until its process ends                    it is a host, so nobody else gets what it shall have: if that is to
+///                                               replace what died, a replica is missing until then
+/// open() or close() throws                    it counts as done, and is not told again; others are
+///   close() leaves its member in the group    the copy stays, and is not opened again
 /// erase() throws                              told again, after a pause
 /// erase() has to wait for another handler     the rule is looked at again before it is told
-/// only hosts that close are in sync           they get the replica back until others are in sync
-/// new replica dies while it catches up        after `settle` another host gets it; the old one stays until then
+/// --- Placers ------------------------------  -----------------------------------------------------------------------
 /// no placer                                   all stays where it is; groups go on by themselves
 /// placer dies, is cut off                     the next one goes on with what is written; what the former one sends
 ///                                               late is refused by its guard
 /// group changes while the placer decides      its transaction is refused; it looks again
 /// reply of a step is lost                     it looks again, and finds what is written
-/// server refuses a step: no right, a quota    that partition stays where it is, others move; problem() says why; tried
-///                                               again after 30 s
+/// server refuses a step: no right, a quota    that partition stays where it is, others move; problem() says why;
+///                                               tried again after 30 s
 /// a host cannot be read                       all stays where it is; problem() says why
-/// a group cannot be read                      nothing of it is taken away, and no placement of it is made; others go on;
-///                                               problem() says why
-/// the state of a group is foreign             the same; problem() is foreign_node
-/// a group has over 1,000 members, or as many  nothing of it is taken away; others go on; problem() is foreign_node; tried
-///   foreign nodes pass for theirs               again after 30 s
-/// all in sync are away, perhaps for ever      that partition has no primary until one is back, or force_primary() is called.
-///                                               It is the last to move, and holds up no others after 30 s;
-///                                               problem() says so
-/// disk of the only replica in sync is lost    those that are not in sync stay: an operator may need them
+/// a group cannot be read                      nothing of it is taken away, and no placement of it is made; others go
+///                                               on; problem() says why
+/// client closed                               the placer does not lead; a host is told nothing more
+/// --- Operators, and nodes of others -------  -----------------------------------------------------------------------
 /// a placement is foreign, or without hosts    that partition stays where it is; problem() is foreign_node
 /// a placement is removed by hand              made again, with all hosts that are in sync or in the group
 /// a placement or a state is removed or        no closed copy of it is erased; problem() of the host says so
 ///   overwritten while a copy is closed
-/// two hosts with one id                       the second one has no replicas, problem() is node_exists; it waits
-/// client closed                               the placer does not lead; a host is told nothing more
+/// the state of a group is foreign             as one that cannot be read; problem() is foreign_node
+/// a group has over 1,000 members, or as many  nothing of it is taken away; others go on; problem() is foreign_node;
+///   foreign nodes pass for theirs               tried again after 30 s
 ///
 /// Thread safety: all members. The object keeps its client open. In a forked child leads() is false.
 class ZKRECIPES_API Placer {
@@ -283,77 +249,6 @@ class ZKRECIPES_API HostedReplicas {
 
  private:
   std::shared_ptr<detail::HostedReplicasCore> core_;
-};
-
-// --- Who looks for them ----------------------------------------------------------------------------------------------
-
-/// A replica, for those who send requests to it.
-struct ReplicaAddress {
-  std::string id;            ///< The host's.
-  std::string address = {};  ///< Replica::address
-
-  friend bool operator==(const ReplicaAddress&, const ReplicaAddress&) = default;
-};
-
-/// The replicas of a partition that have every acknowledged write, and are there.
-struct PartitionReplicas {
-  std::int64_t epoch = 0;                        ///< As ReplicaState::epoch.
-  std::optional<ReplicaAddress> primary = {};    ///< Nothing: there is none at the moment.
-  FencingToken token = {};                       ///< Of the primary's lease.
-  std::vector<ReplicaAddress> secondaries = {};  ///< Ordered by id.
-
-  friend bool operator==(const PartitionReplicas&, const PartitionReplicas&) = default;
-};
-
-/// The primaries and secondaries of all partitions. Kept up to date by watches. What it says is what a server said
-/// last: a replica may have lost its role meanwhile, and answers so. It creates nothing, and takes the right to read.
-///
-/// Cost: as a TreeCache with 4 nodes for each partition and one for each of its members, which change with
-/// report_version(). Calls that do not block ask no server.
-///
-/// A connection that breaks, a lost session, a node that cannot be read: as PartitionMap.
-///
-/// Thread safety: all members. The object keeps its client open. A moved-from object may only be destroyed or assigned
-/// to. In a forked child it is empty, and calls end with Errc::forked.
-class ZKRECIPES_API PlacementMap {
- public:
-  using Partitions = std::map<std::string, PartitionReplicas, std::less<>>;  ///< By name.
-  /// Gets all partitions.
-  using Listener = zkclient::UniqueFunction<void(const Partitions& now)>;
-
-  /// Begins to read; returns at once. `path`: the Placer's. Errors: closed.
-  PlacementMap(zkclient::Client client, zkclient::Path path);
-  /// As close().
-  ~PlacementMap();
-  PlacementMap(PlacementMap&&) noexcept;
-  PlacementMap& operator=(PlacementMap&&) noexcept;
-
-  /// Without a primary and secondaries if nothing is known. Does not block.
-  PartitionReplicas replicas(std::string_view partition) const;
-  /// Those of which there is something to be known. Does not block.
-  Partitions partitions() const;
-  /// As Cache::state() and Cache::problem().
-  CacheState state() const noexcept;
-  std::optional<zkclient::Error> problem() const;
-
-  /// Waits until the partition has a primary, with a higher token than `above`: that of one who has refused a request,
-  /// say. For ever unless `call` has a deadline or a stop token. Errors: as Cache::wait_until(); invalid_path (no node
-  /// can have this name).
-  PartitionReplicas wait_primary(const std::string& partition, FencingToken above = {},
-                                 const zkclient::CallOptions& call = {}) const;
-  void async_wait_primary(const std::string& partition, FencingToken above,
-                          zkclient::Handler<PartitionReplicas> handler, const zkclient::CallOptions& call = {}) const;
-
-  /// Calls `listener` as soon as something is known, then whenever anything has changed, on the callback executor, one
-  /// call at a time. Errors: invalid_argument (no listener).
-  zkclient::Subscription on_change(Listener listener) const;
-  /// As Cache::close(). What it knows stays.
-  void close();
-
-  const zkclient::Path& path() const noexcept;
-
- private:
-  std::shared_ptr<detail::PlacementMapState> state_;
 };
 
 }  // namespace zkrecipes

@@ -5,7 +5,7 @@
 
 #include <zkclient/error.hpp>
 #include <zkrecipes/hashing.hpp>
-#include <zkrecipes/placement.hpp>
+#include <zkrecipes/place_replicas.hpp>
 
 #include "recipes/replication/replica_table.hpp"
 

@@ -9,7 +9,7 @@
 
 #include <zkclient/export.hpp>
 
-#include <zkrecipes/placement.hpp>
+#include <zkrecipes/place_replicas.hpp>
 
 /// What a placer does next. Pure functions of what it knows, which may be old: each step says on what it rests, and the
 /// placer has that checked in the transaction that writes it.

@@ -1,7 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 #include <zkrecipes/tree_cache.hpp>
 
 #include "recipes/kernel/words.hpp"

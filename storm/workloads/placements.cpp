@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 
 #include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 #include <zkrecipes/replica_group.hpp>
 
 #include "storm/checkers/placements.hpp"

@@ -25,6 +25,7 @@
 #include <zkrecipes/hashing.hpp>
 #include <zkrecipes/node_cache.hpp>
 #include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 #include <zkrecipes/tree_cache.hpp>
 #include <zkrecipes/typed.hpp>
 #include <zktesting/expire.hpp>

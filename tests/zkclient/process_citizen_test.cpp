@@ -45,6 +45,7 @@
 #include <zkrecipes/periodic_job.hpp>
 #include <zkrecipes/persistent_node.hpp>
 #include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/recursive_mutex.hpp>

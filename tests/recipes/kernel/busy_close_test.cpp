@@ -25,6 +25,7 @@
 #include <zkrecipes/periodic_job.hpp>
 #include <zkrecipes/persistent_node.hpp>
 #include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 #include <zkrecipes/primary.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>

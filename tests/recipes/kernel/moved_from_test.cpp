@@ -22,7 +22,7 @@
 #include <zkrecipes/partition_map.hpp>
 #include <zkrecipes/partitioner.hpp>
 #include <zkrecipes/persistent_node.hpp>
-#include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 #include <zkrecipes/queue.hpp>
 #include <zkrecipes/replica_group.hpp>
 #include <zkrecipes/shared_value.hpp>

@@ -10,7 +10,7 @@
 
 #include <zkclient/error.hpp>
 #include <zkrecipes/hashing.hpp>
-#include <zkrecipes/placement.hpp>
+#include <zkrecipes/place_replicas.hpp>
 
 #include "recipes/replication/fair_shares.hpp"
 #include "tests/support/testkit.hpp"

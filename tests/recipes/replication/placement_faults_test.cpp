@@ -20,6 +20,8 @@
 
 #include <fmt/format.h>
 
+#include <zkrecipes/placement_map.hpp>
+
 #include "tests/recipes/replication/placement_support.hpp"
 #include "tests/support/lease_judges.hpp"
 

@@ -23,7 +23,7 @@
 
 #include <fmt/format.h>
 
-#include <zkrecipes/placement.hpp>
+#include <zkrecipes/placement_map.hpp>
 
 #include "tests/recipes/replication/log_support.hpp"
 #include "tests/support/lease_judges.hpp"
