@@ -517,6 +517,7 @@ TEST_F(ZkrLock, NamesAreThoseOfCuratorOrKazoo) {
 }
 
 TEST_F(ZkrLock, DescriptorsOfTheCommandAreTheCallers) {
+  (void)client_.connect();  // The C client opens its socket as one that is inherited.
   std::string callers = "descriptors 0 1 2";
   for (int number = 3; number < 256; ++number) {
     const int flags = ::fcntl(number, F_GETFD);
