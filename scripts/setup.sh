@@ -13,7 +13,7 @@
 #   scripts/setup.sh --clang    also clang++ and lld (presets clang, clang-asan, clang-tsan, fuzz)
 #   scripts/setup.sh --bench    also the multi-threaded C client, unpacked into build/deps
 #   scripts/setup.sh --docs     also Sphinx, Doxygen, PlantUML (scripts/docs.sh)
-#   scripts/setup.sh --package  also debhelper, lintian, mmdebstrap, abidw (scripts/package.sh, package_test.sh)
+#   scripts/setup.sh --package  also build-essential, debhelper, lintian, mmdebstrap, abidw (scripts/package.sh, package_test.sh)
 #   scripts/setup.sh --tls      also what scripts/build_tls_client.sh needs (preset tls)
 #   scripts/setup.sh --all      all of these
 set -euo pipefail
@@ -99,6 +99,9 @@ have_prometheus() {
   [[ -x $deps/usr/bin/prometheus && -x $deps/usr/bin/promtool ]]
 }
 
+# dpkg-buildpackage asks for the package itself.
+have_build_essential() { [[ $(dpkg-query -W -f '${Status}' build-essential 2>/dev/null) == *' installed' ]]; }
+
 have_sdt() { have_file include/sys/sdt.h || have_file 'include/*/sys/sdt.h'; }
 
 have_docker_compose() { have_command docker-compose || docker compose version >/dev/null 2>&1; }
@@ -171,6 +174,7 @@ find_missing() {
     need plantuml have_command plantuml
   fi
   if ((with_package)); then
+    need build-essential have_build_essential
     need debhelper have_command dh
     need systemtap-sdt-dev have_sdt
     need lintian have_command lintian
