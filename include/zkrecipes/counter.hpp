@@ -56,8 +56,9 @@ struct CounterChange {
 /// Guaranteed: the changes of all clients have one order, in which each one that succeeded is there once, with the
 /// `before` and `after` that its caller got; it lies between the call and its return. No write is applied twice, or
 /// reported as failed although it was applied.
-/// Not guaranteed: progress of one caller while others keep changing the number (one of them always succeeds; a caller
-/// that is refused again and again waits for random times, up to 320 ms, before it tries again); that get() knows of a change that another client has just made; anything across a deletion of the node by hand.
+/// Not guaranteed: progress of one caller while others keep changing the number (one of them always succeeds; callers
+/// that are refused again and again take turns, see docs/values.md, and no pause is longer than 250 ms); that get() knows
+/// of a change that another client has just made; anything across a deletion of the node by hand.
 ///
 /// What goes wrong                          What the caller sees
 /// ---------------------------------------  ---------------------------------------------------------------------
