@@ -97,7 +97,9 @@ struct CoherentCacheStatistics {
 /// a slot deleted by hand                   nothing: what it would have told is found out from the gate; in_doubt if an answer
 ///                                          is missing just then and the gate cannot tell
 /// item changed by hand                     a reader with a lease does not see it until this recipe writes to the shard;
-///                                          what compares (compare_put, update) finds it out, put() overwrites it
+///                                          what compares (compare_put, update) finds it out, put() overwrites it. Not
+///                                          found out: an item that was removed and made again by hand after it was
+///                                          read, and has been set as often as before
 /// directory removed and made again         nothing of the former one is answered from memory once the event has come
 /// cache or client closed                   calls end with closed, a write perhaps with in_doubt
 ///

@@ -61,6 +61,16 @@ struct CoherentWriter::Line {
     std::string slot;  // Without it nothing can be applied any more.
   };
 
+  /// An item as it was last seen.
+  struct KnownItem {
+    std::int64_t revision = 0;  // 0: there is none.
+    std::int32_t version = 0;   // Of its node: by it a write that compares finds out a change by hand.
+
+    static KnownItem of(const zk::Reply& read) {
+      return read.ok() ? KnownItem{read.stat.mzxid, read.stat.version} : KnownItem{};
+    }
+  };
+
   const std::uint32_t shard;
   std::deque<PartPtr> waiting;
   PartPtr active;
@@ -69,9 +79,9 @@ struct CoherentWriter::Line {
   std::shared_ptr<zk::CancelScope> wait;  // Of what is done for the active one before its transaction is sent.
   zk::Signal wake;
 
-  std::optional<Gate> gate;                       // As it was last seen.
-  std::map<std::string, std::int64_t> revisions;  // Of items, at that version of the gate.
-  bool ask_leader = false;                        // What a server of ours says may be old.
+  std::optional<Gate> gate;                // As it was last seen.
+  std::map<std::string, KnownItem> items;  // At that version of the gate.
+  bool ask_leader = false;                 // What a server of ours says may be old.
   bool readers_there = false;
   bool holders_missing = false;  // The directory of the readers.
   bool closer_alive = true;
@@ -86,7 +96,7 @@ struct CoherentWriter::Line {
   /// What was read. A closing of ours may stand: that is found out before anything else.
   void forget() {
     gate.reset();
-    revisions.clear();
+    items.clear();
     readers_there = false;
     closer_alive = true;
     if (closing) doubt = Doubt{closing->id, closing->session, ""};

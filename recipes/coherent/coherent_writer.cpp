@@ -10,8 +10,12 @@ using Operations = std::vector<Transaction::Operation>;
 
 namespace {
 
-constexpr std::size_t most_revisions = 256;
+constexpr std::size_t most_items = 256;
 constexpr int most_preparations = 3;
+
+bool compares(const ItemWrite& write) {
+  return write.kind == ItemWrite::compare_put || write.kind == ItemWrite::compare_remove;
+}
 
 }  // namespace
 
@@ -117,7 +121,7 @@ Awaitable<void> CoherentWriter::write_one(Line& line, PartPtr part) {
       co_await prepare(line, part, call);
       continue;
     }
-    if (!line.gate || !line.revisions.contains(part->write.name)) {
+    if (!line.gate || !line.items.contains(part->write.name)) {
       Reply learned = co_await learn(line, *part, call);
       if (part->ended) break;
       if (learned.failed(Errc::no_node)) {
@@ -130,7 +134,7 @@ Awaitable<void> CoherentWriter::write_one(Line& line, PartPtr part) {
         break;
       }
     }
-    const ItemChange change = decide_change(part->write, line.revisions.at(part->write.name));
+    const ItemChange change = decide_change(part->write, line.items.at(part->write.name).revision);
     if (change.kind == ItemChange::refuse) {
       co_await refuse(line, part, change.why, call);
     } else if (line.closed_by_us() && !line.registered) {
@@ -170,10 +174,10 @@ Awaitable<Reply> CoherentWriter::learn(Line& line, const Part& part, Call call) 
   gate->czxid = gate_read.stat.czxid;
   line.ask_leader = false;
   const bool same = line.gate && line.gate->version == gate->version && line.gate->czxid == gate->czxid;
-  if (!same || line.revisions.size() >= most_revisions) line.revisions.clear();
+  if (!same || line.items.size() >= most_items) line.items.clear();
   if (!same) line.see_gate(std::move(*gate));
   if (line.closing && !line.closed_by_us()) line.closing.reset();
-  line.revisions[part.write.name] = item.ok() ? item.stat.mzxid : 0;
+  line.items[part.write.name] = Line::KnownItem::of(item);
   co_return Reply{};
 }
 
@@ -198,8 +202,8 @@ Awaitable<void> CoherentWriter::refuse(Line& line, PartPtr part, Errc why, Call 
   Reply reply = co_await checking.get();
   const Reply item = co_await reading.get();
   if (reply.ok() && zk::is_there_or_not(item)) {
-    const std::int64_t revision = item.ok() ? item.stat.mzxid : 0;
-    if (std::exchange(line.revisions.at(name), revision) == revision) part->end_with(why);
+    const auto now = Line::KnownItem::of(item);
+    if (std::exchange(line.items.at(name), now).revision == now.revision) part->end_with(why);
   } else if (reply.ok()) {
     if (!ended_with_its_session(item)) part->end(item);
   } else if (reply.failed(Errc::transaction_failed) && is_shard_conflict(reply.cause())) {
@@ -243,12 +247,14 @@ Awaitable<void> CoherentWriter::transact(Line& line, PartPtr part, bool behind_c
     }
   }
   const Path item(layout_->item(name));
-  switch (decide_change(part->write, line.revisions.at(name)).kind) {
+  const Line::KnownItem& known = line.items.at(name);
+  const std::int32_t version = compares(part->write) ? known.version : any_version;
+  switch (decide_change(part->write, known.revision).kind) {
     case ItemChange::make:
       all.emplace_back(Transaction::Create{item, part->write.data, CreateMode::persistent, layout_->acl()});
       break;
-    case ItemChange::set: all.emplace_back(Transaction::Set{item, part->write.data, any_version}); break;
-    case ItemChange::remove: all.emplace_back(Transaction::Remove{item, any_version}); break;
+    case ItemChange::set: all.emplace_back(Transaction::Set{item, part->write.data, version}); break;
+    case ItemChange::remove: all.emplace_back(Transaction::Remove{item, version}); break;
     case ItemChange::refuse: break;
   }
   reader_->let_go(line.shard);  // Goes out before.
@@ -278,9 +284,12 @@ void CoherentWriter::settle_success(Line& line, const PartPtr& part, const std::
   line.closing.reset();
   line.registered.reset();
   line.list_watch.reset();
-  line.revisions.erase(part->write.name);  // A creation does not tell, nor does a reply that was lost.
+  line.items.erase(part->write.name);  // A creation does not tell, nor does a reply that was lost.
   const bool told = !written.reply.results.empty() && written.reply.results.back().stat;
-  if (told) line.revisions[part->write.name] = written.reply.results.back().stat->mzxid;
+  if (told) {
+    const zkclient::Stat& stat = *written.reply.results.back().stat;
+    line.items[part->write.name] = {stat.mzxid, stat.version};
+  }
   const bool removed = part->write.kind == ItemWrite::remove || part->write.kind == ItemWrite::compare_remove;
   CoherentItemPtr now;
   if (removed) now = std::make_shared<const CoherentItem>();
@@ -309,6 +318,9 @@ void CoherentWriter::settle_refusal(Line& line, const PartPtr& part, Written wri
   } else if (code == Errc::no_node && line.closed_by_us() && written.index >= gate_operations &&
              written.index < last - 1) {
     line.registered.reset();  // It has gone meanwhile.
+  } else if (written.index == last && is_shard_conflict(code) && code != Errc::not_empty) {
+    line.items.erase(part->write.name);  // Changed by hand: the gate is what it was.
+    line.ask_leader = true;
   } else if (is_shard_conflict(code) && code != Errc::not_empty) {
     line.forget();
     line.ask_leader = true;

@@ -272,13 +272,21 @@ TEST_F(CoherentCacheTest, RefusesWhatCannotBe) {
 TEST_F(CoherentCacheTest, ItemChangedByHand) {
   CoherentCache cache = make(one_shard());
   const auto append = [](const CoherentItem& item) { return std::optional(item.data + "+"); };
-  cache.put("a", "1", patient());
-  const std::int64_t written = cache.get("a", patient())->revision;
-  EXPECT_EQ(data(cache, "a"), "1");
-  client().set(path() / "items/a", "by hand");
+  cache.put("a", "0", patient());
+  const auto change_by_hand = [&] {
+    cache.put("a", "1", patient());  // Its answer tells the writer of the cache the revision: it need not read it.
+    const std::int64_t written = cache.get("a", patient())->revision;
+    client().set(path() / "items/a", "by hand");
+    const std::uint64_t misses = cache.statistics().misses;
+    const std::string seen = data(cache, "a");
+    EXPECT_EQ(seen, cache.statistics().misses == misses ? "1" : "by hand") << "nothing has written to the shard";
+    return written;
+  };
+  EXPECT_FALSE(cache.compare_put("a", change_by_hand(), "x", patient()));
   EXPECT_FALSE(cache.compare_put("a", 1, "x", patient()));
-  EXPECT_FALSE(cache.compare_put("a", written, "x", patient()));
-  EXPECT_EQ(data(cache, "a"), "1") << "not seen: nothing has written to the shard";
+  EXPECT_FALSE(cache.compare_remove("a", change_by_hand(), patient()));
+  EXPECT_EQ(client().get(path() / "items/a").data, "by hand");
+  (void)change_by_hand();
   EXPECT_EQ(cache.update("a", append, patient()), "by hand+");
   EXPECT_EQ(data(cache, "a"), "by hand+");
   // The asynchronous form, after a removal by hand.
