@@ -92,7 +92,7 @@ struct CoherentCacheStatistics {
 /// more data than max_bytes                 the least recently used items leave memory
 /// quota of the servers full                what frees or replaces works while no other process reads the shard; else
 ///                                          quota_exceeded, which names it, and nothing was written. See docs/quotas.md
-/// the directory is another recipe's        foreign_node
+/// the directory is another recipe's        foreign_node; also where a node that is to be removed has children
 /// writer gives up before a reader's term   the next write of that object waits for the rest of the term only
 /// a slot deleted by hand                   nothing: what it would have told is found out from the gate; in_doubt if an answer
 ///                                          is missing just then and the gate cannot tell

@@ -304,11 +304,10 @@ void CoherentWriter::settle_success(Line& line, const PartPtr& part, const std::
 void CoherentWriter::settle_refusal(Line& line, const PartPtr& part, Written written, std::size_t gate_operations,
                                     std::size_t last) {
   const Errc code = zk::rc::to_errc(written.code);
-  const bool readers = code == Errc::not_empty && written.index == gate_operations;
   // Behind a closed gate there is no such operation.
   const bool of_holders = !line.closed_by_us() && written.index == gate_operations;
   const bool no_room = code == Errc::quota_exceeded && !line.closed_by_us() && written.index == gate_operations + 1;
-  if (readers) {
+  if (of_holders && code == Errc::not_empty) {
     line.readers_there = true;
   } else if (no_room && !part->no_room) {
     part->no_room = true;
@@ -321,7 +320,9 @@ void CoherentWriter::settle_refusal(Line& line, const PartPtr& part, Written wri
   } else if (written.index == last && is_shard_conflict(code) && code != Errc::not_empty) {
     line.items.erase(part->write.name);  // Changed by hand: the gate is what it was.
     line.ask_leader = true;
-  } else if (is_shard_conflict(code) && code != Errc::not_empty) {
+  } else if (code == Errc::not_empty) {  // No node that the recipe removes behind a closed gate, and no item, has any.
+    part->end_with(Errc::foreign_node, "a node that is to be removed has children, which are not the recipe's");
+  } else if (is_shard_conflict(code)) {
     line.forget();
     line.ask_leader = true;
   } else {

@@ -492,6 +492,27 @@ TEST_F(CoherentFaults, AWriterThatGaveUpHasWaitedForTheNextOne) {
   EXPECT_EQ(data(reader), "2");
 }
 
+// --- Nodes of others --------------------------------------------------------------------------------------------------
+
+// The first one is listed with the readers, and no writer can remove it.
+TEST_F(CoherentFaults, NodesWithChildrenOfOthersAreToldOf) {
+  CoherentCache writer = make(the_operator());
+  writer.put("a", "1", patient());
+  the_operator().create("/coherent/holders/0/another", "");
+  the_operator().create("/coherent/holders/0/another/child", "");
+  for (const bool alone : {true, false}) {
+    if (!alone) the_operator().create("/coherent/holders/0/a-third", "");
+    EXPECT_EQ(error_of([&] { writer.put("a", "2", patient()); }), Errc::foreign_node);
+    EXPECT_TRUE(gate_is("open"));
+    EXPECT_EQ(value(), "1");
+  }
+  the_operator().remove_tree("/coherent/holders/0/another", patient());
+  writer.put("a", "2", patient());
+  EXPECT_EQ(value(), "2");
+  the_operator().create("/coherent/items/a/child", "");
+  EXPECT_EQ(error_of([&] { writer.remove("a", patient()); }), Errc::foreign_node);
+}
+
 // --- Gates whose writer does not know them --------------------------------------------------------------------------
 
 /// The answer to a transaction is lost, and its repetition, in the same session, cannot tell: the slot is gone.
