@@ -133,8 +133,8 @@ class ZKRECIPES_API CoherentCache {
   void async_get(std::string_view name, zkclient::Handler<CoherentItemPtr> handler,
                  const zkclient::CallOptions& call = {});
 
-  /// What is in memory, without any I/O: it may be old by writes of other objects, never by those of this one. Null if
-  /// nothing is.
+  /// What is in memory, without any I/O: it may be old by writes of other objects, never by those of this one that have
+  /// returned, also with in_doubt. Null if nothing is.
   CoherentItemPtr peek(std::string_view name) const;
 
   /// Writes the item, whatever it was. Blocks for the round trips that the class says, and for readers that do not

@@ -43,7 +43,7 @@ Awaitable<Reply> CoherentWriter::write(std::shared_ptr<CoherentWriter> self, Ite
   const auto part = std::make_shared<Part>(self->client_->events(), std::move(write));
   if (self->table_->closed()) part->end_with(Errc::closed);
   if (call.cancel != nullptr && call.cancel->requested()) part->end_with(Errc::cancelled);
-  const auto give_up = [&line, part](Errc why) { CoherentWriter::give_up(line, part, why); };
+  const auto give_up = [writer = self.get(), &line, part](Errc why) { writer->give_up(line, part, why); };
   zk::CancelScope::Guard cancelled;
   if (!part->ended) {
     cancelled = zk::CancelScope::Guard(call.cancel, [give_up] { give_up(Errc::cancelled); });
@@ -59,6 +59,7 @@ void CoherentWriter::give_up(Line& line, const PartPtr& part, Errc why) {
   if (part->ended) return;
   const bool waits = std::erase(line.waiting, part) > 0;
   if (!waits && line.sent) {
+    table_->rewrite(line.shard, part->write.name, nullptr);
     part->end_with(Errc::in_doubt, "it was sent, and the answer has not come");
     return;
   }
@@ -352,10 +353,8 @@ Awaitable<void> CoherentWriter::judge(Line& line, PartPtr part, std::string slot
     break;
   }
   line.forget();
-  if (verdict == Verdict::applied) {
-    table_->rewrite(line.shard, part->write.name, nullptr);
-    part->end(Reply{});
-  }
+  if (verdict != Verdict::not_applied) table_->rewrite(line.shard, part->write.name, nullptr);
+  if (verdict == Verdict::applied) part->end(Reply{});
   if (verdict == Verdict::unknown) part->end_with(Errc::in_doubt, "the session was lost before the answer came");
 }
 

@@ -59,7 +59,7 @@ class CoherentWriter : public std::enable_shared_from_this<CoherentWriter> {
                                     zk::Call call);
   zk::Awaitable<void> prepare(Line& line, PartPtr part, zk::Call call);
   static zk::Call new_wait(Line& line);
-  static void give_up(Line& line, const PartPtr& part, zkclient::Errc why);
+  void give_up(Line& line, const PartPtr& part, zkclient::Errc why);
 
   const std::shared_ptr<zk::ClientCore> client_;
   const std::shared_ptr<const CoherentLayout> layout_;

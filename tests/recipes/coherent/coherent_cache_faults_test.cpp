@@ -376,9 +376,10 @@ TEST_F(CoherentFaults, V75SessionLostDuringAWrite) {
 // What it would have told was overwritten by the time that it is asked.
 TEST_F(CoherentFaults, V75InDoubtWhenTheGateCannotTell) {
   const Client client = calm_proxied();
-  CoherentCache writer = make(client);
+  CoherentCache writer = make(client, 15s);  // It renews no lease meanwhile.
   CoherentCache other = make(the_operator());
   writer.put("a", "before", patient());
+  EXPECT_EQ(data(writer), "before");
   auto held = proxy.hold_next_reply(RequestType::multi);
   auto writing = in_thread([&] { writer.put("a", "mine", patient()); });
   ASSERT_TRUE(held.wait(patience));
@@ -390,6 +391,7 @@ TEST_F(CoherentFaults, V75InDoubtWhenTheGateCannotTell) {
   proxy.refuse(false);
   held.release();
   EXPECT_EQ(failure_of(writing), Errc::in_doubt);
+  EXPECT_EQ(writer.peek("a"), nullptr) << "what it had in memory may have been overwritten by itself";
   EXPECT_EQ(value(), "of the other");
 }
 
@@ -397,9 +399,10 @@ TEST_F(CoherentFaults, V75InDoubtWhenTheGateCannotTell) {
 
 TEST_F(CoherentFaults, DeadlineOrStopDuringAWrite) {
   const Client client = calm_proxied();
-  CoherentCache writer = make(client);
+  CoherentCache writer = make(client, 15s);  // It renews no lease meanwhile.
   writer.put("a", "1", patient());
   for (const bool stopped : {false, true}) {
+    EXPECT_EQ(data(writer), value());
     auto held = proxy.hold_next_reply(RequestType::multi);
     const std::string next = stopped ? "3" : "2";
     std::optional<Errc> failure = Errc::deadline_exceeded;
@@ -415,6 +418,7 @@ TEST_F(CoherentFaults, DeadlineOrStopDuringAWrite) {
       failure = failure_of(writing);
     }
     EXPECT_EQ(failure, Errc::in_doubt);
+    EXPECT_EQ(writer.peek("a"), nullptr);
     ASSERT_TRUE(held.wait(patience));
     held.release();
     EXPECT_TRUE(eventually([&] { return value() == next; }));
