@@ -589,6 +589,7 @@ TEST_F(PersistentNodeFaults, RemoveOfANodeWithChildren) {
     EXPECT_EQ(error_of([&] { node.remove({.deadline = soon()}); }), Errc::not_empty);
     the_operator().remove(*node.node() / "child");
     node.remove({.deadline = soon()});
+    if (kind.mode == zkclient::CreateMode::container) return;  // The server removes one that has lost its children.
     // The destructor tries it once: what it leaves is not removed later, when it may be another owner's.
     auto refused = proxy.hold_next_reply(RequestType::multi);
     Path path;
