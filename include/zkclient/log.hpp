@@ -12,9 +12,11 @@ namespace zkclient {
 /// From silent to talkative.
 enum class LogLevel {
   off,
-  error,    ///< Something that an operator has to put right: refused credentials, no descriptors left.
-  warning,  ///< A connection or session or lease lost, names that cannot be resolved; the C client's errors.
-  info,     ///< Sessions opened, resumed, closed, moved to other servers; the C client's warnings.
+  /// Something that an operator has to put right: refused credentials, no descriptors left, no server for a whole session
+  /// timeout.
+  error,
+  warning,  ///< A connection or session or lease lost, names that cannot be resolved.
+  info,     ///< Sessions opened, resumed, closed, moved to other servers; the C client's errors and warnings.
   debug,    ///< The C client's informational messages.
 };
 
