@@ -290,6 +290,8 @@ zkr \- run commands under locks in ZooKeeper, and look at what is there
 \fBzkr lead\fR [\fIoption\fR ...] \fIPATH\fR \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
 \fBzkr queue work\fR [\fIoption\fR ...] \fIPATH\fR \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
 \fBzkr barrier enter\fR [\fIoption\fR ...] \fIPATH\fR \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
+\fBzkr group join\fR [\fIoption\fR ...] \fIPATH\fR \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
+\fBzkr commit participate\fR [\fIoption\fR ...] \fIPATH\fR \fINAME\fR \fB\-\-\fR \fICOMMAND\fR [\fIARGUMENT\fR ...]
 \fBzkr\fR \fICOMMAND\fR [\fIoption\fR ...] [\fIARGUMENT\fR ...]
 .fi
 .SH DESCRIPTION
@@ -326,7 +328,7 @@ That of the command which was run, or of the handler with \fB\-\-once\fR. Of \fB
 The words of the call make no sense.
 .TP
 65
-What was read has another form.
+What was read has another form; another kind of lock is in use at the path.
 .TP
 66
 There is no such node, or nobody leads.
@@ -344,7 +346,7 @@ The node exists, or has another version, or has children.
 In doubt: the change may have been made or not.
 .TP
 75
-Others hold it; no item; the time was over.
+Others hold it; no item; the time was over; the transaction was aborted.
 .TP
 77
 The server refuses access.
@@ -353,7 +355,7 @@ The server refuses access.
 The configuration is missing or wrong.
 .TP
 79, 80, 81
-The lease was lost; another client asked for it; it was held too long.
+The lease was lost; another client asked for it; it was held too long, or \fB\-\-watchdog\fR was over.
 .TP
 126, 127
 The command cannot be run; it is not there.
@@ -361,8 +363,14 @@ The command cannot be run; it is not there.
 \fBzkr doctor\fR: 0, 1 for warnings, 2 for failures.
 .SH ENVIRONMENT
 .TP
-.BR ZKRECIPES_SERVER
-The servers, where no option and no profile says them.
+.B ZKRECIPES_SERVER
+The servers, where no option says them. It wins over the profile.
+.TP
+.B ZKR_PROFILE
+The profile, where no option says it.
+.TP
+.B ZKR_AUTH_FILE
+The file with credentials, where \fB\-\-auth\-fd\fR gives none. It wins over the profile.
 .PP
 The command that is run finds these:
 .TP
@@ -370,7 +378,7 @@ The command that is run finds these:
 What is held, and the nodes that stand for it; one a line.
 .TP
 .B ZKR_MODE
-Exclusive, shared, slot, leader, member or claim.
+One of exclusive, shared, slot, leader, member, joined, claim.
 .TP
 .B ZKR_TOKEN
 The fencing token.
