@@ -49,6 +49,12 @@ std::string Disks::storage(const std::string& id) {
   return storage_of(id);
 }
 
+bool Disks::is_empty(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const Disk& disk = disks_[id];
+  return disk.epoch == 0 && disk.writes.empty();
+}
+
 Writes Disks::read(const std::string& id) {
   const std::lock_guard lock(mutex_);
   return disks_[id].writes;

@@ -31,6 +31,8 @@ class Disks {
   /// With nothing left, it is another storage, of the same id.
   void empty(const std::string& id);
   std::string storage(const std::string& id);
+  /// It has no writes, and has seen no epoch.
+  bool is_empty(const std::string& id);
   Writes read(const std::string& id);
   /// How many of those whose ids begin with `prefix` have all of `writes`, without the one of `id`.
   std::int64_t copies(const std::string& prefix, const std::string& id, const Writes& writes);

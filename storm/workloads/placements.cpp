@@ -35,6 +35,7 @@ constexpr std::int64_t racks_of_hosts = 3;
 const std::vector<std::string> partition_names{"red", "blue"};
 
 std::string rack_of(int host) { return fmt::format("r{}", host % racks_of_hosts); }
+std::string disk_name(const std::string& partition, const std::string& host) { return partition + "@" + host; }
 int number_of_host(const std::string& id) { return std::stoi(id.substr(1)); }
 zkclient::Path node_of(const std::string& partition) {
   return zkclient::Path(placements_path) / "placement" / partition;
@@ -108,7 +109,7 @@ class PlacedReplica {
       : place_(place),
         disks_(Disks::of(place)),
         partition_(replica.partition),
-        own_{disk_of(place.name()), disks_.storage(disk_of(place.name()))},
+        own_{disk_name(partition_, place.name()), disks_.storage(disk_name(partition_, place.name()))},
         group_(client, replica.group, {.id = place.name(), .storage = own_.storage}, handlers(),
                {.minimum = static_cast<std::size_t>(least_in_sync), .settle = 300ms}) {}
 
@@ -149,13 +150,12 @@ class PlacedReplica {
     handlers.become_secondary = [this](const zkrecipes::SecondaryTerm& term) { disks_.see(own_.id, term.epoch); };
     return handlers;
   }
-  [[nodiscard]] std::string disk_of(const std::string& host) const { return partition_ + "@" + host; }
   void take_over(const zkrecipes::PrimaryTerm& term) {
     disks_.see(own_.id, term.epoch);
     const Writes log = disks_.read(own_.id);
     for (const zkrecipes::InSyncReplica& other : term.in_sync) {
       place_.pause(20);
-      if (other.id != place_.name()) disks_.replace({disk_of(other.id), other.storage}, term.epoch, log);
+      if (other.id != place_.name()) disks_.replace({disk_name(partition_, other.id), other.storage}, term.epoch, log);
     }
     const std::lock_guard lock(mutex_);
     log_ = log;
@@ -180,7 +180,7 @@ class PlacedReplica {
     for (const zkrecipes::InSyncReplica& other : group_.in_sync()) {
       if (other.id == place_.name()) continue;
       place_.pause(20);
-      if (disks_.append({disk_of(other.id), other.storage}, epoch, number)) {
+      if (disks_.append({disk_name(partition_, other.id), other.storage}, epoch, number)) {
         confirmed.insert(other.id);
       } else if (place_.below(3) != 0) {
         group_.shrink({other.id}, within(10s));
@@ -220,7 +220,7 @@ class PlacedReplica {
     for (const zkrecipes::ReplicaMember& member : group_.members()) {
       const bool known = std::ranges::any_of(in_sync, [&](const auto& one) { return one.id == member.id; });
       if (known || member.id == place_.name()) continue;
-      if (!disks_.replace({disk_of(member.id), member.storage}, epoch, disks_.read(own_.id))) continue;
+      if (!disks_.replace({disk_name(partition_, member.id), member.storage}, epoch, disks_.read(own_.id))) continue;
       place_.note("expanding", epoch, 0, partition_ + " " + member.id);
       group_.expand(epoch, member.id, member.storage, within(10s));
     }
@@ -243,7 +243,8 @@ class PlacedHost {
   PlacedHost(Place& place, zkclient::Client& client)
       : place_(place),
         client_(client),
-        hosted_(client, placements_path, {.id = place.name(), .rack = rack_of(place.number())}, handlers()) {
+        hosted_(client, placements_path, {.id = place.name(), .rack = rack_of(place.number())}, handlers(),
+                {.copies = found_copies(place)}) {
     if (place.number() % 2 == 0) {
       zkrecipes::PlacerOptions options;
       options.id = place.name();
@@ -285,6 +286,14 @@ class PlacedHost {
   }
 
  private:
+  /// What a former life of the process has left behind.
+  static std::vector<std::string> found_copies(Place& place) {
+    std::vector<std::string> found;
+    for (const std::string& partition : partition_names) {
+      if (!Disks::of(place).is_empty(disk_name(partition, place.name()))) found.push_back(partition);
+    }
+    return found;
+  }
   zkrecipes::HostedReplicasHandlers handlers() {
     zkrecipes::HostedReplicasHandlers handlers;
     handlers.open = [this](const zkrecipes::HostedReplica& replica) { open(replica); };
@@ -309,11 +318,11 @@ class PlacedHost {
   }
   void erase(const std::string& partition) {
     Disks& disks = Disks::of(place_);
-    const std::string own = partition + "@" + place_.name();
+    const std::string own = disk_name(partition, place_.name());
     const Writes needed = Ledger::of(place_).needed_before(partition, own);
     const Writes all = Ledger::of(place_).acknowledged(partition);
-    place_.note("given up", disks.copies(partition + "@", own, needed), disks.copies(partition + "@", own, all),
-                partition);
+    place_.note("given up", disks.copies(disk_name(partition, ""), own, needed),
+                disks.copies(disk_name(partition, ""), own, all), partition);
     disks.empty(own);
   }
   /// A majority says that the replica is placed here.
@@ -322,7 +331,7 @@ class PlacedHost {
     const zkclient::NodeData node = client_.get(node_of(partition), within(5s));
     if (node.data.find("\n" + place_.name() + " ") == std::string::npos) return;
     client_.commit(zkclient::Transaction().check(node_of(partition), node.stat.version), within(5s));
-    Ledger::of(place_).placed(partition + "@" + place_.name(), before);
+    Ledger::of(place_).placed(disk_name(partition, place_.name()), before);
   }
 
   Place& place_;
@@ -341,7 +350,7 @@ class PlacementSight {
   PlacementSight(Place& place, const zkclient::Client& client)
       : place_(place), client_(client), hosts_(Ledger::of(place).hosts()), map_(client, placements_path) {}
 
-  /// Looks once. True: all replicas are in sync, and where they shall be.
+  /// Looks once. True: all replicas are in sync, and where they shall be, and no other host has a copy.
   bool look() {
     seen_.clear();
     missing_.clear();
@@ -351,9 +360,12 @@ class PlacementSight {
       const auto wanted = static_cast<std::size_t>(std::min(wanted_replicas, host_count()));
       const bool all =
           serving.size() == wanted && racks_of(serving).size() == std::min(wanted, racks_of(hosts_).size());
-      if (!all || node != text_of_wanted(serving))
+      if (!all || node != text_of_wanted(serving)) {
         missing_ =
             fmt::format("{} of partition {} serve, and its node is {:?}", fmt::join(serving, " "), partition, node);
+      } else {
+        look_for_copies(partition, serving);
+      }
       std::string& text = seen_.emplace_back(partition);
       for (const int host : serving)
         text += fmt::format(" p{}:{}", host, rack_of(host));
@@ -368,6 +380,13 @@ class PlacementSight {
   }
 
  private:
+  void look_for_copies(const std::string& partition, const std::set<int>& serving) {
+    for (const int host : hosts_) {
+      if (serving.contains(host) || Disks::of(place_).is_empty(disk_name(partition, fmt::format("p{}", host))))
+        continue;
+      missing_ = fmt::format("p{} keeps its copy of partition {}, which others have", host, partition);
+    }
+  }
   [[nodiscard]] std::int64_t host_count() const { return static_cast<std::int64_t>(hosts_.size()); }
   static std::set<int> serving_in(const zkrecipes::PartitionReplicas& replicas) {
     std::set<int> serving;
