@@ -54,6 +54,11 @@ class PlacementFaults : public testkit::RecipeFaultTest {
     options.settle = 200ms;
     return options;
   }
+  static PlacerOptions one_at_a_time() {
+    PlacerOptions options = quick();
+    options.max_moving = 1;
+    return options;
+  }
   std::unique_ptr<Placer> place(const Client& client, PlacerOptions options = quick()) {
     auto placer = std::make_unique<Placer>(client, "/app", partitions, std::move(options));
     placer->start();
@@ -757,9 +762,7 @@ TEST_F(PlacementFaults, ConnectionBreaksWhileThePlacerDecides) {
 
 TEST_F(PlacementFaults, ServerRefusesAStep) {
   const Client client = calm_direct();
-  PlacerOptions options = quick();
-  options.max_moving = 1;
-  const auto placer = place(client, options);
+  const auto placer = place(client, one_at_a_time());
   const auto a = host(client, "a");
   const auto b = host(client, "b");
   ASSERT_TRUE(eventually([&] { return a->hosted().hosted() == partitions && b->hosted().hosted() == partitions; }));
@@ -769,7 +772,7 @@ TEST_F(PlacementFaults, ServerRefusesAStep) {
   EXPECT_TRUE(has_problem(*placer, Errc::no_auth));
   EXPECT_EQ(placer->problem().value().path(), "/app/placement/p0");
   the_operator().set_acl("/app/placement/p0", zkclient::open_acl());
-  const auto next = place(client, options);
+  const auto next = place(client, one_at_a_time());
   EXPECT_TRUE(eventually([&] { return c->hosted().hosted() == partitions; })) << "it is tried again";
   EXPECT_TRUE(eventually([&] { return !placer->problem(); }));
 }
@@ -1030,9 +1033,7 @@ TEST_F(PlacementFaults, AHandlerThrows) {
 TEST_F(PlacementFaults, AHandlerNeverEnds) {
   if (!time_is_made()) GTEST_SKIP() << "a placer waits for half a minute";
   const Client client = calm_direct();
-  PlacerOptions options = quick();
-  options.max_moving = 1;
-  const auto placer = place(client, options);
+  const auto placer = place(client, one_at_a_time());
   const auto a = host(client, "a");
   const auto b = host(client, "b");
   const auto c = host(client, "c");
