@@ -345,6 +345,8 @@ Awaitable<void> ValueCore<Kind>::settle(Step step, ValueLookPtr seen, Written wr
         co_await settle_doubt(std::move(step), std::move(seen), written);
         break;
       }
+      // All callers have given up. The transaction may still be applied: its marker's version tells nothing about the next.
+      if (is_marked(step)) marker_->abandon();
       written.reply.error = Errc::in_doubt;
       fail_all(std::exchange(batch_, {}), written.reply);
       break;

@@ -212,8 +212,11 @@ TEST_F(DurableCounter, StoppedBeforeItIsFoundOut) {
   stop.request_stop();
   EXPECT_EQ(result_of(adding), Errc::in_doubt);
   proxy.refuse(false);
-  EXPECT_EQ(counter.add(1, patient()), (CounterChange{2, 3}));
+  // The first one was applied, which is no sign that the next one was.
+  EXPECT_EQ(lose_before(client, [&] { return counter.add(1, patient()); }), (CounterChange{2, 3}));
   EXPECT_EQ(data(), "3");
+  EXPECT_EQ(counter.add(1, patient()), (CounterChange{3, 4}));
+  EXPECT_TRUE(eventually([&] { return markers().size() == 1; })) << "the former marker goes";
 }
 
 TEST_F(DurableCounter, MarkerDeletedByHand) {
