@@ -1,5 +1,7 @@
 #include "recipes/configuration/configuration_decider.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +13,9 @@ namespace zkrecipes::detail {
 using zkclient::Errc;
 
 namespace {
+
+// Of the history, in one publication, which has to fit into one request.
+constexpr std::size_t most_dropped = 100;
 
 using Nodes = std::map<std::string_view, const ConfigurationNode*, std::less<>>;
 
@@ -251,6 +256,21 @@ PublicationDecision refuse(Errc code, std::string detail) {
 }
 
 }  // namespace
+
+std::vector<std::string> outdated_history(std::vector<std::string> listed, std::int64_t revision, std::size_t kept) {
+  std::erase_if(listed, [&](const std::string& name) {
+    const auto one = revision_of_history(name);
+    // The difference cannot overflow: neither of them is negative.
+    return !one || *one >= revision || std::cmp_less_equal(revision - *one, kept);
+  });
+  const std::size_t dropped = std::min(listed.size(), most_dropped);
+  const auto end = listed.begin() + static_cast<std::ptrdiff_t>(dropped);
+  std::partial_sort(listed.begin(), end, listed.end(), [](const std::string& one, const std::string& other) {
+    return *revision_of_history(one) < *revision_of_history(other);
+  });
+  listed.resize(dropped);
+  return listed;
+}
 
 PublicationDecision plan_publication(const ConfigurationTree& seen, const ConfigurationValues* known,
                                      const ConfigurationUpdate& update, std::int64_t expected_revision) {

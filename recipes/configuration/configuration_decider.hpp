@@ -95,6 +95,11 @@ struct PublicationDecision {
   PublicationRefusal refusal = {};
 };
 
+/// The nodes of the history, of `listed`, that are older than the `kept` revisions before `revision`: the oldest first, and
+/// not more than fit into its publication. The next ones take the rest.
+ZKRECIPES_INTERNAL_API std::vector<std::string> outdated_history(std::vector<std::string> listed, std::int64_t revision,
+                                                                 std::size_t kept);
+
 /// `known`: what the publisher may know of: its current(), or null. Keys have no defect, as key_defect() has it.
 ZKRECIPES_INTERNAL_API PublicationDecision plan_publication(const ConfigurationTree& seen,
                                                             const ConfigurationValues* known,

@@ -82,13 +82,8 @@ ConfigurationWriter::Prepared ConfigurationWriter::prepare(const PublicationPlan
   } else {  // Of a configuration that was here before, and lost its record.
     operations.emplace_back(Transaction::Set{undo, encode(plan.undo), any_version});
   }
-  const std::int64_t oldest = record.revision - static_cast<std::int64_t>(options_.history);
-  for (const std::string& other : listed) {
-    const auto revision = revision_of_history(other);
-    if (revision && *revision < oldest && other != name) {
-      operations.emplace_back(Transaction::Remove{Path(history_node(other)), any_version});
-    }
-  }
+  for (const std::string& outdated : outdated_history(listed, record.revision, options_.history))
+    operations.emplace_back(Transaction::Remove{Path(history_node(outdated)), any_version});
   return prepared;
 }
 

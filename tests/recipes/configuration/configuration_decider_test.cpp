@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace zkrecipes::detail {
 namespace {
@@ -260,6 +263,21 @@ TEST(ConfigurationPlan, AnUnseenEditIsNotOverwritten) {
   EXPECT_EQ(refusal(tree, seen.values.get(), update({{"new", "y"}})), Errc::bad_version);
   tree.remove("b");
   EXPECT_EQ(refusal(tree, seen.values.get(), update({{"b", "y"}})), Errc::bad_version);
+}
+
+TEST(ConfigurationPlan, TheHistoryIsShortened) {
+  using Names = std::vector<std::string>;
+  Names listed = {"r-4", history_name(7), "x", history_name(3), history_name(6), history_name(5)};
+  EXPECT_EQ(outdated_history(listed, 8, 2), (Names{history_name(3), "r-4", history_name(5)}));
+  EXPECT_EQ(outdated_history(listed, 8, 5), Names());
+  EXPECT_EQ(outdated_history(listed, 8, std::numeric_limits<std::size_t>::max()), Names()) << "all are kept";
+  listed.clear();
+  for (std::int64_t revision = 20'000; revision-- > 0;)
+    listed.push_back(history_name(revision));
+  const Names outdated = outdated_history(listed, 20'000, 20);
+  EXPECT_EQ(outdated.size(), 100U) << "more might not fit into one request";
+  EXPECT_EQ(outdated.front(), history_name(0));
+  EXPECT_EQ(outdated.back(), history_name(99));
 }
 
 // Whatever was published: the tree is what its publishers wanted, and the undos lead back to each revision.
