@@ -280,7 +280,7 @@ PublicationDecision plan_publication(const ConfigurationTree& seen, const Config
     if (auto defect = defect_of(seen, sorted)) return refuse(defect->first, "cannot read " + defect->second);
   }
   const auto record = decode_record(seen.record);
-  if (!record) return refuse(Errc::foreign_node, "the record is malformed");
+  if (!record || record->revision == last_revision) return refuse(Errc::foreign_node, "the record is malformed");
   if (expected_revision != any_revision && expected_revision != record->revision) {
     return refuse(Errc::bad_version, fmt::format("the newest revision is {}", record->revision));
   }

@@ -117,7 +117,8 @@ std::optional<ConfigurationRecord> decode_record(std::string_view text) {
       record.note = value;
     }
   }
-  if (record.revision < 1 || !summed || record.writer.empty()) return std::nullopt;
+  const bool counted = record.revision >= 1 && record.revision <= last_revision;
+  if (!counted || !summed || record.writer.empty()) return std::nullopt;
   return record;
 }
 

@@ -14,6 +14,9 @@
 /// What the recipe writes into nodes and into the fallback file. Foreign text is refused, and never throws.
 namespace zkrecipes::detail {
 
+/// No publication comes so far. A record beyond it is foreign, and sums with it stay far from what an integer holds.
+inline constexpr std::int64_t last_revision = 1'000'000'000'000'000'000;
+
 /// The data of the node at the path.
 struct ConfigurationRecord {
   std::int64_t revision = 0;

@@ -17,6 +17,7 @@ constexpr const char* rolling_back = "configuration roll_back";
 constexpr const char* listing_history = "configuration history";
 constexpr std::string_view history_directory = "-history";
 constexpr std::string_view slots_directory = "-writes";
+constexpr std::size_t most_reads = 64;  // On their way at a time: a history may be long.
 
 std::int64_t now_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -189,10 +190,10 @@ Awaitable<bool> ConfigurationWriter::shorten_history(std::vector<std::string> li
 Awaitable<ConfigurationWriter::Undos> ConfigurationWriter::read_undos(std::vector<std::string> names, Call call) {
   Undos undos;
   std::vector<PendingReply> pending;
-  pending.reserve(names.size());
-  for (const std::string& name : names)
-    pending.push_back(client_->launch(zk::make_request(OpType::get, history_node(name)), call));
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  for (std::size_t i = 0;; ++i) {
+    while (!undos.failure && pending.size() < std::min(names.size(), i + most_reads))
+      pending.push_back(client_->launch(zk::make_request(OpType::get, history_node(names[pending.size()])), call));
+    if (i == pending.size()) co_return undos;
     Reply read = co_await pending[i].get();
     if (read.failed(Errc::no_node) || undos.failure) continue;  // Another publication has dropped it.
     auto undo = read.ok() ? decode_undo(read.data) : std::nullopt;
@@ -206,18 +207,23 @@ Awaitable<ConfigurationWriter::Undos> ConfigurationWriter::read_undos(std::vecto
       undos.failure = std::move(read);
     }
   }
-  co_return undos;
 }
 
 Awaitable<Result<KeyChanges>> ConfigurationWriter::way_back(std::shared_ptr<ConfigurationWriter> self,
                                                             std::int64_t from, std::int64_t to, Call call) {
-  std::vector<std::string> names;
-  for (std::int64_t revision = to; revision < from; ++revision)
-    names.push_back(history_name(revision));
-  const std::size_t wanted = names.size();
-  Undos undos = co_await self->read_undos(std::move(names), call);
+  Request list = zk::make_request(OpType::children, self->history_);
+  Reply listed = co_await zk::fresh(self->client_, std::move(list), call);
+  if (!listed.ok() && !listed.failed(Errc::no_node)) co_return zk::to_error(listed, rolling_back, self->path_.str());
+  std::erase_if(listed.names, [from, to](const std::string& name) {
+    const auto revision = revision_of_history(name);
+    return !revision || *revision < to || *revision >= from || name != history_name(*revision);
+  });
+  // Whoever wrote the record by hand may have counted far beyond what there is.
+  const auto is_whole = [from, to](std::size_t found) { return std::cmp_equal(found, from - to); };
+  Undos undos;
+  if (is_whole(listed.names.size())) undos = co_await self->read_undos(std::move(listed.names), call);
   if (undos.failure) co_return zk::to_error(*undos.failure, rolling_back, self->path_.str());
-  if (undos.found.size() != wanted) {
+  if (!is_whole(undos.found.size())) {
     std::string why = fmt::format("the history does not reach back to revision {}", to);
     co_return Error(Errc::no_node, rolling_back, self->path_.str(), why);
   }

@@ -207,6 +207,14 @@ TEST(ConfigurationDecider, MalformedAndUnreadable) {
     EXPECT_EQ(decide(tree.seen(), nullptr).kind, VerdictKind::malformed) << record;
     EXPECT_EQ(refusal(tree, nullptr, update({{"a", "2"}})), Errc::foreign_node);
   }
+  ConfigurationRecord far;
+  far.writer = "w";
+  far.revision = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(decode_record(encode(far)), std::nullopt) << "nothing can be added to it";
+  far.revision = last_revision;
+  tree.set_record(encode(far));
+  EXPECT_EQ(decide(tree.seen(), nullptr).kind, VerdictKind::candidate);
+  EXPECT_EQ(refusal(tree, nullptr, update({{"a", "2"}})), Errc::foreign_node) << "the next one would be malformed";
 }
 
 TEST(ConfigurationDecider, NodesOfItsOwnAreNoKeys) {

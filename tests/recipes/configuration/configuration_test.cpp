@@ -265,6 +265,11 @@ TEST_F(ConfigurationTest, RecordIsMalformed) {
   EXPECT_EQ(config.origin(), ConfigurationOrigin::last_known);
   EXPECT_EQ(error_of([&] { config.publish(change({{"a", "2"}}), any_revision, patient()); }), Errc::foreign_node);
   EXPECT_EQ(error_of([&] { config.roll_back(0, patient()); }), Errc::foreign_node);
+  const std::string first = "revision 1\n";
+  std::string far = record;
+  far.replace(far.find(first), first.size(), "revision 900000000000000000\n");
+  client().set(path(), far);
+  EXPECT_EQ(error_of([&] { config.roll_back(1, patient()); }), Errc::no_node) << "there is no such history";
   client().set(path(), record);
   config.wait_live(patient());
   EXPECT_EQ(config.problem(), std::nullopt);
