@@ -140,13 +140,19 @@ namespace {
 class Planner {
  public:
   Planner(const ConfigurationTree& seen, const Sorted& sorted, const ConfigurationValues* known,
-          const ConfigurationUpdate& update, std::int64_t revision)
-      : seen_(seen), sorted_(sorted), known_(known), update_(update), revision_(revision) {}
+          const ConfigurationUpdate& update, const ConfigurationRecord& record)
+      : seen_(seen),
+        sorted_(sorted),
+        known_(known),
+        update_(update),
+        revision_(record.revision),
+        as_published_(record.revision == 0 || checksum_of(values_of(seen, sorted)) == record.checksum) {}
 
   std::optional<PublicationRefusal> check() const {
     for (const auto& [key, value] : update_.values) {
       if (!update_.overwrite_edits && edited_unseen(key)) {
-        return PublicationRefusal{Errc::bad_version, fmt::format("{} was edited by hand, unseen", key)};
+        return PublicationRefusal{Errc::bad_version,
+                                  fmt::format("{} was edited by hand, or may have been, unseen", key)};
       }
     }
     return std::nullopt;
@@ -198,7 +204,9 @@ class Planner {
   }
 
  private:
-  // Was it written after the last publication, and otherwise than the publisher knows?
+  // Was it written after the last publication, and otherwise than the publisher knows? An edit may also have come between
+  // the last publisher's look and its transaction. Then it is older than the record, and only the record's checksum shows
+  // that there was one.
   bool edited_unseen(const std::string& key) const {
     const bool there = sorted_.is_key(key);
     const std::int64_t now = there ? sorted_.all.at(key)->mzxid : 0;
@@ -207,9 +215,13 @@ class Planner {
       const auto found = known_->values.find(key);
       if (found != known_->values.end()) before = &found->second;
     }
-    if (there) return now > seen_.mzxid && (before == nullptr || before->zxid != now);
-    // It is not there: only a publisher that knows this very revision can tell whose work that is.
-    return before != nullptr && before->zxid != 0 && known_->revision == revision_;
+    if (there) {
+      const bool maybe_edited = now > seen_.mzxid || (now < seen_.mzxid && !as_published_);
+      return maybe_edited && (before == nullptr || before->zxid != now);
+    }
+    // It is not there: unless all is as it was published, only a publisher that knows this very revision can tell whose
+    // work that is.
+    return before != nullptr && before->zxid != 0 && (known_->revision == revision_ || !as_published_);
   }
 
   // The keys, and the directories above them.
@@ -237,6 +249,7 @@ class Planner {
   const ConfigurationValues* const known_;
   const ConfigurationUpdate& update_;
   const std::int64_t revision_;
+  const bool as_published_;  // What was read fits the record, if anybody has published.
 };
 
 // A key below another key: the upper one would be a directory.
@@ -284,7 +297,7 @@ PublicationDecision plan_publication(const ConfigurationTree& seen, const Config
   if (expected_revision != any_revision && expected_revision != record->revision) {
     return refuse(Errc::bad_version, fmt::format("the newest revision is {}", record->revision));
   }
-  const Planner planner(seen, sorted, known, update, record->revision);
+  const Planner planner(seen, sorted, known, update, *record);
   if (auto refusal = planner.check()) return refuse(refusal->code, std::move(refusal->detail));
   PublicationPlan plan;
   plan.exists = seen.exists;

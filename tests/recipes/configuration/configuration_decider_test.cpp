@@ -288,6 +288,27 @@ TEST(ConfigurationPlan, TheHistoryIsShortened) {
   EXPECT_EQ(outdated.back(), history_name(99));
 }
 
+// Each edit came between the look of the second publisher and its transaction, so the record is newer.
+TEST(ConfigurationPlan, AnEditThatIsOlderThanTheRecordIsNotOverwritten) {
+  Tree tree;
+  ASSERT_TRUE(publish(tree, {{"a", "1"}, {"b", "1"}, {"c", "1"}, {"gone", "1"}}));
+  const ConfigurationVerdict known = decide(tree.seen(), nullptr);
+  const PublicationDecision second = plan_publication(tree.seen(), nullptr, update({{"a", "2"}}), any_revision);
+  ASSERT_TRUE(second.plan);
+  tree.edit("b", "edited");
+  tree.edit("new", "edited");
+  tree.remove("gone");
+  ASSERT_TRUE(tree.apply(*second.plan));
+  const auto unseen = std::optional(Errc::bad_version);
+  for (const char* key : {"b", "new", "gone"})
+    EXPECT_EQ(refusal(tree, known.values.get(), update({{key, "3"}})), unseen) << key;
+  EXPECT_EQ(refusal(tree, nullptr, update({{"b", "3"}})), unseen);
+  EXPECT_EQ(refusal(tree, known.values.get(), update({{"a", "3"}})), std::nullopt) << "the record's own write";
+  EXPECT_EQ(refusal(tree, known.values.get(), update({{"c", "3"}})), std::nullopt) << "nobody has changed it";
+  const ConfigurationVerdict seen = decide(tree.seen(), nullptr);
+  EXPECT_EQ(refusal(tree, seen.values.get(), update({{"b", "3"}, {"new", "3"}, {"gone", "3"}})), std::nullopt);
+}
+
 // Whatever was published: the tree is what its publishers wanted, and the undos lead back to each revision.
 TEST(ConfigurationPlan, RandomPublicationsAndTheWayBack) {
   std::mt19937 random(7);
