@@ -61,7 +61,8 @@ struct ConfigurationOptions {
 ///
 /// Guaranteed: the configuration in force is one that was there at one instant, or one that fits its record's checksum,
 /// and that `validate` has let pass. A publication is applied once or not at all. It overwrites no value that its publisher
-/// has not seen. Not guaranteed: that every revision is seen (watches do not queue); that all followers change at once.
+/// has not seen (one case is only told: see the table). Not guaranteed: that every revision is seen (watches do not
+/// queue); that all followers change at once.
 ///
 /// What goes wrong                             What the caller sees
 /// ------------------------------------------  ----------------------------------------------------------------------
@@ -71,6 +72,9 @@ struct ConfigurationOptions {
 ///                                               cancelled, and nothing was changed
 /// somebody published meanwhile                bad_version; nothing was changed
 /// key edited by hand, unseen                  bad_version; nothing was changed: the edit is never overwritten unseen
+/// key deleted and made again meanwhile        foreign_node: it was published over the new value, which had as many writes as
+///                                               the old one (else bad_version). Not told of a key that is removed, nor if
+///                                               the reply was lost
 /// publication too large                       too_large; nothing was changed
 /// publication is not valid                    invalid_argument, with what the validator said; nothing was sent
 /// path missing                                publish creates it; followers go on with what they have

@@ -187,7 +187,7 @@ class Planner {
     for (auto node = sorted_.all.rbegin(); node != sorted_.all.rend(); ++node) {
       const auto& [path, seen] = *node;
       if (!wanted.contains(path) && is_touched(path)) {
-        writes.push_back({PlannedWrite::Kind::remove, std::string(path), {}, seen->version});
+        writes.push_back({PlannedWrite::Kind::remove, std::string(path), {}, seen->version, seen->czxid});
       }
     }
     for (const std::string& path : wanted) {
@@ -197,7 +197,8 @@ class Planner {
       if (there == sorted_.all.end()) {
         writes.push_back({PlannedWrite::Kind::create, path, set ? *changed->second : std::string(), 0});
       } else if (set) {
-        writes.push_back({PlannedWrite::Kind::set, path, *changed->second, there->second->version});
+        const ConfigurationNode& node = *there->second;
+        writes.push_back({PlannedWrite::Kind::set, path, *changed->second, node.version, node.czxid});
       }
     }
     return writes;

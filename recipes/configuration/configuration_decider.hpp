@@ -22,6 +22,7 @@ struct ConfigurationNode {
   std::string data = {};
   std::int32_t version = 0;
   std::int64_t mzxid = 0;
+  std::int64_t czxid = 0;
   std::optional<zkclient::Errc> unreadable = {};
 };
 
@@ -70,6 +71,7 @@ struct PlannedWrite {
   std::string path;
   std::string data = {};
   std::int32_t version = 0;
+  std::int64_t czxid = 0;  ///< Of the node that was seen. One that is made again begins with version 0, too.
 
   friend bool operator==(const PlannedWrite&, const PlannedWrite&) = default;
 };

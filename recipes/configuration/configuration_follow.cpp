@@ -34,7 +34,7 @@ ConfigurationTree ConfigurationCore::seen_of(const Snapshot& nodes) const {
     }
     const std::string relative = path.substr(skipped);
     if (is_outside(relative)) return;
-    seen.nodes.push_back({relative, node.data, node.stat.version, node.stat.mzxid, unreadable(node)});
+    seen.nodes.push_back({relative, node.data, node.stat.version, node.stat.mzxid, node.stat.czxid, unreadable(node)});
   });
   return seen;
 }

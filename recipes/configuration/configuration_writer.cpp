@@ -121,6 +121,21 @@ Awaitable<ConfigurationWriter::Fate> ConfigurationWriter::find_fate(PlanPtr plan
   co_return undo->record.writer == record->writer ? Fate::applied : Fate::superseded;
 }
 
+// A version does not tell a key from one that was made in its place, and had as many writes. The answer does, if it came.
+Result<std::int64_t> ConfigurationWriter::published(const PublicationPlan& plan, const ConfigurationRecord& record,
+                                                    const Written& written) const {
+  const auto& results = written.reply.results;
+  for (std::size_t i = 0; i < plan.writes.size() && i + 1 < results.size(); ++i) {
+    const PlannedWrite& write = plan.writes[i];
+    const auto& stat = results[i + 1].stat;  // Behind that of the record.
+    if (write.kind != PlannedWrite::Kind::set || !stat || stat->czxid == write.czxid) continue;
+    return Error(Errc::foreign_node, publishing, path_.str(),
+                 fmt::format("{} was deleted and made again by hand; revision {} was published over its new value",
+                             write.path, record.revision));
+  }
+  return record.revision;
+}
+
 Error ConfigurationWriter::error_of(Written written, const Prepared& prepared) const {
   const bool moved = written.outcome == Written::Outcome::refused &&
                      (written.code == zk::rc::no_node || written.code == zk::rc::node_exists ||
@@ -147,7 +162,7 @@ Awaitable<Result<std::int64_t>> ConfigurationWriter::publish(std::shared_ptr<Con
     const Prepared prepared = self->prepare(*plan, *record, listed.names);
     Operations operations = prepared.operations;
     Written written = co_await ExactlyOnceWriter::write(self->once_, std::move(operations), call);
-    if (written.outcome == Written::Outcome::done) co_return record->revision;
+    if (written.outcome == Written::Outcome::done) co_return self->published(*plan, *record, written);
     const bool lost = written.outcome == Written::Outcome::in_doubt && !written.reply.given_up;
     const bool overtaken = doubtful && written.outcome == Written::Outcome::refused && written.index == 0;
     if (lost || overtaken) {

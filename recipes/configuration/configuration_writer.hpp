@@ -49,6 +49,8 @@ class ConfigurationWriter : public std::enable_shared_from_this<ConfigurationWri
   zk::Awaitable<bool> shorten_history(std::vector<std::string> listed, zk::Call call);
   zk::Awaitable<Fate> find_fate(PlanPtr plan, std::shared_ptr<const ConfigurationRecord> record, zk::Call call);
   zk::Awaitable<Undos> read_undos(std::vector<std::string> names, zk::Call call);
+  zkclient::Result<std::int64_t> published(const PublicationPlan& plan, const ConfigurationRecord& record,
+                                           const Written& written) const;
   zkclient::Error error_of(Written written, const Prepared& prepared) const;
   std::string node(std::string_view relative) const { return zk::child_path(directory_, relative); }
   std::string history_node(std::string_view name) const { return zk::child_path(history_, name); }

@@ -190,6 +190,24 @@ TEST_F(ConfigurationFaults, PublishedOrEditedMeanwhile) {
   EXPECT_EQ(data("new"), "edited");
 }
 
+// The version does not tell them apart.
+TEST_F(ConfigurationFaults, KeyDeletedAndMadeAgain) {
+  Client client = calm_proxied();
+  Configuration config(client, "/config");
+  config.publish(change({{"a", "1"}, {"b", "1"}}), 0, patient());
+  ASSERT_TRUE(settled(client, config));
+  auto held = proxy.hold_next_reply(RequestType::get_children2);  // Of the history.
+  auto publishing = in_thread([&] { return error_of_publish(config, change({{"a", "2"}, {"b", "2"}}), 1); });
+  ASSERT_TRUE(held.wait(patience));
+  the_operator().remove("/config/b");
+  the_operator().create("/config/b", "new");
+  held.release();
+  EXPECT_EQ(result_of(publishing), Errc::foreign_node);
+  EXPECT_EQ(published(), 2);
+  EXPECT_EQ(data("a"), "2");
+  EXPECT_EQ(data("b"), "2") << "a version is all that a transaction can check";
+}
+
 // Each of many concurrent publications counts once, or not at all.
 TEST_F(ConfigurationFaults, ConcurrentPublishers) {
   std::atomic<std::int64_t> done{0};
