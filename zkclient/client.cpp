@@ -39,10 +39,11 @@ struct Client::Handle {
       close();
       return;
     }
-    // The last copy was in something that the event loop let go, which must not wait for itself.
+    // The last copy was in something that the event loop let go, which must not wait for itself. The session ends also if
+    // the executor drops the rest.
+    core->begin_close();
     const auto callbacks = core->callbacks();
     callbacks->post([runtime = std::move(runtime), core = std::move(core)] {
-      core->begin_close();
       core->finish_close();
       if (runtime != nullptr) runtime->impl()->stop();
     });

@@ -1179,6 +1179,19 @@ TEST_F(ClientTest, TheLastCopyMayGoInsideAHandler) {
   EXPECT_TRUE(gone.take());
 }
 
+// Nobody waits for the end then.
+TEST_F(ClientTest, TheLastCopyMayGoOnTheEventLoopOfAnExecutorThatDropsTasks) {
+  std::atomic<bool> drops{false};
+  Runtime runtime({.callback_executor = [&drops](std::function<void()> task) {
+    if (!drops) std::thread(std::move(task)).detach();
+  }});
+  Client other(runtime, hosts(), {.prefix = prefix()});
+  const zkclient::Session session = other.connect();
+  drops = true;
+  runtime.impl()->post([last = std::move(other)] {});
+  EXPECT_TRUE(eventually([&] { return session.state() == ConnectionState::closed; }));
+}
+
 TEST_F(ClientTest, SeveralThreadsMayCloseAtOnce) {
   for (int round = 0; round < 30; ++round) {
     Client other = make_client();
