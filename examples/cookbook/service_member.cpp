@@ -96,8 +96,9 @@ int main(int argc, char** argv) try {
   // connection it goes on with the members that it saw last.
   zkrecipes::Group members(client, "/cookbook/member/members");
   zkrecipes::Membership membership = members.begin_join(name);  // Does not wait for a server.
-  const auto changes = members.on_change(
-      [&](const auto&, const zkrecipes::GroupSnapshot& now) { limiter.set_members(now.members.size()); });
+  const auto changes = members.on_change([&](const auto&, const zkrecipes::GroupSnapshot& now) {
+    if (now.complete) limiter.set_members(now.members.size());  // Else one that could not be read may be missing.
+  });
 
   int signal = 0;
   ::sigwait(&ends, &signal);

@@ -76,7 +76,11 @@ struct Member {
 struct ZKRECIPES_API GroupSnapshot {
   std::vector<Member> members = {};  ///< One for each node.
   bool exact = false;                ///< See Snapshot::exact().
-  std::int64_t zxid = 0;             ///< See Snapshot::zxid().
+  /// No member is missing, and no payload: all nodes could be read. False: a node that could not be read may be a
+  /// member's, and a payload that could not be read is empty; Group::problem() says why. Who decides by the members that
+  /// are not there waits until it is true.
+  bool complete = false;
+  std::int64_t zxid = 0;  ///< See Snapshot::zxid().
 
   /// The first one with this id; null if there is none.
   const Member* find(std::string_view id) const noexcept;
@@ -175,6 +179,8 @@ class ZKRECIPES_API Membership {
 /// another session has the member's node         absent, problem() is node_exists; Conflict: it waits, or that node goes
 /// cut off for longer than the lease             valid() is false and lost() told first; then a new node with a new token
 /// may not create or read                        absent, problem() is no_auth; tried again every 30 s
+/// a member's node cannot be read, or watched    GroupSnapshot::complete is false, problem() of the group says why; tried
+///                                                 again every 30 s. It is not listed, or without its payload
 /// leave: request or reply lost, session lost    nothing: it is gone when the call returns
 /// member's process dies                         listed until its session ends
 /// client closed                                 left; calls end with Errc::closed
@@ -206,12 +212,19 @@ class ZKRECIPES_API Group {
   GroupSnapshot members(const zkclient::CallOptions& call = {}) const;
   void async_members(zkclient::Handler<GroupSnapshot> handler, const zkclient::CallOptions& call = {}) const;
   /// Waits until there are at least `count` members, for ever unless `call` has a deadline or a stop token. Counts what
-  /// this client has joined and left before, as members() does. An error says who was there last.
+  /// this client has joined and left before, as members() does; not what cannot be read. An error says who was there
+  /// last, and problem().
   GroupSnapshot wait_for_members(std::size_t count, const zkclient::CallOptions& call = {}) const;
   void async_wait_for_members(std::size_t count, zkclient::Handler<GroupSnapshot> handler,
                               const zkclient::CallOptions& call = {}) const;
-  /// As Cache::on_change(): first all members as `added`, then each net difference.
+  /// As Cache::on_change(): first all members as `added`, then each net difference. A member whose node cannot be read
+  /// any more is told as `removed` only once that is known. Also called, without changes, when GroupSnapshot::complete is
+  /// another one.
   zkclient::Subscription on_change(Listener listener) const;
+  /// Why the newest snapshot is not complete, as Cache::problem(): overloaded (more watched paths than a session may
+  /// have), no_auth and the like, too_large. nullopt: nothing is missing, or nobody has begun to watch the group. Does not
+  /// block.
+  std::optional<zkclient::Error> problem() const;
 
   const zkclient::Path& path() const noexcept;
 

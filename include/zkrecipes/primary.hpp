@@ -80,6 +80,7 @@ struct PrimaryNodeOptions {
 /// a role has nobody who could have it           it has no primary, until a member comes
 /// named member is not there                     the role stays free, until the monitor names another one
 /// two members with one id                       the second one waits, problem() is node_exists
+/// a member's or role's node cannot be read      all stay what they are; problem() of the monitor says so
 /// client closed                                 all is lost(); finished
 ///
 /// Thread safety: all members, also from on_primary. The object keeps its client open. In a forked child nothing is held,
@@ -172,7 +173,8 @@ class ZKRECIPES_API PrimaryMonitor {
   void move(const std::string& role, const std::string& member, const zkclient::CallOptions& call = {});
   void async_move(const std::string& role, const std::string& member, zkclient::Handler<void> handler,
                   const zkclient::CallOptions& call = {});
-  /// Why a decision could not be written, the last time; or what `choose` threw (in_doubt). nullopt: nothing is wrong.
+  /// Why a decision could not be written, the last time, or not be made (a member's or role's node cannot be read: see
+  /// Group::problem()); or what `choose` threw (in_doubt). nullopt: nothing is wrong.
   std::optional<zkclient::Error> problem() const;
 
   const zkclient::Path& path() const noexcept;

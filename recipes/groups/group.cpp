@@ -1,6 +1,8 @@
 #include <zkrecipes/group.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -69,8 +71,15 @@ struct detail::GroupSpec {
       : client(std::move(owner)), path(std::move(where)), options(std::move(chosen)) {}
 
   const ChildrenCache& view() const {
-    std::call_once(viewed, [this] { cache = std::make_unique<ChildrenCache>(client, path); });
+    std::call_once(viewed, [this] {
+      cache = std::make_unique<ChildrenCache>(client, path);
+      begun.store(cache.get(), std::memory_order_release);
+    });
     return *cache;
+  }
+  std::optional<Error> problem() const {
+    const ChildrenCache* const view = begun.load(std::memory_order_acquire);
+    return view == nullptr ? std::nullopt : view->problem();
   }
   std::optional<Member> member(const CachedNode& node) const;
   GroupSnapshot snapshot(const Snapshot& nodes) const;
@@ -80,13 +89,15 @@ struct detail::GroupSpec {
   GroupOptions options;
   mutable std::once_flag viewed;
   mutable std::unique_ptr<ChildrenCache> cache;
+  mutable std::atomic<const ChildrenCache*> begun{nullptr};  // That one, for those who do not begin it.
 };
 
-// What is not ephemeral is no member, and neither is what cannot be read.
+// What is not ephemeral is no member, and of what cannot be read that is not known: the snapshot is not complete.
 std::optional<Member> detail::GroupSpec::member(const CachedNode& node) const {
   if (node.stat.ephemeral_owner == 0) return std::nullopt;
   std::optional<std::string> id = options.layout.id(node.name, node.data);
-  if (!id) return std::nullopt;
+  const bool is_told_by_data = id && id->empty();
+  if (!id || (is_told_by_data && !node.has_data)) return std::nullopt;
   Member member{std::move(*id)};
   if (options.layout.has_payload()) member.payload = node.data;
   member.incarnation = FencingToken{node.stat.czxid};
@@ -98,6 +109,7 @@ std::optional<Member> detail::GroupSpec::member(const CachedNode& node) const {
 GroupSnapshot detail::GroupSpec::snapshot(const Snapshot& nodes) const {
   GroupSnapshot group;
   group.exact = nodes.exact();
+  group.complete = nodes.complete();
   group.zxid = nodes.zxid();
   for (const CachedNodePtr& node : nodes.children()) {
     if (auto found = member(*node)) group.members.push_back(std::move(*found));
@@ -143,7 +155,10 @@ auto count_story(SpecPtr spec, std::size_t count) {
   return detail::RetoldWait(core, "wait for members", path, [spec = std::move(spec), count] {
     const Snapshot nodes = spec->view().snapshot();
     std::string seen = detail::describe_view(spec->view());
-    if (nodes.revision() != 0) seen = describe(spec->snapshot(nodes));
+    if (nodes.revision() != 0) {
+      seen = describe(spec->snapshot(nodes));
+      if (const auto problem = spec->problem()) seen += fmt::format("; {}", problem->what());
+    }
     return detail::wait_story(detail::counted(count, "member"), seen);
   });
 }
@@ -153,19 +168,51 @@ Cache::Predicate has_members(SpecPtr spec, std::size_t count) {
       [spec = std::move(spec), count](const Snapshot& nodes) { return spec->snapshot(nodes).members.size() >= count; };
 }
 
-std::vector<MemberChange> member_changes(const detail::GroupSpec& spec, const std::vector<Change>& changes) {
-  std::vector<MemberChange> members;
-  for (const Change& change : changes) {
-    MemberChange member{change.kind};
-    if (change.before) member.before = spec.member(*change.before);
-    if (change.after) member.after = spec.member(*change.after);
-    if (!member.before && !member.after) continue;
+/// The differences as one listener is told them. Of members that cannot be read it is not known whether they are there:
+/// for the listener they are, as they were read last.
+class ToldMembers {
+ public:
+  std::vector<MemberChange> take(const detail::GroupSpec& spec, const std::vector<Change>& changes,
+                                 const Snapshot& nodes) {
+    std::vector<MemberChange> told;
+    const CachedNode* const root = nodes.root();
+    const bool is_listed = root == nullptr || !root->unreadable;
+    for (const Change& change : changes) {
+      const auto hidden = hidden_.find(change.path);
+      const bool was_hidden = hidden != hidden_.end();
+      const CachedNodePtr before = was_hidden ? hidden->second : change.before;
+      MemberChange member{change.kind};
+      if (before) member.before = spec.member(*before);
+      if (change.after) member.after = spec.member(*change.after);
+      const bool is_known = change.after ? change.after->has_data : is_listed;
+      if (!is_known && member.before) {
+        hidden_[change.path] = before;
+        continue;
+      }
+      if (was_hidden) hidden_.erase(hidden);
+      if (was_hidden && member.before == member.after) continue;
+      add(told, std::move(member));
+    }
+    if (!nodes.complete()) return told;
+    for (const auto& [path, node] : std::exchange(hidden_, {}))
+      add(told, MemberChange{Change::Kind::removed, spec.member(*node)});
+    return told;
+  }
+
+ private:
+  static void add(std::vector<MemberChange>& told, MemberChange member) {
+    if (!member.before && !member.after) return;
     if (!member.before) member.kind = Change::Kind::added;
     if (!member.after) member.kind = Change::Kind::removed;
-    members.push_back(std::move(member));
+    if (member.before && member.after) {
+      const bool same = member.before->incarnation == member.after->incarnation;
+      member.kind = same ? Change::Kind::changed : Change::Kind::replaced;
+    }
+    told.push_back(std::move(member));
   }
-  return members;
-}
+
+  std::map<std::string, CachedNodePtr> hidden_;  // By path.
+};
 
 SpecPtr make_spec(zkclient::Client client, Path path, GroupOptions options) {
   detail::require_acl("group", path, options.acl);
@@ -343,13 +390,17 @@ void Group::async_wait_for_members(std::size_t count, zkclient::Handler<GroupSna
 
 zkclient::Subscription Group::on_change(Listener listener) const {
   if (!listener) throw Error(Errc::invalid_argument, "on_change", spec_->path.str(), "no listener");
-  return spec_->view().on_change([spec = std::weak_ptr<const detail::GroupSpec>(spec_), listener = std::move(listener),
-                                  first = true](const std::vector<Change>& changes, const Snapshot& nodes) mutable {
-    const auto alive = spec.lock();
-    if (alive == nullptr) return;
-    const std::vector<MemberChange> members = member_changes(*alive, changes);
-    if (std::exchange(first, false) || !members.empty()) listener(members, alive->snapshot(nodes));
-  });
+  return spec_->view().on_change(
+      [spec = std::weak_ptr<const detail::GroupSpec>(spec_), listener = std::move(listener), told = ToldMembers(),
+       complete = std::optional<bool>()](const std::vector<Change>& changes, const Snapshot& nodes) mutable {
+        const auto alive = spec.lock();
+        if (alive == nullptr) return;
+        const std::vector<MemberChange> members = told.take(*alive, changes, nodes);
+        const bool is_news = std::exchange(complete, nodes.complete()) != nodes.complete();
+        if (is_news || !members.empty()) listener(members, alive->snapshot(nodes));
+      });
 }
+
+std::optional<Error> Group::problem() const { return spec_->problem(); }
 
 }  // namespace zkrecipes

@@ -76,10 +76,10 @@ class detail::PrimaryMonitorCore {
     tell();
     while (wait(stop, look_again)) {
       try {
-        decide(leadership, roles, until_stopped);
+        std::optional<Error> hidden = decide(leadership, roles, until_stopped);
         pauses.reset();
         const std::lock_guard lock(mutex_);
-        problem_.reset();
+        problem_ = std::move(hidden);
       } catch (...) {
         if (stop.stop_requested() || !leadership.valid()) return;
         note_failure(std::current_exception());
@@ -89,11 +89,15 @@ class detail::PrimaryMonitorCore {
     }
   }
 
-  // Behind a sync: a server that lags behind would have this decide what was decided before.
-  void decide(SelectedLeadership& leadership, const ChildrenCache& roles, const CallOptions& call) {
+  // Behind a sync: a server that lags behind would have this decide what was decided before. What cannot be read may be a
+  // member, or name one: then nothing is decided before there is news, and the reason is returned.
+  std::optional<Error> decide(SelectedLeadership& leadership, const ChildrenCache& roles, const CallOptions& call) {
     const Snapshot named = roles.refresh(ReadBarrier::sync, call);
+    if (!named.complete()) return roles.problem();
     if (named.root() == nullptr) make_directory(call);
-    const std::vector<Member> members = group_.members(call).members;
+    const GroupSnapshot group = group_.members(call);
+    if (!group.complete) return group_.problem();
+    const std::vector<Member>& members = group.members;
     std::vector<RoleNode> nodes;
     for (const std::string& role : roles_) {
       const CachedNode* found = named.find(role);
@@ -105,7 +109,7 @@ class detail::PrimaryMonitorCore {
       nodes.push_back(std::move(node));
     }
     const auto writes = decide_roles(nodes, members, options_.choose);
-    if (writes.empty()) return;
+    if (writes.empty()) return std::nullopt;
     Transaction transaction = leadership.transaction();
     for (const RoleNode& write : writes) {
       if (write.version) {
@@ -115,6 +119,7 @@ class detail::PrimaryMonitorCore {
       }
     }
     client_.commit(transaction, call);
+    return std::nullopt;
   }
 
   void make_directory(const CallOptions& call) {

@@ -86,7 +86,7 @@ bool SlotMember::start(std::string payload, News news) {
   subscriptions.push_back(member_->on_state([news](PresenceState) { news(); }));
   subscriptions.push_back(group_.on_change([weak = weak_from_this(), news](const auto&, const GroupSnapshot& now) {
     const auto self = weak.lock();
-    if (self == nullptr) return;
+    if (self == nullptr || !now.complete) return;  // What is known stays: one that is not listed may be there.
     {
       const std::lock_guard lock(self->mutex_);
       self->members_ = now.members;
@@ -168,6 +168,7 @@ bool SlotMember::serves() const {
 std::optional<Error> SlotMember::problem() const {
   if (forked() || !serves()) return std::nullopt;
   if (auto trouble = member_->problem()) return trouble;
+  if (auto trouble = group_.problem()) return trouble;
   return slots_->problem();
 }
 

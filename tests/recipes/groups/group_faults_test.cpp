@@ -5,9 +5,12 @@
 
 #include <deque>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/group.hpp>
+#include <zkrecipes/node_cache.hpp>
 
 #include "tests/support/given_up.hpp"
 #include "tests/support/recipe_test.hpp"
@@ -468,6 +471,53 @@ TEST_F(GroupFaults, MayNotCreateOrRead) {
   EXPECT_NE(std::string(a.problem()->what()).find("/group/a"), std::string::npos);
   EXPECT_TRUE(group.members({.deadline = soon()}).members.empty());
   the_operator().set_acl("/group", zkclient::open_acl());
+}
+
+// Neither is taken for gone: of the first one no more is known, and the second one, with so long a name, cannot be watched.
+TEST_F(GroupFaults, MembersThatCannotBeReadOrWatched) {
+  const Client client = calm_direct();
+  const Group group(client, "/group");
+  EXPECT_FALSE(group.problem()) << "nobody watches it";
+  Box<std::string> told;
+  const auto telling = group.on_change([&](const std::vector<MemberChange>& changes, const GroupSnapshot& now) {
+    std::string text;
+    for (const MemberChange& change : changes)
+      text += std::string(to_string(change.kind)) + " " + (change.after ? change.after : change.before)->id + ", ";
+    told.put(text + (now.complete ? "complete" : "not complete"));
+  });
+  EXPECT_EQ(told.take(), "complete");
+  the_operator().create("/group/b", "1", {.mode = CreateMode::ephemeral});
+  EXPECT_EQ(told.take(), "added b, complete");
+  the_operator().set_acl("/group/b", {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}});
+  expire(client);  // No event tells that the right has gone: the next session finds out.
+  EXPECT_EQ(told.take(), "not complete");
+  ASSERT_TRUE(group.problem());
+  EXPECT_EQ(group.problem()->errc(), Errc::no_auth);
+  EXPECT_FALSE(group.members({.deadline = soon()}).complete);
+  try {
+    (void)group.wait_for_members(2, {.deadline = SteadyClock::now() + 10ms});
+    ADD_FAILURE() << "there is one";
+  } catch (const Error& error) {
+    EXPECT_NE(error.detail().find(group.problem()->what()), std::string::npos) << error.what();
+  }
+  the_operator().remove("/group/b");
+  EXPECT_EQ(told.take(), "removed b, complete");
+  EXPECT_FALSE(group.problem());
+
+  std::vector<NodeCache> others;  // Of what a session may watch they leave room for 30,000 characters.
+  for (char name = 'a'; name < 'o'; ++name) {
+    others.emplace_back(client, "/" + std::string(62'000, name));
+    (void)others.back().wait_ready({.deadline = soon()});
+  }
+  const std::string name(60'000, 'm');
+  the_operator().create("/group/" + name, "", {.mode = CreateMode::ephemeral});
+  EXPECT_EQ(told.take(), "not complete");
+  EXPECT_EQ(group.problem()->errc(), Errc::overloaded);
+  EXPECT_TRUE(group.members({.deadline = soon()}).members.empty());
+  others.clear();
+  EXPECT_EQ(told.take(), "added " + name + ", complete");
+  the_operator().remove("/group/" + name);
+  EXPECT_EQ(told.take(), "removed " + name + ", complete");
 }
 
 TEST_F(GroupFaults, LeaveReplyLost) {

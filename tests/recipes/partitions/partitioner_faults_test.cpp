@@ -66,6 +66,22 @@ class PartitionerFaults : public testkit::RecipeFaultTest {
   std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
 };
 
+// It may be a member's: those that are known go on with what they have.
+TEST_F(PartitionerFaults, AMembersNodeCannotBeRead) {
+  const WorkerPtr a = join(calm_direct(), "a");
+  ASSERT_TRUE(owns(a, 8));
+  the_operator().create(
+      "/parts/members/b", "",
+      {.mode = CreateMode::ephemeral, .acl = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}}});
+  EXPECT_TRUE(eventually([&] {
+    const auto problem = a->partitioner().problem();
+    return problem && problem->errc() == Errc::no_auth;
+  }));
+  EXPECT_EQ(a->count(), 8U);
+  the_operator().remove("/parts/members/b");
+  EXPECT_TRUE(eventually([&] { return !a->partitioner().problem(); }));
+}
+
 TEST_F(PartitionerFaults, NoServerYet) {
   proxy.refuse(true);
   const WorkerPtr a = join(calm_proxied(), "a");

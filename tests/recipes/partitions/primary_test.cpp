@@ -351,6 +351,27 @@ TEST_F(PrimaryFaults, ClientClosed) {
   EXPECT_FALSE(monitor->leads());
 }
 
+// It may be a member's whose status nobody knows: so nobody is named in its place.
+TEST_F(PrimaryFaults, AMembersNodeCannotBeRead) {
+  const Client client = calm_direct();
+  const auto monitor = watch_over(client);
+  auto a = join(client, "a");
+  ASSERT_TRUE(eventually([&] { return a->has("r"); }));
+  the_operator().create(
+      "/app/members/b", "",
+      {.mode = CreateMode::ephemeral, .acl = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}}});
+  ASSERT_TRUE(eventually([&] {
+    const auto problem = monitor->problem();
+    return problem && problem->errc() == Errc::no_auth;
+  }));
+  a.reset();
+  ASSERT_TRUE(eventually([&] { return !the_operator().exists("/app/members/a"); }));
+  EXPECT_EQ(named(), "a");
+  the_operator().remove("/app/members/b");
+  EXPECT_TRUE(eventually([&] { return named().empty(); }));
+  EXPECT_TRUE(eventually([&] { return !monitor->problem(); }));
+}
+
 TEST_F(PrimaryFaults, TheStatusDecides) {
   const Client client = calm_direct();
   const Client other = calm_direct();
