@@ -13,7 +13,7 @@ class Loop;
 
 /// Runs a task at some later time, on a thread of its own choice, but never inside the call. An executor that throws, or
 /// that destroys the task, has dropped it: its handler is never called, and what a listener was to be told, it is told
-/// with the next change.
+/// with the next change. What a cache asks, its filter or the predicate of a wait, it asks again half a second later.
 using Executor = std::function<void(std::function<void()>)>;
 
 /// On which threads a runtime runs the user's code.

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "recipes/kernel/droppable_task.hpp"
 #include "recipes/kernel/ended_wait.hpp"
 #include "zkclient/detail/recipe_views.hpp"
 
@@ -11,7 +12,7 @@ namespace zkrecipes::detail {
 
 namespace {
 
-/// Before a read is sent again that the server had no time for.
+/// Before a read is sent again that the server had no time for, or a task is posted again that the executor has dropped.
 constexpr auto pause = std::chrono::milliseconds(500);
 /// Between the transactions that keep a cache young.
 constexpr auto shortest_interval = std::chrono::milliseconds(10);
@@ -80,6 +81,7 @@ Mirror::Mirror(std::shared_ptr<zk::ClientCore> client, MirrorScope scope)
       include_(take_include(scope)),
       model_(std::move(scope)),
       timer_(client_->events()),
+      filter_pause_(client_->events()),
       session_over_(client_->events()) {}
 
 Awaitable<void> Mirror::run(std::shared_ptr<Mirror> self) {
@@ -159,6 +161,7 @@ void Mirror::on_own_write(const std::shared_ptr<SessionState>& told) {
 void Mirror::finish() {
   finished_ = true;
   timer_.cancel();
+  filter_pause_.cancel();
   ended_->request();  // The loop ends only when no timer of keep_young() is left.
   note_settled(false);
   model_.closed();
@@ -198,9 +201,13 @@ void Mirror::work() {
 // One batch at a time, so the calls of the filter do not overlap.
 void Mirror::ask_filter() {
   std::vector<std::string> paths = model_.take_names();
-  if (paths.empty()) return;
-  client_->callbacks()->post([weak = weak_from_this(), client = client_, include = include_, paths = std::move(paths)] {
-    auto included = judge(*include, paths);
+  if (!paths.empty()) ask_filter(std::make_shared<const std::vector<std::string>>(std::move(paths)));
+}
+
+// The model waits for a verdict of these names, and asks for no others before.
+void Mirror::ask_filter(PathsPtr paths) {
+  auto ask = [weak = weak_from_this(), client = client_, include = include_, paths] {
+    auto included = judge(*include, *paths);
     if (!included) return;
     client->loop()->post([weak, included = std::move(*included)] {
       const auto self = weak.lock();
@@ -208,7 +215,15 @@ void Mirror::ask_filter() {
       self->model_.judged(included, std::chrono::steady_clock::now());
       self->schedule();
     });
-  });
+  };
+  auto dropped = [weak = weak_from_this(), client = client_, paths] {
+    client->loop()->post([weak, paths] {
+      const auto self = weak.lock();
+      if (self == nullptr || self->finished_) return;
+      self->filter_pause_.set_after(pause, [raw = self.get(), paths] { raw->ask_filter(paths); });
+    });
+  };
+  client_->callbacks()->post(DroppableTask(std::move(ask), std::move(dropped)));
 }
 
 Request Mirror::request_of(const MirrorRead& read) const { return zk::make_request(type_of(read.kind), read.path); }
@@ -446,9 +461,31 @@ Awaitable<Result<Snapshot>> Mirror::contain(std::shared_ptr<Mirror> self, const 
 
 struct Mirror::Answer {
   bool arrived = false;
+  bool dropped = false;  // The predicate was not called.
   bool holds = false;
   std::exception_ptr error = nullptr;
 };
+
+void Mirror::ask_predicate(std::shared_ptr<SnapshotPredicate> predicate, Snapshot about, std::shared_ptr<Answer> answer,
+                           std::shared_ptr<Waiter> waiting) const {
+  auto tell = [client = client_, answer = std::move(answer), waiting = std::move(waiting)](Answer found) {
+    client->loop()->post([answer, waiting, found] {
+      *answer = found;
+      waiting->wake();
+    });
+  };
+  auto ask = [tell, predicate = std::move(predicate), about = std::move(about)] {
+    Answer found{.arrived = true};
+    try {
+      found.holds = predicate->holds(about);
+    } catch (...) {
+      found.error = std::current_exception();
+    }
+    tell(std::move(found));
+  };
+  auto dropped = [tell] { tell({.arrived = true, .dropped = true}); };
+  client_->callbacks()->post(DroppableTask(std::move(ask), std::move(dropped)));
+}
 
 Awaitable<Result<Snapshot>> Mirror::wait_until(std::shared_ptr<Mirror> self,
                                                std::shared_ptr<SnapshotPredicate> predicate, Call call) {
@@ -457,29 +494,24 @@ Awaitable<Result<Snapshot>> Mirror::wait_until(std::shared_ptr<Mirror> self,
   const Waiting waiter(self->waiting_, self->client_->events(), call);
   std::shared_ptr<Answer> answer;  // About `seen`.
   Snapshot seen;
+  zk::Timer rest(self->client_->events());  // After a call of the predicate that the executor has dropped.
   for (;;) {
     waiter->clear();
-    const bool open = answer != nullptr && !answer->arrived;
     if (answer != nullptr && answer->error) std::rethrow_exception(answer->error);
     if (answer != nullptr && answer->holds) co_return seen;
     if (const auto failure = waiter->failure(self->finished_ || self->over()))
       co_return self->ended_wait(*failure, "wait for change", "a snapshot that the predicate takes");
+    if (answer != nullptr && answer->dropped) {
+      answer = nullptr;
+      seen = Snapshot();  // It is still to be asked about it.
+      rest.set_after(pause, [raw = waiter.operator->()] { raw->wake(); });
+    }
+    const bool open = answer != nullptr && !answer->arrived;
     const Snapshot now = self->snapshot();
-    if (!open && now.revision() != seen.revision()) {
+    if (!open && !rest.is_set() && now.revision() != seen.revision()) {
       seen = now;
       answer = std::make_shared<Answer>();
-      self->client_->callbacks()->post([client = self->client_, predicate, seen, answer, waiting = waiter.get()] {
-        Answer found{true};
-        try {
-          found.holds = predicate->holds(seen);
-        } catch (...) {
-          found.error = std::current_exception();
-        }
-        client->loop()->post([answer, waiting, found] {
-          *answer = found;
-          waiting->wake();
-        });
-      });
+      self->ask_predicate(predicate, seen, answer, waiter.get());
     }
     co_await waiter->wait();
   }

@@ -73,6 +73,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
  private:
   using Waiter = WaitingCalls::Waiter;
   using Waiting = WaitingCalls::Waiting;
+  using PathsPtr = std::shared_ptr<const std::vector<std::string>>;
   class SessionWatch;
   struct Answer;
 
@@ -94,6 +95,9 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   void schedule();
   void work();
   void ask_filter();
+  void ask_filter(PathsPtr paths);
+  void ask_predicate(std::shared_ptr<SnapshotPredicate> predicate, Snapshot about, std::shared_ptr<Answer> answer,
+                     std::shared_ptr<Waiter> waiting) const;
   void publish(SnapshotPtr published);
   void tell_state();
   void note_settled(bool settled);
@@ -125,6 +129,7 @@ class Mirror : public std::enable_shared_from_this<Mirror> {
   std::uint64_t resolved_ = 0;  // and how many of them are up to own_mark_ by now.
   std::uint64_t synced_ = 0;    // How many are older than a sync of this mirror that was answered.
   zk::Timer timer_;
+  zk::Timer filter_pause_;  // Until the filter is asked again, whose call the executor has dropped.
   zk::Signal session_over_;
   WaitingCalls waiting_;
 

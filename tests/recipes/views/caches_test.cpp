@@ -737,6 +737,25 @@ TEST_F(Caches, RefreshDoesNotWaitForAChangeThatRests) {
   EXPECT_TRUE(has_data(cache.refresh(ReadBarrier::none, {.deadline = soon()}), "", "z"));
 }
 
+// No change brings what it drops back: a filter and a predicate are called later.
+TEST_F(Caches, AnExecutorMayDropTheFilterAndThePredicate) {
+  create("/cache", "x");
+  create("/cache/a", "1");
+  testkit::DroppingRuntime dropping;
+  const Client own(dropping.runtime(), hosts(), {.prefix = prefix()});
+  own.connect({.deadline = soon()});
+  dropping.drop();
+  ChildrenCache cache(own, "/cache", {.include = [](const std::string&) { return true; }});
+  ASSERT_TRUE(dropping.dropped_one());
+  dropping.run();
+  EXPECT_TRUE(has_data(cache.wait_ready({.deadline = soon()}), "a", "1"));
+  dropping.drop();
+  auto waiting = in_thread([&] { return cache.wait_until(data_is("a", "1"), {.deadline = soon()}); });
+  ASSERT_TRUE(dropping.dropped_one());
+  dropping.run();
+  EXPECT_TRUE(has_data(result_of(waiting), "a", "1"));
+}
+
 TEST_F(Caches, DelaysForEver) {
   create("/cache", "x");
   constexpr auto for_ever = std::chrono::milliseconds::max();
