@@ -96,13 +96,13 @@ struct MigrationsOptions {
 /// lock deleted by hand meanwhile           the same
 /// process dies                             its steps stay; the next call goes on behind the last one
 /// an applied step was changed              foreign_node, which names set, step and record; nothing was applied
-/// the tree has more steps than the set     foreign_node, which says how many; nothing was applied
+/// the tree has more steps than the set     foreign_node, which says how many, and from where on; nothing was applied
 /// a step is refused (node_exists, ...)     its error, which names set and step; those before it stay applied
 /// a function throws                        its exception, an Error with set and step added; those before it stay applied
 /// a function sets a node that was made     foreign_node, if the versions are the same: the step was applied, with its
 ///   again                                  record, over the new data
 /// a set's empty folder is deleted          nothing: it is made again, and a function runs again
-/// a node "meta-..." that is no record      foreign_node; nothing was applied
+/// a node "meta-..." that is no record      foreign_node, which names it; nothing was applied
 /// records deleted by hand                  foreign_node, or, if they were the last ones, their steps are applied again
 /// deadline, stop request                   in_doubt if a step was sent and it is not known whether it was applied; else
 ///                                          deadline_exceeded, cancelled. Call again: what was applied is not repeated

@@ -112,8 +112,9 @@ MigrationVerdict judge_history(const MigrationSet& set, const std::vector<std::s
   MigrationVerdict verdict;
   for (const MigrationRecord& record : records) {
     if (verdict.applied == digests.size()) {
-      verdict.why = fmt::format("set \"{}\" has {} steps, and {} were applied: by a newer program, or another set",
-                                set.name(), digests.size(), records.size());
+      verdict.why = fmt::format(
+          "set \"{}\" has {} steps, and {} were applied: from {} on by a newer program, by another set, or by hand",
+          set.name(), digests.size(), records.size(), record.node);
       break;
     }
     if (record.digest != digests[verdict.applied]) {

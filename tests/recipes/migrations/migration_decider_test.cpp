@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <zkclient/error.hpp>
 
 #include "recipes/migrations/sha256.hpp"
@@ -100,8 +102,9 @@ TEST(MigrationHistory, EveryLengthAndEveryChange) {
       records.push_back({fmt::format("meta-{:010}", i), i < 3 ? digests[i] : "d4"});
     const MigrationVerdict verdict = judge_history(set, digests, records);
     EXPECT_EQ(verdict.applied, std::min<std::size_t>(length, 3));
-    EXPECT_EQ(verdict.why,
-              length < 4 ? "" : "set \"users\" has 3 steps, and 4 were applied: by a newer program, or another set");
+    EXPECT_EQ(verdict.why, length < 4 ? ""
+                                      : "set \"users\" has 3 steps, and 4 were applied: from meta-0000000003 on by a "
+                                        "newer program, by another set, or by hand");
     for (std::size_t wrong = 0; wrong < std::min<std::size_t>(length, 3); ++wrong) {
       std::vector<MigrationRecord> other = records;
       other[wrong].digest = "x";

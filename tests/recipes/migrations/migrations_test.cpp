@@ -119,8 +119,10 @@ TEST_F(MigrationsTest, AnAppliedStepWasChanged) {
 
 TEST_F(MigrationsTest, TheTreeHasMoreSteps) {
   make().migrate(second_version(), patient());
-  EXPECT_EQ(refusal_of(first_version()),
-            "set \"users\" has 1 steps, and 3 were applied: by a newer program, or another set");
+  EXPECT_EQ(
+      refusal_of(first_version()),
+      "set \"users\" has 1 steps, and 3 were applied: from meta-0000000001 on by a newer program, by another set, or "
+      "by hand");
 }
 
 TEST_F(MigrationsTest, AStepIsRefused) {
@@ -244,8 +246,10 @@ TEST_F(MigrationsTest, ForeignNodesInTheFolder) {
   EXPECT_EQ(make().migrate(second_version(), patient()), (Names{"name the version", "count the users"}));
   EXPECT_EQ(data("/meta/users/meta-0000000002"), detail::sha256("count the users"));
   client().create("/meta/users/meta-copy", data("/meta/users/meta-0000000000"));
-  EXPECT_EQ(refusal_of(second_version()),
-            "set \"users\" has 3 steps, and 4 were applied: by a newer program, or another set");
+  EXPECT_EQ(
+      refusal_of(second_version()),
+      "set \"users\" has 3 steps, and 4 were applied: from meta-copy on by a newer program, by another set, or by "
+      "hand");
 }
 
 TEST_F(MigrationsTest, FoldersThatOverlapAreRefused) {
