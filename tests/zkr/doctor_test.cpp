@@ -10,6 +10,7 @@
 #include "tools/zkr/cli/describe.hpp"
 #include "tools/zkr/cli/program.hpp"
 #include "tools/zkr/doctor/host_checks.hpp"
+#include "tools/zkr/doctor/server_probe.hpp"
 #include "tools/zkr/doctor/server_state.hpp"
 
 namespace zkr {
@@ -45,7 +46,9 @@ TEST(ZkrDoctor, ClosedServersAreToldHowToOpen) {
   EXPECT_FALSE(parse_srvr("Mode\nMode:\nxMode: leader"));
 }
 
-TEST(ZkrDoctor, AdminServerIsUnderstood) {
+TEST(ZkrDoctor, AdminServerIsAskedAndUnderstood) {
+  EXPECT_EQ(question_for_admin_server({"zk1", 8080}), "GET /commands/stats HTTP/1.0\r\nHost: zk1:8080\r\n\r\n");
+  EXPECT_EQ(question_for_admin_server({"::1", 8080}), "GET /commands/stats HTTP/1.0\r\nHost: [::1]:8080\r\n\r\n");
   const auto state =
       parse_stats(R"({"version":"3.8.0","server_stats":{"packets_sent":5,"max_latency":9,"avg_latency":0.5,
     "outstanding_requests":1,"server_state":"leader","num_alive_client_connections":4,"last_processed_zxid":4294967299}})");

@@ -92,7 +92,7 @@ std::string ask_again(const addrinfo* addresses, std::string_view question, cons
 std::optional<ServerState> ask_admin_server(const ServerName& server, const ProbeOptions& options) {
   const Addresses addresses = resolve(server, options.admin_port);
   if (!addresses.list) return std::nullopt;
-  const std::string question = "GET /commands/stats HTTP/1.0\r\nHost: " + server.host + "\r\n\r\n";
+  const std::string question = question_for_admin_server({server.host, options.admin_port});
   const std::string answer = ask_again(addresses.list.get(), question, options);
   const std::size_t body = answer.find("\r\n\r\n");
   return body == std::string::npos ? std::nullopt : parse_stats(std::string_view(answer).substr(body + 4));
@@ -137,6 +137,10 @@ std::string state_text(const ServerState& state) {
 std::string ServerName::shown() const {
   const bool ip6 = host.find(':') != std::string::npos;
   return ip6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+std::string question_for_admin_server(const ServerName& server) {
+  return "GET /commands/stats HTTP/1.0\r\nHost: " + server.shown() + "\r\n\r\n";
 }
 
 Probed probe(const ServerName& server, const ProbeOptions& options) {

@@ -18,6 +18,9 @@ struct ServerName {
   std::string shown() const;
 };
 
+/// What is sent to the admin server that is named, to be told how the server is.
+std::string question_for_admin_server(const ServerName& server);
+
 struct ProbeOptions {
   std::chrono::milliseconds patience{2000};  // For each step.
   std::uint16_t admin_port = 8080;
