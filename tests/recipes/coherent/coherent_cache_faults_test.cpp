@@ -51,6 +51,13 @@ class CoherentFaults : public testkit::RecipeFaultTest {
     return CoherentCache(client, "/coherent", {.lease_term = lease});
   }
   static std::string data(CoherentCache& cache) { return cache.get("a", patient())->data; }
+  /// Its session lives on for a minute: long enough to be told from a lease's term on a machine that stalls.
+  Client long_lived_proxied() {
+    const Client client(proxy.connect_string(), {.session_timeout = 60s});
+    client.create("/alive", "", {.mode = zkclient::CreateMode::ephemeral}, patient());
+    return client;
+  }
+  bool its_session_lives() { return the_operator().exists("/alive").has_value(); }
   std::string gate() {
     std::error_code error;
     return the_operator().get("/coherent/gates/0", {}, error).data;
@@ -161,14 +168,14 @@ TEST_F(CoherentFaults, AWriteBetweenTheLookOfAReadAndItsRegistration) {
 // Told by the watch of the gate, the readers let go: a write does not wait for their terms.
 TEST_F(CoherentFaults, ReadersAreToldToLetGo) {
   CoherentCache writer = make(the_operator());
-  const Client client = calm_direct();
-  CoherentCache reader = make(client, 17s);
+  const Client client = long_lived_proxied();
+  CoherentCache reader = make(client, 35s);
   writer.put("a", "0", patient());
   for (int i = 1; i <= 10; ++i) {
     EXPECT_EQ(data(reader), std::to_string(i - 1));
-    const auto begin = SteadyClock::now();
+    const std::size_t farewells = proxy.request_count(RequestType::remove);
     writer.put("a", std::to_string(i), patient());
-    EXPECT_LT(SteadyClock::now() - begin, 15s);
+    EXPECT_GT(proxy.request_count(RequestType::remove), farewells) << "it has not waited for the term";
   }
   EXPECT_EQ(writer.statistics().closings, 10U);
 }
@@ -177,7 +184,7 @@ TEST_F(CoherentFaults, ReadersAreToldToLetGo) {
 TEST_F(CoherentFaults, V73AReaderThatIsCutOffLosesItsLeaseBeforeAWrite) {
   CoherentCache writer = make(the_operator());
   writer.put("a", "1", patient());
-  const Client client = calm_proxied();
+  const Client client = long_lived_proxied();
   CoherentCache reader = make(client);
   EXPECT_EQ(data(reader), "1");
   for (const Direction direction : {Direction::both, Direction::to_client, Direction::to_server}) {
@@ -188,7 +195,6 @@ TEST_F(CoherentFaults, V73AReaderThatIsCutOffLosesItsLeaseBeforeAWrite) {
       EXPECT_EQ(data(reader), "1");
       proxy.stall(direction);
       std::atomic<bool> written{false};
-      const auto begin = SteadyClock::now();
       auto writing = in_thread([&] {
         writer.put("a", "2", patient());
         written = true;
@@ -202,7 +208,7 @@ TEST_F(CoherentFaults, V73AReaderThatIsCutOffLosesItsLeaseBeforeAWrite) {
         ++hits;
       }
       result_of(writing);
-      EXPECT_LT(SteadyClock::now() - begin, term + 10s);
+      EXPECT_TRUE(its_session_lives()) << "the write has not waited for its end";
       proxy.unstall(direction);
       EXPECT_EQ(data(reader), "2");
     }
@@ -213,18 +219,17 @@ TEST_F(CoherentFaults, V73AReaderThatIsCutOffLosesItsLeaseBeforeAWrite) {
 TEST_F(CoherentFaults, V73AReaderThatIsGoneDelaysAWriteByItsTermAtMost) {
   CoherentCache writer = make(the_operator());
   writer.put("a", "1", patient());
-  const Client client = calm_proxied();
+  const Client client = long_lived_proxied();
   CoherentCache reader = make(client);
   // Again, if its lease had run out before: then its registration is gone, or its farewell was sent.
   ASSERT_TRUE(eventually([&] {
     proxy.refuse(false);
     EXPECT_EQ(data(reader), "1");
-    refuse_and_cut();  // Its session lives on for half a minute.
+    refuse_and_cut();
     return reader.statistics().leases == 1 && holders() == 1;
   }));
-  const auto begin = SteadyClock::now();
   writer.put("a", "2", patient());
-  EXPECT_LT(SteadyClock::now() - begin, term + 10s);
+  EXPECT_TRUE(its_session_lives()) << "the write has not waited for its end";
   EXPECT_EQ(holders(), 0U) << "the write has removed it";
   writer.put("a", "3", patient());
   EXPECT_EQ(writer.statistics().closings, 1U) << "once";
@@ -234,17 +239,18 @@ TEST_F(CoherentFaults, V73AReaderThatIsGoneDelaysAWriteByItsTermAtMost) {
 
 TEST_F(CoherentFaults, V74AFarewellThatIsLostIsRepeated) {
   CoherentCache writer = make(the_operator());
-  const Client client = calm_proxied();
-  CoherentCache reader = make(client, 15s);
+  const Client client = long_lived_proxied();
+  CoherentCache reader = make(client, 35s);
   writer.put("a", "0", patient());
   int written = 0;
   for (const bool request : {true, false}) {
     EXPECT_EQ(data(reader), std::to_string(written));
+    const std::size_t farewells = proxy.request_count(RequestType::remove);
     auto fault = lose(request, RequestType::remove);
-    const auto begin = SteadyClock::now();
     writer.put("a", std::to_string(++written), patient());
-    EXPECT_LT(SteadyClock::now() - begin, 14s) << "it has not waited for the term";
-    EXPECT_TRUE(fault.wait(patience));
+    EXPECT_TRUE(fault.happened());
+    const std::size_t sent = proxy.request_count(RequestType::remove) - farewells;
+    EXPECT_GE(sent, request ? 2U : 1U) << "it has not waited for the term";
     EXPECT_EQ(data(reader), std::to_string(written));
   }
 }
