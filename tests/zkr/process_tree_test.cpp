@@ -115,10 +115,12 @@ TEST_P(ProcessTreeTest, Z5SignalOfTheCommandIsPassedOnExactly) {
 TEST(ZkrKeeper, FailureIsToldAsOne) {
   const auto close = [](std::FILE* pipe) { EXPECT_EQ(told(::pclose(pipe)), exited(70)); };
   const std::unique_ptr<std::FILE, decltype(close)> output(
-      ::popen((rig_program() + " /nowhere/at-all -- true 2>&1").c_str(), "r"), close);
+      ::popen((rig_program() + " /nowhere/at-all --report yes -- true 2>&1").c_str(), "r"), close);
   std::array<char, 256> line{};
   ASSERT_NE(std::fgets(line.data(), line.size(), output.get()), nullptr);
   EXPECT_STREQ(line.data(), "zkr: the test does not listen\n");
+  ASSERT_NE(std::fgets(line.data(), line.size(), output.get()), nullptr);
+  EXPECT_TRUE(std::string(line.data()).starts_with(R"({"reason":"failed","code":70,"signal":null,)")) << line.data();
   EXPECT_EQ(std::fgets(line.data(), line.size(), output.get()), nullptr) << line.data();
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/zkr/wire.hpp"
+#include "tools/zkr/commands/report.hpp"
 #include "tools/zkr/run/descriptor.hpp"
 #include "tools/zkr/run/run.hpp"
 
@@ -96,6 +97,12 @@ void apply(zkr::RunRequest& request, const std::string& option, const std::strin
   if (option == "--waited") {
     request.report = [value](const zkr::Outcome& outcome, int) {
       std::ofstream(value) << outcome.waited.value_or(zkr::Duration(-1)).count();
+      return "";
+    };
+  }
+  if (option == "--report" && value == "yes") {
+    request.report = [](const zkr::Outcome& outcome, int) {
+      zkr::write_report(STDERR_FILENO, zkr::report_text(outcome, {}, false));
       return "";
     };
   }

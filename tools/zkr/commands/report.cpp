@@ -33,8 +33,10 @@ std::string reason_of(const Outcome& outcome) {
     case Cause::hung: return "hung";
     case Cause::stopped: return "stopped";
     case Cause::not_acquired: return outcome.ending.code == exit_no_server ? "no server" : "not acquired";
-    case Cause::front_gone:
-    case Cause::none: break;
+    case Cause::none:
+      if (outcome.keeper_failed) return "failed";
+      break;
+    case Cause::front_gone: break;
   }
   return "killed";
 }

@@ -34,6 +34,7 @@ Outcome Front::run() {
   if (around_.cgroup) around_.cgroup->remove();
   errors_.finish();
   Outcome outcome{.ending = ending, .cause = cause_, .token = around_.page.token(), .holder = holder_};
+  outcome.keeper_failed = cause_ == Cause::none && keeper_code_.has_value();
   if (const auto granted_at = around_.page.granted_at()) outcome.waited = *granted_at - around_.page.asked_at();
   return outcome;
 }

@@ -16,7 +16,8 @@ namespace zkr {
 /// How a run has ended.
 struct Outcome {
   Ending ending;
-  Cause cause = Cause::none;         // Cause::none: the keeper was killed before anything ran.
+  Cause cause = Cause::none;         // Cause::none: the keeper was killed, or failed, while nothing ran.
+  bool keeper_failed = false;        // Of Cause::none.
   std::optional<Duration> waited{};  // For the last lease; nothing: it was never held.
   std::uint64_t token = 0;           // Of the last lease.
   std::string holder{};              // Of Cause::not_acquired: Holder::holder_in_the_way().
