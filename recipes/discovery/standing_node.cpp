@@ -56,12 +56,27 @@ PendingReply StandingNode::launch_look(const Call& call, SightPtr& sight) {
 Awaitable<Reply> StandingNode::look(Call call, SightPtr& sight) {
   if (const std::uint64_t doubts = doubts_; doubts != settled_) {
     // Before the read, not along with it: each is repeated by itself when the connection breaks.
-    const Reply synced = co_await spec_.client->perform(zk::make_request(OpType::sync, spec_.node), call);
-    if (synced.ok()) settled_ = std::max(settled_, doubts);
+    Reply settled = co_await settle(call);
+    if (zk::is_there_or_not(settled)) {
+      settled_ = std::max(settled_, doubts);
+    } else if (!creates_.empty()) {
+      co_return settled;
+    }
   }
   const PendingReply node = launch_look(call, sight);
   Reply seen = co_await node.get();
   judge(*sight, seen);
+  co_return seen;
+}
+
+// Where a create was not answered, a look that finds nothing counts as its failure, and nobody looks again: so a majority
+// has to have agreed on what was sent before. A leader that it has left answers a sync at once.
+Awaitable<Reply> StandingNode::settle(Call call) {
+  if (creates_.empty()) {
+    Reply synced = co_await spec_.client->perform(zk::make_request(OpType::sync, spec_.node), call);
+    co_return synced;
+  }
+  Reply seen = co_await zk::fresh_by_quorum(spec_.client, zk::make_request(OpType::exists, spec_.node), call);
   co_return seen;
 }
 
@@ -312,6 +327,7 @@ Awaitable<Result<void>> StandingNode::take_away(Call call) {
       }
       if (!seen.ok() && !seen.failed(Errc::no_node)) co_return error(seen, unregistering_instance);
       if (!is_ours(seen)) {
+        if (!creates_.empty() && doubts_ != settled_) continue;  // A create of another call was lost meanwhile.
         gone();
         co_return Result<void>();
       }

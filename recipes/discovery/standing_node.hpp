@@ -90,6 +90,7 @@ class StandingNode : public OwnedNode, public std::enable_shared_from_this<Stand
   zk::Awaitable<std::optional<zkclient::Errc>> end_beginning(zk::Call call);
   zk::PendingReply launch_look(const zk::Call& call, SightPtr& sight);
   zk::Awaitable<zk::Reply> look(zk::Call call, SightPtr& sight);
+  zk::Awaitable<zk::Reply> settle(zk::Call call);
   zk::Awaitable<void> rest(zk::Call call, std::chrono::milliseconds time);
   zkclient::Result<zk::Request> request_for(const zk::Reply& seen, const std::string& data) const;
   bool is_ours(const zk::Reply& seen) const;
@@ -114,7 +115,7 @@ class StandingNode : public OwnedNode, public std::enable_shared_from_this<Stand
   const std::shared_ptr<zk::CancelScope> beginning_ = std::make_shared<zk::CancelScope>();  // until this is requested.
   std::shared_ptr<zk::CancelScope> resting_;  // Before it tries again; requested when there is a reason to.
   std::uint64_t doubts_ = 0;                  // How often the server turned out to lag behind, perhaps.
-  std::uint64_t settled_ = 0;                 // The last one of them that a sync has settled.
+  std::uint64_t settled_ = 0;                 // The last one of them that a sync, or a majority, has settled.
   std::uint64_t removals_ = 0;                // Sent so far.
   SightPtr sight_;                            // Of the look that was sent last.
 };

@@ -152,7 +152,7 @@ Awaitable<void> KeptNode::serve(SessionPtr session) {
   const zk::NodeUse use = spec_.lasting() ? nullptr : zk::use_nodes(*spec_.client, *session);
   witness_ = zk::make_uuid();
   if (!spec_.lasting()) known_ = 0;
-  created_ = false;
+  created_ = doubted_ = false;
   told_version_.reset();
   witness_is_known_ = false;
   lost_ = 0;
@@ -258,8 +258,11 @@ PresenceFacts KeptNode::first_facts(const zk::SessionState& session) const {
 
 Awaitable<KeptNode::SeenPtr> KeptNode::look(SessionPtr session) {
   Look look(call_on(session));
-  if (!doubts_.empty()) look.seen->failure = co_await settle_doubts(look.call);
-  if (look.seen->failure != nullptr) co_return std::move(look.seen);
+  if (!doubts_.empty() || (leaving_ && doubted_)) {
+    look.seen->failure = co_await settle_doubts(look.call);
+    if (look.seen->failure != nullptr) co_return std::move(look.seen);
+    doubted_ = false;
+  }
   begin_to_look(look);
   // One after the other, since many nodes may be looked for at once: so there is one reply at a time in memory here.
   for (std::size_t i = 0; i < look.reads.size(); ++i) {
@@ -451,7 +454,10 @@ Awaitable<bool> KeptNode::may_write(SessionPtr session) {
 Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, std::uint64_t generation, Reply reply) {
   if (reply.ok() || over(session)) co_return;
   stale_ = true;
-  if (is_transient(reply)) co_return;
+  if (is_transient(reply)) {
+    if (!spec_.lasting() && creates(request)) doubted_ = true;
+    co_return;
+  }
   if (reply.failed(Errc::throttled)) {
     co_await rest(short_rest);
     co_return;
@@ -524,6 +530,7 @@ Awaitable<void> KeptNode::keep(SessionPtr session, PresenceFacts facts) {
   const IncarnationPtr last = shown_.incarnation();
   const bool same = last != nullptr && !last->over && last->token == FencingToken{czxid};
   known_ = czxid;
+  doubted_ = false;
   was_kept_ = true;
   if (!same) begin_incarnation(session, czxid);
   const IncarnationPtr incarnation = shown_.incarnation();

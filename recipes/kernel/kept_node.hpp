@@ -177,6 +177,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Request lasting_replacement(const Seen& seen) const;
   static zk::Request removals_of(const zk::Request& request);
   static bool removes_only(const zk::Request& request);
+  static bool creates(const zk::Request& request);
   void add_removal(const Seen& seen, zk::Request& request) const;
   zk::Request request_of(PresenceStep step, const Seen& seen);
   zk::Call call_on(const SessionPtr& session) const;
@@ -207,6 +208,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   bool was_kept_ = false;   // Once at least.
   bool created_ = false;    // On this session a create was sent, so a node of ours may be there.
   bool stale_ = false;      // The server may lag behind what was refused.
+  bool doubted_ = false;    // On this session a create was not answered, and our node has not been seen since.
   std::int64_t known_ = 0;  // The czxid of our node: of this session, unless it is lasting.
   std::int64_t lost_ = 0;   // The czxid of the node whose loss was told last: it is never shown again.
   std::string witness_;     // The name of this session's.

@@ -31,6 +31,11 @@ bool KeptNode::removes_only(const Request& request) {
   return !request.operations.empty() && removals_of(request).operations.size() == request.operations.size();
 }
 
+bool KeptNode::creates(const Request& request) {
+  return std::any_of(request.operations.begin(), request.operations.end(),
+                     [](const auto& operation) { return std::holds_alternative<Transaction::Create>(operation); });
+}
+
 /// The transaction that makes the node and its witness; with what makes room for them.
 Request KeptNode::creation(const Seen& seen, bool remove_node, bool remove_witness) {
   if (spec_.lasting()) return lasting_creation();

@@ -141,11 +141,18 @@ TEST_F(DiscoveryFaults, RegisterGivenUp) {
                                       },
                                       {.stop = stop.get_token()});
     EXPECT_TRUE(held.wait(testkit::patience));
+    const std::size_t syncs = proxy.request_count(RequestType::sync);
+    const std::size_t transactions = proxy.request_count(RequestType::multi);
     stop.request_stop();
     const std::optional<Errc> code = ended.take();
     EXPECT_TRUE(code == Errc::cancelled || code == Errc::in_doubt);
     held.release();
     EXPECT_TRUE(remain(0)) << to_string(type);
+    if (type == ServiceType::fixed || type == ServiceType::permanent) {
+      // Ahead of the look for the node, which nobody repeats. A leader that was deposed answers a sync at once.
+      EXPECT_GT(proxy.request_count(RequestType::multi), transactions);
+      EXPECT_EQ(proxy.request_count(RequestType::sync), syncs);
+    }
     client.sync("/", patient());  // So that the next one holds no answer to what has removed this one.
   }
 }
