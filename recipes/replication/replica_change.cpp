@@ -153,13 +153,14 @@ Awaitable<Result<StandingMember>> ReplicaCore::added_member(const Wish& wish, Ca
   co_return found;
 }
 
-// After a change whose reply was lost, or that found another version.
+// After a change whose reply was lost, or that found another version. Behind a sync the state could be one from before a
+// change that was made: then the member that it took in would not count.
 Awaitable<ReplicaCore::Fate> ReplicaCore::find_fate(LedTermPtr term, std::string data) {
   Call call;
   call.bound = term->lease->session();
   for (;;) {
     Request get = zk::make_request(OpType::get, layout_.state);
-    const Reply seen = co_await zk::fresh(client_, std::move(get), call);
+    const Reply seen = co_await zk::fresh_by_quorum(client_, std::move(get), call);
     if (seen.ok()) {
       if (seen.stat.version == term->version) co_return Fate::untouched;
       const bool ours = seen.stat.version == state_version_after(term->version) && seen.data == data;
