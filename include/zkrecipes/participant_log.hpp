@@ -78,14 +78,15 @@ struct FileLogOptions {
 ///   frame:  "2PCF" length(4) crc32c(4) entry...         numbers little-endian; the checksum covers length and entries
 ///   entry:  kind(1) id length(2) data length(4) id data
 ///
-/// Each sync() writes one frame and waits until it is on the disk; the next one is not written before that. So a crash
-/// can tear the last frame only, which is then cut off: nothing relied on it. A frame that is damaged while others
-/// follow it is not the work of a crash: the log refuses to open, rather than forget what was promised. After a failed
-/// write or fsync every further call throws, since the kernel may have dropped what it could not write.
+/// Each sync() writes one frame and waits until it is on the disk; the next one is not written before that. An append()
+/// does the same when more than 1 MiB waits. So a crash can tear the last frame only, which is then cut off: nothing
+/// relied on it. A frame that is damaged while others follow it is not the work of a crash: the log refuses to open,
+/// rather than forget what was promised. After a failed write or fsync every further call throws, since the kernel may
+/// have dropped what it could not write.
 ///
 /// Errors: zkclient::Error, Errc::system_error (with the file's name): no access, no space, damaged, in use by another
-/// process (the lock is held while the object lives); Errc::invalid_argument: an illegal transition, an id that is too
-/// long.
+/// process (the lock is held while the object lives, and while a child lives that was forked meanwhile and runs no other
+/// program); Errc::invalid_argument: an illegal transition, an id that is too long.
 /// Thread safety: none; the participant that it is given to uses it from one thread at a time.
 class ZKRECIPES_API FileLog final : public ParticipantLog {
  public:

@@ -84,7 +84,7 @@ std::optional<LogState> advance(LogState from, LogEntry entry) noexcept {
 
 namespace {
 
-constexpr std::size_t max_pending = 1024U * 1024U;  // Entries that no sync() writes are written then.
+constexpr std::size_t max_pending = 1024U * 1024U;  // Entries that no sync() has written are written then.
 
 }  // namespace
 
@@ -133,6 +133,7 @@ struct FileLog::Impl {
   std::uint64_t cut_tail(std::string_view bytes, std::size_t good);
   void write_all(int to, std::string_view bytes);
   void write_pending();
+  void write_durably();
   void sync_folder();
   std::string live_entries() const;
   void checkpoint();
@@ -241,6 +242,12 @@ void FileLog::Impl::write_pending() {
   pending.clear();
 }
 
+// A frame is not begun before the one ahead of it is on the disk: a crash could tear that, and leave this one whole.
+void FileLog::Impl::write_durably() {
+  write_pending();
+  if (::fdatasync(descriptor) != 0) fail_errno("fdatasync");
+}
+
 void FileLog::Impl::sync_folder() {
   const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -325,7 +332,7 @@ void FileLog::append(LogEntry entry, std::string_view transaction, std::string_v
     refuse(fmt::format("an illegal transition of transaction {}: {}", transaction, to_string(entry)));
   }
   impl_->pending += text;
-  if (impl_->pending.size() > max_pending) impl_->write_pending();
+  if (impl_->pending.size() > max_pending) impl_->write_durably();
 }
 
 void FileLog::sync() {
@@ -336,8 +343,7 @@ void FileLog::sync() {
     impl_->checkpoint();
     return;
   }
-  impl_->write_pending();
-  if (::fdatasync(impl_->descriptor) != 0) impl_->fail_errno("fdatasync");
+  impl_->write_durably();
 }
 
 void FileLog::checkpoint() {

@@ -364,6 +364,20 @@ TEST_F(ParticipantLogTest, WriteOrSyncFails) {
   ::close(pipe[1]);
 }
 
+// More waits than is kept in memory. It can be written, but not synced: so the next frame must not follow it, and no sync()
+// may take it for durable.
+TEST_F(ParticipantLogTest, TooMuchToWaitForASync) {
+  FileLog log(file);
+  const int sink = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ASSERT_NE(::dup2(sink, descriptor_of(file)), -1);
+  ::close(sink);
+  const std::string data(400'000, 'x');
+  log.append(Entry::begin, "a", data);
+  log.append(Entry::begin, "b", data);
+  EXPECT_EQ(error_of([&] { log.append(Entry::begin, "c", data); }), Errc::system_error);
+  EXPECT_EQ(error_of([&] { log.sync(); }), Errc::system_error);
+}
+
 // A log on a full disk: nothing is taken for durable any more.
 TEST_F(ParticipantLogTest, FullDisk) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
