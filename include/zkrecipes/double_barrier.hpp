@@ -52,6 +52,7 @@ struct Round {
 /// ---------------------------------------  ---------------------------------------------------------------------
 /// create: request or reply lost            nothing: the node is found by its id, or created again
 /// begin of the round: reply lost           nothing: it is read
+/// begin refused: access rights, a quota    that error, and the node is withdrawn; the others wait for another member
 /// parent missing or removed                nothing: created again
 /// connection breaks while waiting          nothing: the place is kept
 /// session lost while entering              enter throws session_lost; the others wait for another member

@@ -141,8 +141,10 @@ class RoundAttempt : public Attempt {
       all.operations.emplace_back(Check{Path(zk::child_path(spec_->directory, name)), zkclient::any_version});
     Reply begun = co_await client_->perform(std::move(all), waiter_.call());
     if (begun.ok()) waiter_.keeper()->acknowledged(begun.sent);
-    // Refused: something has changed. Lost: what came of it is read.
-    if (begun.failed(Errc::transaction_failed) || begun.unanswered()) begun = Reply{};
+    const Errc cause = begun.ok() ? Errc{} : begun.cause();
+    // Something has changed. Lost: what came of it is read.
+    if (cause == Errc::no_node || cause == Errc::bad_version || begun.unanswered()) co_return Reply{};
+    if (begun.failed(Errc::transaction_failed)) begun.error = cause;
     if (begun.failed(Errc::in_doubt)) begun.error = *begun.given_up;
     co_return begun;
   }

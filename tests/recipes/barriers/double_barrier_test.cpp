@@ -259,6 +259,16 @@ TEST_F(DoubleBarrierTest, ExtraMembersAreRefused) {
   EXPECT_EQ(result_of(third), next);
 }
 
+// It can come and go, but not write the record.
+TEST_F(DoubleBarrierTest, BeginIsRefused) {
+  const int no_write = zkclient::Acl::read | zkclient::Acl::create | zkclient::Acl::remove;
+  client().create(path(), "", {.acl = {{no_write, "world", "anyone"}}});
+  DoubleBarrier alone(client(), path(), 1);
+  EXPECT_EQ(error_of([&] { alone.enter(patient()); }), Errc::no_auth);
+  EXPECT_FALSE(alone.inside());
+  EXPECT_TRUE(remain(0));
+}
+
 TEST_F(DoubleBarrierTest, OwnNodeDeletedByHandWhileEntering) {
   DoubleBarrier a(client(), path(), 2);
   DoubleBarrier b(client(), path(), 2);
