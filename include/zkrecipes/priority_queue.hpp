@@ -23,7 +23,8 @@ namespace zkrecipes {
 ///
 /// Guaranteed besides: no inversion. An item whose push had returned before pop() or claim() was called is not passed
 /// over for one with a higher number that an older list showed; each call looks whether the list is still the newest
-/// one (a round trip that all the calls waiting at the time share). For that reason nothing is claimed ahead.
+/// one (a round trip with a write that changes nothing, which all the calls waiting at the time share). For that reason
+/// nothing is claimed ahead.
 ///
 /// Thread safety: all members. The object keeps its client open; a Claim does not.
 class ZKRECIPES_API PriorityQueue : public QueueBase {

@@ -44,7 +44,7 @@ Awaitable<Result<void>> ItemClaims::commit(Taken claim, Call call) {
   switch (written.outcome) {
     case Written::Outcome::done:
       claim.lease->replaced();
-      claim_removed(claim);
+      claim_removed(claim, reply.sent);
       co_return Result<void>();
     case Written::Outcome::failed:
       if (reply.failed(Errc::session_lost)) break;
@@ -74,8 +74,8 @@ Awaitable<void> ItemClaims::give_back_abandoned(std::shared_ptr<ItemClaims> self
 }
 
 // By ourselves, so that the list is none the older for it.
-void ItemClaims::claim_removed(const Taken& claim) {
-  if (claim.claim == spec_->claim_path(claim.key)) view_->own_claim_deleted(claim.lease->session());
+void ItemClaims::claim_removed(const Taken& claim, BootClock::time_point sent) {
+  if (claim.claim == spec_->claim_path(claim.key)) view_->own_claim_deleted(claim.lease->session(), sent);
   claim_over(claim);
 }
 
@@ -122,7 +122,7 @@ Awaitable<Result<void>> ItemClaims::give_back(Taken claim, bool seen, Call call)
   }
   claim.lease->replaced();
   if (written.outcome == Written::Outcome::done) {
-    returned(claim, to_be_buried(claim, seen));
+    returned(claim, to_be_buried(claim, seen), reply.sent);
     co_return Result<void>();
   }
   claim_over(claim);
@@ -157,7 +157,7 @@ Awaitable<void> ItemClaims::return_in_background(std::shared_ptr<ItemClaims> sel
   const Written written = co_await self->write_return(claim, seen, call);
   claim.lease->replaced();
   if (written.outcome == Written::Outcome::done) {
-    self->returned(claim, self->to_be_buried(claim, seen));
+    self->returned(claim, self->to_be_buried(claim, seen), written.reply.sent);
     co_return;
   }
   // Refused: mostly because the first attempt has done it.
@@ -203,8 +203,8 @@ Awaitable<Written> ItemClaims::write_return(const Taken& claim, bool seen, Call 
   }
 }
 
-void ItemClaims::returned(const Taken& claim, bool buried) {
-  claim_removed(claim);
+void ItemClaims::returned(const Taken& claim, bool buried, BootClock::time_point sent) {
+  claim_removed(claim, sent);
   if (claim.lease->session() != view_->session()) return;
   if (!buried && view_->listed()) view_->candidates().insert(claim.key);
   view_->mark_changed();

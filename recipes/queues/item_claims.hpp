@@ -31,8 +31,9 @@ class ItemClaims : public std::enable_shared_from_this<ItemClaims> {
  private:
   zk::Awaitable<Written> write_return(const Taken& claim, bool seen, zk::Call call);
   static zk::Awaitable<void> return_in_background(std::shared_ptr<ItemClaims> self, Taken claim, bool seen);
-  void returned(const Taken& claim, bool buried);
-  void claim_removed(const Taken& claim);
+  // `sent`: see ItemView::own_claim_deleted().
+  void returned(const Taken& claim, bool buried, zkclient::BootClock::time_point sent);
+  void claim_removed(const Taken& claim, zkclient::BootClock::time_point sent);
   void claim_over(const Taken& claim);
   Result<void> gone_with_session(const Taken& claim, bool in_doubt, const std::string& detail) const;
   void keep(const Taken& claim);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "recipes/kernel/waiter.hpp"
 #include "recipes/queues/claim_look.hpp"
 #include "recipes/queues/due_time.hpp"
 
@@ -18,6 +19,11 @@ constexpr std::size_t bytes_ahead = 256 * 1024;
 constexpr auto longest_trust = std::chrono::seconds(5);
 // A consumer that lost no race for so long takes in order again.
 constexpr auto calm_after = std::chrono::seconds(1);
+
+// A sync in its place could miss a push that a client of another server has heard of.
+Request passing_a_majority() { return existence_check("/"); }
+// A majority has agreed on a refusal, too: the client may have no right to the root.
+bool has_passed(const Reply& reply) { return reply.ok() || reply.failed(Errc::transaction_failed); }
 
 }  // namespace
 
@@ -40,7 +46,7 @@ bool ItemView::begin_session(const SessionPtr& session) {
   claims_elsewhere_.clear();
   listed_ = false;
   changed_ = true;
-  own_claims_deleted_ = 0;
+  own_claims_deleted_.clear();
   return true;
 }
 
@@ -73,25 +79,25 @@ std::optional<steady_clock::time_point> ItemView::next_look_at_clock() const {
 // Asks whether items were added, or have come back, since the list was read.
 Awaitable<Reply> ItemView::check() {
   const Call call = bound_call();
-  Reply synced;
+  Reply passed;
   Reply seen;
   Reply claimed;
   do {
-    const PendingReply syncing = client_->launch(zk::make_request(OpType::sync, spec_->items), call);
+    const PendingReply passing = client_->launch(passing_a_majority(), call);
     const PendingReply items = client_->launch(zk::make_request(OpType::exists, spec_->items), call);
     const PendingReply claims = client_->launch(zk::make_request(OpType::exists, spec_->claims), call);
-    synced = co_await syncing.get();
+    passed = co_await passing.get();
     seen = co_await items.get();
     claimed = co_await claims.get();
-    if (!synced.ok()) co_return synced;
-    if (!seen.ok() && !seen.failed(Errc::no_node)) co_return seen;
-    if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
-  } while (!zk::is_behind(synced, seen) || !zk::is_behind(synced, claimed));
+    if (!has_passed(passed) && !passed.unanswered()) co_return passed;
+    if (!zk::is_there_or_not(seen)) co_return seen;
+    if (!zk::is_there_or_not(claimed)) co_return claimed;
+  } while (passed.unanswered() || !zk::is_behind(passed, seen) || !zk::is_behind(passed, claimed));
   const FolderChanges now = folder_changes(seen.stat.children_version, seen.stat.children_count);
   const FolderChanges of_claims = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
   // A folder that was made again counts from 0 again. (That of the items is watched.)
   const bool same = seen.ok() && now.created == items_seen_.created && claimed.stat.czxid == claims_czxid_ &&
-                    of_claims.deleted == claims_seen_.deleted + own_claims_deleted_;
+                    of_claims.deleted == claims_seen_.deleted + own_claims_deleted(claimed);
   if (!same) listed_ = false;
   co_return Reply{};
 }
@@ -109,15 +115,14 @@ Awaitable<Reply> ItemView::list() {
     claims_watch_ = std::make_shared<zk::LoopWatch>(client_, children, on_event);
     changed_ = false;
     listed_ = false;  // Until it is read, nothing tells of changes.
-    std::optional<PendingReply> syncing;
-    if (spec_->prioritized) syncing = client_->launch(zk::make_request(OpType::sync, spec_->items), call);
+    std::optional<PendingReply> passing;
+    if (spec_->prioritized) passing = client_->launch(passing_a_majority(), call);
     // The claims first: what is claimed or comes back in between is then tried in vain, or seen as a change.
     const PendingReply claims =
         client_->launch_watching(zk::make_request(OpType::children, spec_->claims), call, claims_watch_);
     const PendingReply items =
         client_->launch_watching(zk::make_request(OpType::children, spec_->items), call, items_watch_);
     Reply claimed = co_await claims.get();
-    own_claims_deleted_ = 0;  // Those after this reply.
     Reply listed = co_await items.get();
     if (listed.failed(Errc::no_node)) {
       // Persistent, and not a container: the server would count from 0 again each time it was empty.
@@ -127,10 +132,11 @@ Awaitable<Reply> ItemView::list() {
     }
     if (!listed.ok()) co_return listed;
     if (!claimed.ok() && !claimed.failed(Errc::no_node)) co_return claimed;
-    if (syncing) {
-      Reply synced = co_await syncing->get();
-      if (!synced.ok()) co_return synced;
-      if (!zk::is_behind(synced, claimed) || !zk::is_behind(synced, listed)) continue;
+    if (passing) {
+      Reply passed = co_await passing->get();
+      if (passed.unanswered()) continue;
+      if (!has_passed(passed)) co_return passed;
+      if (!zk::is_behind(passed, claimed) || !zk::is_behind(passed, listed)) continue;
     }
     learn(listed, claimed);
     co_return listed;
@@ -171,6 +177,7 @@ void ItemView::learn(Reply& listed, const Reply& claimed) {
   items_seen_ = folder_changes(listed.stat.children_version, listed.stat.children_count);
   claims_seen_ = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
   claims_czxid_ = claimed.stat.czxid;
+  std::erase_if(own_claims_deleted_, [&](BootClock::time_point sent) { return sent < claimed.sent; });
   candidates_.replace(in_take_order(listed.names, spec_->format), claimed.names, now_ms());
   read_.clear();
   listed_ = true;
@@ -229,8 +236,18 @@ void ItemView::won() {
   ahead_ = 2 * ahead_ + 1 < 64 ? 2 * ahead_ + 1 : ahead_;
 }
 
-void ItemView::own_claim_deleted(const SessionPtr& session) {
-  if (session == session_) own_claims_deleted_ += 2;
+void ItemView::own_claim_deleted(const SessionPtr& session, BootClock::time_point sent) {
+  if (session != session_) return;
+  own_claims_deleted_.push_back(sent);
+  if (sent == BootClock::time_point()) mark_stale();  // Its reply was lost.
+}
+
+// Ahead of a read: what a session sends is done in that order. The replies do not tell, as coroutines resume in another one.
+std::uint32_t ItemView::own_claims_deleted(const Reply& read) const {
+  constexpr std::uint32_t each = 2;  // As FolderChanges::deleted.
+  const auto ahead = [&](BootClock::time_point sent) { return sent < read.sent; };
+  return each *
+         static_cast<std::uint32_t>(std::count_if(own_claims_deleted_.begin(), own_claims_deleted_.end(), ahead));
 }
 
 void ItemView::let_go(const SessionPtr& session, const ItemKey& key) {

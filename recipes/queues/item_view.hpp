@@ -7,6 +7,9 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
+
+#include <zkclient/clock.hpp>
 
 #include "recipes/queues/candidate_items.hpp"
 #include "recipes/queues/queue_spec.hpp"
@@ -56,8 +59,9 @@ class ItemView : public std::enable_shared_from_this<ItemView> {
   void tries(const ItemKey& key);
   void lost_race();
   void won();
-  /// By a transaction of this session, so that the list is none the older for it.
-  void own_claim_deleted(const SessionPtr& session);
+  /// By a transaction of this session, which was sent then, so that the list is none the older for it. `sent`: as
+  /// zk::Reply::sent; the epoch if its reply was lost.
+  void own_claim_deleted(const SessionPtr& session, zkclient::BootClock::time_point sent);
   void let_go(const SessionPtr& session, const ItemKey& key);
   /// The folders may have changed.
   void mark_changed();
@@ -75,6 +79,7 @@ class ItemView : public std::enable_shared_from_this<ItemView> {
   zk::Awaitable<zk::Reply> watch_claim(std::string place);
   void watch_folder();
   void folder_replaced();
+  std::uint32_t own_claims_deleted(const zk::Reply& read) const;
 
   const QueueSpecPtr spec_;
   const std::shared_ptr<zk::ClientCore> client_;
@@ -93,7 +98,7 @@ class ItemView : public std::enable_shared_from_this<ItemView> {
   FolderChanges items_seen_;
   FolderChanges claims_seen_;
   std::int64_t claims_czxid_ = 0;
-  std::uint32_t own_claims_deleted_ = 0;  // As FolderChanges::deleted.
+  std::vector<zkclient::BootClock::time_point> own_claims_deleted_;  // When that was sent: those that the list lacks.
   std::shared_ptr<zk::LoopWatch> items_watch_;
   std::shared_ptr<zk::LoopWatch> claims_watch_;
   std::shared_ptr<zk::LoopWatch> folder_watch_;  // Of the items' folder itself.

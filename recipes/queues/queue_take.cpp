@@ -142,7 +142,7 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
     }
     Written written = co_await taker_->write_bound(steps.take(), call);
     if (written.outcome == Written::Outcome::done) {
-      if (steps.excludes_claims()) view_->own_claim_deleted(call.bound);
+      if (steps.excludes_claims()) view_->own_claim_deleted(call.bound, written.reply.sent);
       if (bury) co_return Attempted::gone;
       if (kind == TakeKind::claim) {
         ++taken.version;
