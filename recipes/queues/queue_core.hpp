@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,8 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   void drop(const TakeRequestPtr& request);
 
   // One item.
-  enum class Attempted { done, gone, again, failed };
+  /// unusable: it failed for a reason of the item's own. Its call ends; the next one gets the next item.
+  enum class Attempted { done, gone, again, failed, unusable };
   static zk::Awaitable<void> attempt(std::shared_ptr<QueueCore> self, TakeRequestPtr request, ItemKey key,
                                      TakeKind kind);
   zk::Awaitable<Attempted> try_take(TakeRequestPtr& request, ItemKey key, TakeKind kind, zk::Reply& failure);
@@ -81,6 +83,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   zk::Awaitable<bool> grant(Taken& taken, Written written, std::string text, std::shared_ptr<zk::LeaseKeeper> keeper,
                             std::shared_ptr<zk::SessionState> session);
   void deliver(const TakeRequestPtr& request, Taken taken, TakeKind kind);
+  void tell_of(const ItemKey& unusable, const zkclient::Error& why);
   static zk::Awaitable<void> put_back(std::shared_ptr<QueueCore> self, Taken taken);
   static zk::Awaitable<void> return_unused(std::shared_ptr<QueueCore> self);
 
@@ -98,6 +101,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   bool dispatching_ = false;
   std::size_t in_flight_ = 0;
   std::minstd_rand random_;
+  std::set<std::string> told_of_;  // Items that are passed over, by the log.
 };
 
 // Reads of a queue that take nothing.

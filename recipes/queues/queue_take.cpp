@@ -1,6 +1,7 @@
 // One item: read, taken or claimed, handed over.
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +20,13 @@ namespace zkrecipes::detail {
 namespace {
 
 constexpr auto pause_after_failure = std::chrono::milliseconds(200);
+constexpr auto longest_pause = std::chrono::milliseconds(10'000);
+constexpr std::size_t most_told_of = 1000;
+
+void warn(const QueueSpec& spec, const std::string& text) {
+  zk::log(zkclient::LogLevel::warning, fmt::format("queue {}: {}", spec.path, text),
+          {.path = spec.path, .source = "zkrecipes"});
+}
 
 }  // namespace
 
@@ -33,11 +41,14 @@ Awaitable<void> QueueCore::attempt(std::shared_ptr<QueueCore> self, TakeRequestP
   const bool same_session = session == self->view_->session();
   if (outcome != Attempted::done) self->view_->let_go(session, key);
   if (outcome == Attempted::again && same_session) self->view_->candidates().insert(std::move(key));
-  // It is there still, for later calls.
-  if (outcome == Attempted::failed && same_session && !failure.failed(Errc::foreign_node)) self->view_->mark_stale();
+  // It is there still, for later calls: one that cannot be taken comes behind those that can.
+  const bool the_last = outcome == Attempted::unusable && !failure.failed(Errc::foreign_node) && same_session &&
+                        self->view_->candidates().empty();
+  if ((outcome == Attempted::failed && same_session) || the_last) self->view_->mark_stale();
   const bool open = TakeRequest::is_open(request);
   if (open && (outcome == Attempted::gone || outcome == Attempted::again)) request->state = TakeRequest::State::waiting;
-  if (open && outcome == Attempted::failed) {
+  if (!open && outcome == Attempted::unusable) self->tell_of(key, self->spec_->error(failure, name_of(kind)));
+  if (open && (outcome == Attempted::failed || outcome == Attempted::unusable)) {
     std::erase(self->requests_, request);
     const std::string_view item = failure.failed(Errc::in_doubt) ? std::string_view(failure.path) : std::string_view();
     request->finish(self->spec_->error(failure, name_of(kind), item));
@@ -45,6 +56,12 @@ Awaitable<void> QueueCore::attempt(std::shared_ptr<QueueCore> self, TakeRequestP
   self->wake_->set();
   // Claiming ahead goes on although no call waits.
   if (outcome == Attempted::done && same_session) self->serve();
+}
+
+// No call hears of it. Once per item: each list shows it again.
+void QueueCore::tell_of(const ItemKey& unusable, const Error& why) {
+  if (told_of_.size() >= most_told_of) told_of_.clear();
+  if (told_of_.insert(unusable.name).second) warn(*spec_, fmt::format("passes an item over: {}", why.what()));
 }
 
 // `request` may be another one afterwards.
@@ -63,7 +80,9 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(TakeRequestPtr& request, Ite
     if (item.failed(Errc::session_lost)) co_return Attempted::gone;  // The next session lists anew.
     if (!item.ok()) {
       failure = std::move(item);
-      co_return Attempted::failed;
+      if (!failure.failed(Errc::no_auth)) co_return Attempted::failed;
+      failure.detail = fmt::format("{} may not be read", client_->stripped(spec_->item_path(key)));
+      co_return Attempted::unusable;
     }
     view_->note_size(item.data.size());
     // If its caller has given up, it is the next one's, who then also learns what becomes of it. But those who came
@@ -80,7 +99,7 @@ Awaitable<QueueCore::Attempted> QueueCore::try_take(TakeRequestPtr& request, Ite
     if (!items) {
       failure.error = Errc::foreign_node;
       failure.detail = fmt::format("{} is not in the layout's format", client_->stripped(spec_->item_path(key)));
-      co_return Attempted::failed;
+      co_return Attempted::unusable;
     }
     Taken taken;
     taken.key = key;
@@ -198,14 +217,21 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
     const bool over = written.reply.failed(Errc::session_lost) || call.bound->over();
     if (over && !doubt && !client_->closing()) co_return Attempted::gone;
     failure = std::move(written.reply);
-    if (doubt) {
+    // A claim sends the data as well, and so is larger than the push was. That of one of several is set, not removed.
+    const bool may_not_set = failure.failed(Errc::no_auth) && written.outcome == Written::Outcome::refused &&
+                             steps.about_item(written.index) && (kind == TakeKind::claim || taken.items.size() > 1);
+    const bool unusable = !doubt && (failure.failed(Errc::too_large) || may_not_set);
+    if (unusable) {
+      failure.detail = fmt::format("{} {}", client_->stripped(spec_->item_path(taken.key)),
+                                   may_not_set ? "may not be written" : "is too large: " + failure.detail);
+    } else if (doubt) {
       failure.error = Errc::in_doubt;
       failure.path = client_->stripped(spec_->item_path(taken.key));
       failure.detail = fmt::format("{} may have been taken", failure.path);
     } else if (client_->closing()) {
       failure.error = Errc::closed;
     }
-    co_return Attempted::failed;
+    co_return unusable ? Attempted::unusable : Attempted::failed;
   }
 }
 

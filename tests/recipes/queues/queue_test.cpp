@@ -800,6 +800,43 @@ TEST_F(QueueTest, ItemNotInTheLayoutsFormat) {
   EXPECT_EQ(queue.size(), 1u);
 }
 
+// A push of it just fits, a claim does not; another one may not be read, and a third one not be written.
+TEST_F(QueueTest, ItemThatItsConsumerCannotTake) {
+  Queue queue(client(), "/queue");
+  queue.push("first", patient());
+  EXPECT_EQ(queue.claim(patient()).data(), "first");  // Given back.
+  const auto fits = [&](std::size_t size) {
+    std::error_code error;
+    client().create("/queue/items/item-", std::string(size, 'x'), {.mode = zkclient::CreateMode::persistent_sequential},
+                    patient(), error);
+    return !error;
+  };
+  EXPECT_EQ(queue.pop(patient()), "first");
+  std::size_t size = 1U << 20U;
+  while (!fits(size))
+    size -= 32;
+  for (const int right : {zkclient::Acl::write, zkclient::Acl::read}) {
+    client().create("/queue/items/item-", "closed",
+                    {.mode = zkclient::CreateMode::persistent_sequential, .acl = {{right, "world", "anyone"}}});
+  }
+  queue.push("good", patient());
+  std::set<Errc> failures;
+  std::optional<Claim> good;
+  for (int i = 0; i < 50 && !good; ++i) {
+    try {
+      good.emplace(queue.claim(patient()));
+    } catch (const Error& error) {
+      failures.insert(error.errc());
+      EXPECT_NE(error.detail().find("/queue/items/item-"), std::string::npos) << error.what();
+    }
+  }
+  ASSERT_TRUE(good) << "the others stop it";
+  EXPECT_EQ(good->data(), "good");
+  EXPECT_EQ(failures, (std::set<Errc>{Errc::too_large, Errc::no_auth}));
+  good->commit(patient());
+  EXPECT_EQ(queue.pop(patient()), std::string(size, 'x'));
+}
+
 TEST_F(QueueTest, LargeItems) {
   Queue queue(client(), "/queue");
   const std::string large(900'000, 'x');
