@@ -85,6 +85,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   void deliver(const TakeRequestPtr& request, Taken taken, TakeKind kind);
   void tell_of(const ItemKey& unusable, const zkclient::Error& why);
   static zk::Awaitable<void> put_back(std::shared_ptr<QueueCore> self, Taken taken);
+  static zk::Awaitable<void> put_at_end(std::shared_ptr<QueueCore> self, Taken taken);
   static zk::Awaitable<void> return_unused(std::shared_ptr<QueueCore> self);
 
   const QueueSpecPtr spec_;

@@ -352,26 +352,46 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     ItemTransaction steps(*self->spec_, taken.key);
     const bool rest = taken.items.size() > 1;
     rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items, taken.reason);
-    const Written written = co_await self->claims_->writer()->write_bound(steps.take(), call);
+    Written written = co_await self->claims_->writer()->write_bound(steps.take(), call);
     // A full quota has room again some time. Until then the item waits here, and nowhere else.
     if (written.outcome == Written::Outcome::refused && written.code == zk::rc::quota_exceeded) continue;
+    if (self->client_->closing()) co_return;
+    if (written.outcome == Written::Outcome::done) break;
+    // Its place is taken, or gone, or no longer ours to write.
     if (written.outcome == Written::Outcome::refused) {
-      // Its place is taken, or gone: to the end. There it needs no room either: it must not be lost for that.
       taken.items.resize(1);
-      for (;;) {
-        std::vector<std::string> one = taken.items;
-        const Call limits;
-        const auto pushed = co_await self->gate_.push(std::move(one), self->spec_->format.name_again(taken.key),
-                                                      WhenFull::ignore, limits, taken.reason);
-        const bool full = !pushed && pushed.error().errc() == Errc::quota_exceeded;
-        if (!full || self->client_->closing()) co_return;
-        co_await never.wait(std::chrono::steady_clock::now() + pause_after_failure);
-      }
+      co_await put_at_end(self, std::move(taken));
+      co_return;
     }
     const bool again = written.outcome == Written::Outcome::failed && !written.reply.failed(Errc::too_large);
-    if (!again || self->client_->closing()) break;
+    if (again) continue;
+    if (written.outcome == Written::Outcome::in_doubt) written.reply.error = Errc::in_doubt;
+    const Error why = self->spec_->error(written.reply, "queue put back");
+    warn(*self->spec_, fmt::format("{} may be lost: {}", taken.key.name, why.what()));
+    break;
   }
   self->view_->mark_changed();
+}
+
+// There it needs no room in the queue: it must not be lost for that. What was not written is tried again for as long as the
+// client is open.
+Awaitable<void> QueueCore::put_at_end(std::shared_ptr<QueueCore> self, Taken taken) {
+  zk::Signal never(self->client_->events());
+  bool told = false;
+  for (auto pause = pause_after_failure;; pause = std::min(2 * pause, longest_pause)) {
+    std::vector<std::string> one = taken.items;
+    const Call limits;
+    const auto pushed = co_await self->gate_.push(std::move(one), self->spec_->format.name_again(taken.key),
+                                                  WhenFull::ignore, limits, taken.reason);
+    if (pushed || self->client_->closing()) co_return;
+    const Errc why = pushed.error().errc();
+    const bool lost = why == Errc::in_doubt || why == Errc::too_large;
+    if (lost || !std::exchange(told, true))
+      warn(*self->spec_, fmt::format("{} {}: {}", taken.key.name, lost ? "may be lost" : "waits here to be put back",
+                                     pushed.error().what()));
+    if (lost) co_return;
+    co_await never.wait(std::chrono::steady_clock::now() + pause);
+  }
 }
 
 }  // namespace zkrecipes::detail

@@ -723,6 +723,16 @@ TEST_F(QueueFaults, WhatIsPutBackGoesToItsPlaceOrToTheEnd) {
   other.push("x", patient());
   pop_in_doubt([&] { the_operator().remove_tree("/queue", patient()); });
   holds({"x"});
+  // It may not be made again, for a while.
+  other.push("y", patient());
+  std::size_t sent = 0;
+  pop_in_doubt([&] {
+    the_operator().set_acl("/queue", {{zkclient::Acl::all & ~zkclient::Acl::create, "world", "anyone"}});
+    sent = proxy.request_count(RequestType::multi);
+  });
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::multi, sent + 3, patience)) << "back, to the end, and once more";
+  the_operator().set_acl("/queue", zkclient::open_acl());
+  holds({"y"});
 }
 
 // Better one too many than one that is lost.
