@@ -74,14 +74,15 @@ class ZKRECIPES_API Barrier {
   void lower(const zkclient::CallOptions& call = {});
   void async_lower(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
-  /// Waits until it is down, for ever unless `call` has a deadline or a stop token. An error says that it was up.
+  /// Waits until it is down, for ever unless `call` has a deadline or a stop token. An error says that it was up. A barrier
+  /// whose raise() had returned before, at whichever server, is up. To find that it is not costs a write that changes nothing.
   void wait(const zkclient::CallOptions& call = {}) const;
   /// Waits for at most `timeout`, or until `deadline`; false when that passed. A time that is over means one look.
   [[nodiscard]] bool wait_for(Timeout timeout, WaitOptions options = {}) const;
   [[nodiscard]] bool wait_until(std::chrono::steady_clock::time_point deadline, WaitOptions options = {}) const;
   void async_wait(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {}) const;
 
-  /// nullopt: it is down. One round trip.
+  /// nullopt: it is down, as far as the server has heard that answers. One round trip, a read.
   std::optional<BarrierState> state(const zkclient::CallOptions& call = {}) const;
   void async_state(zkclient::Handler<std::optional<BarrierState>> handler,
                    const zkclient::CallOptions& call = {}) const;

@@ -101,15 +101,43 @@ Awaitable<Result<void>> lower_on_loop(BarrierPtr spec, Call call) {
   }
 }
 
+// A server that lags behind does not have a barrier whose raise() has returned elsewhere: so none counts as down before a
+// majority has been asked.
+Awaitable<Reply> wait_until_down(BarrierPtr spec, detail::Waiter& waiter) {
+  for (;;) {
+    auto armed = waiter.make_watch();
+    Request get = zk::make_request(OpType::get, spec->node);
+    Reply seen = co_await spec->client->perform_watching(std::move(get), waiter.call(), armed->watch);
+    if (seen.ok()) {
+      armed->node = std::move(seen);
+      Reply waited = co_await waiter.wait_until_gone(spec->node, "raised by", std::move(armed));
+      co_return waited;
+    }
+    if (!seen.failed(Errc::no_node)) co_return seen;
+    seen = co_await look_by_quorum(spec, waiter.call());
+    if (seen.failed(Errc::no_node)) co_return Reply{};
+    if (!seen.ok()) co_return seen;
+  }
+}
+
 Awaitable<Result<void>> wait_on_loop(BarrierPtr spec, Call call) {
   for (;;) {
     // On the heap: what it leaves to its wake-ups must not move.
     const auto waiter = std::make_unique<detail::Waiter>(spec->client, call);
     Reply reply = co_await waiter->enter();
-    if (reply.ok()) reply = co_await waiter->wait_until_gone(spec->node, "raised by");
+    if (reply.ok()) reply = co_await wait_until_down(spec, *waiter);
     if (reply.ok()) co_return Result<void>();
     if (!reply.failed(Errc::session_lost)) co_return zk::to_error(reply, waiting, spec->path);
   }
+}
+
+// One look.
+Awaitable<Result<bool>> is_up_on_loop(BarrierPtr spec, Call call) {
+  Reply seen = co_await perform(spec, OpType::get, call);
+  if (seen.failed(Errc::no_node)) seen = co_await look_by_quorum(spec, call);
+  if (seen.failed(Errc::no_node)) co_return false;
+  if (!seen.ok()) co_return zk::to_error(seen, waiting, spec->path);
+  co_return true;
 }
 
 zk::Work<bool> raise_work(const BarrierPtr& spec, BarrierLife life) {
@@ -120,6 +148,9 @@ zk::Work<void> lower_work(const BarrierPtr& spec) {
 }
 zk::Work<void> wait_work(const BarrierPtr& spec) {
   return [spec](Call limits) { return wait_on_loop(spec, std::move(limits)); };
+}
+zk::Work<bool> is_up_work(const BarrierPtr& spec) {
+  return [spec](Call limits) { return is_up_on_loop(spec, std::move(limits)); };
 }
 
 Awaitable<Result<std::optional<BarrierState>>> read_state(BarrierPtr spec, Call call) {
@@ -193,7 +224,7 @@ bool Barrier::wait_until(std::chrono::steady_clock::time_point deadline, WaitOpt
   const auto connected = [this] { return detail::is_connected(state_->spec->client); };
   const detail::TimedCall timed = detail::timed_call(deadline, options);
   const std::optional<bool> down = detail::unless_late(connected, options, [&] {
-    if (timed.once) return !state(timed.limits);
+    if (timed.once) return !form_of(state_->spec, waiting).wait(timed.limits, is_up_work(state_->spec));
     wait(timed.limits);
     return true;
   });

@@ -118,6 +118,22 @@ TEST_F(BarrierFaults, RaiseLostAndGateOfAnotherFalls) {
   }
 }
 
+// As a server does that lags behind: what it says is old by the time that a majority is asked.
+TEST_F(BarrierFaults, RaisedAtAnotherServer) {
+  Client client = calm_proxied();
+  Barrier barrier(client, "/gates/barrier");
+  Barrier other(the_operator(), "/gates/barrier");
+  auto old = proxy.hold_next_reply(RequestType::get_data);
+  auto waiting = in_thread([&] { barrier.wait(patient()); });
+  ASSERT_TRUE(old.wait(patience));
+  EXPECT_TRUE(other.raise(BarrierLife::persistent, patient()));
+  old.release();
+  EXPECT_TRUE(watches(client, "/gates/barrier"));
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+  other.lower(patient());
+  result_of(waiting);
+}
+
 TEST_F(BarrierFaults, SessionLostWhileRaisingEphemerally) {
   Client client = calm_proxied();
   Barrier barrier(client, "/gates/barrier");
