@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t most_calls = 32;
 // Then a slot is given up for another one: beyond 2^31 a version is negative, and -1 would be no condition.
 constexpr std::int32_t last_version = 1 << 30;
+constexpr auto pause_in_doubt = std::chrono::milliseconds(100);
 constexpr std::size_t most_bytes = 64 * 1024;  // Sharing helps small ones only, and servers may have low limits.
 
 const std::string& path_of(const Transaction::Operation& operation) {
@@ -264,6 +265,11 @@ Awaitable<void> ExactlyOnceWriter::apply(Batch batch, SlotPtr slot) {
     }
     if (of_slot) reply.error = zk::rc::to_errc(refusal.code);
     if (reply.failed(Errc::in_doubt)) doubted = true;
+    // Nothing was sent, or done, for now: that is no answer about the attempt before.
+    if (doubted && zkclient::kind_of(make_error_code(*reply.error)) == zkclient::ErrorKind::retryable) {
+      co_await zk::pause_for(pause_in_doubt, client_->events(), call.bound);
+      continue;
+    }
     const auto outcome = doubted ? Written::Outcome::in_doubt : Written::Outcome::failed;
     end_all(std::move(batch), Written{outcome, 0, 0, std::move(reply), doubted ? slot->path : std::string()});
     break;
