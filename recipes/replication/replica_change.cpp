@@ -1,5 +1,6 @@
 // How a primary changes who is in sync.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -78,7 +79,13 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
   next.leaving = {};
   next = shrunk(std::move(next), wish.remove);
   if (wish.add) next = expanded(std::move(next), *wish.add);
-  if (next.in_sync == before.in_sync) co_return Result<void>();
+  // Whom the primary before us took out may serve reads still.
+  const BootClock::time_point quiet = wish.remove.empty() ? BootClock::time_point() : term->quiet_from;
+  if (next.in_sync == before.in_sync) {
+    co_await wait_for_readers(term, quiet);
+    if (!term->held()) co_return error(Errc::not_held, wish.operation, not_primary);
+    co_return Result<void>();
+  }
   const std::chrono::milliseconds longest = next.leaving;
   // Of those that went before this change, the ones of this term were waited for.
   if (BootClock::now() < term->quiet_from) next.leaving = std::max(next.leaving, before.leaving);
@@ -136,7 +143,8 @@ Awaitable<Result<void>> ReplicaCore::write(LedTermPtr term, std::shared_ptr<Done
     const std::lock_guard lock(mutex_);
     term->members.committed(next);
   }
-  if (longest.count() > 0) co_await wait_for_readers(term, committed + patience_with_readers(longest));
+  const auto silent = longest.count() > 0 ? committed + patience_with_readers(longest) : committed;
+  co_await wait_for_readers(term, std::max(silent, quiet));
   if (!term->held()) co_return error(Errc::not_held, wish.operation, not_primary);
   const std::lock_guard lock(mutex_);
   term->members.settle();
@@ -174,6 +182,7 @@ Awaitable<ReplicaCore::Fate> ReplicaCore::find_fate(LedTermPtr term, std::string
 
 Awaitable<void> ReplicaCore::wait_for_readers(LedTermPtr term, BootClock::time_point until) {
   const auto left = until - BootClock::now();
+  if (left.count() <= 0) co_return;
   Call call;
   call.deadline = std::chrono::steady_clock::now() + left;
   co_await term->lease->over(call);

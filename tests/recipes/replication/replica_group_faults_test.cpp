@@ -404,6 +404,27 @@ TEST_F(ReplicaFaults, WhoIsTakenOutCountsUntilItsReadsHaveEnded) {
   }
 }
 
+// The primary goes before its call has waited for that; the next one waits for it in its place.
+TEST_F(ReplicaFaults, TakenOutByThePrimaryBefore) {
+  const Client client = calm_direct();
+  ReplicaGroupOptions long_reads = quick();
+  long_reads.read_term = 10s;
+  std::optional<TestReplica> a(std::in_place, client, "a", quick());
+  ASSERT_TRUE(a->may_write());
+  TestReplica b(client, "b", long_reads);
+  pair(*a, b);
+  TestReplica c(client, "c", quick());
+  take_in(*a, c, "c");
+  auto shrinking = in_thread([&] { return error_of([&] { (*a)->shrink({"b"}, {.deadline = soon()}); }); });
+  ASSERT_TRUE(eventually([&] { return state().find("\nb disk") == std::string::npos; }));
+  (*a)->leave({.deadline = soon()});
+  EXPECT_EQ(result_of(shrinking), Errc::not_held);
+  ASSERT_TRUE(eventually([&] { return c->role() == ReplicaRole::primary; }));
+  ASSERT_TRUE(c.may_serve_reads());
+  c->shrink({"b"}, {.deadline = soon()});
+  EXPECT_TRUE(c->may_write()) << "b may serve reads still";
+}
+
 TEST_F(ReplicaFaults, SecondaryTakenOutWhileItIsCutOff) {
   const Client client = calm_direct();
   const Client cut_off = calm_proxied();
