@@ -1,6 +1,7 @@
 #include "recipes/partitions/partition_decider.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include <zkrecipes/hashing.hpp>
 
@@ -16,7 +17,7 @@ std::optional<std::set<std::string>> decide_wanted(const std::vector<std::string
     return own.name_taken ? std::optional(std::set<std::string>()) : std::nullopt;
   }
   std::vector<WeightedMember> sharing;
-  std::size_t self = 0;
+  std::optional<std::size_t> self;  // Nothing: our own node says that we share nothing, and the others go by it.
   for (const Member& member : members) {
     const std::optional<MemberShare> share = parse_share(member.payload);
     if (!share || share->set != own.set) continue;
@@ -26,7 +27,7 @@ std::optional<std::set<std::string>> decide_wanted(const std::vector<std::string
   const auto owners = assign(partitions, sharing, own.max_load);
   std::set<std::string> wanted;
   for (std::size_t i = 0; i < partitions.size(); ++i) {
-    if (owners[i] == self) wanted.insert(partitions[i]);
+    if (self && owners[i] == self) wanted.insert(partitions[i]);
   }
   return wanted;
 }

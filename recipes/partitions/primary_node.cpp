@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -62,15 +63,21 @@ class detail::PrimaryNodeCore : public std::enable_shared_from_this<PrimaryNodeC
     std::int32_t version;
   };
 
+  // Of a role whose data is not there, because it may not be read for now, what is known stays.
   void note_roles(const Snapshot& nodes) {
-    std::vector<Named> named;
-    for (const CachedNodePtr& node : nodes.children()) {
-      const bool ours = node->has_data && node->data == member_->id();
-      if (ours && member_->can_have(node->name)) named.push_back({node->name, node->stat.version});
-    }
     {
       const std::lock_guard lock(mutex_);
-      named_ = std::move(named);
+      const std::vector<Named> before = std::exchange(named_, std::nullopt).value_or(std::vector<Named>());
+      named_.emplace();
+      for (const CachedNodePtr& node : nodes.children()) {
+        const auto known =
+            std::find_if(before.begin(), before.end(), [&](const Named& one) { return one.role == node->name; });
+        if (!node->has_data && known != before.end()) {
+          named_->push_back(*known);
+        } else if (node->has_data && node->data == member_->id() && member_->can_have(node->name)) {
+          named_->push_back({node->name, node->stat.version});
+        }
+      }
     }
     decide();
   }

@@ -55,6 +55,15 @@ TEST(PartitionDecider, AMemberWhoseNameAnotherHasGetsNothing) {
   EXPECT_EQ(wanted({member("a")}, "a", true)->size(), 4U) << "that is told later than what is seen";
 }
 
+// Its own node says nothing that can be read, so the others take it for no member.
+TEST(PartitionDecider, AMemberThatSharesNothingGetsNothing) {
+  Member foreign{"a"};
+  foreign.payload = "what is this";
+  foreign.incarnation = own_token;
+  EXPECT_EQ(wanted({member("b"), foreign}, "a"), Names());
+  EXPECT_EQ(wanted({foreign}, "a"), Names());
+}
+
 // Row V96.
 TEST(PartitionDecider, MembersOfOtherSetsDoNotCount) {
   EXPECT_EQ(wanted({member("a"), member("b", 2)}, "a")->size(), 4U);
