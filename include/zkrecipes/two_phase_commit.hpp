@@ -242,6 +242,8 @@ class ZKRECIPES_API CommitParticipant {
   /// time).
   CommitParticipant(zkclient::Client client, zkclient::Path path, std::string name, std::shared_ptr<ParticipantLog> log,
                     CommitParticipantOptions options = {});
+  /// An async_serve() goes on, and keeps the client open, until its stop token or its deadline ends it, or the client is
+  /// closed.
   ~CommitParticipant();
   CommitParticipant(CommitParticipant&&) noexcept;
   CommitParticipant& operator=(CommitParticipant&&) noexcept;
