@@ -133,6 +133,8 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   void begin();
   void read_file();
   void consider_newest();
+  /// A newer one than `nodes` was considered. Under considering_.
+  bool is_overtaken(const Snapshot& nodes) const;
   void consider_soon();
   void consider();
   void wait_for_exact();

@@ -65,7 +65,9 @@ void ConfigurationCore::consider_newest() {
                          rejected_->revision == verdict.values->revision;
       if (known) rejected_epoch_ = epoch_of(nodes);
       if (known) return conclude(nodes, false, error(Errc::invalid_argument, following, rejected_->why));
-      if (auto why = defect_of(*verdict.values)) return reject(verdict.values, std::move(*why), nodes);
+      auto why = defect_of(*verdict.values);
+      if (is_overtaken(nodes)) return;  // The validator has published.
+      if (why) return reject(verdict.values, std::move(*why), nodes);
       return accept(std::move(verdict.values), nodes);
     }
     case ConfigurationVerdict::Kind::same: return conclude(nodes, true, std::nullopt);
@@ -76,6 +78,11 @@ void ConfigurationCore::consider_newest() {
     case ConfigurationVerdict::Kind::unreadable:
       return conclude(nodes, false, error(verdict.code, following, verdict.where));
   }
+}
+
+bool ConfigurationCore::is_overtaken(const Snapshot& nodes) const {
+  const std::lock_guard lock(mutex_);
+  return considered_.revision() > nodes.revision();
 }
 
 // No call of the cache's listener may come: the exact snapshot need not differ.

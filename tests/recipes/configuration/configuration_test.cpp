@@ -394,6 +394,28 @@ TEST_F(ConfigurationTest, AValidatorMayCallAndCloseIt) {
   config.reset();
 }
 
+// What it publishes is in force before it has judged what it was called for. That is not taken for news then.
+TEST_F(ConfigurationTest, AValidatorMayPublish) {
+  std::optional<Configuration> config;
+  std::atomic<bool> called{false};
+  std::atomic<int> second{0};
+  std::atomic<std::int64_t> before_third{0};
+  ConfigurationOptions options;
+  options.validate = [&](const ConfigurationValues& values) {
+    if (values.revision == 1 && !called.exchange(true)) config->publish(change({{"answer", "1"}}), 1, patient());
+    if (values.revision == 2) ++second;
+    if (values.revision == 3) before_third = config->current()->revision;
+  };
+  config.emplace(client(), path(), options);
+  Configuration other(client(), path());
+  other.publish(change({{"a", "1"}}), 0, patient());
+  config->wait_for_revision(2, patient());
+  other.publish(change({{"a", "2"}}), 2, patient());
+  config->wait_for_revision(3, patient());
+  EXPECT_EQ(second, 2) << "once before it was published, once when it was read";
+  EXPECT_EQ(before_third, 2);
+}
+
 /// A configuration that nobody owns but its own listener.
 struct OwnedConfiguration {
   std::promise<void> made;
