@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -77,6 +78,9 @@ void require_revision(const ConfigurationCore& core, std::int64_t revision, std:
               fmt::format("revision {} is not older than the newest one, {}", revision, newest));
 }
 
+// The least one from which there is a way back to it.
+std::int64_t one_after(std::int64_t revision) { return std::min(revision, detail::last_revision) + 1; }
+
 ConfigurationUpdate update_back_to(std::int64_t revision, KeyChanges changes) {
   ConfigurationUpdate update;
   update.values = std::move(changes);
@@ -88,12 +92,21 @@ Error renamed(const Error& error, const ConfigurationCore& core, const char* ope
   return Error(error.errc(), operation, core.path().str(), error.detail());
 }
 
+bool is_older(const Snapshot& nodes, std::int64_t than) {
+  const CachedNode* root = nodes.root();
+  const auto record = detail::decode_record(root == nullptr ? std::string_view() : std::string_view(root->data));
+  return record && record->revision < than;
+}
+
 constexpr auto is_exact = [](const Snapshot& nodes) { return nodes.exact(); };
 
-// What the ensemble has now. An inexact snapshot may show half of a publication.
-Snapshot newest(const CorePtr& core, const char* operation, const CallOptions& call) {
+// What the ensemble has now. An inexact snapshot may show half of a publication. `least`: there should be this revision, as
+// far as the caller knows. A leader answers a sync before it has applied what clients of other servers know already, so
+// that there is none is believed behind a transaction only.
+Snapshot newest(const CorePtr& core, const char* operation, std::int64_t least, const CallOptions& call) {
   try {
     Snapshot nodes = core->cache().refresh(ReadBarrier::sync, call);
+    if (is_older(nodes, least)) nodes = core->cache().refresh(ReadBarrier::quorum, call);
     return nodes.exact() ? nodes : core->cache().wait_until(is_exact, call);
   } catch (const Error& error) {
     throw renamed(error, *core, operation);
@@ -112,17 +125,21 @@ void step(const std::shared_ptr<zkclient::Handler<T>>& handler, Work work) {
 
 /// Calls `next` with what the ensemble has, on the callback executor.
 template <typename T, typename Next>
-void async_newest(const CorePtr& core, const char* operation, const CallOptions& call,
+void async_newest(const CorePtr& core, const char* operation, std::int64_t least, const CallOptions& call,
                   const std::shared_ptr<zkclient::Handler<T>>& handler, Next next) {
   auto go_on = [core, operation, handler, next = std::move(next)](Result<Snapshot> nodes) mutable {
     if (!nodes) return (*handler)(renamed(nodes.error(), *core, operation));
     step<T>(handler, [&] { next(*nodes); });
   };
+  auto until_exact = [core, call, go_on = std::move(go_on)](Result<Snapshot> nodes) mutable {
+    if (!nodes || nodes->exact()) return go_on(std::move(nodes));
+    core->cache().async_wait_until(is_exact, std::move(go_on), call);
+  };
   core->cache().async_refresh(
       ReadBarrier::sync,
-      [core, call, go_on = std::move(go_on)](Result<Snapshot> nodes) mutable {
-        if (!nodes || nodes->exact()) return go_on(std::move(nodes));
-        core->cache().async_wait_until(is_exact, std::move(go_on), call);
+      [core, call, least, until_exact = std::move(until_exact)](Result<Snapshot> nodes) mutable {
+        if (!nodes || !is_older(*nodes, least)) return until_exact(std::move(nodes));
+        core->cache().async_refresh(ReadBarrier::quorum, std::move(until_exact), call);
       },
       call);
 }
@@ -168,7 +185,7 @@ std::int64_t Configuration::publish(ConfigurationUpdate update, std::int64_t exp
                                     const CallOptions& call) {
   require_keys(*core_, update);
   const CallOptions limits = limited(*core_, call);
-  const Snapshot nodes = newest(core_, publishing, limits);
+  const Snapshot nodes = newest(core_, publishing, expected_revision, limits);
   PlanPtr plan = core_->plan(nodes, update, expected_revision, publishing);
   const CallForm write = publish_form(*core_, *plan, publishing);
   return published(core_, write.wait(limits, publish_work(core_, std::move(plan))), limits);
@@ -183,12 +200,12 @@ void Configuration::async_publish(ConfigurationUpdate update, std::int64_t expec
   auto next = [core = core_, told, limits, update = std::move(update), expected_revision](const Snapshot& nodes) {
     begin_to_publish(core, core->plan(nodes, update, expected_revision, publishing), publishing, told, limits);
   };
-  async_newest<std::int64_t>(core_, publishing, limits, told, std::move(next));
+  async_newest<std::int64_t>(core_, publishing, expected_revision, limits, told, std::move(next));
 }
 
 std::int64_t Configuration::roll_back(std::int64_t revision, const CallOptions& call) {
   const CallOptions limits = limited(*core_, call);
-  const Snapshot nodes = newest(core_, rolling_back, limits);
+  const Snapshot nodes = newest(core_, rolling_back, one_after(revision), limits);
   const std::int64_t now = core_->revision_of(nodes, rolling_back);
   require_revision(*core_, revision, now);
   KeyChanges changes = core_->form(rolling_back).wait(limits, way_back_work(core_, now, revision));
@@ -214,7 +231,7 @@ void Configuration::async_roll_back(std::int64_t revision, zkclient::Handler<std
     };
     core->form(rolling_back).start(limits, way_back_work(core, now, revision), std::move(read));
   };
-  async_newest<std::int64_t>(core_, rolling_back, limits, told, std::move(next));
+  async_newest<std::int64_t>(core_, rolling_back, one_after(revision), limits, told, std::move(next));
 }
 
 std::vector<ConfigurationRevision> Configuration::history(const CallOptions& call) const {

@@ -394,6 +394,8 @@ Awaitable<Reply> Mirror::pass(ReadBarrier barrier, Call call) {
     }
     Reply reply = co_await client_->perform(std::move(request), call);
     if (reply.failed(Errc::no_node)) reply.error.reset();
+    // A majority has agreed on a refusal, too: the client may have no right to the root.
+    if (reply.failed(Errc::transaction_failed)) reply.error.reset();
     if (!reply.unanswered() && !reply.failed(Errc::connection_loss)) co_return reply;
   }
 }

@@ -196,6 +196,11 @@ Awaitable<Result<std::int32_t>> rebind_on_loop(NamesPtr names, std::string name,
     if (expected == any_version) {
       Request look = zk::make_request(OpType::exists, names->node(name));
       Reply seen = co_await zk::fresh(names->client, std::move(look), call);
+      // A leader answers a sync before it has applied what clients of other servers know already.
+      if (seen.failed(Errc::no_node)) {
+        Request again = zk::make_request(OpType::exists, names->node(name));
+        seen = co_await zk::fresh_by_quorum(names->client, std::move(again), call);
+      }
       if (!seen.ok()) co_return zk::to_error(seen, rebinding, names->shown(name));
       version = seen.stat.version;
     }

@@ -190,6 +190,43 @@ TEST_F(ConfigurationFaults, PublishedOrEditedMeanwhile) {
   EXPECT_EQ(data("new"), "edited");
 }
 
+// A leader answers syncs before it has applied what was acknowledged elsewhere. A transaction finds out. (Here it is lost,
+// and published is what was acknowledged, before it is sent again.)
+TEST_F(ConfigurationFaults, ARevisionThatTheServerDoesNotShowYet) {
+  Client client = calm_proxied();
+  Configuration config(client, "/config");
+  Configuration other(the_operator(), "/config");
+  config.publish(change({{"a", "1"}}), 0, patient());
+  std::int64_t newest = 1;
+  testkit::Box<Result<std::int64_t>> results;
+  const auto told = [&](Result<std::int64_t> result) { results.put(std::move(result)); };
+  const std::vector<std::function<void()>> calls = {
+      [&] {
+        config.async_publish(change({{"a", "mine"}}), newest + 1, told, patient());
+      },
+      [&] { config.async_roll_back(newest, told, patient()); },
+      [&] {
+        told(config.publish(change({{"a", "mine"}}), newest + 1, patient()));
+      },
+      [&] { told(config.roll_back(newest, patient())); },
+  };
+  for (const auto& call : calls) {
+    ASSERT_TRUE(settled(client, config));
+    proxy.refuse(true);
+    auto lost = proxy.drop_next_request(RequestType::multi);
+    auto calling = in_thread(call);
+    ASSERT_TRUE(lost.wait(patience));
+    other.publish(change({{"a", "theirs"}}), newest, patient());
+    proxy.refuse(false);
+    newest += 2;
+    EXPECT_EQ(results.take().value(), newest);
+    calling.get();
+  }
+  const std::size_t before = proxy.request_count(RequestType::multi);
+  EXPECT_EQ(error_of_publish(config, change({{"a", "mine"}}), newest - 1), Errc::bad_version);
+  EXPECT_EQ(proxy.request_count(RequestType::multi), before) << "an old revision is none that may come";
+}
+
 // The version does not tell them apart.
 TEST_F(ConfigurationFaults, KeyDeletedAndMadeAgain) {
   Client client = calm_proxied();

@@ -132,6 +132,22 @@ TEST_F(NamingFaults, RebindLost) {
   }
 }
 
+// A leader answers syncs before it has applied what was acknowledged elsewhere. A transaction finds out. (Here it is lost,
+// and bound is what was acknowledged, before it is sent again.)
+TEST_F(NamingFaults, RebindOfANameThatTheServerDoesNotShowYet) {
+  Client client = calm_proxied();
+  Naming naming(client, "/names");
+  client.connect(patient());
+  proxy.refuse(true);
+  auto lost_request = proxy.drop_next_request(RequestType::multi);
+  auto rebinding = in_thread([&] { return naming.rebind("one", "mine", any_version, patient()); });
+  ASSERT_TRUE(lost_request.wait(patience));
+  Naming(the_operator(), "/names").bind_permanent("one", "theirs", patient());
+  proxy.refuse(false);
+  EXPECT_EQ(result_of(rebinding), 1);
+  EXPECT_EQ(data("one"), "mine");
+}
+
 TEST_F(NamingFaults, RebindLostAndOverwritten) {
   Client client = calm_proxied();
   Naming naming(client, "/names");
