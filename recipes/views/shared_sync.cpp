@@ -1,19 +1,16 @@
 #include "recipes/views/shared_sync.hpp"
 
-#include <map>
-#include <mutex>
 #include <utility>
+
+#include "zkclient/detail/recipe_views.hpp"
 
 namespace zkrecipes::detail {
 
-// The clients of several runtimes meet here. What is in the map keeps its client, so no other one has that address.
+// The client has it, not a list of all clients: that would take a mutex, and a process that is forked while another thread
+// holds it would never get it.
 std::shared_ptr<SharedSync> SharedSync::of(const std::shared_ptr<zk::ClientCore>& client) {
-  static std::mutex mutex;
-  static std::map<zk::ClientCore*, std::weak_ptr<SharedSync>> all;
-  const std::lock_guard lock(mutex);
-  std::erase_if(all, [](const auto& one) { return one.second.expired(); });
-  std::weak_ptr<SharedSync>& known = all[client.get()];
-  std::shared_ptr<SharedSync> found = known.lock();
+  std::weak_ptr<void>& known = zk::shared_by_views_of(*client);
+  auto found = std::static_pointer_cast<SharedSync>(known.lock());
   if (found == nullptr) {
     found = std::make_shared<SharedSync>(client);
     known = found;

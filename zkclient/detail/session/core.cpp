@@ -181,6 +181,7 @@ const std::shared_ptr<SessionState>& ClientCore::current() const noexcept {
 WatchRegistry& ClientCore::watches() noexcept { return parts_->sessions.current().watches(); }
 const std::shared_ptr<LeaseKeeper>& ClientCore::keeper() const noexcept { return parts_->sessions.current().leases(); }
 OwnWrites& own_writes_of(ClientCore& client) { return client.sessions().own_writes(); }
+std::weak_ptr<void>& shared_by_views_of(ClientCore& client) { return client.sessions().shared_by_views(); }
 Sessions& ClientCore::sessions() noexcept { return parts_->sessions; }
 Credentials& ClientCore::credentials() noexcept { return parts_->credentials; }
 

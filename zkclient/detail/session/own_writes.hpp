@@ -42,6 +42,8 @@ class ZKRECIPES_INTERNAL_API OwnWrites {
 
 /// Those of a client. On its loop thread.
 ZKRECIPES_INTERNAL_API OwnWrites& own_writes_of(ClientCore& client);
+/// What the views of a client share, for as long as one of them keeps it. On its loop thread.
+ZKRECIPES_INTERNAL_API std::weak_ptr<void>& shared_by_views_of(ClientCore& client);
 
 class OwnWrites::Watch {
  public:

@@ -57,6 +57,7 @@ class Sessions final : private ConnectionOwner {
   FormerSessions& former() noexcept { return former_; }
   ServerDirectory& servers() noexcept { return servers_; }
   OwnWrites& own_writes() noexcept { return own_writes_; }
+  std::weak_ptr<void>& shared_by_views() noexcept { return shared_by_views_; }
   RequestQueue& requests() noexcept { return parts_.requests; }
   /// Replaces the list of servers; the session moves to the new ones. The number of that list.
   std::uint64_t use_servers(std::vector<Host> hosts);
@@ -98,6 +99,7 @@ class Sessions final : private ConnectionOwner {
   const Parts parts_;
   EventLoop& events_;
   OwnWrites own_writes_;
+  std::weak_ptr<void> shared_by_views_;
   ServerDirectory servers_;
   std::shared_ptr<Connection> connection_;
   FormerSessions former_;
