@@ -40,14 +40,14 @@ Awaitable<void> QueueCore::attempt(std::shared_ptr<QueueCore> self, TakeRequestP
   if (request == nullptr) self->stash_.one_has_come();
   const bool same_session = session == self->view_->session();
   if (outcome != Attempted::done) self->view_->let_go(session, key);
+  const bool open = TakeRequest::is_open(request);
+  if (!open && outcome == Attempted::unusable) self->tell_of(key, self->spec_->error(failure, name_of(kind)));
   if (outcome == Attempted::again && same_session) self->view_->candidates().insert(std::move(key));
   // It is there still, for later calls: one that cannot be taken comes behind those that can.
   const bool the_last = outcome == Attempted::unusable && !failure.failed(Errc::foreign_node) && same_session &&
                         self->view_->candidates().empty();
   if ((outcome == Attempted::failed && same_session) || the_last) self->view_->mark_stale();
-  const bool open = TakeRequest::is_open(request);
   if (open && (outcome == Attempted::gone || outcome == Attempted::again)) request->state = TakeRequest::State::waiting;
-  if (!open && outcome == Attempted::unusable) self->tell_of(key, self->spec_->error(failure, name_of(kind)));
   if (open && (outcome == Attempted::failed || outcome == Attempted::unusable)) {
     std::erase(self->requests_, request);
     const std::string_view item = failure.failed(Errc::in_doubt) ? std::string_view(failure.path) : std::string_view();
