@@ -56,7 +56,8 @@ Awaitable<Reply> ContendAttempt::wait_for(const WaitStep step) {
   std::shared_ptr<Waiter::NodeWatch> armed = near_node_ == step.node ? std::move(near_) : nullptr;
   near_ = nullptr;
   children_ = std::vector<std::string>();  // Thousands of waiters need not keep a list of thousands each.
-  const std::string_view relation = step.last_obstacle ? "held by" : "waits behind others, next";
+  std::string_view relation = "waits behind others, next";
+  if (step.last_obstacle) relation = spec_->internal ? "waits behind" : "held by";
   const std::string former = zk::child_path(spec_->directory, step.node);
   Reply gone = co_await waiter_.wait_until_gone(former, relation, std::move(armed));
   if (gone.ok() && step.last_obstacle) zk::probe::hand_over(former, node_.path, waiter_.session()->id());

@@ -26,18 +26,34 @@ constexpr const char* acquiring_permits = "semaphore acquire";
 constexpr const char* listing_permits = "semaphore contenders";
 using LeasePtrs = std::vector<LeasePtr>;
 
-// For the inner mutex in `name`, or, as it is listed alike, for the leases.
-ContendSpecPtr contend_spec_of(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
-                               const char* name, const SemaphoreOptions& options) {
+ContendSpec spec_of(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path, const char* directory,
+                    const SemaphoreOptions& options) {
   ContendSpec spec;
   spec.client = client;
   spec.path = path.str();
-  spec.directory = client->full(path / name);
+  spec.directory = client->full(path / directory);
   spec.kind = "lock";
-  spec.names = {{"lock-"}, {"lease-"}};
   spec.acl = options.acl;
   spec.operation = acquiring_permits;
-  spec.internal = true;  // The turn of those who take permits.
+  return spec;
+}
+
+// The inner mutex: the turn of those who take permits. Who has it may wait for long, so the one behind looks ahead: it
+// learns that it is next, and proves its session beforehand.
+ContendSpecPtr turn_of(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
+                       const SemaphoreOptions& options) {
+  ContendSpec spec = spec_of(client, path, "locks", options);
+  spec.names = {{"lock-"}};
+  spec.internal = true;
+  spec.look_ahead = true;
+  return std::make_shared<const ContendSpec>(std::move(spec));
+}
+
+// Only to list the leases, none of which excludes another.
+ContendSpecPtr leases_of(const std::shared_ptr<zk::ClientCore>& client, const zkclient::Path& path,
+                         const SemaphoreOptions& options) {
+  ContendSpec spec = spec_of(client, path, "leases", options);
+  spec.names = {{}, {"lease-"}};
   return std::make_shared<const ContendSpec>(std::move(spec));
 }
 
@@ -53,7 +69,7 @@ PermitSpecPtr make_spec(const zkclient::Client& client, const zkclient::Path& pa
   }
   PermitSpec spec;
   spec.initial_limit = options.initial_limit;
-  spec.turn = contend_spec_of(client.impl(), path, "locks", options);
+  spec.turn = turn_of(client.impl(), path, options);
   spec.directory = client.impl()->full(path / "leases");
   spec.fixed_limit = limit ? 0 : fixed_limit;
   if (limit) spec.limit_node = client.impl()->full(*limit);
@@ -98,7 +114,7 @@ Acquisition make_acquisition(zkclient::Client client, zkclient::Path path, const
   auto get = [spec, id = options.id](Patience patience, Call call) {
     return take_one(spec, detail::describe_process(id), patience, std::move(call));
   };
-  const ContendSpecPtr leases = contend_spec_of(client.impl(), path, "leases", options);
+  const ContendSpecPtr leases = leases_of(client.impl(), path, options);
   auto list = [leases, turn = spec->turn](Call call) {
     std::string operation = listing_permits;
     return detail::list_permits(leases, turn, std::move(operation), std::move(call));

@@ -87,6 +87,33 @@ TEST_F(SemaphoreFaults, SessionLostWhileWaitingIsTheNextOnesTurn) {
   expect_nothing_left();
 }
 
+// Whose turn is next sends heartbeats: with a timeout of one tick its lease could not begin at once without them.
+TEST_F(SemaphoreFaults, WhoseTurnIsNextStaysProven) {
+  const Client client = calm_proxied();
+  Semaphore semaphore(client, "/semaphore", 1);
+  Semaphore other(the_operator(), "/semaphore", 1);
+  std::stop_source front;
+  std::stop_source all;
+  const auto cancelled = [](Semaphore& from, const std::stop_source& stop) {
+    return in_thread([&from, token = stop.get_token()] {
+      return error_of([&] { (void)from.acquire({.deadline = soon(), .stop = token}); });
+    });
+  };
+  const Lease held = other.acquire();
+  auto first = cancelled(other, front);
+  ASSERT_TRUE(remain(2, 1));
+  auto second = cancelled(other, all);
+  ASSERT_TRUE(remain(2, 2));
+  auto third = cancelled(semaphore, all);
+  ASSERT_TRUE(remain(2, 3));
+  front.request_stop();
+  EXPECT_EQ(result_of(first), Errc::cancelled);
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::multi, 2, patience)) << "it has not even made its lease's node";
+  all.request_stop();
+  EXPECT_EQ(result_of(second), Errc::cancelled);
+  EXPECT_EQ(result_of(third), Errc::cancelled);
+}
+
 // A process that dies sends nothing any more, and its connections are gone.
 TEST_F(SemaphoreFaults, HoldersProcessDies) {
   Client client = brief_proxied();
