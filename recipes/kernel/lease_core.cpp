@@ -253,13 +253,20 @@ zk::Awaitable<void> LeaseCore::look_at_own_node(std::shared_ptr<zk::LoopWatch> w
 }
 
 // Another client has asked for the lease by writing into the node. The holder's words go back there, so that operators
-// can read again whose it is.
+// can read again whose it is: once the holder was told, for then nothing else says that it was asked.
 void LeaseCore::look_at(const zk::Reply& own_node) {
   if (!grant_.revocable || !is_revocation(own_node.data)) return;
-  request_revocation();
-  zk::spawn([](std::shared_ptr<LeaseCore> self, std::int32_t version, zk::Call call) -> zk::Awaitable<void> {
-    co_await self->restore_words(version, std::move(call));
-  }(shared_from_this(), own_node.stat.version, bound_call()));
+  auto restore = [self = shared_from_this(), version = own_node.stat.version, call = bound_call()]() mutable {
+    zk::spawn([](std::shared_ptr<LeaseCore> told, std::int32_t seen, zk::Call limits) -> zk::Awaitable<void> {
+      co_await told->restore_words(seen, std::move(limits));
+    }(std::move(self), version, std::move(call)));
+  };
+  grant_.client->callbacks()->post(
+      [self = shared_from_this(), restore = std::move(restore)]() mutable {
+        self->grant_.revoke.request_stop();
+        self->grant_.client->loop()->post(std::move(restore));
+      },
+      true);
 }
 
 void LeaseCore::request_revocation() {

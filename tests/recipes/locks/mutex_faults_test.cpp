@@ -42,6 +42,23 @@ class MutexFaults : public testkit::RecipeFaultTest {
   }
 };
 
+// Other clients rest on it that a holder is told, whatever its executor does.
+TEST_F(MutexFaults, AnExecutorThatDropsItsTasksHidesNoLoss) {
+  zkclient::Runtime runtime({.callback_executor = [](const std::function<void()>&) {}});
+  const Client client(runtime, proxy.connect_string(), {.session_timeout = calm});
+  Mutex mutex(client, "/lock", {.id = "me"});
+  const Lease lease = mutex.acquire({.deadline = soon()});
+  const zkclient::Session session = client.session();
+  EXPECT_EQ(revoke_holders(the_operator(), mutex.path()), RevokeOutcome::requested);
+  EXPECT_TRUE(stopped(lease.revoke_requested()));
+  const auto words = [&] { return the_operator().get(lease.node()).data; };
+  EXPECT_TRUE(eventually([&] { return words().starts_with("id=me"); })) << "the holder's own again";
+  the_operator().remove(lease.node());
+  EXPECT_TRUE(stopped(lease.lost()));
+  expire(client);
+  EXPECT_TRUE(stopped(session.lost()));
+}
+
 // --- create: request or reply lost --------------------------------------------------------------------------------
 
 // The reply of the create is lost, and the look for the node ends before it has found it.

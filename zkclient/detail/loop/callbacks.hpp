@@ -41,8 +41,8 @@ class ZKRECIPES_INTERNAL_API CallbackPool {
   /// Runs the event loop until it ends, or until a task was scheduled that is for its thread to run.
   using RunLoop = std::function<LoopPause()>;
 
-  /// `max_threads`: besides that of the loop; 0 if no task will ever be scheduled. Throws Error (system_error) when not
-  /// even the first two are to be had. Later on tasks wait for those that exist, and for a better time.
+  /// `max_threads`: besides that of the loop; 0 if only urgent tasks come, and few of them. Throws Error (system_error) when
+  /// not even the first two are to be had. Later on tasks wait for those that exist, and for a better time.
   /// `loop_patience`: with a thread that runs a task inline.
   CallbackPool(int max_threads, RunLoop run_loop, std::function<void()> on_backlog,
                std::chrono::milliseconds loop_patience = std::chrono::milliseconds(1));

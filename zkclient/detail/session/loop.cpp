@@ -38,6 +38,34 @@ constexpr std::size_t max_log_messages = 1000;  // That wait to be delivered.
 
 thread_local Loop* current_loop = nullptr;
 
+// What the user's executor is given; in a std::function, which wants something that can be copied.
+class GivenTask {
+ public:
+  using Dropped = UniqueFunction<void(Task task)>;
+
+  // `dropped`: takes the task if the executor destroys it; empty: nobody does.
+  GivenTask(Task task, Dropped dropped) : task_(std::move(task)), dropped_(std::move(dropped)) {}
+  GivenTask(const GivenTask&) = delete;
+  GivenTask& operator=(const GivenTask&) = delete;
+  ~GivenTask() {
+    if (!dropped_ || begun_) return;
+    try {
+      dropped_(std::move(task_));
+    } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory.
+    }
+  }
+
+  void run() {
+    begun_ = true;
+    task_();
+  }
+
+ private:
+  Task task_;
+  Dropped dropped_;
+  std::atomic<bool> begun_{false};
+};
+
 }  // namespace
 
 // How many messages wait, and how many were left out because too many did.
@@ -115,10 +143,19 @@ void Loop::schedule(Task task, bool urgent) {
     if (place == CallbackPool::Place::stopped) task();
     return;
   }
-  // std::function wants something that can be copied.
-  auto shared = std::make_shared<Task>(std::move(task));
+  // Others rest on it that a loss was told: so what is urgent runs although the executor drops it. It does on a thread of
+  // our own, since the one that drops it may be the loop's, or hold the executor's lock.
+  GivenTask::Dropped dropped;
+  if (urgent) {
+    dropped = [weak = weak_from_this()](Task lost) {
+      const auto self = weak.lock();
+      if (self == nullptr || self->forked()) return;
+      if (self->pool_->schedule(lost, true, false) == CallbackPool::Place::stopped) lost();
+    };
+  }
+  const auto given = std::make_shared<GivenTask>(std::move(task), std::move(dropped));
   try {
-    user_executor_([shared] { (*shared)(); });
+    user_executor_([given] { given->run(); });
   } catch (...) {  // It does not run the task, then: nobody on this thread could take the exception.
   }
 }
