@@ -81,17 +81,16 @@ class ListenerSet : public std::enable_shared_from_this<ListenerSet<Backlog>> {
 
   /// One call at a time. Takes no lock while it hands a task to the executor: one that was closed runs it at once.
   void tell(News news) {
-    std::vector<std::shared_ptr<Member>> told;
+    std::vector<std::pair<std::shared_ptr<Member>, bool>> told;
     {
       const std::lock_guard lock(mutex_);
       if (stopped_) return;
-      for (const auto& member : members_) {
-        if (member->note(news)) told.push_back(member);
-      }
+      for (const auto& member : members_)
+        told.emplace_back(member, member->note(news));
       newest_ = std::move(news);
     }
-    for (const auto& member : told)
-      member->schedule();
+    for (const auto& [member, is_idle] : told)
+      is_idle ? member->schedule() : member->nudge();
   }
 
   /// No listener is called from now on. What they hold is released, as they may own what owns this: now, or when a call
@@ -149,7 +148,7 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
   Member(Backlog backlog, std::shared_ptr<zk::SerialQueue> queue)
       : backlog_(std::make_unique<Backlog>(std::move(backlog))), queue_(std::move(queue)) {}
 
-  /// True: then schedule().
+  /// True: then schedule(), else nudge().
   bool note(const News& news) {
     const std::lock_guard lock(mutex_);
     if (stopped_) return false;
@@ -159,6 +158,8 @@ class ListenerSet<Backlog>::Member : public std::enable_shared_from_this<Member>
   void schedule() {
     queue_->post([self = this->shared_from_this()] { self->run(); });
   }
+  /// What is scheduled may have been dropped by the executor.
+  void nudge() { queue_->nudge(); }
   void stop() {
     std::unique_ptr<Backlog> gone;  // Without the lock.
     const std::lock_guard lock(mutex_);

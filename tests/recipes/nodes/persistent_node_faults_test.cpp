@@ -548,6 +548,24 @@ TEST_F(PersistentNodeFaults, RemovedWhileTheSessionMovesOnlyBehindALook) {
   });
 }
 
+// Promise of an executor that drops its tasks: a listener is told with the next change.
+TEST_F(PersistentNodeFaults, AListenerOutlivesATaskThatItsExecutorHasDropped) {
+  testkit::DroppingRuntime dropping;
+  const Client client(dropping.runtime(), proxy.connect_string(), {.session_timeout = calm});
+  PersistentNode node = make(client, node_kinds().front());
+  Box<PresenceState> told;
+  const auto subscription = node.on_state([&](PresenceState state) { told.put(state); });
+  EXPECT_EQ(told.take(), PresenceState::present);
+  dropping.drop();
+  const FencingToken former = node.token();
+  the_operator().remove(*node.node());
+  EXPECT_TRUE(is_new(node, former));
+  EXPECT_TRUE(dropping.dropped_one());
+  dropping.run();
+  node.remove({.deadline = soon()});
+  EXPECT_EQ(told.take_until([](PresenceState state) { return state == PresenceState::left; }), PresenceState::left);
+}
+
 TEST_F(PersistentNodeFaults, RemoveLost) {
   const Client client = calm_proxied();
   for_all([&](const NodeKind& kind) {

@@ -504,6 +504,15 @@ void SerialQueue::post(Task task) {
   group_->post_uncounted(Turn(shared_from_this()));
 }
 
+void SerialQueue::nudge() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || scheduled_ || tasks_.empty()) return;
+    scheduled_ = true;
+  }
+  group_->post_uncounted(Turn(shared_from_this()));
+}
+
 void SerialQueue::drain() {
   std::unique_lock lock(mutex_);
   runner_ = std::this_thread::get_id();

@@ -105,6 +105,9 @@ class ZKRECIPES_INTERNAL_API SerialQueue : public std::enable_shared_from_this<S
       : group_(std::move(group)), meter_(counted ? group_->meter() : nullptr) {}
 
   void post(Task task);
+  /// Asks again for a thread if an executor has dropped the one that was to run what is queued. For those who queue
+  /// nothing while something of theirs waits.
+  void nudge();
   /// Drops what is queued, refuses what comes, and waits for the running task, unless this thread runs it. Nothing in a
   /// forked child.
   void close();

@@ -30,6 +30,7 @@ void SpanTeller::tell(Ended ended) {
   const auto duration = ended.begin.since();
   if (waiting_->fetch_add(1) >= max_waiting) {
     --*waiting_;
+    queue_->nudge();
     return;
   }
   queue_->post([observer = observer_, waiting = waiting_, duration, ended = std::move(ended)] {

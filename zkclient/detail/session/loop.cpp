@@ -121,6 +121,7 @@ Loop* Loop::current() noexcept { return current_loop; }
 void Loop::log(LogEntry entry) {
   if (log_backlog_->waiting >= max_log_messages) {
     ++log_backlog_->dropped;
+    log_queue_->nudge();
     return;
   }
   ++log_backlog_->waiting;
