@@ -140,6 +140,16 @@ Call KeptNode::call_on(const SessionPtr& session) const {
   return call;
 }
 
+// What rests on a look must not wait for another connection: meanwhile the node may have been made anew by another client,
+// and its versions begin again.
+Call KeptNode::call_on_word_of(const SessionPtr& session, const Seen& seen) const {
+  Call call = call_on(session);
+  call.deadline = seen.believed_until;
+  call.only_on = looked_on_;
+  call.send_by = std::chrono::steady_clock::now() + longest_silence;
+  return call;
+}
+
 // Until there is news, a wish, or the time is over.
 Awaitable<void> KeptNode::rest(std::optional<std::chrono::milliseconds> limit) {
   std::optional<zk::Signal::TimePoint> until;
@@ -413,8 +423,7 @@ Awaitable<std::optional<KeptNode::Rest>> KeptNode::act(SessionPtr session, Prese
   const Request request = request_of(step, *seen);
   const std::uint64_t generation = wanted_;
   Request sent = request;
-  Call call = call_on(session);
-  call.deadline = seen->believed_until;
+  const Call call = call_on_word_of(session, *seen);
   Reply reply = co_await spec_.client->perform(std::move(sent), call);
   learn(session, request, *seen, reply);
   const bool removed =
@@ -476,7 +485,9 @@ Awaitable<void> KeptNode::conclude(SessionPtr session, const Request& request, s
     // What a transaction removes makes no room for what it creates: one after the other.
     Request former = removals_of(request);
     if (!former.operations.empty()) {
-      reply = co_await spec_.client->perform(std::move(former), call_on(session));
+      const Seen looked;
+      const Call call = call_on_word_of(session, looked);
+      reply = co_await spec_.client->perform(std::move(former), call);
       if (reply.ok() || is_transient(reply)) co_return;
       const Errc why = reply.cause();
       if (why == Errc::no_node || why == Errc::bad_version) co_return;  // It is not what it was: look again.

@@ -184,6 +184,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   bool over(const SessionPtr& session) const { return session->over() || spec_.client->closing() || finished_; }
   void begin_incarnation(const SessionPtr& session, std::int64_t czxid);
   void end_incarnation();
+  zk::Call call_on_word_of(const SessionPtr& session, const Seen& seen) const;
   void begin_to_leave();
   bool gives_up_removal() const;
   void finish_gone();

@@ -150,11 +150,12 @@ Awaitable<void> KeptNode::replace_lasting(SessionPtr session, SeenPtr seen) {
   const Request request = lasting_replacement(*seen);
   const Request create = lasting_creation();
   Request sent = request;
-  const PendingReply replacing = spec_.client->launch(std::move(sent), call_on(session));
+  const Call call = call_on_word_of(session, *seen);
+  const PendingReply replacing = spec_.client->launch(std::move(sent), call);
   std::optional<PendingReply> creating;
   if (spec_.mode != CreateMode::persistent) {
     Request behind = create;
-    creating = spec_.client->launch(std::move(behind), call_on(session));
+    creating = spec_.client->launch(std::move(behind), call);
   }
   Reply reply = co_await replacing.get();
   learn(session, request, *seen, reply);

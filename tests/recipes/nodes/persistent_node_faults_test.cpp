@@ -548,6 +548,35 @@ TEST_F(PersistentNodeFaults, RemovedWhileTheSessionMovesOnlyBehindALook) {
   });
 }
 
+// The same for what rests on a look: its reply is the last one of the former connection.
+TEST_F(PersistentNodeFaults, RemovedOnlyOnTheConnectionOfTheLook) {
+  for_all([&](const NodeKind& kind) {
+    const Client client = calm_proxied();
+    PersistentNode node = make(client, kind);
+    const Path path = *node.node();
+    testkit::let_age(600ms);  // So that it takes a look.
+    auto look = proxy.hold_next_reply(RequestType::exists);
+    Box<bool> removed;
+    node.async_remove([&](zkclient::Result<void> result) { removed.put(result.has_value()); }, {.deadline = soon()});
+    EXPECT_TRUE(look.wait(patience));
+    Box<ConnectionState> told;
+    const auto subscription =
+        client.on_state_change([&](const zkclient::StateChange& change) { told.put(change.state); });
+    Box<bool> moved;
+    client.async_update_servers(server.connect_string(),
+                                [&](zkclient::Result<void> result) { moved.put(result.has_value()); },
+                                {.deadline = soon()});
+    (void)told.take();  // By then it has begun to move.
+    the_operator().remove(path);
+    the_operator().create(path, "theirs");
+    look.release();
+    EXPECT_TRUE(moved.take());
+    EXPECT_TRUE(removed.take());
+    EXPECT_EQ(data(path), "theirs");
+    the_operator().remove(path);
+  });
+}
+
 // Promise of an executor that drops its tasks: a listener is told with the next change.
 TEST_F(PersistentNodeFaults, AListenerOutlivesATaskThatItsExecutorHasDropped) {
   testkit::DroppingRuntime dropping;

@@ -78,6 +78,8 @@ void RequestQueue::start(Request request, const Call& call, Op::Done done) {
   op->done = std::move(done);
   op->deadline = call.deadline;
   op->bound = call.bound;
+  op->only_on = call.only_on;
+  op->send_by = call.send_by;
   if (call.cancel != nullptr) {
     op->cancel_guard = CancelScope::Guard(call.cancel, [this, weak = std::weak_ptr<Op>(op)] {
       if (const auto alive = weak.lock()) give_up(alive, Errc::cancelled);
@@ -163,6 +165,10 @@ void RequestQueue::pump() {
       refuse_size(op);
       continue;
     }
+    if (comes_too_late(*op)) {
+      fail(op, Errc::connection_loss, "what it rests on may have changed: it had to wait");
+      continue;
+    }
     op->sent_bytes = op->request.wire_size();
     const bool alone = !op->urgent && !suspects_.empty() && suspects_.is_suspect(op->sent_bytes, BootClock::now());
     if (!connection_->handle()->has_room() || (alone && connection_->handle()->in_flight() != 0)) {
@@ -199,6 +205,11 @@ void RequestQueue::refuse_size(const std::shared_ptr<Op>& op) {
   fail(op, Errc::too_large,
        fmt::format(
            "{} bytes: as many, or fewer, have cost the connection twice; the server's jute.maxbuffer is smaller, it "
+bool RequestQueue::comes_too_late(const Op& op) {
+  if (op.send_by && *op.send_by <= std::chrono::steady_clock::now()) return true;
+  return op.only_on && op.bound != nullptr && op.bound->connections() != *op.only_on;
+}
+
            "seems",
            op->request.wire_size()));
 }

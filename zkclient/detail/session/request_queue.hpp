@@ -62,6 +62,7 @@ class RequestQueue {
   bool room_to_wait();
   void forget_abandoned();
   void judge_size(const std::shared_ptr<Op>& op, bool left, std::chrono::nanoseconds round_trip);
+  static bool comes_too_late(const Op& op);
   bool is_too_large(const Op& op);
   void refuse_size(const std::shared_ptr<Op>& op);
   std::string why_lost(const Op& op) const;
