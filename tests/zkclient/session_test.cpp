@@ -402,6 +402,26 @@ TEST_F(SessionTest, AGivenUpSessionIsClosedLaterIfThatFailsAtFirst) {
   EXPECT_TRUE(eventually([&] { return !client.exists("/e", {.deadline = testkit::soon()}); }));
 }
 
+// Its server goes before it is connected for that, while the client finds another one at once.
+TEST_F(SessionTest, AGivenUpSessionIsClosedAtTheNextServerIfTheFirstOneGoes) {
+  zktesting::Proxy next(server.connect_string());
+  next.refuse(true);
+  const Client client(proxy.connect_string() + "," + next.connect_string(), {.session_timeout = brief});
+  const Session old = client.connect();
+  testkit::cut_off_and_keep_session(client, proxy, server);
+  ASSERT_TRUE(testkit::stopped(old.lost()));
+  auto own = proxy.hold_next_reply(RequestType::connect);
+  proxy.refuse(false);
+  ASSERT_TRUE(own.wait(testkit::patience));
+  const auto to_close = proxy.hold_next_reply(RequestType::connect);
+  own.release();
+  ASSERT_TRUE(to_close.wait(testkit::patience));
+  next.refuse(false);
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_TRUE(next.wait_for_requests(RequestType::close_session, 1, testkit::patience));
+}
+
 TEST_F(SessionTest, HoldersAreToldBeforeTheirSession) {
   const Client client = with(calm);
   const Session session = client.connect();

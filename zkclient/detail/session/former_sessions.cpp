@@ -24,14 +24,20 @@ class FormerSessions::Closer final : public HandleOwner, public std::enable_shar
 
   /// Throws Error: no attempt can be made. `done` is called once, unless stop() comes before: with whether the session
   /// is over at the servers.
-  void begin(const HandleOptions& options, Done done) {
+  void begin(std::shared_ptr<SessionState> session, const HandleOptions& options, Done done) {
+    session_ = std::move(session);
     id_ = options.resume.id;
+    addresses_ = options.addresses;
     handle_ = std::make_shared<Handle>(events_, *this);
     handle_->open(options);
     done_ = std::move(done);
-    // Unless it is resumed it is over by then.
-    patience_.set_after(options.timeout, [self = shared_from_this()] { self->end(true); });
+    // A server that says nothing may have gone, and others have counted the session anew.
+    patience_.set_after(options.timeout, [self = shared_from_this()] { self->end(false); });
   }
+
+  const std::shared_ptr<SessionState>& session() const noexcept { return session_; }
+  // It still tries, and elsewhere than at `addresses`.
+  bool misses(const std::string& addresses) const { return !was_connected_ && addresses_ != addresses; }
 
   void stop() {
     done_ = {};
@@ -42,6 +48,7 @@ class FormerSessions::Closer final : public HandleOwner, public std::enable_shar
   void on_handle_event(HandleEvent event) override {
     switch (event) {
       case HandleEvent::connected:
+        was_connected_ = true;
         patience_.cancel();
         handle_->close(former_patience, [self = shared_from_this()] { self->closed(); });
         break;
@@ -75,7 +82,10 @@ class FormerSessions::Closer final : public HandleOwner, public std::enable_shar
 
   EventLoop& events_;
   Timer patience_;
+  std::shared_ptr<SessionState> session_;
   std::int64_t id_ = 0;
+  std::string addresses_;
+  bool was_connected_ = false;
   std::shared_ptr<Handle> handle_;
   Done done_;
 };
@@ -115,8 +125,23 @@ void FormerSessions::keep(std::shared_ptr<SessionState> session) {
   waiting_.push_back(std::move(session));
 }
 
+// The server that a closer tries to reach may have gone: the client has left it.
+void FormerSessions::take_back_from_elsewhere(const std::string& addresses) {
+  for (auto place = closers_.begin(); place != closers_.end();) {
+    const std::shared_ptr<Closer> closer = *place;
+    if (!closer->misses(addresses)) {
+      ++place;
+      continue;
+    }
+    place = closers_.erase(place);
+    closer->stop();
+    keep(closer->session());
+  }
+}
+
 void FormerSessions::pursue() {
   if (stopped_) return;
+  if (const auto options = reach_()) take_back_from_elsewhere(options->addresses);
   std::deque<std::shared_ptr<SessionState>> later;
   for (const auto& session : std::exchange(waiting_, {})) {
     const auto options = used(*session) ? std::nullopt : reach_();
@@ -130,7 +155,7 @@ bool FormerSessions::begin(const std::shared_ptr<SessionState>& session, HandleO
   options.timeout = session->timeout();
   const auto closer = closers_.insert(closers_.end(), std::make_shared<Closer>(events_));
   try {
-    (*closer)->begin(options, [this, client = client_.lock(), closer, session](bool over) {
+    (*closer)->begin(session, options, [this, client = client_.lock(), closer, session](bool over) {
       closers_.erase(closer);
       if (over) return;
       keep(session);  // Its server did not answer. It was resumed, so it may last for a whole timeout from now on.

@@ -46,6 +46,7 @@ class FormerSessions {
 
   bool used(const SessionState& session) const;
   void keep(std::shared_ptr<SessionState> session);
+  void take_back_from_elsewhere(const std::string& addresses);
   void try_again_after(std::chrono::milliseconds pause);
   /// False: no attempt can be made now.
   bool begin(const std::shared_ptr<SessionState>& session, HandleOptions options);
