@@ -83,7 +83,8 @@ class ZKRECIPES_API PersistentNodeBase {
   void set_data(std::string data, const zkclient::CallOptions& call = {});
   void async_set_data(std::string data, zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
   /// Ends it: removes the node, and waits until it is gone, whatever became of connections and sessions meanwhile. What
-  /// another client has put in its place stays. Idempotent. When the call fails, the removal goes on. Errors:
+  /// another client has put in its place stays. Where the create of a node that outlives sessions was lost with its session,
+  /// that takes two session timeouts: the create may still come to light. Idempotent. When the call fails, the removal goes on. Errors:
   /// deadline_exceeded, cancelled, closed (the client, first: an ephemeral node goes with the session, any other one may
   /// stay); and of a node that outlives sessions: not_empty (it has children), no_auth, ...
   void remove(const zkclient::CallOptions& call = {});

@@ -197,10 +197,26 @@ Awaitable<std::optional<KeptNode::Rest>> KeptNode::take_turn(SessionPtr session)
   }
   const PresenceStep step = decide_presence(seen->facts);
   if (step == PresenceStep::done) {
-    finish_gone();
-    co_return std::nullopt;
+    const std::optional<Rest> before = rest_before_gone(*session);
+    if (!before) finish_gone();
+    co_return before;
   }
   co_return co_await act(session, step, std::move(seen));
+}
+
+/// A session sees all that it has created. A create of one that was lost may come to light later: a server that stood still
+/// hands on what it was sent, and the leader does it for as long as it has that session, which is less than two timeouts. So
+/// it takes another look then. Nullopt: nothing can come any more.
+std::optional<KeptNode::Rest> KeptNode::rest_before_gone(const zk::SessionState& session) {
+  const auto now = std::chrono::steady_clock::now();
+  auto last = now;
+  for (Doubt& doubt : doubts_) {
+    if (doubt.session == session.id()) continue;
+    if (!doubt.passes) doubt.passes = now + 2 * doubt.timeout;
+    last = std::max(last, *doubt.passes);
+  }
+  if (last == now) return std::nullopt;
+  return Rest{std::chrono::ceil<std::chrono::milliseconds>(last - now)};
 }
 
 // With no earlier session nothing of ours can be there, so the create goes out before the first look, in one flight.

@@ -133,8 +133,10 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   /// A create of a lasting node, whose reply was lost, or does not tell its czxid.
   struct Doubt {
     std::int64_t session;
+    std::chrono::milliseconds timeout;  // That session's.
     std::string data;
     std::int64_t replaced;  // The czxid of the node that it was to replace; 0: there was none.
+    std::optional<zk::Signal::TimePoint> passes = {};  // Its session is over by then, and what that had sent.
   };
 
   static zk::Awaitable<void> run(std::shared_ptr<KeptNode> self);
@@ -144,6 +146,7 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   zk::Awaitable<void> serve(SessionPtr session);
   zk::Awaitable<std::optional<Rest>> take_turn(SessionPtr session);
   zk::Awaitable<bool> is_made(SessionPtr session, zk::PendingReply creating, std::uint64_t generation);
+  std::optional<Rest> rest_before_gone(const zk::SessionState& session);
   std::optional<zk::PendingReply> begin_to_create(const SessionPtr& session);
   zk::Awaitable<void> endure(ReplyPtr failure);
   zk::Awaitable<SeenPtr> look(SessionPtr session);
@@ -181,10 +184,10 @@ class KeptNode : public OwnedNode, public std::enable_shared_from_this<KeptNode>
   void add_removal(const Seen& seen, zk::Request& request) const;
   zk::Request request_of(PresenceStep step, const Seen& seen);
   zk::Call call_on(const SessionPtr& session) const;
+  zk::Call call_on_word_of(const SessionPtr& session, const Seen& seen) const;
   bool over(const SessionPtr& session) const { return session->over() || spec_.client->closing() || finished_; }
   void begin_incarnation(const SessionPtr& session, std::int64_t czxid);
   void end_incarnation();
-  zk::Call call_on_word_of(const SessionPtr& session, const Seen& seen) const;
   void begin_to_leave();
   bool gives_up_removal() const;
   void finish_gone();

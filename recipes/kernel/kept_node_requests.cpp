@@ -122,7 +122,8 @@ void KeptNode::learn(const SessionPtr& session, const Request& request, const Se
     doubts_.clear();
   } else if (reply.ok() || reply.failed(Errc::in_doubt)) {
     const std::int64_t replaced = seen.facts.node ? seen.facts.node->czxid : 0;
-    doubts_.push_back({session->id(), replacement != nullptr ? *replacement->data : *request.data, replaced});
+    doubts_.push_back(
+        {session->id(), session->timeout(), replacement != nullptr ? *replacement->data : *request.data, replaced});
   }
 }
 

@@ -165,6 +165,29 @@ TEST_F(PersistentNodeFaults, CreateLostWithItsSession) {
     the_operator().remove(Path("/app-presence") / witness);
 }
 
+// A server that stood still hands on what a session has sent that the client has lost.
+TEST_F(PersistentNodeFaults, CreateLostWithItsSessionComesToLightWhileItIsRemoved) {
+  for_all([&](const NodeKind& kind) {
+    if (!kind.lasting() || kind.protection) return;
+    for (const bool comes : {true, false}) {
+      const Client client = calm_proxied();
+      (void)client.connect({.deadline = soon()});
+      const Fault lost = proxy.drop_next_request(kind.creates);
+      PersistentNode node(client, "/app/n", "x", kind.options());
+      proxy.refuse(true);
+      EXPECT_TRUE(lost.wait(patience));
+      Box<bool> removed;
+      node.async_remove([&](zkclient::Result<void> result) { removed.put(result.has_value()); }, {.deadline = soon()});
+      testkit::lose_session(client, proxy);
+      pass_turns(client);
+      EXPECT_TRUE(removed.empty());
+      if (comes) the_operator().create("/app/n", "x");
+      EXPECT_TRUE(removed.take());
+      EXPECT_EQ(names("/app"), Strings{});
+    }
+  });
+}
+
 TEST_F(PersistentNodeFaults, ParentMissingOrRemoved) {
   const Client client = calm_direct();
   for_all([&](const NodeKind& kind) {
