@@ -59,6 +59,27 @@ TEST_F(MutexFaults, AnExecutorThatDropsItsTasksHidesNoLoss) {
   EXPECT_TRUE(stopped(session.lost()));
 }
 
+// A request whose size has cost a connection is sent alone, but for heartbeats: it may take long.
+TEST_F(MutexFaults, HeartbeatsGoBesideARequestOfASuspectSize) {
+  const Client client = calm_proxied();
+  Mutex mutex(client, "/lock");
+  const Lease lease = mutex.acquire({.deadline = soon()});
+  const std::string large(20'000, 'x');
+  const auto lost = proxy.drop_next_request(RequestType::set_data);
+  EXPECT_EQ(error_of([&] { client.set("/lock", large); }), Errc::in_doubt);
+  client.sync("/", {.deadline = soon()});  // Behind the heartbeat that comes with a connection.
+  auto held = proxy.hold_next_reply(RequestType::set_data);
+  Box<bool> done;
+  client.async_set("/lock", large, any_version, [&](const auto& result) { done.put(result.has_value()); });
+  ASSERT_TRUE(held.wait(patience));
+  const std::size_t beats = proxy.request_count(RequestType::multi);
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::multi, beats + 1, patience));
+  EXPECT_TRUE(done.empty()) << "on the same connection";
+  held.release();
+  EXPECT_TRUE(done.take());
+  EXPECT_TRUE(lease.valid());
+}
+
 // --- create: request or reply lost --------------------------------------------------------------------------------
 
 // The reply of the create is lost, and the look for the node ends before it has found it.

@@ -141,14 +141,18 @@ bool RequestQueue::sends_at_once() {
   return connection_->handle()->in_flight() < max_in_flight && connection_->handle()->has_room();
 }
 
+// A session must not end because a large request takes long: heartbeats go beside it.
+bool RequestQueue::may_send(const Op& op) const {
+  if (op.urgent) return true;
+  return alone_ == nullptr && !connection_->taking_over() && connection_->handle()->in_flight() < max_in_flight;
+}
+
 void RequestQueue::pump() {
   if (connection_->draining()) {
     connection_->check_drained();
     return;
   }
-  while (!waiting_.empty() && alone_ == nullptr && connection_->connected() &&
-         (waiting_.front()->urgent ||
-          (!connection_->taking_over() && connection_->handle()->in_flight() < max_in_flight))) {
+  while (!waiting_.empty() && connection_->connected() && may_send(*waiting_.front())) {
     const std::shared_ptr<Op> op = std::move(waiting_.front());
     waiting_.pop_front();
     if (op->state != Op::State::waiting) continue;
@@ -161,12 +165,12 @@ void RequestQueue::pump() {
       give_up(op, Errc::deadline_exceeded);  // The process was stopped, say: its timer has not run yet.
       continue;
     }
-    if (is_too_large(*op)) {
-      refuse_size(op);
-      continue;
-    }
     if (comes_too_late(*op)) {
       fail(op, Errc::connection_loss, "what it rests on may have changed: it had to wait");
+      continue;
+    }
+    if (is_too_large(*op)) {
+      refuse_size(op);
       continue;
     }
     op->sent_bytes = op->request.wire_size();
@@ -182,18 +186,28 @@ void RequestQueue::pump() {
     }
     op->state = Op::State::in_flight;
     if (++op->attempts > 1 && meter_ != nullptr) meter_->count(Metrics::Counter::retries);
-    if (alone) alone_ = op;
+    if (alone) {
+      alone_ = op;
+      alone_is_largest_ = true;
+    } else if (alone_ != nullptr && op->sent_bytes >= alone_->sent_bytes) {
+      alone_is_largest_ = false;
+    }
     if (connection_->handle()->submit(op)) {
       probe::request_sent(op.get(), to_string(op->request.type), op->request.path, op->attempts);
       continue;
     }
-    alone_.reset();
+    if (alone) alone_.reset();
     if (op->request.watch) connection_->watches().settle(op->request.path, kind, false);
     op->state = Op::State::waiting;
     --op->attempts;
     waiting_.push_front(op);
     return;
   }
+}
+
+bool RequestQueue::comes_too_late(const Op& op) {
+  if (op.send_by && *op.send_by <= std::chrono::steady_clock::now()) return true;
+  return op.only_on && op.bound != nullptr && op.bound->connections() != *op.only_on;
 }
 
 // Heartbeats are never held up, nor refused.
@@ -205,11 +219,6 @@ void RequestQueue::refuse_size(const std::shared_ptr<Op>& op) {
   fail(op, Errc::too_large,
        fmt::format(
            "{} bytes: as many, or fewer, have cost the connection twice; the server's jute.maxbuffer is smaller, it "
-bool RequestQueue::comes_too_late(const Op& op) {
-  if (op.send_by && *op.send_by <= std::chrono::steady_clock::now()) return true;
-  return op.only_on && op.bound != nullptr && op.bound->connections() != *op.only_on;
-}
-
            "seems",
            op->request.wire_size()));
 }
@@ -221,7 +230,7 @@ void RequestQueue::judge_size(const std::shared_ptr<Op>& op, bool left, std::chr
   if (op->answered) {
     suspects_.answered(op->sent_bytes);
   } else if (rc::is_loss(op->code) && !closing_ && !left && !op->urgent) {
-    suspects_.lost(op->sent_bytes, alone, op->reply.sent, BootClock::now(), round_trip);
+    suspects_.lost(op->sent_bytes, alone && alone_is_largest_, op->reply.sent, BootClock::now(), round_trip);
   }
 }
 

@@ -62,6 +62,7 @@ class RequestQueue {
   bool room_to_wait();
   void forget_abandoned();
   void judge_size(const std::shared_ptr<Op>& op, bool left, std::chrono::nanoseconds round_trip);
+  bool may_send(const Op& op) const;
   static bool comes_too_late(const Op& op);
   bool is_too_large(const Op& op);
   void refuse_size(const std::shared_ptr<Op>& op);
@@ -83,7 +84,8 @@ class RequestQueue {
   std::deque<std::shared_ptr<Op>> waiting_;  // Those that were given up stay in it for a while.
   std::size_t abandoned_ = 0;                // Of those, about.
   SizeSuspects suspects_;
-  std::shared_ptr<Op> alone_;  // The only one in flight, to see whether it is too large.
+  std::shared_ptr<Op> alone_;      // The only one in flight but for heartbeats, to see whether it is too large.
+  bool alone_is_largest_ = false;  // If a connection breaks no heartbeat was too large.
   std::map<std::shared_ptr<Op>, std::unique_ptr<Timer>> pausing_;  // Reads before their next attempt.
   Deadlines deadlines_;
   std::minstd_rand random_{static_cast<std::uint32_t>(random_seed())};
