@@ -71,6 +71,24 @@ Awaitable<Reply> request_revocation(ClientPtr client, Target target, Call call) 
   co_return reply;
 }
 
+// Whether a node is there decides who is said to hold. The server that answers may lag behind the one that has taken the
+// holder's node: so a majority has to agree first.
+Awaitable<Reply> look_at(ClientPtr client, std::string path, Call call) {
+  Request look = zk::make_request(OpType::exists, std::move(path));
+  return zk::fresh_by_quorum(std::move(client), std::move(look), std::move(call));
+}
+
+// The session that waits may not be the one that has asked, and its server may lag behind: it has never heard of the node.
+Awaitable<Reply> wait_until_gone(ClientPtr client, Waiter& waiter, std::string node, Call call) {
+  for (;;) {
+    Reply gone = co_await waiter.wait_until_gone(node, "held by");
+    if (!gone.ok()) co_return gone;
+    Reply seen = co_await look_at(client, node, call);
+    if (seen.failed(Errc::no_node)) co_return gone;
+    if (!seen.ok()) co_return seen;
+  }
+}
+
 // Waits until `grace_end`, and then deletes the node, unless another holder has it by then.
 Awaitable<Result<RevokeOutcome>> break_after_grace(ClientPtr client, Target target, TimePoint grace_end, Call call) {
   Call grace = call;
@@ -78,7 +96,7 @@ Awaitable<Result<RevokeOutcome>> break_after_grace(ClientPtr client, Target targ
   const auto waiter = std::make_unique<Waiter>(client, grace);
   const std::string watched = target.holding.empty() ? target.node : target.holding;
   Reply gone = co_await waiter->enter();
-  if (gone.ok()) gone = co_await waiter->wait_until_gone(watched, "held by");
+  if (gone.ok()) gone = co_await wait_until_gone(client, *waiter, watched, grace);
   if (gone.ok()) co_return RevokeOutcome::released;
   const bool grace_is_over = std::chrono::steady_clock::now() >= grace_end;
   if (!grace_is_over || !gone.failed(Errc::deadline_exceeded)) {
@@ -112,13 +130,6 @@ Awaitable<Result<RevokeOutcome>> revoke_all(ClientPtr client, std::vector<Target
     if (*one == RevokeOutcome::broken) outcome = *one;
   }
   co_return outcome;
-}
-
-// Whether a node is there decides who is said to hold. The server that answers may lag behind the one that has taken the
-// holder's node: so a majority has to agree first.
-Awaitable<Reply> look_at(ClientPtr client, std::string path, Call call) {
-  Request look = zk::make_request(OpType::exists, std::move(path));
-  return zk::fresh_by_quorum(std::move(client), std::move(look), std::move(call));
 }
 
 Awaitable<Reply> list_of(ClientPtr client, std::string directory, Call call) {

@@ -326,6 +326,19 @@ TEST_F(RevokeFaults, TheSuccessorIsNotAsked) {
   EXPECT_FALSE(stopped(next.revoke_requested(), 50ms));
 }
 
+// Its server may lag behind, and not know the node yet: so a majority has to agree that it is gone.
+TEST_F(RevokeFaults, ReleasedIsWhatAMajoritySays) {
+  const Client client = calm_proxied();
+  Mutex mutex(the_operator(), "/semaphore/lock");
+  Lease lease = mutex.acquire({.deadline = soon()});
+  auto asking = in_thread([&] { return revoke(client, lease.node(), {.break_after = 1h}, {.deadline = soon()}); });
+  ASSERT_TRUE(watches(client, lease.node()));
+  const std::size_t before = proxy.request_count(RequestType::multi);
+  lease.release();
+  EXPECT_EQ(result_of(asking), RevokeOutcome::released);
+  EXPECT_EQ(proxy.request_count(RequestType::multi), before + 1);
+}
+
 TEST_F(RevokeFaults, NoAccess) {
   Mutex mutex(the_operator(), "/semaphore/lock", {.acl = zkclient::read_only_acl()});
   the_operator().ensure("/semaphore/lock");
