@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -6,6 +5,7 @@
 #include <zkrecipes/children_cache.hpp>
 #include <zkrecipes/primary.hpp>
 
+#include "recipes/kernel/known_names.hpp"
 #include "recipes/partitions/slot_member.hpp"
 
 namespace zkrecipes {
@@ -63,21 +63,21 @@ class detail::PrimaryNodeCore : public std::enable_shared_from_this<PrimaryNodeC
     std::int32_t version;
   };
 
-  // Of a role whose data is not there, because it may not be read for now, what is known stays.
+  // What is known of a role stays while its node cannot be read, or not be listed.
   void note_roles(const Snapshot& nodes) {
     {
       const std::lock_guard lock(mutex_);
-      const std::vector<Named> before = std::exchange(named_, std::nullopt).value_or(std::vector<Named>());
-      named_.emplace();
+      std::vector<Named> now;
       for (const CachedNodePtr& node : nodes.children()) {
-        const auto known =
-            std::find_if(before.begin(), before.end(), [&](const Named& one) { return one.role == node->name; });
-        if (!node->has_data && known != before.end()) {
-          named_->push_back(*known);
-        } else if (node->has_data && node->data == member_->id() && member_->can_have(node->name)) {
-          named_->push_back({node->name, node->stat.version});
-        }
+        if (node->has_data && node->data == member_->id() && member_->can_have(node->name))
+          now.push_back({node->name, node->stat.version});
       }
+      const bool is_gone = detail::names_are_known(nodes);  // A role that is not listed.
+      for (Named& known : std::exchange(named_, std::nullopt).value_or(std::vector<Named>())) {
+        const CachedNode* const node = nodes.find(known.role);
+        if (node == nullptr ? !is_gone : !node->has_data) now.push_back(std::move(known));
+      }
+      named_ = std::move(now);
     }
     decide();
   }

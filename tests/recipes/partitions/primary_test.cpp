@@ -372,6 +372,40 @@ TEST_F(PrimaryFaults, AMembersNodeCannotBeRead) {
   EXPECT_TRUE(eventually([&] { return !monitor->problem(); }));
 }
 
+// Whom it names is not known: so its primary is not asked to give it back.
+TEST_F(PrimaryFaults, ARolesNodeCannotBeRead) {
+  the_operator().create("/app/roles", "", {.parents = true});
+  the_operator().create("/app/roles/r", "a");
+  const auto a = join(calm_direct(), "a");
+  ASSERT_TRUE(eventually([&] { return a->has("r"); }));
+  zkclient::Transaction again;
+  again.remove("/app/roles/r");
+  again.create("/app/roles/r", "a", {.acl = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}}});
+  the_operator().commit(again);
+  ASSERT_TRUE(eventually([&] {
+    const auto problem = a->node().problem();
+    return problem && problem->errc() == Errc::no_auth;
+  }));
+  the_operator().create("/app/roles/s", "a");
+  ASSERT_TRUE(eventually([&] { return a->has("s"); })) << "what can be read goes on";
+  EXPECT_TRUE(a->has("r"));
+  EXPECT_EQ(a->asked(), 0);
+}
+
+// With its next session the primary may not list them any more. It still is the one that was named.
+TEST_F(PrimaryFaults, RolesCannotBeListed) {
+  the_operator().create("/app/roles", "", {.parents = true});
+  the_operator().create("/app/roles/r", "a");
+  const Client client = calm_direct();
+  const auto a = join(client, "a");
+  ASSERT_TRUE(eventually([&] { return a->has("r"); }));
+  const FencingToken token = a->token("r");
+  the_operator().set_acl("/app/roles", {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}});
+  expire(client);
+  EXPECT_TRUE(eventually([&] { return a->has("r") && token < a->token("r"); }));
+  EXPECT_TRUE(eventually([&] { return a->node().problem() && a->node().problem()->errc() == Errc::no_auth; }));
+}
+
 TEST_F(PrimaryFaults, TheStatusDecides) {
   const Client client = calm_direct();
   const Client other = calm_direct();
