@@ -67,9 +67,10 @@ if [[ $preset == tls* ]] && ((build_it)); then
 fi
 
 # A compiler cache, where there is one, serves all checkouts of the project. A precompiled header is bound to the text of
-# its headers, comments too ("redefinition"): the cache must tell comments apart, and take nothing it kept without them.
+# its headers, comments and macros too. So the cache must compare that, and not what the preprocessor makes of it; and take
+# nothing that it has kept by the other rule.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
-export CCACHE_COMMENTS=1 CCACHE_NAMESPACE=comments
+export CCACHE_DEPEND=1 CCACHE_NAMESPACE=depend
 
 build=$root/build/$preset
 if ((build_it)); then
