@@ -24,6 +24,7 @@ Awaitable<void> CoherentWriter::close_gate(Line& line, PartPtr part, Call call) 
   Operations all = gate_change(layout_->gate(line.shard), format_gate(false, id), line.gate->version);
   const Path writer(layout_->writer(line.shard));
   all.emplace_back(Transaction::Create{writer, id, CreateMode::ephemeral, layout_->acl()});
+  const std::size_t last = all.size() - 1;
   const auto session = call.bound;
   Written written = co_await writer_->write_bound(std::move(all), std::move(call));
   if (written.outcome == Written::Outcome::done) {
@@ -43,6 +44,7 @@ Awaitable<void> CoherentWriter::close_gate(Line& line, PartPtr part, Call call) 
   const bool refused = written.outcome == Written::Outcome::refused;
   if (written.outcome == Written::Outcome::in_doubt) line.doubt = Line::Doubt{id, session, std::move(written.slot)};
   if (line.doubt || written.reply.failed(Errc::session_lost)) co_return;
+  line.directory_missing = refused && written.index == last && written.code == zk::rc::no_node;
   if (refused && is_shard_conflict(zk::rc::to_errc(written.code))) co_return;
   if (refused) written.reply.error = zk::rc::to_errc(written.code);
   part->end(std::move(written.reply));
@@ -109,6 +111,7 @@ Awaitable<void> CoherentWriter::reopen(Line& line, PartPtr part, Call call) {
   line.forget();
   line.ask_leader = true;
   const bool conflict = reply.failed(Errc::transaction_failed) && is_shard_conflict(reply.cause());
+  line.directory_missing = conflict && reply.cause() == Errc::no_node;  // Of its own node, which it makes and removes.
   if (!conflict && !ended_with_its_session(reply)) part->end(std::move(reply));
 }
 

@@ -83,7 +83,7 @@ struct CoherentWriter::Line {
   std::map<std::string, KnownItem> items;  // At that version of the gate.
   bool ask_leader = false;                 // What a server of ours says may be old.
   bool readers_there = false;
-  bool holders_missing = false;  // The directory of the readers.
+  bool directory_missing = false;  // One of them, though the gate may be there.
   bool closer_alive = true;
   std::optional<Closing> closing;
   std::optional<Doubt> doubt;

@@ -118,7 +118,7 @@ Awaitable<void> CoherentWriter::write_one(Line& line, PartPtr part) {
       co_await find_closing(line);
       continue;
     }
-    if (std::exchange(line.holders_missing, false)) {
+    if (std::exchange(line.directory_missing, false)) {
       co_await prepare(line, part, call);
       continue;
     }
@@ -314,11 +314,14 @@ void CoherentWriter::settle_refusal(Line& line, const PartPtr& part, Written wri
     part->no_room = true;
   } else if (of_holders && code == Errc::no_node) {
     line.forget();
-    line.holders_missing = true;
+    line.directory_missing = true;
   } else if (code == Errc::no_node && line.closed_by_us() && written.index >= gate_operations &&
              written.index < last - 1) {
     line.registered.reset();  // It has gone meanwhile.
   } else if (written.index == last && is_shard_conflict(code) && code != Errc::not_empty) {
+    const Line::KnownItem known = line.items.at(part->write.name);
+    const bool makes = decide_change(part->write, known.revision).kind == ItemChange::make;
+    line.directory_missing = makes && code == Errc::no_node;
     line.items.erase(part->write.name);  // Changed by hand: the gate is what it was.
     line.ask_leader = true;
   } else if (code == Errc::not_empty) {  // No node that the recipe removes behind a closed gate, and no item, has any.

@@ -323,6 +323,24 @@ TEST_F(CoherentCacheTest, DirectoryRemovedAndMadeAgain) {
   EXPECT_EQ(data(reader, "a"), "new");
 }
 
+// The gate is still there, so that nothing else tells.
+TEST_F(CoherentCacheTest, FolderRemovedByHand) {
+  CoherentCache cache = make(one_shard());
+  CoherentCache reader = make_other(one_shard());
+  cache.put("a", "1", patient());
+  client().remove_tree(path() / "items", patient());
+  cache.put("a", "2", patient());
+  EXPECT_EQ(data(cache, "a"), "2");
+  EXPECT_EQ(data(reader, "a"), "2");
+  client().remove_tree(path() / "writers", patient());
+  cache.put("a", "3", patient());  // Closes the gate, as there is a reader.
+  EXPECT_EQ(data(reader, "a"), "3");
+  client().remove_tree(path() / "writers", patient());
+  client().set(path() / "gates/0", "closed 1234");  // As a writer leaves it that dies.
+  cache.put("a", "4", patient());
+  EXPECT_EQ(data(cache, "a"), "4");
+}
+
 TEST_F(CoherentCacheTest, Closed) {
   CoherentCache cache = make(one_shard());
   cache.put("a", "1", patient());
