@@ -168,8 +168,9 @@ class ZKRECIPES_API Configuration {
   void async_publish(ConfigurationUpdate update, std::int64_t expected_revision,
                      zkclient::Handler<std::int64_t> handler, const zkclient::CallOptions& call = {});
   /// Publishes the values that were replaced since `revision`, as a new revision: keys that no publication has changed since
-  /// stay as they are, also if they were edited by hand. Returns the new revision. Errors: as publish(); no_node (the
-  /// history does not reach back so far).
+  /// stay as they are, also if they were edited by hand. An edit of one of the other keys is bad_version, unless it is older
+  /// than the newest revision, because it came while that was on its way: then it is replaced, and the history keeps it.
+  /// Returns the new revision. Errors: as publish(); no_node (the history does not reach back so far).
   std::int64_t roll_back(std::int64_t revision, const zkclient::CallOptions& call = {});
   void async_roll_back(std::int64_t revision, zkclient::Handler<std::int64_t> handler,
                        const zkclient::CallOptions& call = {});

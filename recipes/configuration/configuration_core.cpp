@@ -253,10 +253,15 @@ std::int64_t ConfigurationCore::revision_of(const Snapshot& nodes, const char* o
   return record->revision;
 }
 
+ConfigurationPtr ConfigurationCore::known() const {
+  const std::lock_guard lock(mutex_);
+  return from_file_ ? nullptr : current_;
+}
+
 std::shared_ptr<const PublicationPlan> ConfigurationCore::plan(const Snapshot& nodes, const ConfigurationUpdate& update,
-                                                               std::int64_t expected_revision,
-                                                               const char* operation) const {
-  PublicationDecision decision = plan_publication(seen_of(nodes), current().get(), update, expected_revision);
+                                                               std::int64_t expected_revision, const char* operation,
+                                                               OlderEdits older) const {
+  PublicationDecision decision = plan_publication(seen_of(nodes), known().get(), update, expected_revision, older);
   if (!decision.plan) throw error(decision.refusal.code, operation, decision.refusal.detail);
   if (auto why = defect_of(decision.plan->result)) throw error(Errc::invalid_argument, operation, *why);
   return std::make_shared<const PublicationPlan>(std::move(*decision.plan));

@@ -109,7 +109,8 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
 
   /// What to publish, validated. Throws Error.
   std::shared_ptr<const PublicationPlan> plan(const Snapshot& nodes, const ConfigurationUpdate& update,
-                                              std::int64_t expected_revision, const char* operation) const;
+                                              std::int64_t expected_revision, const char* operation,
+                                              OlderEdits older = OlderEdits::keep) const;
   /// The revision that a snapshot shows. Throws Error (foreign_node).
   std::int64_t revision_of(const Snapshot& nodes, const char* operation) const;
 
@@ -150,6 +151,8 @@ class ConfigurationCore : public std::enable_shared_from_this<ConfigurationCore>
   std::optional<std::string> defect_of(ConfigurationValues& values) const;
   ConfigurationPtr wanted(Wanted wanted, std::int64_t revision) const;
   std::string wait_story(Wanted wanted, std::int64_t revision) const;
+  /// What is in force, if it was read from the ensemble: a file does not tell which node held a value.
+  ConfigurationPtr known() const;
   zkclient::Error error(zkclient::Errc code, const char* operation, std::string_view detail = {}) const;
 
   const zkclient::Client owner_;  // Stays open for as long as it is used here.

@@ -140,13 +140,14 @@ namespace {
 class Planner {
  public:
   Planner(const ConfigurationTree& seen, const Sorted& sorted, const ConfigurationValues* known,
-          const ConfigurationUpdate& update, const ConfigurationRecord& record)
+          const ConfigurationUpdate& update, const ConfigurationRecord& record, OlderEdits older)
       : seen_(seen),
         sorted_(sorted),
         known_(known),
         update_(update),
         revision_(record.revision),
-        as_published_(record.revision == 0 || checksum_of(values_of(seen, sorted)) == record.checksum) {}
+        keep_older_(older == OlderEdits::keep && known != nullptr && record.revision != 0 &&
+                    checksum_of(values_of(seen, sorted)) != record.checksum) {}
 
   std::optional<PublicationRefusal> check() const {
     for (const auto& [key, value] : update_.values) {
@@ -207,7 +208,7 @@ class Planner {
  private:
   // Was it written after the last publication, and otherwise than the publisher knows? An edit may also have come between
   // the last publisher's look and its transaction. Then it is older than the record, and only the record's checksum shows
-  // that there was one.
+  // that there was one. A publisher that knows nothing cannot tell such a key from one that nobody has changed for long.
   bool edited_unseen(const std::string& key) const {
     const bool there = sorted_.is_key(key);
     const std::int64_t now = there ? sorted_.all.at(key)->mzxid : 0;
@@ -217,12 +218,12 @@ class Planner {
       if (found != known_->values.end()) before = &found->second;
     }
     if (there) {
-      const bool maybe_edited = now > seen_.mzxid || (now < seen_.mzxid && !as_published_);
+      const bool maybe_edited = now > seen_.mzxid || (now < seen_.mzxid && keep_older_);
       return maybe_edited && (before == nullptr || before->zxid != now);
     }
     // It is not there: unless all is as it was published, only a publisher that knows this very revision can tell whose
     // work that is.
-    return before != nullptr && before->zxid != 0 && (known_->revision == revision_ || !as_published_);
+    return before != nullptr && before->zxid != 0 && (known_->revision == revision_ || keep_older_);
   }
 
   // The keys, and the directories above them.
@@ -250,7 +251,7 @@ class Planner {
   const ConfigurationValues* const known_;
   const ConfigurationUpdate& update_;
   const std::int64_t revision_;
-  const bool as_published_;  // What was read fits the record, if anybody has published.
+  const bool keep_older_;  // What was read does not fit the record, so there may be edits that are older.
 };
 
 // A key below another key: the upper one would be a directory.
@@ -287,7 +288,8 @@ std::vector<std::string> outdated_history(std::vector<std::string> listed, std::
 }
 
 PublicationDecision plan_publication(const ConfigurationTree& seen, const ConfigurationValues* known,
-                                     const ConfigurationUpdate& update, std::int64_t expected_revision) {
+                                     const ConfigurationUpdate& update, std::int64_t expected_revision,
+                                     OlderEdits older) {
   if (update.values.empty()) return refuse(Errc::invalid_argument, "there is nothing to publish");
   const Sorted sorted(seen);
   if (seen.exists) {
@@ -298,7 +300,7 @@ PublicationDecision plan_publication(const ConfigurationTree& seen, const Config
   if (expected_revision != any_revision && expected_revision != record->revision) {
     return refuse(Errc::bad_version, fmt::format("the newest revision is {}", record->revision));
   }
-  const Planner planner(seen, sorted, known, update, *record);
+  const Planner planner(seen, sorted, known, update, *record, older);
   if (auto refusal = planner.check()) return refuse(refusal->code, std::move(refusal->detail));
   PublicationPlan plan;
   plan.exists = seen.exists;

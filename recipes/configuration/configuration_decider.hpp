@@ -102,10 +102,19 @@ struct PublicationDecision {
 ZKRECIPES_INTERNAL_API std::vector<std::string> outdated_history(std::vector<std::string> listed, std::int64_t revision,
                                                                  std::size_t kept);
 
-/// `known`: what the publisher may know of: its current(), or null. Keys have no defect, as key_defect() has it.
+/// An edit by hand that came between the last publisher's look and its transaction is older than the record. Nothing but
+/// the record's checksum shows that there was one, and not of which key.
+enum class OlderEdits {
+  keep,     ///< Where the publisher can tell that a key has changed since.
+  replace,  ///< For a roll-back: any edit would shut the way back, and the history keeps what is replaced.
+};
+
+/// `known`: what the publisher may know of the ensemble: its current(), or null. Keys have no defect, as key_defect() has
+/// it.
 ZKRECIPES_INTERNAL_API PublicationDecision plan_publication(const ConfigurationTree& seen,
                                                             const ConfigurationValues* known,
                                                             const ConfigurationUpdate& update,
-                                                            std::int64_t expected_revision);
+                                                            std::int64_t expected_revision,
+                                                            OlderEdits older = OlderEdits::keep);
 
 }  // namespace zkrecipes::detail

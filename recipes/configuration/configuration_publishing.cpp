@@ -81,11 +81,12 @@ void require_revision(const ConfigurationCore& core, std::int64_t revision, std:
 // The least one from which there is a way back to it.
 std::int64_t one_after(std::int64_t revision) { return std::min(revision, detail::last_revision) + 1; }
 
-ConfigurationUpdate update_back_to(std::int64_t revision, KeyChanges changes) {
+PlanPtr plan_back(const ConfigurationCore& core, const Snapshot& nodes, std::int64_t revision, std::int64_t now,
+                  KeyChanges changes) {
   ConfigurationUpdate update;
   update.values = std::move(changes);
   update.note = fmt::format("roll back to revision {}", revision);
-  return update;
+  return core.plan(nodes, update, now, rolling_back, detail::OlderEdits::replace);
 }
 
 Error renamed(const Error& error, const ConfigurationCore& core, const char* operation) {
@@ -209,7 +210,7 @@ std::int64_t Configuration::roll_back(std::int64_t revision, const CallOptions& 
   const std::int64_t now = core_->revision_of(nodes, rolling_back);
   require_revision(*core_, revision, now);
   KeyChanges changes = core_->form(rolling_back).wait(limits, way_back_work(core_, now, revision));
-  PlanPtr plan = core_->plan(nodes, update_back_to(revision, std::move(changes)), now, rolling_back);
+  PlanPtr plan = plan_back(*core_, nodes, revision, now, std::move(changes));
   const CallForm write = publish_form(*core_, *plan, rolling_back);
   return published(core_, write.wait(limits, publish_work(core_, std::move(plan))), limits);
 }
@@ -225,7 +226,7 @@ void Configuration::async_roll_back(std::int64_t revision, zkclient::Handler<std
     auto read = [core, told, limits, revision, now, nodes](Result<KeyChanges> changes) {
       if (!changes) return (*told)(changes.error());
       step<std::int64_t>(told, [&] {
-        auto plan = core->plan(nodes, update_back_to(revision, std::move(*changes)), now, rolling_back);
+        PlanPtr plan = plan_back(*core, nodes, revision, now, std::move(*changes));
         begin_to_publish(core, std::move(plan), rolling_back, told, limits);
       });
     };

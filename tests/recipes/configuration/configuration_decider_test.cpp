@@ -302,11 +302,18 @@ TEST(ConfigurationPlan, AnEditThatIsOlderThanTheRecordIsNotOverwritten) {
   const auto unseen = std::optional(Errc::bad_version);
   for (const char* key : {"b", "new", "gone"})
     EXPECT_EQ(refusal(tree, known.values.get(), update({{key, "3"}})), unseen) << key;
-  EXPECT_EQ(refusal(tree, nullptr, update({{"b", "3"}})), unseen);
+  EXPECT_EQ(refusal(tree, nullptr, update({{"b", "3"}})), std::nullopt) << "a publisher that knows nothing";
+  const auto back = update({{"b", "3"}, {"new", std::nullopt}, {"gone", "3"}});
+  EXPECT_TRUE(plan_publication(tree.seen(), known.values.get(), back, any_revision, OlderEdits::replace).plan);
   EXPECT_EQ(refusal(tree, known.values.get(), update({{"a", "3"}})), std::nullopt) << "the record's own write";
   EXPECT_EQ(refusal(tree, known.values.get(), update({{"c", "3"}})), std::nullopt) << "nobody has changed it";
   const ConfigurationVerdict seen = decide(tree.seen(), nullptr);
   EXPECT_EQ(refusal(tree, seen.values.get(), update({{"b", "3"}, {"new", "3"}, {"gone", "3"}})), std::nullopt);
+  tree.edit("c", "edited");
+  EXPECT_EQ(plan_publication(tree.seen(), known.values.get(), update({{"c", "3"}}), any_revision, OlderEdits::replace)
+                .refusal.code,
+            Errc::bad_version)
+      << "newer than the record";
 }
 
 // Whatever was published: the tree is what its publishers wanted, and the undos lead back to each revision.

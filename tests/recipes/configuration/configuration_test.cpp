@@ -254,6 +254,23 @@ TEST_F(ConfigurationTest, RollBackOverwritesNoUnseenEdit) {
   EXPECT_EQ(data("a"), "bad");
 }
 
+// Somebody has edited another key, so that the validator refuses what is there. A process that was started since knows
+// nothing of the keys that are to go back.
+TEST_F(ConfigurationTest, RollBackAfterAnEditThatIsRefused) {
+  Configuration config(client(), path());
+  config.publish(change({{"least", "1"}, {"most", "5"}}), 0, patient());
+  config.publish(change({{"least", "4"}}), 1, patient());
+  config.publish(change({{"other", "1"}}), 2, patient());
+  client().set(path() / "most", "3");
+  ConfigurationOptions options;
+  options.validate = [](const ConfigurationValues& values) {
+    if (values.at("least") > values.at("most")) throw std::runtime_error("the least is more than the most");
+  };
+  Configuration again(client(), path(), options);
+  EXPECT_EQ(again.roll_back(1, patient()), 4);
+  EXPECT_EQ(texts_of(again.wait_for_revision(4, patient())), (Texts{{"least", "1"}, {"most", "3"}}));
+}
+
 TEST_F(ConfigurationTest, RecordIsMalformed) {
   Configuration config(client(), path());
   config.publish(change({{"a", "1"}}), 0, patient());
