@@ -60,9 +60,9 @@ struct ConfigurationOptions {
 /// A key is one or several components of a path; none of them begins with '-'.
 ///
 /// Guaranteed: the configuration in force is one that was there at one instant, or one that fits its record's checksum,
-/// and that `validate` has let pass. A publication is applied once or not at all. It overwrites no value that its publisher
-/// has not seen (one case is only told: see the table). Not guaranteed: that every revision is seen (watches do not
-/// queue); that all followers change at once.
+/// and that `validate` has let pass. A publication is applied once or not at all. It overwrites no edit that
+/// came after the last one and that its publisher has not seen (exceptions: see the table). Not guaranteed: that every
+/// revision is seen (watches do not queue); that all followers change at once.
 ///
 /// What goes wrong                             What the caller sees
 /// ------------------------------------------  ----------------------------------------------------------------------
@@ -71,7 +71,9 @@ struct ConfigurationOptions {
 /// deadline, stop request during publish       in_doubt if it was sent and not answered; else deadline_exceeded,
 ///                                               cancelled, and nothing was changed
 /// somebody published meanwhile                bad_version; nothing was changed
-/// key edited by hand, unseen                  bad_version; nothing was changed: the edit is never overwritten unseen
+/// key edited by hand, unseen                  bad_version; nothing was changed. From the next publication on, of whatever
+///                                               key, the edit counts as published. One that came while a publication was on
+///                                               its way is no error if current() is null or from the fallback file
 /// key deleted and made again meanwhile        foreign_node: it was published over the new value, which had as many writes as
 ///                                               the old one (else bad_version). Not told of a key that is removed, nor if
 ///                                               the reply was lost
