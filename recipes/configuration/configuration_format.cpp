@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,6 +25,15 @@ std::optional<Number> number(std::string_view text, int base = 10) {
   const auto [stopped, error] = std::from_chars(text.data(), end, value, base);
   if (text.empty() || error != std::errc() || stopped != end) return std::nullopt;
   return value;
+}
+
+// A program that shows it counts the nanoseconds of its system clock. What has no place there is none.
+std::int64_t clock_time(std::int64_t ms) {
+  using Clock = std::chrono::system_clock;
+  const auto ms_of = [](Clock::time_point time) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  };
+  return ms >= ms_of(Clock::time_point::min()) && ms <= ms_of(Clock::time_point::max()) ? ms : 0;
 }
 
 std::string one_line(std::string_view text) {
@@ -108,7 +118,7 @@ std::optional<ConfigurationRecord> decode_record(std::string_view text) {
       summed = value.size() == checksum_digits && sum.has_value();
       record.checksum = sum.value_or(0);
     } else if (name == "time") {
-      record.time_ms = number<std::int64_t>(value).value_or(0);
+      record.time_ms = clock_time(number<std::int64_t>(value).value_or(0));
     } else if (name == "writer") {
       record.writer = value;
     } else if (name == "by") {

@@ -395,6 +395,11 @@ TEST(ConfigurationFormat, Records) {
   EXPECT_EQ(decode_record(encode(lines))->revision, 7);
   EXPECT_EQ(decode_record(encode(lines))->note, "two revision 9");
   EXPECT_TRUE(decode_record(encode(some_record()) + "later 1\n")) << "what a later version adds";
+  ConfigurationRecord far = some_record();
+  for (const std::int64_t time : {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+    far.time_ms = time;
+    EXPECT_EQ(decode_record(encode(far))->time_ms, 0) << "more than the nanoseconds of a clock can count";
+  }
 }
 
 TEST(ConfigurationFormat, Undos) {
