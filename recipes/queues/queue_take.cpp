@@ -341,9 +341,8 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
     (void)co_await self->claims_->give_back(std::move(taken), false, Call());
     co_return;
   }
-  zk::Signal never(self->client_->events());
   for (bool first = true;; first = false) {
-    if (!first) co_await never.wait(std::chrono::steady_clock::now() + pause_after_failure);
+    if (!first) co_await zk::pause_for(pause_after_failure, self->client_->events(), self->client_->current());
     Reply connected = co_await self->client_->connected(Call());
     if (self->client_->closing()) co_return;
     if (!connected.ok()) continue;
@@ -376,7 +375,6 @@ Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken
 // There it needs no room in the queue: it must not be lost for that. What was not written is tried again for as long as the
 // client is open.
 Awaitable<void> QueueCore::put_at_end(std::shared_ptr<QueueCore> self, Taken taken) {
-  zk::Signal never(self->client_->events());
   bool told = false;
   for (auto pause = pause_after_failure;; pause = std::min(2 * pause, longest_pause)) {
     std::vector<std::string> one = taken.items;
@@ -390,7 +388,7 @@ Awaitable<void> QueueCore::put_at_end(std::shared_ptr<QueueCore> self, Taken tak
       warn(*self->spec_, fmt::format("{} {}: {}", taken.key.name, lost ? "may be lost" : "waits here to be put back",
                                      pushed.error().what()));
     if (lost) co_return;
-    co_await never.wait(std::chrono::steady_clock::now() + pause);
+    co_await zk::pause_for(pause, self->client_->events(), self->client_->current());
   }
 }
 
