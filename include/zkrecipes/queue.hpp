@@ -158,7 +158,8 @@ class ZKRECIPES_API QueueBase {
 /// deadline, stop request while waiting     deadline_exceeded, cancelled (or nullopt); nothing was taken
 /// the same while pop waits for the answer  the item, if the answer comes within 0.5 s. Otherwise in_doubt: if the item,
 ///                                          Error::node(), turns out to be taken, it is put back into its
-///                                          place, or to the end if that was taken meanwhile
+///                                          place, or to the end if that was taken meanwhile. While it cannot be
+///                                          written that is tried again, and the log tells of it
 /// the same while claim waits for it        the claim, if the answer comes within 0.5 s. Otherwise the same as above:
 ///                                          the item goes back
 /// the same while push, commit wait for it  in_doubt: it may have been done; a claim is over
@@ -169,7 +170,9 @@ class ZKRECIPES_API QueueBase {
 ///                                          the next call gets the next one
 /// item that its consumer cannot take       the same with no_auth (it may not be read, or not be claimed) or too_large: a
 ///                                          claim sends some hundred bytes more than the push
-/// client closed                            closed (in_doubt for a push, pop, commit that was sent); claims are lost
+/// client closed                            closed (in_doubt for a push, pop, commit that was sent); claims are lost. An
+///                                          item that a pop() in doubt took, and that is not back yet, may be gone:
+///                                          the log names it
 /// foreign child in the folder              ignored
 ///
 /// A path belongs to one recipe. ZooKeeper is not made for large queues; docs/queues.md says when to use another one.

@@ -86,6 +86,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   void tell_of(const ItemKey& unusable, const zkclient::Error& why);
   static zk::Awaitable<void> put_back(std::shared_ptr<QueueCore> self, Taken taken);
   static zk::Awaitable<void> put_at_end(std::shared_ptr<QueueCore> self, Taken taken);
+  bool cannot_put_back(const Taken& taken, const zkclient::Error& why, bool& told) const;
   static zk::Awaitable<void> return_unused(std::shared_ptr<QueueCore> self);
 
   const QueueSpecPtr spec_;

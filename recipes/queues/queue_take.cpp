@@ -335,45 +335,43 @@ Awaitable<void> QueueCore::return_unused(std::shared_ptr<QueueCore> self) {
     zk::spawn(put_back(self, std::move(claim)));
 }
 
-// The call for which it was taken is over.
+// The call for which it was taken is over. What cannot be written is tried again for as long as the client is open: a full
+// quota has room again some time. Until then the item waits here, and nowhere else.
 Awaitable<void> QueueCore::put_back(std::shared_ptr<QueueCore> self, Taken taken) {
   if (taken.lease != nullptr) {
     (void)co_await self->claims_->give_back(std::move(taken), false, Call());
     co_return;
   }
-  for (bool first = true;; first = false) {
-    if (!first) co_await zk::pause_for(pause_after_failure, self->client_->events(), self->client_->current());
-    Reply connected = co_await self->client_->connected(Call());
-    if (self->client_->closing()) co_return;
-    if (!connected.ok()) continue;
-    Call call;
-    call.bound = connected.session;
-    ItemTransaction steps(*self->spec_, taken.key);
-    const bool rest = taken.items.size() > 1;
-    rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items, taken.reason);
-    Written written = co_await self->claims_->writer()->write_bound(steps.take(), call);
-    // A full quota has room again some time. Until then the item waits here, and nowhere else.
-    if (written.outcome == Written::Outcome::refused && written.code == zk::rc::quota_exceeded) continue;
-    if (self->client_->closing()) co_return;
-    if (written.outcome == Written::Outcome::done) break;
-    // Its place is taken, or gone, or no longer ours to write.
-    if (written.outcome == Written::Outcome::refused) {
-      taken.items.resize(1);
-      co_await put_at_end(self, std::move(taken));
-      co_return;
+  bool told = false;
+  for (auto pause = pause_after_failure;; pause = std::min(2 * pause, longest_pause)) {
+    Reply failure = co_await self->client_->connected(Call());
+    if (failure.ok()) {
+      Call call;
+      call.bound = failure.session;
+      ItemTransaction steps(*self->spec_, taken.key);
+      const bool rest = taken.items.size() > 1;
+      rest ? steps.restore_first(taken.version + 1, taken.items) : steps.restore(taken.items, taken.reason);
+      Written written = co_await self->claims_->writer()->write_bound(steps.take(), call);
+      if (written.outcome == Written::Outcome::done) break;
+      const bool full = written.outcome == Written::Outcome::refused && written.code == zk::rc::quota_exceeded;
+      // Its place is taken, or gone, or no longer ours to write.
+      if (written.outcome == Written::Outcome::refused && !full) {
+        taken.items.resize(1);
+        co_await put_at_end(self, std::move(taken));
+        co_return;
+      }
+      failure = std::move(written.reply);
+      if (full) failure.error = Errc::quota_exceeded;
+      if (written.outcome == Written::Outcome::in_doubt) failure.error = Errc::in_doubt;
     }
-    const bool again = written.outcome == Written::Outcome::failed && !written.reply.failed(Errc::too_large);
-    if (again) continue;
-    if (written.outcome == Written::Outcome::in_doubt) written.reply.error = Errc::in_doubt;
-    const Error why = self->spec_->error(written.reply, "queue put back");
-    warn(*self->spec_, fmt::format("{} may be lost: {}", taken.key.name, why.what()));
-    break;
+    if (self->client_->closing() && !failure.failed(Errc::in_doubt)) failure.error = Errc::closed;
+    if (self->cannot_put_back(taken, self->spec_->error(failure, "queue put back"), told)) break;
+    co_await zk::pause_for(pause, self->client_->events(), self->client_->current());
   }
   self->view_->mark_changed();
 }
 
-// There it needs no room in the queue: it must not be lost for that. What was not written is tried again for as long as the
-// client is open.
+// There it needs no room in the queue: it must not be lost for that.
 Awaitable<void> QueueCore::put_at_end(std::shared_ptr<QueueCore> self, Taken taken) {
   bool told = false;
   for (auto pause = pause_after_failure;; pause = std::min(2 * pause, longest_pause)) {
@@ -381,15 +379,21 @@ Awaitable<void> QueueCore::put_at_end(std::shared_ptr<QueueCore> self, Taken tak
     const Call limits;
     const auto pushed = co_await self->gate_.push(std::move(one), self->spec_->format.name_again(taken.key),
                                                   WhenFull::ignore, limits, taken.reason);
-    if (pushed || self->client_->closing()) co_return;
-    const Errc why = pushed.error().errc();
-    const bool lost = why == Errc::in_doubt || why == Errc::too_large;
-    if (lost || !std::exchange(told, true))
-      warn(*self->spec_, fmt::format("{} {}: {}", taken.key.name, lost ? "may be lost" : "waits here to be put back",
-                                     pushed.error().what()));
-    if (lost) co_return;
+    if (pushed || self->cannot_put_back(taken, pushed.error(), told)) co_return;
     co_await zk::pause_for(pause, self->client_->events(), self->client_->current());
   }
+}
+
+// No call hears of it: the log does, once for as long as it is tried again. True: it is not.
+bool QueueCore::cannot_put_back(const Taken& taken, const Error& why, bool& told) const {
+  const Errc code = why.errc();
+  const bool over = code == Errc::in_doubt || code == Errc::too_large || code == Errc::closed;
+  if (code == Errc::session_lost) return false;  // It was not sent, and is on the next session.
+  if (over || !std::exchange(told, true)) {
+    const char* fate = over ? "may be lost" : "waits here to be put back";
+    warn(*spec_, fmt::format("{} {}: {}", taken.key.name, fate, why.what()));
+  }
+  return over;
 }
 
 }  // namespace zkrecipes::detail

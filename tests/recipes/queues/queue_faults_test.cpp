@@ -18,11 +18,13 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <thread>
 
 #include <zkclient/error.hpp>
+#include <zkclient/log.hpp>
 #include <zkrecipes/delay_queue.hpp>
 #include <zkrecipes/priority_queue.hpp>
 #include <zkrecipes/queue.hpp>
@@ -41,6 +43,33 @@ using zkclient::Acl;
 // They need a process of their own, or a file of the server.
 const testkit::OnRealServers queues_on_real_servers{"QueueFaults.ClaimersProcessDies",
                                                     "QueueFaults.EveryItemOnceWhateverGetsLost"};
+
+/// What the log has told since.
+class Warnings {
+ public:
+  Warnings() {
+    zkclient::set_log_handler([this](zkclient::LogLevel, std::string_view text) {
+      const std::lock_guard lock(mutex_);
+      texts_.emplace_back(text);
+    });
+    zkclient::set_log_level(zkclient::LogLevel::warning);
+  }
+  ~Warnings() {
+    zkclient::set_log_level(zkclient::LogLevel::error);
+    zkclient::set_log_handler({});
+  }
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+  std::ptrdiff_t count(std::string_view part) const {
+    const std::lock_guard lock(mutex_);
+    return std::count_if(texts_.begin(), texts_.end(),
+                         [&](const std::string& text) { return text.find(part) != std::string::npos; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
 
 class QueueFaults : public testkit::RecipeFaultTest {
  protected:
@@ -733,6 +762,39 @@ TEST_F(QueueFaults, WhatIsPutBackGoesToItsPlaceOrToTheEnd) {
   EXPECT_TRUE(proxy.wait_for_requests(RequestType::multi, sent + 3, patience)) << "back, to the end, and once more";
   the_operator().set_acl("/queue", zkclient::open_acl());
   holds({"y"});
+}
+
+// Its place and the end of the queue may not be written, or nothing at all.
+TEST_F(QueueFaults, ClientClosedWhileAnItemWaitsToBePutBack) {
+  constexpr auto all_but_create = Acl::all & ~Acl::create;
+  for (const char* closed : {"/queue/items", "/queue/slots"}) {
+    SCOPED_TRACE(closed);
+    Client client = calm_proxied();
+    Queue queue(client, "/queue");
+    queue.push("a", patient());
+    auto held = proxy.hold_next_reply(RequestType::multi);
+    std::stop_source stop;
+    auto waiting = in_thread([&] { return error_of([&] { (void)queue.pop(until(stop)); }); });
+    ASSERT_TRUE(held.wait(patience));
+    stop.request_stop();
+    EXPECT_EQ(result_of(waiting), Errc::in_doubt);
+    the_operator().set_acl(closed, {{.permissions = all_but_create}});
+    const RequestType attempt = closed == std::string_view("/queue/items") ? RequestType::multi : RequestType::create2;
+    const std::size_t sent = proxy.request_count(attempt);
+    const Warnings warnings;
+    held.release();
+    const std::size_t attempts = time_is_made() ? 7 : 3;  // The pauses between them become long.
+    ASSERT_TRUE(proxy.wait_for_requests(attempt, sent + attempts, patience));
+    (void)client.exists("/queue", patient());  // Answered after the last attempt.
+    const auto begin = SteadyClock::now();
+    client.close();
+    if (time_is_made()) {
+      EXPECT_LT(SteadyClock::now() - begin, 2s) << "it does not wait for the next attempt";
+    }
+    EXPECT_EQ(warnings.count(" waits here to be put back: "), 1);
+    EXPECT_EQ(warnings.count(" may be lost: "), 1);
+    the_operator().set_acl("/queue/items", zkclient::open_acl());
+  }
 }
 
 // Better one too many than one that is lost.
