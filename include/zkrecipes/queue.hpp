@@ -167,7 +167,8 @@ class ZKRECIPES_API QueueBase {
 /// quota of the servers full                push fails with quota_exceeded, which names it; pop, claim, commit, give_back
 ///                                          work. See docs/quotas.md
 /// item is not in the layout's format       pop, claim throw foreign_node, which names it; it stays, and
-///                                          the next call gets the next one
+///                                          the next call gets the next one. For this object it comes behind the others
+///                                          from then on, until it can be taken or the session ends
 /// item that its consumer cannot take       the same with no_auth (it may not be read, or not be claimed) or too_large: a
 ///                                          claim sends some hundred bytes more than the push
 /// client closed                            closed (in_doubt for a push, pop, commit that was sent); claims are lost. An

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "recipes/kernel/sequence.hpp"
 
@@ -27,16 +28,20 @@ void CandidateItems::replace(std::vector<ItemKey> in_order, const std::vector<st
                              std::int64_t now_ms) {
   const std::set<std::string_view> taken(claimed.begin(), claimed.end());
   items_.clear();
+  last_.clear();
   later_.clear();
+  std::set<std::string> still_there;
   for (ItemKey& key : in_order) {
+    if (unusable_.contains(key.name)) still_there.insert(key.name);
     if (!taken.contains(key.name) && !held_.contains(key.name)) later_.push_back(std::move(key));
   }
+  unusable_ = std::move(still_there);
   become_due(now_ms);
 }
 
 void CandidateItems::become_due(std::int64_t now_ms) {
   while (!later_.empty() && later_.front().due_ms <= now_ms) {
-    items_.push_back(std::move(later_.front()));
+    (unusable_.contains(later_.front().name) ? last_ : items_).push_back(std::move(later_.front()));
     later_.pop_front();
   }
 }
@@ -48,16 +53,19 @@ std::optional<std::int64_t> CandidateItems::next_due() const noexcept {
 
 void CandidateItems::clear() {
   items_.clear();
+  last_.clear();
   later_.clear();
   held_.clear();
+  unusable_.clear();
   calm();
 }
 
 void CandidateItems::insert(ItemKey key) {
+  std::deque<ItemKey>& among = unusable_.contains(key.name) ? last_ : items_;
   const auto place =
-      std::find_if(items_.begin(), items_.end(), [&](const ItemKey& other) { return !goes_before(other, key); });
-  if (place != items_.end() && place->name == key.name) return;
-  items_.insert(place, std::move(key));
+      std::find_if(among.begin(), among.end(), [&](const ItemKey& other) { return !goes_before(other, key); });
+  if (place != among.end() && place->name == key.name) return;
+  among.insert(place, std::move(key));
 }
 
 void CandidateItems::won() noexcept {
@@ -83,6 +91,7 @@ std::size_t CandidateItems::takes_until_old(std::size_t length) const noexcept {
 }
 
 std::size_t CandidateItems::reach() const noexcept {
+  if (items_.empty()) return std::min<std::size_t>(last_.size(), 1);
   const std::size_t reach = std::min(spread_, items_.size());
   if (reach <= 1) return reach;
   const auto other = std::partition_point(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(reach),
@@ -96,10 +105,11 @@ void CandidateItems::calm() noexcept {
 }
 
 std::optional<ItemKey> CandidateItems::next(std::uint32_t random) {
-  if (items_.empty()) return std::nullopt;
+  if (empty()) return std::nullopt;
+  std::deque<ItemKey>& among = items_.empty() ? last_ : items_;
   const std::size_t chosen = random % reach();
-  ItemKey key = std::move(items_[chosen]);
-  items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  ItemKey key = std::move(among[chosen]);
+  among.erase(among.begin() + static_cast<std::ptrdiff_t>(chosen));
   return key;
 }
 

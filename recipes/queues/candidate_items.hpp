@@ -23,7 +23,8 @@ bool goes_before(const ItemKey& a, const ItemKey& b);
 /// instead, the more races it lost the further away, tries fewer at a time, and needs newer lists; one that lost none
 /// comes back to the first. What it passed over stays in the list. It never passes over another priority.
 ///
-/// Items that are not due are kept apart, and are no candidates until a caller says that their time has come.
+/// Items that are not due are kept apart, and are no candidates until a caller says that their time has come. Those that
+/// could not be taken for a reason of their own come behind all others.
 class CandidateItems {
  public:
   static constexpr std::size_t widest = 512;  ///< Or a sixteenth of the list.
@@ -56,14 +57,25 @@ class CandidateItems {
   void hold(const std::string& name) { held_.insert(name); }
   void let_go(const std::string& name) { held_.erase(name); }
 
-  bool empty() const noexcept { return items_.empty(); }
-  std::size_t size() const noexcept { return items_.size(); }
+  /// An item that could not be taken for a reason of its own: it comes last, also in lists to come, for as long as they
+  /// have it.
+  void put_last(const std::string& name) { unusable_.insert(name); }
+  /// It could be taken after all.
+  void put_in_order(const std::string& name) { unusable_.erase(name); }
+  /// The names stand for other items.
+  void put_all_in_order() { unusable_.clear(); }
+
+  bool empty() const noexcept { return items_.empty() && last_.empty(); }
+  std::size_t size() const noexcept { return items_.size() + last_.size(); }
+  /// Without those that come last.
   const std::deque<ItemKey>& items() const noexcept { return items_; }
 
  private:
   std::deque<ItemKey> items_;
+  std::deque<ItemKey> last_;
   std::deque<ItemKey> later_;  // Not due.
   std::set<std::string> held_;
+  std::set<std::string> unusable_;
   std::size_t spread_ = 1;
   double success_ = 1;  // The part of the latest attempts that succeeded.
 };

@@ -178,6 +178,7 @@ void ItemView::learn(Reply& listed, const Reply& claimed) {
   claims_seen_ = folder_changes(claimed.stat.children_version, claimed.stat.children_count);
   claims_czxid_ = claimed.stat.czxid;
   std::erase_if(own_claims_deleted_, [&](BootClock::time_point sent) { return sent < claimed.sent; });
+  if (folder_czxid_ != listed.stat.czxid) candidates_.put_all_in_order();
   candidates_.replace(in_take_order(listed.names, spec_->format), claimed.names, now_ms());
   read_.clear();
   listed_ = true;
@@ -269,8 +270,9 @@ void ItemView::mark_stale() {
 // Reads the next items before they are taken. Their versions tell whether they were changed since. Beside others no
 // consumer knows which items it gets next.
 void ItemView::read_ahead() {
-  if (is_stale() || candidates_.empty() || candidates_.reach() > 1) return;
-  const std::size_t count = std::min({ahead_, most_ahead, bytes_ahead / (usual_size_ + 1), candidates_.size()});
+  const std::size_t in_order = candidates_.items().size();
+  if (is_stale() || in_order == 0 || candidates_.reach() > 1) return;
+  const std::size_t count = std::min({ahead_, most_ahead, bytes_ahead / (usual_size_ + 1), in_order});
   const Call call = bound_call();
   for (std::size_t i = 0; i < count; ++i) {
     const ItemKey& key = candidates_.items()[i];

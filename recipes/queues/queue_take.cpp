@@ -40,10 +40,13 @@ Awaitable<void> QueueCore::attempt(std::shared_ptr<QueueCore> self, TakeRequestP
   if (request == nullptr) self->stash_.one_has_come();
   const bool same_session = session == self->view_->session();
   if (outcome != Attempted::done) self->view_->let_go(session, key);
+  if (outcome == Attempted::done && same_session) self->view_->candidates().put_in_order(key.name);
+  // It is there still, for later calls: one that cannot be taken comes behind those that can.
+  if (outcome == Attempted::unusable && same_session) self->view_->candidates().put_last(key.name);
   const bool open = TakeRequest::is_open(request);
   if (!open && outcome == Attempted::unusable) self->tell_of(key, self->spec_->error(failure, name_of(kind)));
   if (outcome == Attempted::again && same_session) self->view_->candidates().insert(std::move(key));
-  // It is there still, for later calls: one that cannot be taken comes behind those that can.
+  // Then a new list shows it again.
   const bool the_last = outcome == Attempted::unusable && !failure.failed(Errc::foreign_node) && same_session &&
                         self->view_->candidates().empty();
   if ((outcome == Attempted::failed && same_session) || the_last) self->view_->mark_stale();

@@ -37,6 +37,38 @@ TEST(CandidateItems, LeavesOutWhatIsClaimedOrHeld) {
   EXPECT_EQ(backlog.size(), 2u);
 }
 
+TEST(CandidateItems, WhatCannotBeTakenComesLast) {
+  CandidateItems backlog;
+  const std::vector<ItemKey> all = keys({{0, 1}, {0, 2}, {0, 3}, {1, 0}, {1, 1}});
+  const auto in_turn = [&](std::size_t count) {
+    std::string names;
+    for (std::size_t i = 0; i < count; ++i)
+      names += backlog.next(12345)->name + " ";
+    return names;
+  };
+  backlog.put_last("0/1");
+  backlog.put_last("1/0");
+  for (int i = 0; i < 3; ++i)
+    backlog.replace(all, {});
+  EXPECT_EQ(backlog.size(), 5U);
+  EXPECT_EQ(in_turn(5), "0/2 0/3 1/1 0/1 1/0 ");
+  EXPECT_TRUE(backlog.empty());
+  for (const ItemKey& key : all)
+    backlog.insert(key);
+  backlog.insert(all.front());
+  backlog.lost_race();  // Nor does it choose one of them before the others.
+  EXPECT_EQ(backlog.reach(), 2U);
+  EXPECT_EQ(in_turn(5), "0/3 0/2 1/1 0/1 1/0 ");
+  backlog.replace(all, {});
+  backlog.put_in_order("0/1");
+  backlog.replace(all, {});
+  backlog.won();
+  EXPECT_EQ(in_turn(4), "0/1 0/2 0/3 1/1 ");
+  backlog.replace(keys({{2, 0}}), {});  // It is gone; another one may have its name.
+  backlog.replace(all, {});
+  EXPECT_EQ(in_turn(5), "0/1 0/2 0/3 1/0 1/1 ");
+}
+
 std::vector<ItemKey> many(int count) {
   std::vector<std::pair<std::int32_t, std::int32_t>> pairs;
   for (int i = 0; i < count; ++i)

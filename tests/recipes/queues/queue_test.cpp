@@ -834,6 +834,10 @@ TEST_F(QueueTest, ItemThatItsConsumerCannotTake) {
   EXPECT_EQ(good->data(), "good");
   EXPECT_EQ(failures, (std::set<Errc>{Errc::too_large, Errc::no_auth}));
   good->commit(patient());
+  queue.push("next", patient());
+  Claim next = queue.claim(patient());
+  EXPECT_EQ(next.data(), "next") << "a new list shows the others first";
+  next.commit(patient());
   EXPECT_EQ(queue.pop(patient()), std::string(size, 'x'));
 }
 
