@@ -169,8 +169,10 @@ class ZKRECIPES_API QueueBase {
 /// item is not in the layout's format       pop, claim throw foreign_node, which names it; it stays, and
 ///                                          the next call gets the next one. For this object it comes behind the others
 ///                                          from then on, until it can be taken or the session ends
-/// item that its consumer cannot take       the same with no_auth (it may not be read, or not be claimed) or too_large: a
-///                                          claim sends some hundred bytes more than the push
+/// item that its consumer cannot take       the same with no_auth (it may not be read, or not be claimed; or it came back
+///                                          and may not be moved to dead_letters, or not be popped as a claim would be
+///                                          needed for that) or too_large: a claim sends some hundred bytes more than the
+///                                          push
 /// client closed                            closed (in_doubt for a push, pop, commit that was sent); claims are lost. An
 ///                                          item that a pop() in doubt took, and that is not back yet, may be gone:
 ///                                          the log names it

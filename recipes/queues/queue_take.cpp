@@ -221,12 +221,21 @@ Awaitable<QueueCore::Attempted> QueueCore::write_take(TakeRequestPtr request, Ta
     if (over && !doubt && !client_->closing()) co_return Attempted::gone;
     failure = std::move(written.reply);
     // A claim sends the data as well, and so is larger than the push was. That of one of several is set, not removed.
-    const bool may_not_set = failure.failed(Errc::no_auth) && written.outcome == Written::Outcome::refused &&
-                             steps.about_item(written.index) && (kind == TakeKind::claim || taken.items.size() > 1);
-    const bool unusable = !doubt && (failure.failed(Errc::too_large) || may_not_set);
+    const bool forbidden = failure.failed(Errc::no_auth) && written.outcome == Written::Outcome::refused;
+    const bool may_not_set =
+        forbidden && steps.about_item(written.index) && (kind == TakeKind::claim || taken.items.size() > 1);
+    // Items that were not claimed before need neither.
+    const bool may_not_bury = forbidden && bury;
+    const bool may_not_exclude = forbidden && plan.excludes_claims && taken.version > 0 && !spec_->foreign_claims &&
+                                 !steps.about_item(written.index);
+    const bool may_not = may_not_set || may_not_bury || may_not_exclude;
+    const bool unusable = !doubt && (failure.failed(Errc::too_large) || may_not);
     if (unusable) {
-      failure.detail = fmt::format("{} {}", client_->stripped(spec_->item_path(taken.key)),
-                                   may_not_set ? "may not be written" : "is too large: " + failure.detail);
+      std::string why = "may not be written";
+      if (!may_not) why = "is too large: " + failure.detail;
+      if (may_not_exclude) why = "was claimed before, and other claims may not be kept out";
+      if (may_not_bury) why = "has come back too often, and may not be moved to the dead letters";
+      failure.detail = fmt::format("{} {}", client_->stripped(spec_->item_path(taken.key)), why);
     } else if (doubt) {
       failure.error = Errc::in_doubt;
       failure.path = client_->stripped(spec_->item_path(taken.key));

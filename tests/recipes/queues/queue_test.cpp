@@ -841,6 +841,30 @@ TEST_F(QueueTest, ItemThatItsConsumerCannotTake) {
   EXPECT_EQ(queue.pop(patient()), std::string(size, 'x'));
 }
 
+// It may not be moved to the dead letters, or its claimer not be kept out by a claim.
+TEST_F(QueueTest, ItemClaimedBeforeThatItsConsumerCannotTake) {
+  client().ensure("/queue/claims", zkclient::CreateMode::persistent);  // The server removes no such folder.
+  Queue queue(client(), "/queue");
+  Queue strict(client(), "/queue", {.max_deliveries = 1});
+  Queue dead(client(), "/queue/dead");
+  const auto forbid_creation = [&](const Path& folder) {
+    client().set_acl(folder, {{zkclient::Acl::all & ~zkclient::Acl::create, "world", "anyone"}});
+  };
+  dead.push("dead", patient());
+  queue.push("old", patient());
+  queue.claim(patient()).give_back(patient());
+  queue.push("new", patient());
+  forbid_creation("/queue/dead/items");
+  EXPECT_EQ(error_of([&] { (void)strict.claim(patient()); }), Errc::no_auth);
+  Claim claim = strict.claim(patient());
+  EXPECT_EQ(claim.data(), "new");
+  claim.commit(patient());
+  queue.push("newer", patient());
+  forbid_creation("/queue/claims");
+  EXPECT_EQ(error_of([&] { (void)queue.pop(patient()); }), Errc::no_auth);
+  EXPECT_EQ(queue.pop(patient()), "newer");
+}
+
 TEST_F(QueueTest, LargeItems) {
   Queue queue(client(), "/queue");
   const std::string large(900'000, 'x');
