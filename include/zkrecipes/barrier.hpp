@@ -75,7 +75,7 @@ class ZKRECIPES_API Barrier {
   void async_lower(zkclient::Handler<void> handler, const zkclient::CallOptions& call = {});
 
   /// Waits until it is down, for ever unless `call` has a deadline or a stop token. An error says that it was up. A barrier
-  /// whose raise() had returned before, at whichever server, is up. To find that it is not costs a write that changes nothing.
+  /// whose raise() had returned before, at whichever server, is up: to know that costs a write that changes nothing.
   void wait(const zkclient::CallOptions& call = {}) const;
   /// Waits for at most `timeout`, or until `deadline`; false when that passed. A time that is over means one look.
   [[nodiscard]] bool wait_for(Timeout timeout, WaitOptions options = {}) const;

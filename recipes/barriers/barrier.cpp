@@ -101,22 +101,22 @@ Awaitable<Result<void>> lower_on_loop(BarrierPtr spec, Call call) {
   }
 }
 
-// A server that lags behind does not have a barrier whose raise() has returned elsewhere: so none counts as down before a
-// majority has been asked.
+// A server that lags behind does not have a barrier whose raise() has returned elsewhere, or has one from before, and will
+// tell of its end. So a majority is asked first: then the node is the barrier that was up during this call, and its end
+// too.
 Awaitable<Reply> wait_until_down(BarrierPtr spec, detail::Waiter& waiter) {
   for (;;) {
     auto armed = waiter.make_watch();
     Request get = zk::make_request(OpType::get, spec->node);
     Reply seen = co_await spec->client->perform_watching(std::move(get), waiter.call(), armed->watch);
-    if (seen.ok()) {
-      armed->node = std::move(seen);
-      Reply waited = co_await waiter.wait_until_gone(spec->node, "raised by", std::move(armed));
-      co_return waited;
-    }
-    if (!seen.failed(Errc::no_node)) co_return seen;
-    seen = co_await look_by_quorum(spec, waiter.call());
-    if (seen.failed(Errc::no_node)) co_return Reply{};
-    if (!seen.ok()) co_return seen;
+    if (!seen.ok() && !seen.failed(Errc::no_node)) co_return seen;
+    Reply agreed = co_await look_by_quorum(spec, waiter.call());
+    if (agreed.failed(Errc::no_node)) co_return Reply{};
+    if (!agreed.ok()) co_return agreed;
+    if (!seen.ok() || seen.stat.czxid != agreed.stat.czxid) continue;  // It was old.
+    armed->node = std::move(seen);
+    Reply waited = co_await waiter.wait_until_gone(spec->node, "raised by", std::move(armed));
+    co_return waited;
   }
 }
 

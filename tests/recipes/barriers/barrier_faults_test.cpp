@@ -134,6 +134,24 @@ TEST_F(BarrierFaults, RaisedAtAnotherServer) {
   result_of(waiting);
 }
 
+// As a server does that lags behind: it has the barrier of before still, which has been lowered, and raised again.
+TEST_F(BarrierFaults, RaisedAgainAtAnotherServer) {
+  Client client = calm_proxied();
+  Barrier barrier(client, "/gates/barrier");
+  Barrier other(the_operator(), "/gates/barrier");
+  EXPECT_TRUE(other.raise(BarrierLife::persistent, patient()));
+  auto old = proxy.hold_next_reply(RequestType::get_data);
+  auto waiting = in_thread([&] { barrier.wait(patient()); });
+  ASSERT_TRUE(old.wait(patience));
+  other.lower(patient());
+  EXPECT_TRUE(other.raise(BarrierLife::persistent, patient()));
+  old.release();
+  EXPECT_TRUE(watches(client, "/gates/barrier"));
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+  other.lower(patient());
+  result_of(waiting);
+}
+
 TEST_F(BarrierFaults, SessionLostWhileRaisingEphemerally) {
   Client client = calm_proxied();
   Barrier barrier(client, "/gates/barrier");
