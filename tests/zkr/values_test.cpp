@@ -72,6 +72,12 @@ TEST_F(ZkrValues, MembersOfAGroupAreListed) {
   EXPECT_TRUE(called.output.starts_with("MEMBER  SINCE ")) << called.output;
   EXPECT_NE(called.output.find("\nme      "), std::string::npos) << called.output;
   EXPECT_TRUE(called.output.ends_with("  at 10.0.0.8\n")) << called.output;
+  using zkclient::Acl;
+  for (const std::string& name : client().children("/place").names)
+    client().set_acl(path() / name, {{Acl::write | Acl::remove | Acl::admin}});
+  const Called refused = zkr({"group", "ls", "/place"});
+  EXPECT_EQ(refused.code, 77) << "not all could be read";
+  EXPECT_NE(refused.errors.find("/place"), std::string::npos) << refused.errors;
 }
 
 TEST_F(ZkrValues, OwnersOfPartitionsAreListed) {

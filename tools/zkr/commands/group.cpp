@@ -8,6 +8,7 @@
 
 #include <zkrecipes/group.hpp>
 
+#include "tools/zkr/cli/failure.hpp"
 #include "tools/zkr/cli/output.hpp"
 #include "tools/zkr/cli/session.hpp"
 #include "tools/zkr/cli/subcommand.hpp"
@@ -31,17 +32,25 @@ json::object member_json(const zkrecipes::Member& member) {
   return object;
 }
 
+// Those that could be read are listed; a script must not take them for all.
+[[noreturn]] void fail_incomplete(const zkrecipes::Group& group) {
+  if (const auto problem = group.problem()) throw zkclient::Error(*problem);
+  throw Failure(exit_refused, "not all members could be read");
+}
+
 int run_group_list(const Context& context, const GroupPlace& options) {
   const zkclient::Path path(options.path);
   const zkrecipes::Group group(connect_to_look(context, path, "group ls"), path,
                                {.layout = group_layout(options.layout)});
   std::vector<std::vector<std::string>> rows = {{"MEMBER", "SINCE", "SESSION", "PAYLOAD"}};
-  for (const zkrecipes::Member& member : group.members().members) {
+  const zkrecipes::GroupSnapshot now = group.members();
+  for (const zkrecipes::Member& member : now.members) {
     if (context.json) write_line(member_json(member));
     rows.push_back(
         {printable(member.id), utc_text(member.since), session_text(member.session_id), printable(member.payload)});
   }
   if (!context.json && rows.size() > 1) write_bytes(table(rows));
+  if (!now.complete) fail_incomplete(group);
   return exit_success;
 }
 
