@@ -76,9 +76,9 @@ struct Member {
 struct ZKRECIPES_API GroupSnapshot {
   std::vector<Member> members = {};  ///< One for each node.
   bool exact = false;                ///< See Snapshot::exact().
-  /// No member is missing, and no payload: all nodes could be read. False: a node that could not be read may be a
-  /// member's, and a payload that could not be read is empty; Group::problem() says why. Who decides by the members that
-  /// are not there waits until it is true.
+  /// No member is missing, and no payload: all nodes could be read that may be a member's. False: a node that could not
+  /// be read may be one, and a payload that could not be read is empty; Group::problem() says why. Who decides by the
+  /// members that are not there waits until it is true. A persistent node is no member's, whether it can be read or not.
   bool complete = false;
   std::int64_t zxid = 0;  ///< See Snapshot::zxid().
 
@@ -221,9 +221,9 @@ class ZKRECIPES_API Group {
   /// any more is told as `removed` only once that is known. Also called, without changes, when GroupSnapshot::complete is
   /// another one.
   zkclient::Subscription on_change(Listener listener) const;
-  /// Why the newest snapshot is not complete, as Cache::problem(): overloaded (more watched paths than a session may
-  /// have), no_auth and the like, too_large. nullopt: nothing is missing, or nobody has begun to watch the group. Does not
-  /// block.
+  /// What could not be read, as Cache::problem(), also if that is no member's: overloaded (more watched paths than a
+  /// session may have), no_auth and the like, too_large. nullopt: nothing is missing, or nobody has begun to watch the
+  /// group. Does not block.
   std::optional<zkclient::Error> problem() const;
 
   const zkclient::Path& path() const noexcept;

@@ -126,7 +126,9 @@ struct PartitionerOptions {
 ///                                                 have in common has one owner
 /// partitions come and go                        taken at once; asked back after `settle`
 /// the source's node is missing or unreadable    there are no partitions; unreadable: what is known stays, problem()
-/// a member's node cannot be read                the same: the members that are known stay
+/// a member's node cannot be read                the same: the members that are known stay, and nobody takes what one
+///                                                 has left that dies meanwhile. Who starts meanwhile goes by the
+///                                                 members that it can read
 /// may not create or read                        problem() says so; tried again every 5 s
 /// client closed                                 all is lost(); the partitioner is finished
 ///

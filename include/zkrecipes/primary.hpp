@@ -80,7 +80,8 @@ struct PrimaryNodeOptions {
 /// a role has nobody who could have it           it has no primary, until a member comes
 /// named member is not there                     the role stays free, until the monitor names another one
 /// two members with one id                       the second one waits, problem() is node_exists
-/// a member's or role's node cannot be read      all stay what they are; problem() of the monitor says so
+/// a member's or role's node cannot be read      all stay what they are, and a role whose primary dies meanwhile stays
+///                                                 free; problem() of the monitor says so
 /// client closed                                 all is lost(); finished
 ///
 /// Thread safety: all members, also from on_primary. The object keeps its client open. In a forked child nothing is held,

@@ -13,6 +13,7 @@
 #include "recipes/kernel/acl_check.hpp"
 #include "recipes/kernel/ended_wait.hpp"
 #include "recipes/kernel/kept_node.hpp"
+#include "recipes/kernel/known_names.hpp"
 #include "recipes/kernel/words.hpp"
 
 namespace zkrecipes {
@@ -82,6 +83,8 @@ struct detail::GroupSpec {
     return view == nullptr ? std::nullopt : view->problem();
   }
   std::optional<Member> member(const CachedNode& node) const;
+  static bool is_no_member(const CachedNode& node);
+  static bool is_complete(const Snapshot& nodes);
   GroupSnapshot snapshot(const Snapshot& nodes) const;
 
   zkclient::Client client;  // Stays open for as long as it is used here.
@@ -106,10 +109,23 @@ std::optional<Member> detail::GroupSpec::member(const CachedNode& node) const {
   return member;
 }
 
+// To see that takes no right to read its data: the Stat says it, unless that is not known either.
+bool detail::GroupSpec::is_no_member(const CachedNode& node) {
+  return node.stat.czxid != 0 && node.stat.ephemeral_owner == 0;
+}
+
+bool detail::GroupSpec::is_complete(const Snapshot& nodes) {
+  if (nodes.complete()) return true;
+  if (!names_are_known(nodes)) return false;
+  const std::vector<CachedNodePtr> children = nodes.children();
+  return std::all_of(children.begin(), children.end(),
+                     [](const CachedNodePtr& node) { return node->has_data || is_no_member(*node); });
+}
+
 GroupSnapshot detail::GroupSpec::snapshot(const Snapshot& nodes) const {
   GroupSnapshot group;
   group.exact = nodes.exact();
-  group.complete = nodes.complete();
+  group.complete = is_complete(nodes);
   group.zxid = nodes.zxid();
   for (const CachedNodePtr& node : nodes.children()) {
     if (auto found = member(*node)) group.members.push_back(std::move(*found));
@@ -396,7 +412,8 @@ zkclient::Subscription Group::on_change(Listener listener) const {
         const auto alive = spec.lock();
         if (alive == nullptr) return;
         const std::vector<MemberChange> members = told.take(*alive, changes, nodes);
-        const bool is_news = std::exchange(complete, nodes.complete()) != nodes.complete();
+        const bool is_complete = detail::GroupSpec::is_complete(nodes);
+        const bool is_news = std::exchange(complete, is_complete) != is_complete;
         if (is_news || !members.empty()) listener(members, alive->snapshot(nodes));
       });
 }

@@ -86,9 +86,13 @@ bool SlotMember::start(std::string payload, News news) {
   subscriptions.push_back(member_->on_state([news](PresenceState) { news(); }));
   subscriptions.push_back(group_.on_change([weak = weak_from_this(), news](const auto&, const GroupSnapshot& now) {
     const auto self = weak.lock();
-    if (self == nullptr || !now.complete) return;  // What is known stays: one that is not listed may be there.
+    if (self == nullptr) return;
     {
       const std::lock_guard lock(self->mutex_);
+      // What is known stays: one that is not listed may be there. But who has never known all goes by those that it
+      // sees: the leases see to it that it takes nothing that another has.
+      if (!now.complete && self->knows_all_) return;
+      self->knows_all_ = now.complete;
       self->members_ = now.members;
     }
     news();

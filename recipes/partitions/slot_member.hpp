@@ -96,6 +96,7 @@ class SlotMember : public std::enable_shared_from_this<SlotMember> {
   // Guarded by mutex_.
   bool finished_ = false;
   std::optional<std::vector<Member>> members_;
+  bool knows_all_ = false;            // No member was missing in them.
   std::optional<Membership> member_;  // Made by start(), for good.
   std::vector<zkclient::Subscription> subscriptions_;
 };

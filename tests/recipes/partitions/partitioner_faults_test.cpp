@@ -50,6 +50,12 @@ class PartitionerFaults : public testkit::RecipeFaultTest {
     return std::make_unique<PartitionWorker>(client, "/parts", PartitionSource::numbered(count), quick(id),
                                              PartitionWorker::Behaviour{.ledger = ledger});
   }
+  static bool is_hidden(const Partitioner& partitioner) {
+    return eventually([&] {
+      const auto problem = partitioner.problem();
+      return problem && problem->errc() == Errc::no_auth;
+    });
+  }
   static bool owns(const WorkerPtr& worker, std::size_t count) {
     return eventually([&] { return worker->count() == count; });
   }
@@ -64,22 +70,67 @@ class PartitionerFaults : public testkit::RecipeFaultTest {
   }
 
   std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
+  const zkclient::AclList hidden = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}};
 };
 
 // It may be a member's: those that are known go on with what they have.
 TEST_F(PartitionerFaults, AMembersNodeCannotBeRead) {
+  the_operator().create("/names", "");
+  std::vector<std::string> partitions;
+  const auto add = [&] {
+    partitions.push_back("p" + std::to_string(partitions.size()));
+    the_operator().create(Path("/names") / partitions.back(), "");
+  };
+  const auto share_of_a = [&] {
+    std::vector<std::string> share;
+    const auto owners = assign(partitions, {{"a"}, {"b"}}, 1.0);
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      if (owners[i] == 0U) share.push_back(partitions[i]);
+    }
+    return share;
+  };
+  for (int i = 0; i < 8; ++i)
+    add();
+  PartitionWorker a(calm_direct(), "/parts", PartitionSource::children_of("/names"), quick("a"), {.ledger = ledger});
+  ASSERT_TRUE(eventually([&] { return a.count() == 8; }));
+  const std::string share = the_operator().get("/parts/members/a").data;
+  the_operator().create("/parts/members/b", share, {.mode = CreateMode::ephemeral});
+  ASSERT_TRUE(eventually([&] { return a.owned() == share_of_a(); }));
+
+  zkclient::Transaction again;
+  again.remove("/parts/members/b");
+  again.create("/parts/members/b", share, {.mode = CreateMode::ephemeral, .acl = hidden});
+  the_operator().commit(again);
+  ASSERT_TRUE(is_hidden(a.partitioner()));
+  const std::size_t before = share_of_a().size();
+  while (share_of_a().size() == before)
+    add();
+  EXPECT_TRUE(eventually([&] { return a.owned() == share_of_a(); })) << "the others are for b";
+  the_operator().remove("/parts/members/b");
+  EXPECT_TRUE(eventually([&] { return a.count() == partitions.size(); }));
+  EXPECT_FALSE(a.partitioner().problem());
+}
+
+// An operator's, say: it is persistent, so it is no member's.
+TEST_F(PartitionerFaults, AnotherNodeCannotBeRead) {
+  the_operator().create("/parts/members", "");
+  the_operator().create("/parts/members/note", "", {.acl = hidden});
   const WorkerPtr a = join(calm_direct(), "a");
   ASSERT_TRUE(owns(a, 8));
-  the_operator().create(
-      "/parts/members/b", "",
-      {.mode = CreateMode::ephemeral, .acl = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}}});
-  EXPECT_TRUE(eventually([&] {
-    const auto problem = a->partitioner().problem();
-    return problem && problem->errc() == Errc::no_auth;
-  }));
-  EXPECT_EQ(a->count(), 8U);
-  the_operator().remove("/parts/members/b");
-  EXPECT_TRUE(eventually([&] { return !a->partitioner().problem(); }));
+  EXPECT_TRUE(is_hidden(a->partitioner()));
+  WorkerPtr b = join(calm_direct(), "b");
+  EXPECT_TRUE(shared_out(a, b));
+  b.reset();
+  EXPECT_TRUE(owns(a, 8)) << "b's are taken over";
+}
+
+// It has to go by those that it can read: nothing else is known to it.
+TEST_F(PartitionerFaults, StartsWhileAMembersNodeCannotBeRead) {
+  the_operator().create("/parts/members", "");
+  the_operator().create("/parts/members/c", "", {.mode = CreateMode::ephemeral, .acl = hidden});
+  const WorkerPtr a = join(calm_direct(), "a");
+  EXPECT_TRUE(owns(a, 8));
+  EXPECT_TRUE(is_hidden(a->partitioner()));
 }
 
 TEST_F(PartitionerFaults, NoServerYet) {
