@@ -65,7 +65,7 @@ void Comparison::open(Client& client, std::chrono::milliseconds timeout) {
 
 void Comparison::resume(Client& client) {
   const detail::SessionId session = client.real->session();
-  client.real = std::make_unique<RealConnection>(servers_[client.server], std::chrono::seconds(30), session);
+  client.real = std::make_unique<RealConnection>(servers_[client.server], longest_session, session);
   model_.drop(client.model);
   client.model = model_.resume(session.id, client.real->address(), client.server);
   client.asked.clear();

@@ -20,6 +20,10 @@
 
 namespace zktesting::simulated {
 
+/// A real server ends a session that is idle for so long; the model, whose clock stands, does not. The most that the
+/// servers of tests grant.
+constexpr std::chrono::seconds longest_session{60};
+
 /// A client's connection with the real server.
 class RealConnection {
  public:
@@ -94,7 +98,7 @@ class Comparison {
   [[nodiscard]] std::size_t servers() const { return servers_.size(); }
   [[nodiscard]] std::size_t requests() const { return static_cast<std::size_t>(xid_); }
 
-  void open(Client& client, std::chrono::milliseconds timeout = std::chrono::seconds(30));
+  void open(Client& client, std::chrono::milliseconds timeout = longest_session);
   /// With a new connection. Nothing of the old one is looked at any more.
   void resume(Client& client);
 
