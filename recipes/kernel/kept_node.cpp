@@ -146,7 +146,6 @@ Call KeptNode::call_on_word_of(const SessionPtr& session, const Seen& seen) cons
   Call call = call_on(session);
   call.deadline = seen.believed_until;
   call.only_on = looked_on_;
-  call.send_by = std::chrono::steady_clock::now() + longest_silence;
   return call;
 }
 
