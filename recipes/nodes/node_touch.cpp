@@ -10,7 +10,6 @@ namespace {
 constexpr const char* touching = "touch node";
 constexpr const char* removing_both = "remove node";
 constexpr std::chrono::milliseconds before_another_try{500};
-constexpr std::chrono::milliseconds longest_wait{500};  // Of a write that rests on a look.
 
 bool will_pass(const Reply& reply) {
   return reply.unanswered() || reply.failed(Errc::throttled) || reply.failed(Errc::overloaded) ||
@@ -74,7 +73,6 @@ Awaitable<bool> NodeTouch::touch(Call call) {
   if (reply.ok()) {
     call.bound = reply.session;
     call.only_on = reply.session->connections();
-    call.send_by = std::chrono::steady_clock::now() + longest_wait;
     // One of a former owner has that owner's time to live.
     Request request = zk::make_request(made_ ? OpType::set : OpType::remove, child_);
     if (made_) request.data = "";
@@ -95,7 +93,6 @@ Awaitable<Reply> NodeTouch::find_own(Call call) {
 // Where there is none: `gone` says so.
 Awaitable<Reply> NodeTouch::make_child(Reply gone, Call call) {
   if (!gone.ok() && !gone.failed(Errc::no_node)) co_return gone;
-  call.send_by = std::chrono::steady_clock::now() + longest_wait;
   Request create = zk::make_request(OpType::create, child_);
   create.data = "";
   create.mode = CreateMode::persistent_ttl;

@@ -14,9 +14,8 @@ struct Call {
   std::shared_ptr<CancelScope> cancel = {};
   std::shared_ptr<SessionState> bound = {};  ///< Run on this session or fail with session_lost.
   /// What rests on a look is sent on the connection that the look was answered on (SessionState::connections() of `bound`),
-  /// and before `send_by`, or it fails with connection_loss.
+  /// or it fails with connection_loss.
   std::optional<std::uint32_t> only_on = {};
-  std::optional<Op::TimePoint> send_by = {};
 };
 
 }  // namespace zkclient::detail

@@ -213,8 +213,7 @@ class ZKRECIPES_INTERNAL_API Op : public std::enable_shared_from_this<Op> {
   Done done;  ///< Called once.
   std::optional<TimePoint> deadline;
   std::shared_ptr<SessionState> bound;   ///< Runs on this session or not at all.
-  std::optional<std::uint32_t> only_on;  ///< Is sent on this connection of that session,
-  std::optional<TimePoint> send_by;      ///< and before this, or not at all.
+  std::optional<std::uint32_t> only_on;  ///< Is sent on this connection of that session or not at all.
   CancelScope::Guard cancel_guard;
   AnyStop caller;
   std::optional<std::stop_callback<std::function<void()>>> stop;

@@ -79,7 +79,6 @@ void RequestQueue::start(Request request, const Call& call, Op::Done done) {
   op->deadline = call.deadline;
   op->bound = call.bound;
   op->only_on = call.only_on;
-  op->send_by = call.send_by;
   if (call.cancel != nullptr) {
     op->cancel_guard = CancelScope::Guard(call.cancel, [this, weak = std::weak_ptr<Op>(op)] {
       if (const auto alive = weak.lock()) give_up(alive, Errc::cancelled);
@@ -206,7 +205,6 @@ void RequestQueue::pump() {
 }
 
 bool RequestQueue::comes_too_late(const Op& op) {
-  if (op.send_by && *op.send_by <= std::chrono::steady_clock::now()) return true;
   return op.only_on && op.bound != nullptr && op.bound->connections() != *op.only_on;
 }
 
