@@ -83,6 +83,15 @@ TEST_F(ProxyTest, DropsExactlyOneReplyOfARequestThatWasApplied) {
   EXPECT_EQ(again.create("/p/1", "", WireClient::persistent), WireClient::node_exists);
 }
 
+TEST_F(ProxyTest, AFaultHasHappenedOnceItsClientSeesIt) {
+  for (int round = 0; round < 200; ++round) {
+    WireClient client = connect();
+    const Fault fault = proxy_.drop_next_reply(RequestType::exists);
+    EXPECT_THROW(client.exists("/p"), detail::ConnectionClosed);
+    ASSERT_TRUE(fault.happened()) << round;
+  }
+}
+
 TEST_F(ProxyTest, DeliversTheRepliesBeforeADroppedOne) {
   WireClient client = connect();
   Fault fault = proxy_.drop_next_reply(RequestType::create);

@@ -314,8 +314,7 @@ Connection::Verdict Connection::judge_reply(Half& half, std::size_t position) {
     }
     if (half.input.size() >= position + session_id_end) {  // No server sends less.
       char& last_byte = half.input[position + session_id_end - 1];
-      last_byte = static_cast<char>(last_byte ^ 1);
-      fault->mark_happened();
+      fault->happen([&last_byte] { last_byte = static_cast<char>(last_byte ^ 1); });
     }
   }
   if (head.first) {
@@ -390,21 +389,27 @@ void Connection::check_doom() {
   }
 }
 
-void Connection::close() {
-  // An orderly end: what the client has been sent is read before the end.
+void Connection::close(bool with_reset) {
   const auto self = shared_from_this();
   state_ = State::closed;
-  ::shutdown(client_.get(), SHUT_WR);
-  disconnect(client_, false);
-  disconnect(server_, false);
   for (const EventLoop::TimerId timer : {to_server_.timer, to_client_.timer, doom_timer_, connect_timer_}) {
     loop_.cancel(timer);
   }
   to_client_.held.reset();
   relay_.forget(self);
   if (doom_) {
-    doom_->mark_happened();
+    doom_->happen([&] { disconnect_both(with_reset); });
+  } else {
+    disconnect_both(with_reset);
   }
+}
+
+void Connection::disconnect_both(bool with_reset) {
+  if (!with_reset) {  // An orderly end: what the client has been sent is read before the end.
+    ::shutdown(client_.get(), SHUT_WR);
+  }
+  disconnect(client_, with_reset);
+  disconnect(server_, with_reset);
 }
 
 void Connection::disconnect(UniqueFd& socket, bool with_reset) {
@@ -421,10 +426,7 @@ void Connection::disconnect(UniqueFd& socket, bool with_reset) {
 
 void Connection::reset() {
   if (state_ != State::closed) {
-    const auto self = shared_from_this();
-    disconnect(client_, true);
-    disconnect(server_, true);
-    close();
+    close(true);
   }
 }
 

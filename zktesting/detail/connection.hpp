@@ -76,7 +76,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void doom(const std::shared_ptr<FaultState>& fault);
   void check_doom();
   void disconnect(UniqueFd& socket, bool with_reset);
-  void close();
+  void close(bool with_reset = false);
+  void disconnect_both(bool with_reset);
 
   Relay& relay_;  ///< Not to be used once closed.
   EventLoop& loop_;

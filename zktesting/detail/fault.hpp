@@ -26,8 +26,12 @@ struct FaultState {
   bool finished = false;         ///< Cancelled or released: must not strike any more.
   std::function<void()> resume;  ///< Of a held connection.
 
-  void mark_happened() {
+  /// What `strike` does and the mark are one for those who ask: a client sees the end of its connection at once, and the
+  /// test asks then whether the fault has happened. `strike` must not look at the fault.
+  template <typename Strike>
+  void happen(Strike strike) {
     const std::lock_guard lock(mutex);
+    strike();
     happened = true;
     changed.notify_all();
   }
