@@ -29,11 +29,6 @@ long real_syscall(long number, void* address, long what, long value) {
   using Call = long (*)(long, ...);
   return ZKR_REAL_AS(Call, syscall)(number, address, what, value, nullptr, nullptr, 0);
 }
-std::atomic_ref<std::uint32_t> turn_of(Thread& thread) { return std::atomic_ref(thread.turn); }
-void set_turn(Thread& thread, Thread::Turn turn) {
-  turn_of(thread).store(static_cast<std::uint32_t>(turn), std::memory_order_release);
-  real_syscall(SYS_futex, &thread.turn, FUTEX_WAKE_PRIVATE, 1);
-}
 
 }  // namespace
 
@@ -52,9 +47,8 @@ Kernel::Kernel(std::uint64_t seed, const ScheduleOptions& schedule)
   threads_.push_back(std::make_unique<Thread>());
   driver_ = threads_.back().get();
   driver_->process = driver_process_;
-  driver_->real = ::pthread_self();
   driver_->priority = ~std::uint64_t{0};
-  driver_->turn = static_cast<std::uint32_t>(Thread::Turn::mine);
+  handing_over_.emplace(*driver_);
   holder_ = driver_;
   instance_ = this;
   const auto watch = [](void* kernel) -> void* {
@@ -76,7 +70,7 @@ void Kernel::end() {
   descriptors_->close_all(*driver_process_);
   for (const auto& thread : threads_) {
     if (thread.get() == driver_ || thread->state == Thread::State::finished) continue;
-    set_turn(*thread, Thread::Turn::never_again);
+    Turns::end(*thread);
   }
   // What is joined gives its stack to the next thread, and AddressSanitizer believes that the killed one is still on it.
   // It reads its turn once more before it ends, perhaps when static objects are gone already.
@@ -153,10 +147,11 @@ Thread& Kernel::start_thread(ClientProcess& process, std::function<void*()> body
   }();
   const auto run = [](void* started) -> void* {
     auto& self = *static_cast<Thread*>(started);
-    wait_for_turn(self);
+    Turns::await_first(self);
     current_ = &self;
     ::pthread_setspecific(last_act, &self);
-    self.result = self.body();
+    instance_->handing_over_->go_home(self);
+    instance_->leave(self, self.body());
     return self.result;
   };
   const int error = ZKR_REAL(pthread_create)(&thread.real, nullptr, run, &thread);
@@ -185,30 +180,11 @@ void Kernel::kill(ClientProcess& process) {
 
 // --- Turns ---------------------------------------------------------------------------------------
 
-void Kernel::wait_for_turn(Thread& thread) {
-  for (;;) {
-    switch (static_cast<Thread::Turn>(turn_of(thread).load(std::memory_order_acquire))) {
-      case Thread::Turn::mine: return;
-      case Thread::Turn::never_again:  // The process was killed: nothing of it may run, no destructor either.
-        real_syscall(SYS_exit, nullptr, 0, 0);
-        break;
-      case Thread::Turn::of_another:
-        real_syscall(SYS_futex, &thread.turn, FUTEX_WAIT_PRIVATE, static_cast<long>(Thread::Turn::of_another));
-        break;
-    }
-  }
-}
-
 void Kernel::hand_over(Thread* from, Thread& to) {
   std::atomic_ref(turns_).store(turns_ + 1, std::memory_order_relaxed);
   std::atomic_ref(holder_).store(&to, std::memory_order_relaxed);
   trace(static_cast<std::uint64_t>(to.number) << 48 ^ static_cast<std::uint64_t>(events_.now().count()));
-  if (from == &to) return;
-  if (from != nullptr) {
-    turn_of(*from).store(static_cast<std::uint32_t>(Thread::Turn::of_another), std::memory_order_relaxed);
-  }
-  set_turn(to, Thread::Turn::mine);
-  if (from != nullptr) wait_for_turn(*from);
+  handing_over_->give(from, to);
 }
 
 Thread* Kernel::choose() {
@@ -375,6 +351,11 @@ int Kernel::wake(const void* object, int most) {
   }
   if (found->second.empty()) blocked_.erase(found);
   return woken;
+}
+
+void Kernel::leave(Thread& thread, void* result) {
+  thread.result = result;
+  handing_over_->leave_home(thread);
 }
 
 void Kernel::finish_thread(Thread& thread) {

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <csignal>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "simulation/base/event_queue.hpp"
+#include "simulation/kernel/turns.hpp"
 #include "simulation/network/network.hpp"
 
 namespace zktesting::simulated {
@@ -20,16 +22,14 @@ namespace zktesting::simulated {
 class Descriptors;
 struct ClientProcess;
 
-/// A thread of the world: a real one, which runs only when it has the turn.
-struct Thread {
+/// A thread of the world.
+struct Thread : TurnTaker {
   enum class State : std::uint8_t { ready, blocked, finished };
-  enum class Turn : std::uint32_t { of_another, mine, never_again };
 
   int number = 0;
   ClientProcess* process = nullptr;
   State state = State::ready;
-  std::uint32_t turn = 0;  ///< A Turn: the futex on which it waits.
-  pthread_t real{};
+  sigset_t blocked_signals{};
   std::function<void*()> body;
   void* result = nullptr;
 
@@ -129,6 +129,8 @@ class Kernel {
   bool block(const void* object, std::optional<Deadline> deadline);
   /// Wakes the threads that are blocked on `object`, at most so many. Returns how many.
   int wake(const void* object, int most = -1);
+  /// Before libc ends `thread`, which has the turn, with `result`.
+  void leave(Thread& thread, void* result);
   void finish_thread(Thread& thread);
   /// nullptr: it is none of the world.
   Thread* find(pthread_t real);
@@ -154,7 +156,6 @@ class Kernel {
   void give_turn(Thread* leaving);
   Thread* choose();
   void hand_over(Thread* from, Thread& to);
-  static void wait_for_turn(Thread& thread);
   void expect_end_of_wait();
   void make_ready(Thread& thread);
   void lower_at_change_point(Thread& thread);
@@ -178,6 +179,7 @@ class Kernel {
   int pids_ = 1000;
   ClientProcess* driver_process_ = nullptr;
   Thread* driver_ = nullptr;
+  std::optional<Turns> handing_over_;
   Thread* holder_ = nullptr;  // Of the turn.
   pthread_t watch_{};
   std::uint32_t watch_ends_ = 0;  // A futex.

@@ -129,13 +129,21 @@ void zktesting::simulated::expect_seam_to_be_seen() {
   using Clock = int (*)(clockid_t, timespec*);
   const Clock ours = &::clock_gettime;
   const Clock real = ZKR_REAL(clock_gettime);
-  if (::dlsym(RTLD_DEFAULT, "clock_gettime") == reinterpret_cast<void*>(ours) && real != nullptr && real != ours)
-    return;
-  std::fputs(
-      "simulation: shared libraries do not see this program's clock_gettime() and the like. It must be linked "
-      "dynamically, without --exclude-libs and without a version script that hides them.\n",
-      stderr);
-  std::abort();
+  if (::dlsym(RTLD_DEFAULT, "clock_gettime") != reinterpret_cast<void*>(ours) || real == nullptr || real == ours) {
+    std::fputs(
+        "simulation: shared libraries do not see this program's clock_gettime() and the like. It must be linked "
+        "dynamically, without --exclude-libs and without a version script that hides them.\n",
+        stderr);
+    std::abort();
+  }
+  if (::dlsym(RTLD_DEFAULT, "mallctl") != nullptr) {
+    std::fputs(
+        "simulation: this program allocates with jemalloc, whose mutexes would be the world's: a process that is "
+        "killed "
+        "while it allocates would keep one for ever. It must be linked without jemalloc.\n",
+        stderr);
+    std::abort();
+  }
 }
 
 void zktesting::simulated::anchor_clocks() {}

@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -110,8 +111,29 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
     pthread_attr_getdetachstate(attributes, &state);
     made.detached = state == PTHREAD_CREATE_DETACHED;
   }
+  made.blocked_signals = self->blocked_signals;
   kernel.step();
   return 0;
+}
+
+// Threads of the world share a real one, whose mask is that of none of them. No signal is sent in the world.
+int pthread_sigmask(int how, const sigset_t* set, sigset_t* before) noexcept {
+  Thread* self = Kernel::current();
+  if (self == nullptr) return ZKR_REAL(pthread_sigmask)(how, set, before);
+  sigset_t& blocked = self->blocked_signals;
+  const sigset_t now = blocked;
+  if (before != nullptr) *before = now;
+  if (set == nullptr) return 0;
+  switch (how) {
+    case SIG_SETMASK: blocked = *set; return 0;
+    case SIG_BLOCK: return sigorset(&blocked, &now, set);
+    case SIG_UNBLOCK:
+      for (int signal = 1; signal < NSIG; ++signal) {
+        if (sigismember(set, signal) == 1) sigdelset(&blocked, signal);
+      }
+      return 0;
+    default: return EINVAL;
+  }
 }
 
 int pthread_join(pthread_t thread, void** result) {
@@ -120,6 +142,12 @@ int pthread_join(pthread_t thread, void** result) {
   Kernel::instance()->join(*other);
   if (result != nullptr) *result = other->result;
   return 0;
+}
+
+void pthread_exit(void* result) {
+  if (Thread* self = Kernel::current()) Kernel::instance()->leave(*self, result);
+  ZKR_REAL(pthread_exit)(result);
+  __builtin_unreachable();
 }
 
 int pthread_detach(pthread_t thread) {

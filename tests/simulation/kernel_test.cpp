@@ -10,12 +10,14 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <csignal>
 #include <ctime>
 #include <future>
 #include <latch>
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
+#include <vector>
 
 #include <zktesting/simulation.hpp>
 
@@ -134,6 +136,100 @@ TEST(SimulatedKernel, AStaticIsMadeOnceAlthoughItsMakerBlocks) {
         EXPECT_EQ(once, 1);
       });
     }
+  });
+}
+
+// Threads of the world share a real one.
+TEST(SimulatedKernel, AThreadLocalErrnoAndASignalMaskAreOfTheirThread) {
+  run(1, [] {
+    std::atomic<int> wrong{0};
+    const auto look = [&wrong](int number) {
+      thread_local int mine = 0;
+      sigset_t set;
+      sigemptyset(&set);
+      sigaddset(&set, number);
+      ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+      for (int i = 0; i < 100; ++i) {
+        mine = number * 1000 + i;
+        errno = mine;
+        std::this_thread::yield();
+        if (mine != number * 1000 + i || errno != mine) ++wrong;
+        try {
+          std::this_thread::sleep_for(1ms);
+          throw number;
+        } catch (int caught) {
+          std::this_thread::yield();
+          if (caught != number) ++wrong;
+        }
+      }
+      ::pthread_sigmask(SIG_SETMASK, nullptr, &set);
+      for (int signal = 1; signal <= 8; ++signal) {
+        if ((sigismember(&set, signal) == 1) != (signal == number)) ++wrong;
+      }
+    };
+    std::vector<std::thread> threads;
+    threads.reserve(8);
+    for (int number = 1; number <= 8; ++number)
+      threads.emplace_back(look, number);
+    for (std::thread& thread : threads)
+      thread.join();
+    EXPECT_EQ(wrong, 0);
+  });
+  sigset_t now;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
+  EXPECT_EQ(sigismember(&now, 1), 0) << "outside of the world";
+}
+
+TEST(SimulatedKernel, AThreadMayExitWhereItIs) {
+  run(1, [] {
+    pthread_t thread{};
+    int cleaned = 0;
+    const auto body = [](void* cleaned) -> void* {
+      struct AtEnd {
+        int* cleaned;
+        ~AtEnd() {
+          std::this_thread::sleep_for(1s);
+          ++*cleaned;
+        }
+      } const at_end{static_cast<int*>(cleaned)};
+      std::this_thread::sleep_for(1s);
+      ::pthread_exit(cleaned);
+    };
+    ASSERT_EQ(::pthread_create(&thread, nullptr, body, &cleaned), 0);
+    void* result = nullptr;
+    ASSERT_EQ(::pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, &cleaned);
+    EXPECT_EQ(cleaned, 1);
+  });
+}
+
+TEST(SimulatedKernel, WhatAThreadLocalsDestructorWaitsForHappens) {
+  run(1, [] {
+    std::atomic<int> ended{0};
+    struct Slow {
+      std::atomic<int>* ended = nullptr;
+      Slow() = default;
+      Slow(const Slow&) = delete;
+      Slow& operator=(const Slow&) = delete;
+      ~Slow() {
+        std::this_thread::sleep_for(10s);
+        ++*ended;
+      }
+    };
+    const auto begin = steady_clock::now();
+    std::vector<std::thread> threads;
+    threads.reserve(3);
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&ended] {
+        thread_local Slow slow;
+        slow.ended = &ended;
+        std::this_thread::sleep_for(1s);
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    EXPECT_EQ(ended, 3);
+    EXPECT_LT(steady_clock::now() - begin, 12s) << "they wait side by side";
   });
 }
 
