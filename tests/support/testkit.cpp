@@ -88,6 +88,7 @@ void ServerTest::TearDown() {
 
 zkclient::Client ServerTest::make_client(zkclient::ClientOptions options) const {
   options.prefix = prefix_;
+  if (options.operation_timeout == zkclient::ClientOptions().operation_timeout) options.operation_timeout = patience;
   zkclient::Client client(hosts(), std::move(options));
   client.connect({.deadline = soon()});
   return client;
