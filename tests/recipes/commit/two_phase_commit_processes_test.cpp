@@ -214,13 +214,14 @@ int be_branch(const std::string& hosts, const std::string& name, const std::stri
 
 int be_coordinator(const std::string& hosts, unsigned seed) {
   std::minstd_rand random(seed);
+  // Handlers use these until the client is closed, which has the last ones run.
+  testkit::Box<int> ended;
+  std::atomic<bool> recovering{false};
   const Client client(hosts, {.session_timeout = session_timeout, .server_tick = testkit::server_tick});
   CommitCoordinator coordinator(client, "/bank", {.absence_grace = 500ms});
   constexpr int at_once = 8;
-  testkit::Box<int> ended;
   int running = 0;
   // What those have left that were killed before; also this may be killed at any step.
-  std::atomic<bool> recovering{false};
   const auto recover = [&] {
     if (!recovering.exchange(true)) coordinator.async_recover([&](const auto&) { recovering = false; });
   };
