@@ -441,7 +441,7 @@ TEST_P(TwoPhaseCommit, TreeRemovedByHand) {
   participants[1]->participant().resolve(id, false);
   // And everything works again.
   participants[1]->on_prepare = [](const auto&) { return CommitVote::yes(); };
-  EXPECT_TRUE(eventually([&] { return count("/2pc/participants") == 2; }));
+  EXPECT_TRUE(eventually([&] { return count("/2pc/participants") == 2 && count("/2pc/inbox") == 2; }));
   EXPECT_TRUE(coordinator.run(names(), "", applied(), {.deadline = soon()}).committed);
   expect_nothing_left();
 }
