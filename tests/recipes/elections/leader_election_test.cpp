@@ -712,7 +712,7 @@ TEST_F(LeaderElectionTest, ObserverSurvivesAReconnect) {
 
 TEST_F(LeaderElectionTest, ObserverSurvivesTheLossOfItsSession) {
   NEEDS_CONTROL();
-  Client own = make_client({.session_timeout = 12s});
+  Client own = make_client();
   LeaderElection observed(own, "/election");
   Box<Seen> seen;
   const auto subscription = observed.observe([&](const Seen& leader) { seen.put(leader); });

@@ -535,7 +535,7 @@ TEST_F(LeaderSelectorTest, CampaignFails) {
 
 TEST_F(LeaderSelectorTest, SessionLostWhileLeading) {
   NEEDS_CONTROL();
-  Client own = make_client({.session_timeout = 12s, .server_tick = testkit::server_tick});
+  Client own = make_client({.server_tick = testkit::server_tick});
   Runs runs;
   LeaderSelector selector(own, "/selector", runs.task());
   selector.start();
@@ -569,7 +569,7 @@ TEST_F(LeaderSelectorTest, SessionLostWhileWaiting) {
   LeaderSelector a(client(), "/selector", first.task(), {.id = "a"});
   a.start();
   (void)first.begun.take();
-  Client own = make_client({.session_timeout = 12s});
+  Client own = make_client();
   LeaderSelector b(own, "/selector", second.task(), {.id = "b"});
   b.start();
   ASSERT_TRUE(remain(2));
