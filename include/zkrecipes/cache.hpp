@@ -257,8 +257,9 @@ class ZKRECIPES_API Cache {
 
   /// Calls `listener` with all nodes as `added` as soon as there is a snapshot (also if that holds none), then with
   /// each net difference, on the callback executor, one call at a time. A slow one misses snapshots in between, never a
-  /// difference: all its calls together lead to the last snapshot. No call without a difference but the first.
-  /// Errors: invalid_argument (no listener).
+  /// difference: all its calls together lead to the last snapshot. No call without a difference but the first, and when
+  /// Snapshot::complete() is another one, or exact() of one that is not complete(). Errors: invalid_argument (no
+  /// listener).
   zkclient::Subscription on_change(Listener listener) const;
   /// Calls `listener` with the present state, then with each change of it. A slow one may miss a pair of changes that
   /// leads back to the state before. Otherwise as on_change().

@@ -191,8 +191,7 @@ class ToldMembers {
   std::vector<MemberChange> take(const detail::GroupSpec& spec, const std::vector<Change>& changes,
                                  const Snapshot& nodes) {
     std::vector<MemberChange> told;
-    const CachedNode* const root = nodes.root();
-    const bool is_listed = root == nullptr || !root->unreadable;
+    const bool is_listed = detail::names_are_known(nodes);
     for (const Change& change : changes) {
       const auto hidden = hidden_.find(change.path);
       const bool was_hidden = hidden != hidden_.end();
@@ -200,7 +199,8 @@ class ToldMembers {
       MemberChange member{change.kind};
       if (before) member.before = spec.member(*before);
       if (change.after) member.after = spec.member(*change.after);
-      const bool is_known = change.after ? change.after->has_data : is_listed;
+      const bool is_known =
+          change.after ? change.after->has_data || detail::GroupSpec::is_no_member(*change.after) : is_listed;
       if (!is_known && member.before) {
         hidden_[change.path] = before;
         continue;
@@ -209,9 +209,13 @@ class ToldMembers {
       if (was_hidden && member.before == member.after) continue;
       add(told, std::move(member));
     }
-    if (!nodes.complete()) return told;
-    for (const auto& [path, node] : std::exchange(hidden_, {}))
+    if (!is_listed) return told;
+    std::erase_if(hidden_, [&](const auto& hidden) {
+      const auto& [path, node] = hidden;
+      if (nodes.exists(path)) return false;
       add(told, MemberChange{Change::Kind::removed, spec.member(*node)});
+      return true;
+    });
     return told;
   }
 

@@ -306,7 +306,8 @@ zkclient::Subscription SharedValue::on_change(Listener listener) const {
   const std::lock_guard lock(state.mutex);
   if (!state.cache) state.cache.emplace(state.shared->client, state.shared->path);
   return state.cache->on_change(
-      [listener = std::move(listener)](const std::vector<Change>&, const Snapshot& now) mutable {
+      [listener = std::move(listener), first = true](const std::vector<Change>& changes, const Snapshot& now) mutable {
+        if (!std::exchange(first, false) && changes.empty()) return;
         const CachedNode* node = now.root();
         if (node == nullptr) return listener(VersionedValue());
         if (node->has_data) listener(value_of(*node));

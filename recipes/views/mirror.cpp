@@ -43,8 +43,12 @@ bool is_lost(const Reply& reply) {
 
 void ChangeBacklog::call(const Snapshot& newest) {
   const std::vector<Change> changes = difference(seen_, newest);
+  const bool is_first = !std::exchange(told_, true);
+  const bool lacks_more_or_less = seen_.complete() != newest.complete();
+  // What an exact one lacks cannot be read; what another one lacks may only be late.
+  const bool lacks_others = !newest.complete() && seen_.exact() != newest.exact();
   seen_ = newest;
-  if (!std::exchange(told_, true) || !changes.empty()) call_(changes, newest);
+  if (is_first || lacks_more_or_less || lacks_others || !changes.empty()) call_(changes, newest);
 }
 
 // --- Following the sessions ------------------------------------------------------------------------------------------

@@ -135,6 +135,7 @@ class PrimaryFaults : public testkit::RecipeFaultTest {
 
   RoleHolder::Judge judge;
   std::mutex lock;
+  const zkclient::AclList hidden = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}};
 };
 
 // V77.
@@ -353,19 +354,22 @@ TEST_F(PrimaryFaults, ClientClosed) {
 
 // It may be a member's whose status nobody knows: so nobody is named in its place.
 TEST_F(PrimaryFaults, AMembersNodeCannotBeRead) {
-  const Client client = calm_direct();
-  const auto monitor = watch_over(client);
-  auto a = join(client, "a");
+  const auto monitor = watch_over(calm_proxied());
+  auto a = join(calm_direct(), "a");
   ASSERT_TRUE(eventually([&] { return a->has("r"); }));
-  the_operator().create(
-      "/app/members/b", "",
-      {.mode = CreateMode::ephemeral, .acl = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}}});
+  the_operator().create("/app/members/b", "", {.mode = CreateMode::ephemeral, .acl = hidden});
   ASSERT_TRUE(eventually([&] {
     const auto problem = monitor->problem();
     return problem && problem->errc() == Errc::no_auth;
   }));
   a.reset();
   ASSERT_TRUE(eventually([&] { return !the_operator().exists("/app/members/a"); }));
+  // Each look of the monitor begins with a sync. When the third one begins, the second one is over.
+  for (const char* news : {"/app/roles/x", "/app/roles/y", "/app/roles/z"}) {
+    const auto looks = proxy.request_count(RequestType::sync);
+    the_operator().create(news, "");
+    ASSERT_TRUE(eventually([&] { return proxy.request_count(RequestType::sync) > looks; }));
+  }
   EXPECT_EQ(named(), "a");
   the_operator().remove("/app/members/b");
   EXPECT_TRUE(eventually([&] { return named().empty(); }));
@@ -380,7 +384,7 @@ TEST_F(PrimaryFaults, ARolesNodeCannotBeRead) {
   ASSERT_TRUE(eventually([&] { return a->has("r"); }));
   zkclient::Transaction again;
   again.remove("/app/roles/r");
-  again.create("/app/roles/r", "a", {.acl = {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}}});
+  again.create("/app/roles/r", "a", {.acl = hidden});
   the_operator().commit(again);
   ASSERT_TRUE(eventually([&] {
     const auto problem = a->node().problem();
@@ -400,7 +404,7 @@ TEST_F(PrimaryFaults, RolesCannotBeListed) {
   const auto a = join(client, "a");
   ASSERT_TRUE(eventually([&] { return a->has("r"); }));
   const FencingToken token = a->token("r");
-  the_operator().set_acl("/app/roles", {{zkclient::Acl::all & ~zkclient::Acl::read, "world", "anyone"}});
+  the_operator().set_acl("/app/roles", hidden);
   expire(client);
   EXPECT_TRUE(eventually([&] { return a->has("r") && token < a->token("r"); }));
   EXPECT_TRUE(eventually([&] { return a->node().problem() && a->node().problem()->errc() == Errc::no_auth; }));

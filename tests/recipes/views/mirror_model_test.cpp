@@ -14,7 +14,9 @@
 
 #include <gtest/gtest.h>
 
+#include "recipes/views/mirror.hpp"
 #include "recipes/views/mirror_model.hpp"
+#include "recipes/views/snapshot.hpp"
 #include "tests/recipes/views/simulated_server.hpp"
 
 namespace zkrecipes::detail {
@@ -1414,6 +1416,28 @@ TEST(MirrorModel, NamesAreJudgedInBatches) {
   world.settle();
   EXPECT_EQ(world.snapshot.size(), std::size_t{children});
   world.expect_truth();
+}
+
+// Nothing else tells who waits for it.
+TEST(ChangeBacklog, TellsThatASnapshotIsCompleteOrLacksNothingMoreThatIsLate) {
+  std::vector<std::string> told;
+  ChangeBacklog backlog([&told](const std::vector<Change>& changes, const Snapshot& now) {
+    EXPECT_TRUE(changes.empty());
+    told.push_back(std::string(now.complete() ? "complete" : "incomplete") + (now.exact() ? "" : ", late"));
+  });
+  const auto publish = [&backlog](bool complete, bool exact) {
+    SnapshotData data;
+    data.complete = complete;
+    data.exact = exact;
+    backlog.call(Snapshot(std::make_shared<const SnapshotData>(std::move(data))));
+  };
+  publish(true, true);
+  publish(true, false);
+  publish(false, false);
+  publish(false, true);
+  publish(true, true);
+  publish(true, true);
+  EXPECT_EQ(told, (std::vector<std::string>{"complete", "incomplete, late", "incomplete", "complete"}));
 }
 
 }  // namespace
