@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -39,20 +41,29 @@ Request setting_forced(const ForcedGroup& group, const detail::StandingMember& m
   return all;
 }
 
+// After a lost reply behind a transaction: the state behind a sync could be one from before, although the member that was
+// forced is the primary already.
+zk::Awaitable<Reply> read_state(const ForcedGroup& group, bool doubted, Call call) {
+  Request get = zk::make_request(OpType::get, group.state);
+  return doubted ? zk::fresh_by_quorum(group.client, std::move(get), std::move(call))
+                 : zk::fresh(group.client, std::move(get), std::move(call));
+}
+
 // Who takes over changes the version of the state. So if nobody was the primary after that was read, nobody is when it
 // is set.
 Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
-  std::optional<ReplicaState> sent;
+  std::vector<std::int64_t> sent;  // Of the states whose replies were lost: `forced`, an epoch.
   for (;;) {
-    Request get_state = zk::make_request(OpType::get, group->state);
-    const Reply state_node = co_await zk::fresh(group->client, std::move(get_state), call);
+    const Reply state_node = co_await read_state(*group, !sent.empty(), call);
     if (!state_node.ok()) co_return group->error(state_node);
     detail::ReplicaDefect defect = detail::ReplicaDefect::none;
     const auto state = detail::read_replica_state(state_node.data, state_node.stat.version, defect);
     if (!state) co_return group->error(Errc::foreign_node, to_string(defect));
-    // After a lost reply. The member may have gone on by now.
-    const bool ours = sent && state->forced == sent->forced && state->find(group->id) != nullptr;
-    if (ours) co_return Result<void>();
+    if (std::ranges::find(sent, state->forced) != sent.end()) {
+      // The member may have gone on by now.
+      if (state->find(group->id) != nullptr) co_return Result<void>();
+      co_return group->error(Errc::in_doubt, "it may have been forced, and taken out since, or another one was forced");
+    }
     Request look = zk::make_request(OpType::exists, group->owner);
     const Reply owner = co_await group->client->perform(std::move(look), call);
     if (owner.ok()) co_return group->error(Errc::node_exists, "there is a primary");
@@ -60,12 +71,12 @@ Awaitable<Result<void>> force(ForcedGroupPtr group, Call call) {
     const auto found = co_await detail::find_standing_member(group->client, group->path, group->id, forcing, call);
     if (!found) co_return found.error();
 
-    ReplicaState next = detail::forced(*state, found->member);
+    const ReplicaState next = detail::forced(*state, found->member);
     Request all = setting_forced(*group, *found, detail::encode(next), state_node.stat.version);
     Reply reply = co_await group->client->perform(std::move(all), call);
     if (reply.ok()) co_return Result<void>();
     if (reply.unanswered()) {
-      if (!sent) sent = std::move(next);
+      sent.push_back(next.forced);
       continue;
     }
     const bool member_changed =

@@ -171,6 +171,38 @@ TEST_F(ReplicaFaults, ForcedWithALostReply) {
   EXPECT_EQ(b->state()->epoch, 3);
 }
 
+// The first request is lost, then the state changes, and the reply to the second one is lost: by then the member leads.
+TEST_F(ReplicaFaults, ForcedAgainWithALostReply) {
+  const Client client = calm_direct();
+  std::optional<TestReplica> a(std::in_place, client, "a", quick());
+  ASSERT_TRUE(a->may_write());
+  TestReplica b(client, "b", quick());
+  ASSERT_TRUE(b.is(ReplicaRole::out));
+  a->group().leave({.deadline = soon()});
+  const Client hand = calm_proxied();
+  hand.connect({.deadline = soon()});
+  const Fault lost = proxy.drop_next_request(RequestType::multi);
+  proxy.refuse(true);  // From the cut on.
+  auto forcing = in_thread([&] { force_primary(hand, "/replicas", "b", {.deadline = soon()}); });
+  ASSERT_TRUE(lost.wait(patience));
+  std::string changed = state();
+  ASSERT_TRUE(changed.starts_with("replicas 1 epoch=1 ")) << changed;
+  changed[std::string("replicas 1 epoch=").size()] = '5';
+  the_operator().set("/replicas/state", changed);
+  auto looked = proxy.hold_next_reply(RequestType::exists);
+  proxy.refuse(false);
+  ASSERT_TRUE(looked.wait(patience));
+  auto set = proxy.hold_next_reply(RequestType::multi);
+  looked.release();
+  ASSERT_TRUE(set.wait(patience));
+  ASSERT_TRUE(b.may_write());
+  refuse_and_cut();
+  set.release();
+  proxy.refuse(false);
+  EXPECT_NO_THROW(result_of(forcing));
+  EXPECT_EQ(b->state()->forced, 6);
+}
+
 // The state names its storage, and a member that has left may erase that.
 TEST_F(ReplicaFaults, MemberLeavesWhileItIsForced) {
   const Client client = calm_direct();
