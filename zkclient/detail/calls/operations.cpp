@@ -81,8 +81,8 @@ Awaitable<Reply> set_resolving(std::shared_ptr<ClientCore> client, Request reque
     const bool in_doubt = reply.failed(Errc::in_doubt);
     if (reply.ok() || (in_doubt && reply.given_up) || (!in_doubt && !doubted)) co_return reply;
     doubted = true;  // From here on a failure of an attempt says nothing about those before it.
-    // The server that answers now may lag behind the one that took the set.
-    Reply node = co_await fresh(client, make_request(OpType::get, request.path), call);
+    // The server that answers now may lag behind the one that took the set, and so may a leader that a majority has left.
+    Reply node = co_await fresh_by_quorum(client, make_request(OpType::get, request.path), call);
     if (!node.ok()) {
       node.error = Errc::in_doubt;
       node.detail = "what the node is now could not be read";
