@@ -12,9 +12,10 @@ class Loop;
 }
 
 /// Runs a task at some later time, on a thread of its own choice, but never inside the call. An executor that throws, or
-/// that destroys the task, has dropped it: its handler is never called, and what a listener was to be told, it is told
-/// with the next change. What a cache asks, its filter or the predicate of a wait, it asks again half a second later. The loss
-/// of a session or lease, and a request to give a lease back, are told all the same, by a thread of the library's own.
+/// that destroys the task, has dropped it: its handler is never called. For what comes one call at a time (listeners, what
+/// a recipe tells its owner of a role or a replica), and for what a cache asks (its filter, the predicate of a wait), it is
+/// asked again half a second later. The loss of a session or lease, and a request to give a lease back, are told all the
+/// same, by a thread of the library's own.
 using Executor = std::function<void(std::function<void()>)>;
 
 /// On which threads a runtime runs the user's code.

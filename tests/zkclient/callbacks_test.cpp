@@ -932,6 +932,36 @@ TEST_F(SerialQueueTest, ATurnThatTheExecutorDroppedIsTakenForTheNextTask) {
   EXPECT_EQ(ran, (std::vector<int>{1, 2}));
 }
 
+TEST_F(SerialQueueTest, ATurnThatTheExecutorDroppedIsAskedForAgainLater) {
+  bool drops = true;
+  std::deque<Task> delayed;
+  const auto fickle = std::make_shared<CallbackGroup>(
+      [&](Task task, bool) {
+        if (!drops) task();
+      },
+      true, nullptr, [&](Task task) { delayed.push_back(std::move(task)); });
+  const auto run_delayed = [&] {
+    ASSERT_EQ(delayed.size(), 1u);
+    Task task = std::move(delayed.front());
+    delayed.pop_front();
+    task();
+  };
+  const auto of_it = std::make_shared<SerialQueue>(fickle);
+  int ran = 0;
+  of_it->post([&] { ++ran; });
+  run_delayed();
+  drops = false;
+  run_delayed();
+  EXPECT_EQ(ran, 1);
+  drops = true;
+  of_it->post([&] { ++ran; });
+  of_it->close();
+  drops = false;
+  run_delayed();
+  EXPECT_EQ(ran, 1) << "closed";
+  EXPECT_TRUE(delayed.empty());
+}
+
 TEST_F(SerialQueueTest, MayBeClosedFromInside) {
   Gate& closed = gate();
   std::atomic<bool> ran{false};

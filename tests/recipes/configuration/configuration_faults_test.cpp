@@ -87,6 +87,21 @@ TEST_F(ConfigurationFaults, PublishLost) {
   }
 }
 
+// No other change would bring back what its executor has dropped.
+TEST_F(ConfigurationFaults, AnExecutorDropsAPublication) {
+  testkit::DroppingRuntime dropping;
+  const Client client(dropping.runtime(), proxy.connect_string(), {.session_timeout = calm});
+  Configuration config(client, "/config");
+  Configuration other(the_operator(), "/config");
+  other.publish(change({{"a", "1"}}), 0, patient());
+  ASSERT_TRUE(settled(client, config));
+  dropping.drop();
+  const std::int64_t revision = other.publish(change({{"a", "2"}}), any_revision, patient());
+  ASSERT_TRUE(dropping.dropped_one());
+  dropping.run();
+  EXPECT_TRUE(eventually([&] { return config.current()->revision == revision; }));
+}
+
 // The record, or the history, tells whose publication it was.
 TEST_F(ConfigurationFaults, SessionLostDuringPublish) {
   Client client = calm_proxied();

@@ -257,6 +257,26 @@ class SlowChoice {
   std::atomic<bool> go_on_{false};
 };
 
+/// The member has the lease, and no other change would bring back that its executor has not told it.
+TEST_F(PrimaryFaults, AnExecutorDropsARoleThatWasTaken) {
+  the_operator().create("/app/roles/r", "a", {.parents = true});
+  testkit::DroppingRuntime dropping;
+  const Client client(dropping.runtime(), proxy.connect_string(), {.session_timeout = calm});
+  const auto a = join(client, "a");
+  ASSERT_TRUE(eventually([&] { return a->has("r"); }));
+  const FencingToken token = a->token("r");
+  dropping.drop();
+  the_operator().remove("/app/owners/r/owner");
+  EXPECT_TRUE(eventually([&] {
+    const auto owner = the_operator().exists("/app/owners/r/owner");
+    return owner && FencingToken{owner->czxid} != token && a->node().held() == Strings{"r"};
+  }));
+  client.sync("/", patient());  // Behind the task that would tell it.
+  dropping.run();
+  EXPECT_TRUE(eventually([&] { return a->has("r"); }));
+  EXPECT_LT(token, a->token("r"));
+}
+
 // V78: it had begun to decide, and writes before it hears that it is deposed.
 TEST_F(PrimaryFaults, ADeposedMonitorWrites) {
   const Client deposed = calm_proxied();

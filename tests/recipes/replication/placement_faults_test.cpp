@@ -262,6 +262,21 @@ TEST_F(PlacementFaults, HostIsDrainedWhileItsPlacementIsDamaged) {
   EXPECT_TRUE(idle.has({}));
 }
 
+/// No other change would bring back what its executor has dropped.
+TEST_F(PlacementFaults, AnExecutorDropsThatAHostGetsAReplica) {
+  the_operator().create("/app/placement", "");
+  testkit::DroppingRuntime dropping;
+  const Client client(dropping.runtime(), proxy.connect_string(), {.session_timeout = calm});
+  IdleHost a(client, "a");
+  the_operator().create("/app/placement/p0", "placement 1\na wanted\n");
+  ASSERT_TRUE(a.has({"p0"}));
+  dropping.drop();
+  the_operator().create("/app/placement/p1", "placement 1\na wanted\n");
+  ASSERT_TRUE(dropping.dropped_one());
+  dropping.run();
+  EXPECT_TRUE(a.has({"p0", "p1"}));
+}
+
 /// It gets a replica at the time of its update. When it hears that the update is done, it has not heard of the replica.
 TEST_F(PlacementFaults, HostGetsAReplicaWhileItIsDrained) {
   the_operator().create("/app/placement", "");

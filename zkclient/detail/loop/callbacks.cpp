@@ -455,6 +455,13 @@ void CallbackGroup::post(Task task, bool urgent, bool counted) {
   schedule_([entry = std::move(entry)] { entry->run(); }, urgent);
 }
 
+void CallbackGroup::delay(Task task) {
+  if (!delay_) return;
+  delay_([self = shared_from_this(), task = std::move(task)]() mutable {
+    if (!self->delays_over_) task();
+  });
+}
+
 void CallbackGroup::wait() {
   const bool inside = std::find(running_groups.begin(), running_groups.end(), this) != running_groups.end();
   if (inside) return;
@@ -473,7 +480,7 @@ void CallbackGroup::wait() {
   idle_.wait(lock, [&] { return count_ == 0; });
 }
 
-/// Empties the queue. An executor may destroy it instead: then the next task asks for another one.
+/// Empties the queue. An executor may destroy it instead: then another one is asked for, later or with the next task.
 class SerialQueue::Turn {
  public:
   explicit Turn(std::shared_ptr<SerialQueue> queue) : queue_(std::move(queue)) {}
@@ -488,9 +495,16 @@ class SerialQueue::Turn {
   std::shared_ptr<SerialQueue> queue_;
 };
 
+// The thread that drops it may be the loop's, or hold the executor's lock: so it is not asked here.
 void SerialQueue::skip_turn() {
-  const std::lock_guard lock(mutex_);
-  scheduled_ = false;
+  {
+    const std::lock_guard lock(mutex_);
+    scheduled_ = false;
+    if (closed_ || tasks_.empty()) return;
+  }
+  group_->delay([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->nudge();
+  });
 }
 
 void SerialQueue::post(Task task) {

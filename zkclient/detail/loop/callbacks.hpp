@@ -71,13 +71,23 @@ class ZKRECIPES_INTERNAL_API CallbackPool {
 class ZKRECIPES_INTERNAL_API CallbackGroup : public std::enable_shared_from_this<CallbackGroup> {
  public:
   using Schedule = std::function<void(Task task, bool urgent)>;
-  /// `foreign_executor`: it is not known how many threads it has. `meter`: for the delay of tasks; null for none.
-  CallbackGroup(Schedule schedule, bool foreign_executor, std::shared_ptr<Meter> meter = nullptr)
-      : schedule_(std::move(schedule)), foreign_executor_(foreign_executor), meter_(std::move(meter)) {}
+  /// Runs `task` after a while, on the loop thread.
+  using Delay = std::function<void(Task task)>;
+  /// `foreign_executor`: it is not known how many threads it has. `meter`: for the delay of tasks; null for none. `delay`:
+  /// for queues that ask such an executor again, once it has dropped a task; empty: they do not.
+  CallbackGroup(Schedule schedule, bool foreign_executor, std::shared_ptr<Meter> meter = nullptr, Delay delay = nullptr)
+      : schedule_(std::move(schedule)),
+        foreign_executor_(foreign_executor),
+        meter_(std::move(meter)),
+        delay_(std::move(delay)) {}
 
   void post(Task task, bool urgent = false);
   /// The same for a task that is no handler: its delay is not counted.
   void post_uncounted(Task task);
+  /// Any thread: runs `task` after a while, on the loop thread, unless end_delays() was called before. See `delay` above.
+  void delay(Task task);
+  /// Loop thread: the client is closed, so nobody is called any more.
+  void end_delays() noexcept { delays_over_ = true; }
   Meter* meter() const noexcept { return meter_.get(); }
   /// Waits until all posted tasks have run, and may run some of them itself; does not wait inside one of them.
   void wait();
@@ -91,13 +101,16 @@ class ZKRECIPES_INTERNAL_API CallbackGroup : public std::enable_shared_from_this
   const Schedule schedule_;
   const bool foreign_executor_;
   const std::shared_ptr<Meter> meter_;
+  const Delay delay_;
+  bool delays_over_ = false;  // On the loop thread only.
   std::mutex mutex_;
   std::condition_variable idle_;
   int count_ = 0;
   std::list<Entry*> entries_;  // Those that have not begun.
 };
 
-/// Tasks that never overlap and keep their order: one per subscription, so that a slow listener delays only itself.
+/// Tasks that never overlap and keep their order: one per subscription, so that a slow listener delays only itself. An
+/// executor that has dropped the turn of the thread that was to run them is asked again after a while.
 class ZKRECIPES_INTERNAL_API SerialQueue : public std::enable_shared_from_this<SerialQueue> {
  public:
   /// `counted`: the delay of its tasks is.
@@ -105,7 +118,7 @@ class ZKRECIPES_INTERNAL_API SerialQueue : public std::enable_shared_from_this<S
       : group_(std::move(group)), meter_(counted ? group_->meter() : nullptr) {}
 
   void post(Task task);
-  /// Asks again for a thread if an executor has dropped the one that was to run what is queued. For those who queue
+  /// Asks at once for a thread if an executor has dropped the one that was to run what is queued. For those who queue
   /// nothing while something of theirs waits.
   void nudge();
   /// Drops what is queued, refuses what comes, and waits for the running task, unless this thread runs it. Nothing in a

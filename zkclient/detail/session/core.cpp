@@ -117,7 +117,10 @@ ClientCore::ClientCore(std::shared_ptr<Loop> loop, ClientOptions options)
           [weak = std::weak_ptr<Loop>(loop_)](Task task, bool urgent) {
             if (const auto self = weak.lock()) self->schedule(std::move(task), urgent);
           },
-          loop_->has_user_executor(), meter_)),
+          loop_->has_user_executor(), meter_,
+          [weak = std::weak_ptr<Loop>(loop_)](Task task) {
+            if (const auto self = weak.lock()) self->delay(std::move(task));
+          })),
       spans_(options_.observer != nullptr ? std::make_shared<SpanTeller>(options_.observer, callbacks_) : nullptr) {}
 
 ClientCore::~ClientCore() { loop_->remove(this); }
@@ -137,6 +140,7 @@ void ClientCore::begin_close() {
 void ClientCore::on_closed() {
   // Coroutines of recipes that the closing woke up get one more turn of the loop before the close is over.
   events().defer([self = shared_from_this()] {
+    self->callbacks_->end_delays();
     const std::lock_guard lock(self->mutex_);
     self->closed_ = true;
     self->closed_changed_.notify_all();

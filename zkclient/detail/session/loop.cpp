@@ -34,6 +34,7 @@ void refuse_threaded_library() {
 }
 
 constexpr auto backlog_patience = std::chrono::milliseconds(5);
+constexpr auto delay_time = std::chrono::milliseconds(500);
 constexpr std::size_t max_log_messages = 1000;  // That wait to be delivered.
 
 thread_local Loop* current_loop = nullptr;
@@ -161,6 +162,17 @@ void Loop::schedule(Task task, bool urgent) {
   }
 }
 
+void Loop::delay(Task task) {
+  post([this, task = std::move(task)]() mutable {
+    if (winding_down_) return;
+    const auto timer = delayed_.emplace(delayed_.end(), events_);
+    timer->set_after(delay_time, [this, timer, task = std::move(task)]() mutable {
+      delayed_.erase(timer);
+      task();
+    });
+  });
+}
+
 void Loop::watch_backlog() {
   if (winding_down_) return;
   backlog_timer_.set_after(backlog_patience, [this] {
@@ -205,6 +217,7 @@ void Loop::stop() {
     events_.post([this] {
       winding_down_ = true;
       backlog_timer_.cancel();
+      delayed_.clear();
       resolver_.abandon();
     });
     events_.close();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_set>
@@ -45,6 +46,8 @@ class ZKRECIPES_INTERNAL_API Loop : public std::enable_shared_from_this<Loop> {
 
   /// Runs `task` on the callback executor.
   void schedule(Task task, bool urgent);
+  /// Any thread: runs `task` on the loop thread half a second later. It is dropped if the loop ends before.
+  void delay(Task task);
 
   /// The loop that this thread runs right now, or null.
   static Loop* current() noexcept;
@@ -65,6 +68,7 @@ class ZKRECIPES_INTERNAL_API Loop : public std::enable_shared_from_this<Loop> {
   const ProcessGeneration process_;
   EventLoop events_;
   Timer backlog_timer_{events_};
+  std::list<Timer> delayed_;  // On the loop thread only.
   Resolver resolver_{[this](Task task) { post(std::move(task)); }};
   std::shared_ptr<CallbackGroup> log_group_;
   std::shared_ptr<SerialQueue> log_queue_;
