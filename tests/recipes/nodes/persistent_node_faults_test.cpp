@@ -889,6 +889,32 @@ TEST_F(PersistentTtlNodeFaults, TouchMayNotBeWritten) {
   node.remove({.deadline = soon()});
 }
 
+// The reply to the look for the own node is the last one of the former connection: the next one tells whose it is now.
+TEST_F(PersistentTtlNodeFaults, TouchedOnlyOnTheConnectionOfTheLook) {
+  const Client client = calm_proxied();
+  PersistentTtlNode node = make(client, 3s);
+  ASSERT_TRUE(has_touch());
+  auto look = proxy.hold_next_reply(RequestType::exists);
+  EXPECT_TRUE(look.wait(patience));
+  Box<ConnectionState> told;
+  const auto subscription =
+      client.on_state_change([&](const zkclient::StateChange& change) { told.put(change.state); });
+  Box<bool> moved;
+  client.async_update_servers(server.connect_string(),
+                              [&](zkclient::Result<void> result) { moved.put(result.has_value()); },
+                              {.deadline = soon()});
+  (void)told.take();  // By then it has begun to move.
+  the_operator().remove_tree("/app/n", {.deadline = soon()});
+  the_operator().create("/app/n", "theirs");
+  the_operator().create("/app/n/touch", "theirs");
+  look.release();
+  EXPECT_TRUE(moved.take());
+  EXPECT_TRUE(has_problem(node, Errc::node_exists));
+  EXPECT_EQ(data("/app/n/touch"), "theirs");
+  node.remove({.deadline = soon()});
+  the_operator().remove_tree("/app/n", {.deadline = soon()});
+}
+
 TEST_F(PersistentTtlNodeFaults, NodeLivesLongerThanItsTtl) {
   const Client client = calm_direct();
   const testkit::StallWatch stalls;

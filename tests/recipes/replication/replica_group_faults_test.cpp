@@ -322,6 +322,21 @@ TEST_F(ReplicaFaults, ShrinkOrExpandReplyLost) {
   EXPECT_EQ(a->role(), ReplicaRole::primary);
 }
 
+// A leader that a majority has left answers a sync at once, with a state from before the change.
+TEST_F(ReplicaFaults, ALostChangeIsLookedForBehindATransaction) {
+  ReplicaGroupOptions rare = quick();
+  rare.read_term = 0ms;
+  TestReplica a(calm_proxied(), "a", rare);
+  TestReplica b(calm_direct(), "b", quick());
+  ASSERT_TRUE(a.may_write());
+  take_in(a, b, "b");
+  const std::size_t syncs = proxy.request_count(RequestType::sync);
+  const Fault lost = proxy.drop_next_reply(RequestType::multi);
+  a->shrink({"b"}, {.deadline = soon()});
+  EXPECT_TRUE(lost.happened());
+  EXPECT_EQ(proxy.request_count(RequestType::sync), syncs + 1) << "that of the view, on the new connection";
+}
+
 // It is the primary again, and may have taken over from one of whose writes the member has none.
 TEST_F(ReplicaFaults, CaughtUpInAnEpochThatIsOver) {
   const Client client = calm_proxied();
