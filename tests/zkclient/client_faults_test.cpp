@@ -8,6 +8,7 @@
 
 #include <zktesting/expire.hpp>
 
+#include "tests/support/given_up.hpp"
 #include "tests/support/testkit.hpp"
 #include "tests/support/words.hpp"
 
@@ -658,6 +659,26 @@ TEST_F(ClientFaultsTest, EveryResultIsTrueWhileTheLinkFlaps) {
   EXPECT_EQ(observer.get("/counter").data, std::to_string(value));
   EXPECT_EQ(observer.get("/counter").stat.version, version);
   GTEST_LOG_(INFO) << doubts << " writes were in doubt";
+}
+
+// For more than a session timeout the connection that is to close it reaches no server: that proves nothing.
+TEST_F(ClientFaultsTest, AGivenUpSessionIsPursuedThoughNoServerIsReachedAtFirst) {
+  const Client client = steady();
+  const zkclient::Session old = client.connect(patient());
+  testkit::cut_off_and_keep_session(client, proxy, server);
+  ASSERT_TRUE(testkit::stopped(old.lost()));
+  auto own = proxy.hold_next_reply(RequestType::connect);
+  proxy.refuse(false);
+  ASSERT_TRUE(own.wait(testkit::patience));
+  const auto to_close = proxy.hold_next_reply(RequestType::connect);
+  own.release();
+  ASSERT_TRUE(to_close.wait(testkit::patience));
+  proxy.refuse(true);  // What is connected stays.
+  testkit::let_age(22s);
+  const std::size_t attempts = proxy.request_count(RequestType::connect);
+  proxy.refuse(false);
+  EXPECT_TRUE(proxy.wait_for_requests(RequestType::connect, attempts + 1, testkit::patience));
+  EXPECT_EQ(client.session().state(), ConnectionState::connected) << "it was another connection";
 }
 
 // ---- Writes that resolve a lost reply themselves, and those that cannot ---------------------------------------------
