@@ -89,6 +89,8 @@ void ServerTest::TearDown() {
 zkclient::Client ServerTest::make_client(zkclient::ClientOptions options) const {
   options.prefix = prefix_;
   if (options.operation_timeout == zkclient::ClientOptions().operation_timeout) options.operation_timeout = patience;
+  // Else leases of these sessions stand for nine seconds only, and a machine may be busy for longer.
+  if (!options.server_tick && zktesting::SharedServer::instance().has_control()) options.server_tick = server_tick;
   zkclient::Client client(hosts(), std::move(options));
   client.connect({.deadline = soon()});
   return client;

@@ -99,8 +99,8 @@ class ServerTest : public ::testing::Test {
   void TearDown() override;
 
   const std::string& hosts() const { return zktesting::SharedServer::instance().connect_string(); }
-  /// Connected to the shared server, below this test's prefix. Unless `options` say otherwise, its calls have as much
-  /// time as a test has patience.
+  /// Connected to the shared server, below this test's prefix; it knows the server's tick. Unless `options` say
+  /// otherwise, its calls have as much time as a test has patience.
   zkclient::Client make_client(zkclient::ClientOptions options = {}) const;
   const zkclient::Path& prefix() const { return prefix_; }
 
