@@ -10,7 +10,6 @@
 #include <zkclient/error.hpp>
 
 #include "tests/support/contention.hpp"
-#include "tests/support/stall_watch.hpp"
 #include "tests/support/words.hpp"
 
 namespace zkrecipes {
@@ -157,37 +156,6 @@ TEST_F(MultiLockTest, ALockFailsWhileOthersAreHeld) {
   EXPECT_EQ(error_of([&] { (void)lock.try_acquire(); }), why);
   client().remove("/c");
   EXPECT_TRUE(free()) << "the others are given back";
-}
-
-// One deadline for the whole, and not one for each lock.
-TEST_F(MultiLockTest, OneDeadlineForAll) {
-  constexpr auto timeout = 3s;
-  constexpr auto freed_after = 1250ms;  // The first one, and after as long again the second one.
-  Lease first = a().acquire();
-  Lease second = b().acquire();
-  Lease third = c().acquire();
-  MultiLock lock = all();
-  const testkit::StallWatch stalls;
-  auto waiting = in_thread([&] {
-    const auto start = SteadyClock::now();
-    const bool acquired = lock.try_acquire_for(timeout).has_value();
-    return std::pair(acquired, SteadyClock::now() - start);
-  });
-  // From when its time runs at the latest.
-  const auto begun = [&] { return a().contenders().size() == 2 || waiting.wait_for(0ms) == std::future_status::ready; };
-  ASSERT_TRUE(eventually(begun));
-  for (Lease* held : {&first, &second}) {
-    testkit::let_age(freed_after);
-    held->release();
-  }
-  EXPECT_EQ(waiting.wait_for(testkit::patience), std::future_status::ready) << "whether or not the third one is freed";
-  third.release();
-  const auto [acquired, took] = result_of(waiting);
-  EXPECT_FALSE(acquired);
-  EXPECT_GE(took, timeout);
-  EXPECT_TRUE(took < 2 * freed_after + timeout || stalls.seen())
-      << "the end of a time that begins when the second one is freed";
-  EXPECT_TRUE(free());
 }
 
 // Added in opposite orders, they would wait for each other if they were acquired in those.
