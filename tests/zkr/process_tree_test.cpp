@@ -589,7 +589,7 @@ TEST_P(ProcessTreeTest, DaemonThatIsWaitedForCanBeEnded) {
 }
 
 TEST_P(ProcessTreeTest, Z43TermReachesEachOfTheTree) {
-  Rig rig(puppet("ignore 15 fork [ fork [ signals say deepest pause ] pause ] pause"), setup({"--grace", "500"}));
+  Rig rig(puppet("ignore 15 fork [ fork [ signals say deepest pause ] pause ] pause"), setup({"--grace", "2000"}));
   ASSERT_TRUE(rig.lines().await("deepest"));
   Lease wanted = long_lease();
   wanted.revoke_asked = true;
@@ -1129,11 +1129,12 @@ TEST_P(ProcessTreeTest, Z53FrontEndsWhileTheKeeperStillGivesBack) {
 constexpr Duration margin = 4s;  // Of the lease beyond the kill: as long as a busy machine may need.
 const Words with_margin{"--kill-margin", "4000"};
 
-/// The lease is to end soon. Returns when the page says so.
-void end_soon(Rig& rig, Duration doubt = Duration::zero()) {
+/// The lease is to end soon. Returns its end, when the page says so.
+Instant end_soon(Rig& rig, Duration doubt = Duration::zero()) {
   const Lease lease = lease_to_kill_at(BootClock::now() + 1s, margin, doubt);
   rig.hand().set(lease);
   await([&] { return valid_until_on_page(rig.front()) == lease.valid_until; });
+  return lease.valid_until;
 }
 
 // ---- The command may end its work -----------------------------------------------------------------------------------
@@ -1158,7 +1159,7 @@ TEST_P(ProcessTreeTest, SecondSignalIsForTheCommandThatEndsItsWork) {
 }
 
 TEST_P(ProcessTreeTest, CommandThatDoesNotEndItsWorkIsEnded) {
-  Rig rig(puppet("signals say up pause"), setup({"--drain", "10", "--grace", "200"}));
+  Rig rig(puppet("signals say up pause"), setup({"--drain", "10", "--grace", "2000"}));
   rig.lines().await("up");
   rig.signal(SIGINT);
   EXPECT_TRUE(rig.lines().await("signal 15"));
@@ -1174,6 +1175,18 @@ TEST_P(ProcessTreeTest, NothingIsStartedWhenWeAreToldToEnd) {
   EXPECT_TRUE(rig.lines().rest().empty());
 }
 
+/// Stops them before the lease's end makes them kill the command. False, and they go on: this test was late.
+bool stopped_in_time(const std::vector<pid_t>& processes, Instant end_of_lease) {
+  for (const pid_t process : processes)
+    ::kill(process, SIGSTOP);
+  for (const pid_t process : processes)
+    await([process] { return state_of(process) == 'T'; });
+  if (BootClock::now() < end_of_lease - margin) return true;
+  for (const pid_t process : processes)
+    ::kill(process, SIGCONT);
+  return false;
+}
+
 /// Its instants are the puppet's own, and those of the page.
 void expect_stopped_in_time(Rig& rig, Instant valid_until) {
   rig.lines().rest();
@@ -1184,20 +1197,26 @@ void expect_stopped_in_time(Rig& rig, Instant valid_until) {
 TEST_P(ProcessTreeTest, NothingRunsWhenTheLeaseEnds) {
   Rig rig(puppet(stubborn_tree), setup(with_margin));
   await_tree(rig);
-  end_soon(rig, 500ms);
-  const Instant end = valid_until_on_page(rig.front());
+  const Instant end = end_soon(rig, 500ms);
   expect_end(rig, exited(79));
   expect_stopped_in_time(rig, end);
 }
 
 TEST_P(ProcessTreeTest, StoppedKeeperDoesNotHinderTheDeadline) {
-  Rig rig(puppet(stubborn_tree), setup(with_margin));
-  await_tree(rig);
-  end_soon(rig);
-  ::kill(rig.keeper(), SIGSTOP);
-  const Instant end = valid_until_on_page(rig.front());
-  expect_stopped_in_time(rig, end);
-  EXPECT_EQ(told(rig.await_end()), exited(79));
+  bool stopped = false;
+  for (int attempt = 0; attempt < 10 && !stopped; ++attempt) {
+    Rig rig(puppet(stubborn_tree), setup(with_margin));
+    await_tree(rig);
+    const Instant end = end_soon(rig);
+    stopped = stopped_in_time({rig.keeper()}, end);
+    if (!stopped) {
+      expect_end(rig, exited(79));
+      continue;
+    }
+    expect_stopped_in_time(rig, end);
+    EXPECT_EQ(told(rig.await_end()), exited(79));
+  }
+  EXPECT_TRUE(stopped);
 }
 
 TEST_P(ProcessTreeTest, StoppedFrontDoesNotHinderTheDeadline) {
@@ -1205,8 +1224,7 @@ TEST_P(ProcessTreeTest, StoppedFrontDoesNotHinderTheDeadline) {
   await_tree(rig);
   rig.signal(SIGSTOP);
   await([&] { return state_of(rig.front()) == 'T'; });
-  end_soon(rig);
-  const Instant end = valid_until_on_page(rig.front());
+  const Instant end = end_soon(rig);
   rig.expect_release_of_empty_tree();
   expect_stopped_in_time(rig, end);
   rig.signal(SIGCONT);
@@ -1224,28 +1242,34 @@ TEST_P(ProcessTreeTest, MachineThatWasSuspendedKillsAtOnce) {
 }
 
 TEST_P(ProcessTreeTest, Z81HostThatStoodStillIsNamed) {
-  PipeEnds errors;
-  RigSetup heard = setup(with_margin);
-  heard.before_exec = [&errors] { ::dup2(errors.in.get(), STDERR_FILENO); };
-  Rig rig(puppet("close 2 say up pause"), heard);
-  ASSERT_TRUE(rig.lines().await("up"));
-  errors.in.close();
-  end_soon(rig);
-  await([&rig] { return state_of(rig.keeper()) == 'S'; });  // It waits for the end.
-  for (const pid_t stopped : {rig.front(), rig.keeper()})
-    ::kill(stopped, SIGSTOP);
-  const Instant late = valid_until_on_page(rig.front()) - margin + 1s;
-  await([late] { return BootClock::now() > late; });
-  ::kill(rig.keeper(), SIGCONT);
-  rig.expect_release_of_empty_tree();
-  rig.signal(SIGCONT);
-  EXPECT_EQ(told(rig.await_end()), exited(79));
-  const std::string text = rest_of(errors.out);
-  EXPECT_NE(text.find("and the command is ended; this host was late by "), std::string::npos) << text;
+  bool stood_still = false;
+  for (int attempt = 0; attempt < 10 && !stood_still; ++attempt) {
+    PipeEnds errors;
+    RigSetup heard = setup(with_margin);
+    heard.before_exec = [&errors] { ::dup2(errors.in.get(), STDERR_FILENO); };
+    Rig rig(puppet("close 2 say up pause"), heard);
+    ASSERT_TRUE(rig.lines().await("up"));
+    errors.in.close();
+    const Instant end = end_soon(rig);
+    await([&rig] { return state_of(rig.keeper()) == 'S'; });  // It waits for the end.
+    stood_still = stopped_in_time({rig.front(), rig.keeper()}, end);
+    if (!stood_still) {
+      expect_end(rig, exited(79));
+      continue;
+    }
+    await([end] { return BootClock::now() > end - margin + 1s; });
+    ::kill(rig.keeper(), SIGCONT);
+    rig.expect_release_of_empty_tree();
+    rig.signal(SIGCONT);
+    EXPECT_EQ(told(rig.await_end()), exited(79));
+    const std::string text = rest_of(errors.out);
+    EXPECT_NE(text.find("and the command is ended; this host was late by "), std::string::npos) << text;
+  }
+  EXPECT_TRUE(stood_still);
 }
 
 TEST_P(ProcessTreeTest, Z14CommandThatIgnoresTermIsKilledAfterItsGrace) {
-  Rig rig(puppet("signals say up pause"), setup({"--grace", "300"}));
+  Rig rig(puppet("signals say up pause"), setup({"--grace", "2000"}));
   ASSERT_TRUE(rig.lines().await("up"));
   Lease wanted = long_lease();
   wanted.revoke_asked = true;
@@ -1253,7 +1277,7 @@ TEST_P(ProcessTreeTest, Z14CommandThatIgnoresTermIsKilledAfterItsGrace) {
   rig.hand().set(wanted);
   EXPECT_TRUE(rig.lines().await("signal 15"));
   expect_end(rig, exited(80));
-  EXPECT_GE(BootClock::now() - asked, 300ms);
+  EXPECT_GE(BootClock::now() - asked, 2s);
 }
 
 TEST_P(ProcessTreeTest, ProofInTimeCostsNothing) {
@@ -1287,8 +1311,7 @@ TEST_P(ProcessTreeTest, DoubtFreezesAndAProofThaws) {
 TEST_P(ProcessTreeTest, FrozenTreeIsKilledInTheEnd) {
   Rig rig(puppet(stubborn_tree), setup({"--on-doubt", "freeze", "--kill-margin", "4000"}));
   await_tree(rig);
-  end_soon(rig, 800ms);
-  const Instant end = valid_until_on_page(rig.front());
+  const Instant end = end_soon(rig, 800ms);
   expect_end(rig, exited(79));
   expect_stopped_in_time(rig, end);
 }

@@ -407,7 +407,7 @@ TEST_F(ZkrQueueWork, Z73RunningItemIsFinishedAndNoOtherBegun) {
 
 TEST_F(ZkrQueueWork, Z73ItemThatTakesTooLongGoesBackAtOnce) {
   queue().push("item", patient());
-  ZkrProcess& zkr = work(puppet("signals say up pause"), {"--drain", "10ms", "--grace", "100ms"});
+  ZkrProcess& zkr = work(puppet("signals say up pause"), {"--drain", "10ms", "--grace", "2s"});
   zkr.lines().await("up");
   zkr.signal(SIGTERM);
   EXPECT_TRUE(zkr.lines().await("signal 15"));
