@@ -66,7 +66,7 @@ TEST_F(ZkrGroupJoin, MemberForAsLongAsTheCommandRuns) {
   EXPECT_EQ(joined->payload, "at 10.0.0.8");
   zkr.type("end\n");
   EXPECT_EQ(zkr.end(), exited(3));
-  EXPECT_FALSE(member());
+  EXPECT_TRUE(is_gone());
 }
 
 TEST_F(ZkrGroupJoin, SignalGoesToTheCommand) {
@@ -75,7 +75,7 @@ TEST_F(ZkrGroupJoin, SignalGoesToTheCommand) {
   zkr.signal(SIGTERM);
   EXPECT_EQ(zkr.lines().await(""), "told");
   EXPECT_EQ(zkr.end(), exited(5));
-  EXPECT_FALSE(member());
+  EXPECT_TRUE(is_gone());
 }
 
 TEST_F(ZkrGroupJoin, MemberWhoseProcessIsKilledIsGoneAtOnce) {

@@ -178,11 +178,14 @@ TEST_F(ZkrLock, Z22NodeThatSaysHowManyMustBeThere) {
 }
 
 TEST_F(ZkrLock, Z61NoServerNamesEachAndItsError) {
-  ZkrProcess zkr({"lock", "/a", "--server", "127.0.0.1:1,127.0.0.2:1", "--connect-timeout", "200ms", "--", "true"});
-  const auto line = zkr.errors().await("zkr: no server answers");
-  ASSERT_TRUE(line);
-  EXPECT_NE(line->find("127.0.0.1:1 refused"), std::string::npos) << *line;
-  EXPECT_EQ(zkr.end(), exited(69));
+  std::string line;
+  for (const char* time : {"200ms", "20s"}) {  // A busy machine may not even try them all in so short a time.
+    ZkrProcess zkr({"lock", "/a", "--server", "127.0.0.1:1,127.0.0.2:1", "--connect-timeout", time, "--", "true"});
+    line = zkr.errors().await("zkr: no server answers").value_or("");
+    EXPECT_EQ(zkr.end(), exited(69));
+    if (line.find("127.0.0.1:1 refused") != std::string::npos) break;
+  }
+  EXPECT_NE(line.find("127.0.0.1:1 refused"), std::string::npos) << line;
 }
 
 TEST_F(ZkrLock, Z25EnvironmentSaysWhatIsHeld) {
@@ -339,8 +342,8 @@ TEST_F(ZkrLock, Z11TimeToWaitIsOverThoughNoServerAnswers) {
 // The time that it may take to connect has nothing to do with the wait for the lock.
 TEST_F(ZkrLock, Z11WithoutATimeItWaitsThroughCutsAndLostSessions) {
   ZkrProcess& holder = hold_from_elsewhere();
-  constexpr auto time_to_connect = 5s;  // It bounds the first start as well, on whatever machine.
-  ZkrProcess& waiter = start("exit 4", {"--session-timeout", "2s", "--connect-timeout", "5s"});
+  constexpr auto time_to_connect = 10s;  // It bounds the first start as well, on whatever machine.
+  ZkrProcess& waiter = start("exit 4", {"--session-timeout", "2s", "--connect-timeout", "10s"});
   for (const auto more : {0s, time_to_connect}) {
     ASSERT_TRUE(queued(2));
     const std::size_t before = proxy_.accepted_connections();
@@ -457,7 +460,7 @@ TEST_F(ZkrLock, OutageWhileAWriterBecomesAReaderIsWaitedFor) {
   ASSERT_TRUE(zkr.lines().await("up"));
   auto held_back = proxy_.hold_next_reply(zktesting::RequestType::multi);
   zkr.type("go\n");
-  ASSERT_TRUE(held_back.wait(10s));
+  ASSERT_TRUE(held_back.wait(testkit::patience));
   zkr.type("go\n");
   const std::string left = zkr.lines().await("").value_or("0");
   EXPECT_GT(std::atoi(left.c_str()), 0) << left;
@@ -474,7 +477,7 @@ TEST_F(ZkrLock, CommandThatEndsBeforeItIsAReaderLeavesNothing) {
   const pid_t keeper = zkr.keeper();
   auto held_back = proxy_.hold_next_reply(zktesting::RequestType::multi);
   zkr.type("go\n");
-  ASSERT_TRUE(held_back.wait(10s));
+  ASSERT_TRUE(held_back.wait(testkit::patience));
   zkr.type("go\n");
   EXPECT_TRUE(eventually([keeper] { return PinnedProcess(keeper).children().empty(); }));
   held_back.release();
@@ -551,8 +554,8 @@ TEST_F(ZkrLock, SeveralPathsAreHeldTogether) {
 
 TEST_F(ZkrLock, OutageBeforeTheCommandEndsATryWithTheServersTrouble) {
   auto list = proxy_.hold_next_reply(zktesting::RequestType::get_children2);
-  ZkrProcess& zkr = start("say started", {"--try", "--connect-timeout", "1s", "--session-timeout", "60s"});
-  ASSERT_TRUE(list.wait(20s));
+  ZkrProcess& zkr = start("say started", {"--try", "--connect-timeout", "8s", "--session-timeout", "60s"});
+  ASSERT_TRUE(list.wait(testkit::patience));
   proxy_.refuse(true);
   proxy_.cut();
   EXPECT_TRUE(says(zkr, "no server answers: " + proxy_.connect_string() + " refused"));
@@ -684,7 +687,7 @@ TEST_F(ZkrLock, Z6CommandIsGoneBeforeAServerThatIsCutOffGivesTheLockAway) {
 }
 
 TEST_F(ZkrLock, Z32AnswersThatNeverComeEndTheCommandInTime) {
-  ZkrProcess& zkr = hold("ignore 15 say up tick", {"--session-timeout", short_session});
+  ZkrProcess& zkr = hold("ignore 15 say up tick", {"--session-timeout", "10s"});
   proxy_.stall(zktesting::Direction::to_client);
   // The server hears of it, and gives nothing away.
   EXPECT_EQ(zkr.end(), exited(79));
@@ -882,7 +885,7 @@ TEST_F(ZkrLead, LeaseIsToldWhileATextIsOnItsWay) {
   ASSERT_TRUE(zkr.lines().await("up"));
   auto held_back = proxy_.hold_next_reply(zktesting::RequestType::any);
   zkr.type("go\n");
-  ASSERT_TRUE(held_back.wait(10s));
+  ASSERT_TRUE(held_back.wait(testkit::patience));
   zkr.type("go\n");
   EXPECT_EQ(zkr.lines().await("code"), "code 0");
   EXPECT_FALSE(zkr.lines().ended_now());
@@ -904,8 +907,8 @@ TEST_F(ZkrLead, LeftoverOfATermIsNotToldOfTheNextOne) {
 
 TEST_F(ZkrLead, OutageWhileItLooksForOtherKindsIsWaitedFor) {
   auto list = proxy_.hold_next_reply(zktesting::RequestType::get_children2);
-  ZkrProcess& zkr = lead("say up read exit 3", {"--connect-timeout", "3s", "--session-timeout", "60s"});
-  ASSERT_TRUE(list.wait(20s));
+  ZkrProcess& zkr = lead("say up read exit 3", {"--connect-timeout", "8s", "--session-timeout", "60s"});
+  ASSERT_TRUE(list.wait(testkit::patience));
   proxy_.refuse(true);
   proxy_.cut();
   EXPECT_TRUE(says(zkr, "no server answers: waiting for one"));
