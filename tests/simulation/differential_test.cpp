@@ -260,6 +260,8 @@ TEST_F(Differential, ManyChildrenAreListedInTheSameOrder) {
 
 TEST(DifferentialEnsemble, TheModelAnswersAsRealServers) {
   zktesting::EnsembleOptions how;
+  how.sync_limit =
+      40;  // 20 s: they elect no other leader because this process, with the proxies between them, stands still.
   how.server.container_check_interval = 24h;
   how.server.jvm_flags = {"-Dorg.slf4j.simpleLogger.defaultLogLevel=off"};
   zktesting::Ensemble real(how);
@@ -301,7 +303,7 @@ TEST_F(Differential, TheNodesOfAnExpiredSessionGoInTheSameOrder) {
   Comparison::Client& watcher = both.client(1);
   both.open(watcher);
   ASSERT_TRUE(both.ask(watcher, watch_below("/own"))) << both.story();
-  both.open(owner, 2s);
+  both.open(owner, 8s);  // So long it lives although this test may stand still.
   both.add(owner, create_of("/own"));
   for (int i = 0; i < 100; ++i)
     both.add(owner, create_of(fmt::format("/own/{}", i * 31), mode::ephemeral));
