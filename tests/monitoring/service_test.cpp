@@ -49,7 +49,7 @@ std::string in_url(const std::string& text) {
 class Service : public Program {
  public:
   Service(const std::string& servers, const std::string& name)
-      : Program("/usr/bin/env", {"ZKRECIPES_SERVER=" + servers, "ZKRECIPES_SESSION_TIMEOUT=4000",
+      : Program("/usr/bin/env", {"ZKRECIPES_SERVER=" + servers, "ZKRECIPES_SESSION_TIMEOUT=12000",
                                  "ZKRECIPES_LISTEN=127.0.0.1:0", SERVICE, name}),
         address_(next_line().substr(std::string("listening on ").size())) {}
 
@@ -147,7 +147,8 @@ TEST_F(MonitoredService, AnswersAndResignsWhenItIsTerminated) {
   other.signal(SIGTERM);
   EXPECT_EQ(other.status(), 0);
   const zkclient::Client client = direct();
-  EXPECT_TRUE(zkrecipes::LeaderElection(client, "/examples/service/election").candidates(patient()).empty());
+  const zkrecipes::LeaderElection election(client, "/examples/service/election");
+  EXPECT_TRUE(eventually([&] { return election.candidates(patient()).empty(); }));
 }
 
 TEST_F(MonitoredService, LogsItsSpans) {
