@@ -357,7 +357,7 @@ TEST_F(ZkrCommit, RecoveryThatIsOverWritesWhatItHasDecidedAndNothingElse) {
   for (int i = 0; i < 2; ++i)
     (void)gate.reached.take();
   left.close();
-  const Called called = zkr({"commit", "recover", "/place", "--timeout", "3s"});
+  const Called called = zkr({"commit", "recover", "/place", "--timeout", "8s"});
   EXPECT_EQ(called.code, 75) << called.errors;
   EXPECT_EQ(called.output, decided.id + " committed\n");
   for (int i = 0; i < 2; ++i)

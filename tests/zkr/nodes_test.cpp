@@ -197,8 +197,11 @@ TEST_F(ZkrNodes, ProfileSaysTheRestAndOptionsWin) {
 }
 
 TEST(ZkrServers, Z61EachServerIsNamedWithItsTrouble) {
-  const Called called =
-      call_zkr({"get", "/a", "--server", "127.0.0.1:1,no-such-host.invalid", "--connect-timeout", "3s"});
+  Called called;
+  for (const char* time : {"3s", "60s"}) {  // As long as the look-up of a name may take.
+    called = call_zkr({"get", "/a", "--server", "127.0.0.1:1,no-such-host.invalid", "--connect-timeout", time});
+    if (called.errors.find("127.0.0.1:1 refused the connection") != std::string::npos) break;
+  }
   EXPECT_EQ(called.code, 69);
   EXPECT_EQ(called.output, "");
   EXPECT_NE(called.errors.find("127.0.0.1:1 refused the connection"), std::string::npos) << called.errors;
