@@ -162,7 +162,7 @@ class CallLimitsTest : public testkit::ServerTest, public ::testing::WithParamIn
     const auto best = *std::min_element(delays.begin(), delays.end());
     const auto worst = *std::max_element(delays.begin(), delays.end());
     EXPECT_LT(best, promptness);
-    EXPECT_LT(worst, 10s);
+    EXPECT_LT(worst, 20s) << "the connection is given up after 26 s";
     slowest = std::max<std::chrono::nanoseconds>(slowest, worst);
   }
   void print_slowest(const char* what) const {
@@ -247,7 +247,7 @@ TEST_P(CallLimitsTest, ClosingEndsEveryCallOnce) {
   const auto begin = SteadyClock::now();
   client->close();
   const auto took = SteadyClock::now() - begin;
-  EXPECT_LT(took, 10s) << "the session's timeout is 40 s, the calls' ten minutes";
+  EXPECT_LT(took, 20s) << "the session's timeout is 40 s, the calls' ten minutes";
   EXPECT_EQ(handled.size(), 50u) << "close() returned before they were called";
   for (std::thread& thread : threads)
     thread.join();

@@ -289,7 +289,7 @@ TEST_F(CallbackPoolTest, ATaskThatSleepsDelaysTheOthersByNoMoreThanItsPatience) 
   const auto begin = SteadyClock::now();
   post([&] { other.open(); });
   ASSERT_TRUE(other.wait()) << "waits for the task that sleeps";
-  EXPECT_LT(SteadyClock::now() - begin, 10s);
+  EXPECT_LT(SteadyClock::now() - begin, patience / 2) << "that one sleeps for twice as long";
   release.open();
 }
 
@@ -569,8 +569,8 @@ TEST_F(CallbackPoolTest, TheLoopGoesOnAtOnceWhenATaskIsAboutToWait) {
 
 // It has the parent's pool, whose lock another of the parent's threads may have had at that moment.
 TEST_F(CallbackPoolTest, AChildThatAnInlineTaskForksWaitsForNoLockOfTheParent) {
-  PatientPool patient;
   Gate done;
+  PatientPool patient;
   patient.post_from_loop([&] {
     std::atomic<bool> locking{false};
     std::jthread locker([&](const std::stop_token& stop) {
@@ -587,7 +587,7 @@ TEST_F(CallbackPoolTest, AChildThatAnInlineTaskForksWaitsForNoLockOfTheParent) {
         ::_exit(0);
       }
       int status = 0;
-      const bool ended = eventually([&] { return ::waitpid(child, &status, WNOHANG) != 0; }, 10s);
+      const bool ended = eventually([&] { return ::waitpid(child, &status, WNOHANG) != 0; }, 30s);
       EXPECT_TRUE(ended) << "round " << round;
       if (ended) continue;
       ::kill(child, SIGKILL);

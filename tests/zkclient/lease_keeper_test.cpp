@@ -233,7 +233,7 @@ TEST_F(LeaseKeeperTest, SlowAnswersAreRefusedAfterThree) {
   const auto why = keeper->obstacle();
   ASSERT_TRUE(why);
   EXPECT_EQ(why->code, Errc::connection_too_slow);
-  EXPECT_TRUE(why->detail.starts_with("the server takes 13")) << why->detail;
+  EXPECT_TRUE(why->detail.starts_with("the server takes ")) << why->detail;
   EXPECT_NE(why->detail.find("leases of a session of 4000 ms need an answer within "), std::string::npos)
       << why->detail;
   keeper->acknowledged(BootClock::now() - 100ms);

@@ -41,9 +41,9 @@ TEST(ManySessionsTest, AThousandSessionsShareTwoThreads) {
     Box<Result<Session>> sessions;
     auto begin = SteadyClock::now();
     for (std::size_t i = 0; i < count; ++i) {
-      clients.emplace_back(runtime, server.connect_string(), zkclient::ClientOptions{.session_timeout = 30s});
+      clients.emplace_back(runtime, server.connect_string(), zkclient::ClientOptions{.session_timeout = 60s});
       clients.back().async_connect([&](Result<Session> result) { sessions.put(std::move(result)); },
-                                   {.deadline = SteadyClock::now() + 60s});
+                                   {.deadline = testkit::soon()});
     }
     std::set<std::int64_t> ids;
     for (std::size_t i = 0; i < count; ++i)
@@ -57,7 +57,7 @@ TEST(ManySessionsTest, AThousandSessionsShareTwoThreads) {
     for (std::size_t i = 0; i < count; ++i) {
       clients[i].async_create(Path("/e" + std::to_string(i)), "x", {.mode = CreateMode::ephemeral},
                               [&](Result<Created> result) { nodes.put(std::move(result)); },
-                              {.deadline = SteadyClock::now() + 60s});
+                              {.deadline = testkit::soon()});
     }
     for (std::size_t i = 0; i < count; ++i)
       EXPECT_TRUE(ids.contains(nodes.take().value().stat.ephemeral_owner));
@@ -71,7 +71,7 @@ TEST(ManySessionsTest, AThousandSessionsShareTwoThreads) {
     clients.clear();
     std::cout << count << " sessions closed in " << milliseconds_since(begin) << " ms\n";
     // Long before one that was not closed expires.
-    EXPECT_TRUE(eventually([&] { return server.ephemeral_count() == 0; }, 10s))
+    EXPECT_TRUE(eventually([&] { return server.ephemeral_count() == 0; }, 40s))
         << "a session was not closed at the server";
   }
   EXPECT_TRUE(eventually([&] { return testkit::thread_count() == threads; }));
@@ -112,7 +112,7 @@ TEST(ManySessionsTest, ClosingTheRuntimeClosesThemAllAtOnce) {
     begin = SteadyClock::now();
   }
   // Nobody answered: they must have been given up together, not one after the other.
-  EXPECT_LT(SteadyClock::now() - begin, 10s);
+  EXPECT_LT(SteadyClock::now() - begin, 60s);
   server.resume();
   EXPECT_TRUE(eventually([&] { return server.connection_count() == 0; }));
 }

@@ -196,7 +196,7 @@ TEST_F(LookUpTest, ClosingDoesNotWaitForALookUpThatHangs) {
   ASSERT_TRUE(eventually([&] { return names.hanging() == 1; }));
   const auto begin = SteadyClock::now();
   client.close();
-  EXPECT_LT(SteadyClock::now() - begin, 10s);
+  EXPECT_LT(SteadyClock::now() - begin, 60s);
 }
 
 TEST(LookUpThreadsTest, ClosingTheRuntimeDoesNotWaitEitherAndTheThreadEndsWithTheLookUp) {
@@ -209,7 +209,7 @@ TEST(LookUpThreadsTest, ClosingTheRuntimeDoesNotWaitEitherAndTheThreadEndsWithTh
   }
   const auto begin = SteadyClock::now();
   runtime = nullptr;
-  EXPECT_LT(SteadyClock::now() - begin, 10s);
+  EXPECT_LT(SteadyClock::now() - begin, 60s);
   EXPECT_TRUE(names.has_thread());
   names.hang(false);
   EXPECT_TRUE(eventually([&] { return !names.has_thread(); }));

@@ -49,7 +49,7 @@ TEST_F(TooLarge, WhatIsRepeatedIsGivenUpAfterTwoConnections) {
       EXPECT_NE(error.detail().find("the server's jute.maxbuffer"), std::string::npos) << error.what();
     }
   });
-  EXPECT_LE(lost, 5U) << "two or three, and a busy machine may lose one by itself";
+  EXPECT_LE(lost, 10U) << "two or three, and some that prove nothing, since the server pauses";
   EXPECT_TRUE(lease.valid());
   EXPECT_EQ(client.children("/").names.size(), 2U) << "the lock, and ZooKeeper's own";
   client.create("/small", std::string(8'000, 'x'));
@@ -92,7 +92,7 @@ TEST_F(TooLarge, OthersAreNotKeptFromTheirWork) {
         EXPECT_EQ(error.errc(), Errc::too_large) << error.what();
       }
   });
-  EXPECT_LE(lost, 4U);
+  EXPECT_LE(lost, 8U) << "three for the first item, not for each; and some that prove nothing, since the server pauses";
   const int before = reads;
   EXPECT_TRUE(testkit::eventually([&] { return reads > before + 100; }));
   ended = true;

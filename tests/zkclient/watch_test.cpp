@@ -19,10 +19,10 @@ class WatchTest : public testkit::FaultTest {
   WatchTest() { client.connect(); }
   static void ignore(const WatchEvent&) {}
 
+  Box<WatchEvent> events;  // It outlives the clients, which tell it.
   // Nothing here waits for a session to end.
   const Client client{proxy.connect_string(), {.session_timeout = 20s}};
   const Client other{server.connect_string(), {.session_timeout = 20s}};
-  Box<WatchEvent> events;
   zkclient::WatchHandler record() {
     return [this](const WatchEvent& event) { events.put(event); };
   }
