@@ -48,6 +48,7 @@ Kernel::Kernel(std::uint64_t seed, const ScheduleOptions& schedule)
   driver_ = threads_.back().get();
   driver_->process = driver_process_;
   driver_->priority = ~std::uint64_t{0};
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &driver_->blocked_signals);
   handing_over_.emplace(*driver_);
   holder_ = driver_;
   instance_ = this;
@@ -139,10 +140,13 @@ Thread& Kernel::start_thread(ClientProcess& process, std::function<void*()> body
   thread.process = &process;
   thread.body = std::move(body);
   thread.priority = random().next() >> 1;
-  // Its last act: the destructors of thread_locals have run by then, in its turn.
+  // Its last act: the destructors of thread_locals have run by then, in its turn. glibc gives what a killed thread had by
+  // its keys to one that gets its stack, be it of the world or not.
   static const pthread_key_t last_act = [] {
     pthread_key_t key{};
-    ::pthread_key_create(&key, [](void* ended) { instance_->finish_thread(*static_cast<Thread*>(ended)); });
+    ::pthread_key_create(&key, [](void* ended) {
+      if (current_ == ended) instance_->finish_thread(*static_cast<Thread*>(ended));
+    });
     return key;
   }();
   const auto run = [](void* started) -> void* {
@@ -359,6 +363,7 @@ void Kernel::leave(Thread& thread, void* result) {
 }
 
 void Kernel::finish_thread(Thread& thread) {
+  handing_over_->leave_home(thread);  // One that was cancelled has not left.
   thread.state = Thread::State::finished;
   wake(&thread);
   current_ = nullptr;

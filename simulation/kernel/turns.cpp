@@ -18,15 +18,21 @@ extern "C" void __asan_init() __attribute__((weak));
 extern "C" void __tsan_init() __attribute__((weak));
 extern "C" void __msan_init() __attribute__((weak));
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__ILP32__)
+#define ZKR_CAN_CHANGE_STACKS 1
+#else
+#define ZKR_CAN_CHANGE_STACKS 0
+#endif
 
-// The registers that a called function must preserve are kept on the stack that is left. The base of thread-local storage
-// is `base`.
+#if ZKR_CAN_CHANGE_STACKS
+
+// The registers that a called function must preserve are kept on the stack that is left, and how it calculates with floating
+// point (its rounding, say). The base of thread-local storage is `base`.
 //   zkr_change_stack(void** left, void* stack, void* base): goes on where a stack was left.
 //   zkr_call_on_stack(void** left, void* top, void* base, void (*function)(void*), void* argument): does not return by
 //   itself.
 __asm__(R"(
-.text
+.pushsection .text
 .macro ZKR_KEEP
   pushq %rbp
   .cfi_adjust_cfa_offset 8
@@ -40,15 +46,25 @@ __asm__(R"(
   .cfi_adjust_cfa_offset 8
   pushq %r15
   .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  stmxcsr (%rsp)
+  fnstcw 4(%rsp)
   movq %rsp, (%rdi)
   movq %rsi, %rsp
   wrfsbase %rdx
 .endm
 
+.globl zkr_change_stack
+.hidden zkr_change_stack
 .type zkr_change_stack, @function
 zkr_change_stack:
   .cfi_startproc
   ZKR_KEEP
+  ldmxcsr (%rsp)
+  fldcw 4(%rsp)
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
   popq %r15
   .cfi_adjust_cfa_offset -8
   popq %r14
@@ -65,6 +81,8 @@ zkr_change_stack:
   .cfi_endproc
 .size zkr_change_stack, . - zkr_change_stack
 
+.globl zkr_call_on_stack
+.hidden zkr_call_on_stack
 .type zkr_call_on_stack, @function
 zkr_call_on_stack:
   .cfi_startproc
@@ -76,6 +94,7 @@ zkr_call_on_stack:
   ud2
   .cfi_endproc
 .size zkr_call_on_stack, . - zkr_call_on_stack
+.popsection
 )");
 
 extern "C" void zkr_change_stack(void** left, void* stack, void* base);
@@ -89,16 +108,18 @@ namespace {
 using Turn = TurnTaker::Turn;
 
 bool is_light() {
-#if defined(__x86_64__)
+#if ZKR_CAN_CHANGE_STACKS
   constexpr unsigned long may_set_base = 2;  // HWCAP2_FSGSBASE
-  return (::getauxval(AT_HWCAP2) & may_set_base) != 0 && &__asan_init == nullptr && &__tsan_init == nullptr &&
-         &__msan_init == nullptr;
+  unsigned long shadow_stack = 0;            // That is another one, and would have to be changed, too.
+  __asm__ volatile("rdsspq %0" : "+r"(shadow_stack));
+  return shadow_stack == 0 && (::getauxval(AT_HWCAP2) & may_set_base) != 0 && &__asan_init == nullptr &&
+         &__tsan_init == nullptr && &__msan_init == nullptr;
 #else
   return false;
 #endif
 }
 
-#if defined(__x86_64__)
+#if ZKR_CAN_CHANGE_STACKS
 
 /// Threads' errno is theirs, also while they change.
 long system_call(long number, long a, long b = 0, long c = 0, long d = 0) {
@@ -145,7 +166,7 @@ void wait_for_turn(TurnTaker& taker) {
   }
 }
 
-#if defined(__x86_64__)
+#if ZKR_CAN_CHANGE_STACKS
 
 /// Of its thread-local storage: glibc names a thread by that.
 void* base_of(const TurnTaker& taker) { return std::bit_cast<void*>(taker.real); }
@@ -182,12 +203,13 @@ void Turns::await_first(TurnTaker& self) { wait_for_turn(self); }
 
 void Turns::go_home(TurnTaker& self) {
   if (home_.on_own_thread) return;
+  block_signals();
   next_ = &self;
   call_on_stack(self, self.resting_place, self, rest, this);
 }
 
 void Turns::leave_home(TurnTaker& self) {
-  if (self.on_own_thread) return;
+  if (&self == &home_ || self.on_own_thread) return;
   self.on_own_thread = true;
   leave_to_real_thread(self, self);
 }
@@ -229,7 +251,6 @@ void Turns::wait_at_home(void* turns) {
 void Turns::rest(void* turns) {
   Turns& all = *static_cast<Turns*>(turns);
   TurnTaker& self = *all.next_;
-  block_signals();
   take_away(self);
   self.on_own_thread = false;
   set_turn(all.home_, Turn::mine);

@@ -14,6 +14,9 @@
 #include "simulation/seam/anchors.hpp"
 #include "simulation/seam/real.hpp"
 
+// jemalloc's own. Is it linked?
+extern "C" int mallctl(const char*, void*, size_t*, void*, size_t) __attribute__((weak));
+
 using zktesting::simulated::Deadline;
 using zktesting::simulated::Kernel;
 using zktesting::simulated::Nanos;
@@ -136,11 +139,10 @@ void zktesting::simulated::expect_seam_to_be_seen() {
         stderr);
     std::abort();
   }
-  if (::dlsym(RTLD_DEFAULT, "mallctl") != nullptr) {
+  if (&::mallctl != nullptr || ::dlsym(RTLD_DEFAULT, "mallctl") != nullptr) {
     std::fputs(
-        "simulation: this program allocates with jemalloc, whose mutexes would be the world's: a process that is "
-        "killed "
-        "while it allocates would keep one for ever. It must be linked without jemalloc.\n",
+        "simulation: this program allocates with jemalloc, whose mutexes would be the world's: a killed process that "
+        "was allocating would keep one for ever. It must be linked without jemalloc.\n",
         stderr);
     std::abort();
   }

@@ -116,7 +116,12 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   return 0;
 }
 
-// Threads of the world share a real one, whose mask is that of none of them. No signal is sent in the world.
+// Threads of the world share a real one, which has one name and one mask: that of none of them. No signal is sent in the
+// world.
+int pthread_setname_np(pthread_t thread, const char* name) noexcept {
+  if (Kernel::current() == nullptr) return ZKR_REAL(pthread_setname_np)(thread, name);
+  return 0;
+}
 int pthread_sigmask(int how, const sigset_t* set, sigset_t* before) noexcept {
   Thread* self = Kernel::current();
   if (self == nullptr) return ZKR_REAL(pthread_sigmask)(how, set, before);
@@ -142,6 +147,14 @@ int pthread_join(pthread_t thread, void** result) {
   Kernel::instance()->join(*other);
   if (result != nullptr) *result = other->result;
   return 0;
+}
+
+int sigprocmask(int how, const sigset_t* set, sigset_t* before) noexcept {
+  if (Kernel::current() == nullptr) return ZKR_REAL(sigprocmask)(how, set, before);
+  const int error = pthread_sigmask(how, set, before);
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
 }
 
 void pthread_exit(void* result) {

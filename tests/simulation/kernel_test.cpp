@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cfenv>
 #include <condition_variable>
 #include <csignal>
 #include <ctime>
@@ -178,6 +179,52 @@ TEST(SimulatedKernel, AThreadLocalErrnoAndASignalMaskAreOfTheirThread) {
   sigset_t now;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
   EXPECT_EQ(sigismember(&now, 1), 0) << "outside of the world";
+}
+
+TEST(SimulatedKernel, AThreadRoundsAsItLikes) {
+  run(1, [] {
+    int before = 0;
+    int after = 0;
+    std::thread other([&] {
+      std::fesetround(FE_UPWARD);
+      before = std::fegetround();
+      std::this_thread::sleep_for(2s);
+      after = std::fegetround();
+    });
+    std::this_thread::sleep_for(1s);
+    EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+    other.join();
+    EXPECT_EQ(before, FE_UPWARD);
+    EXPECT_EQ(after, FE_UPWARD);
+  });
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+}
+
+// A thread gets the memory of one that is gone.
+TEST(SimulatedKernel, ThreadsAfterAWorldHaveNothingOfItsUnfinishedOnes) {
+  std::atomic<int> ran{0};
+  for (int round = 0; round < 3; ++round) {
+    {
+      Simulation world({.seed = 1});
+      world.process("p", [](SimulatedProcess&) {
+        std::thread endless([] { std::this_thread::sleep_for(10h); });
+        endless.join();
+      });
+      world.run_for(1s);
+    }
+    std::latch all(4);
+    std::vector<std::thread> threads;
+    threads.reserve(4);
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        all.arrive_and_wait();
+        ++ran;
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+  }
+  EXPECT_EQ(ran, 12);
 }
 
 TEST(SimulatedKernel, AThreadMayExitWhereItIs) {
