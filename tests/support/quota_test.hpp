@@ -25,11 +25,7 @@ class QuotaTest : public ::testing::Test {
 
   const zkclient::Path& root() const { return root_; }
   zkclient::Client& the_operator() { return operator_; }
-  zkclient::Client proxied() { return zkclient::Client(proxy.connect_string(), calm_options()); }
-  /// With the tick, leases stand for longer than a machine is busy.
-  static zkclient::ClientOptions calm_options(const zkclient::Path& prefix = {}) {
-    return {.session_timeout = calm, .server_tick = server_tick, .prefix = prefix};
-  }
+  zkclient::Client proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = calm}); }
   static zktesting::Server& server() {
     static zktesting::Server one([] {
       zktesting::ServerOptions enforcing;
@@ -135,7 +131,7 @@ class QuotaTest : public ::testing::Test {
 
   const zkclient::Path root_{"/" + name_of_test() + "-" +
                              std::to_string(SteadyClock::now().time_since_epoch().count())};
-  zkclient::Client operator_{server().connect_string(), calm_options()};
+  zkclient::Client operator_{server().connect_string(), {.session_timeout = calm}};
 };
 
 }  // namespace testkit

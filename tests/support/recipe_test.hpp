@@ -106,15 +106,8 @@ class RecipeFaultTest : public FaultTest {
   /// A session for those who wait for its end, yet long enough for a loaded machine.
   static constexpr auto brief = 6s;
 
-  zkclient::Client calm_direct() { return zkclient::Client(gate_.connect_string(), calm_options()); }
-  zkclient::Client calm_proxied() { return zkclient::Client(proxy.connect_string(), calm_options()); }
-  /// Where the time is not made, clients know the tick: else their leases stand for nine seconds only, and a machine may
-  /// be busy for longer.
-  zkclient::ClientOptions calm_options() const {
-    zkclient::ClientOptions options{.session_timeout = calm};
-    if (!time_is_made()) options.server_tick = server_tick;
-    return options;
-  }
+  zkclient::Client calm_direct() { return zkclient::Client(gate_.connect_string(), {.session_timeout = calm}); }
+  zkclient::Client calm_proxied() { return zkclient::Client(proxy.connect_string(), {.session_timeout = calm}); }
   zkclient::Client brief_direct() { return zkclient::Client(gate_.connect_string(), {.session_timeout = brief}); }
   /// For a holder that has to hear of its end before the next one holds.
   zkclient::Client contended_proxied(const zkclient::Path& prefix = "/") {

@@ -173,13 +173,13 @@ TEST_F(MembersQuota, PartitionsAreReleased) {
 }
 
 TEST_F(MembersQuota, APrimaryIsReplaced) {
-  const Client client(proxy.connect_string(), calm_options(root()));
+  const Client client(proxy.connect_string(), {.session_timeout = calm, .prefix = root()});
   ReplicaGroupOptions options;
   options.settle = 50ms;
   options.read_term = 500ms;
   TestReplica a(client, "a", options);
   ASSERT_TRUE(a.may_write());
-  TestReplica b(Client(server().connect_string(), calm_options(root())), "b", options);
+  TestReplica b(Client(server().connect_string(), {.session_timeout = calm, .prefix = root()}), "b", options);
   take_in(a, b, "b");
   allow_no_node();
   a->leave(patient());

@@ -266,7 +266,7 @@ TEST_F(QueueQuota, WhoeverWaitsGetsWhatWasGivenBack) {
 TEST_F(QueueQuota, AClaimOutsideEndsWithItsSession) {
   push(1);
   allow_no_node();
-  std::optional<Client> client(std::in_place, proxy.connect_string(), calm_options());
+  std::optional<Client> client(std::in_place, proxy.connect_string(), ClientOptions{.session_timeout = calm});
   Queue other(the_operator(), path());
   {
     Queue queue(*client, path());
