@@ -601,7 +601,7 @@ TEST_F(PersistentNodeFaults, RemovedOnlyOnTheConnectionOfTheLook) {
   });
 }
 
-// Promise of an executor that drops its tasks: a listener is told with the next change.
+// An executor may drop a task: a listener is told later what it has missed.
 TEST_F(PersistentNodeFaults, AListenerOutlivesATaskThatItsExecutorHasDropped) {
   testkit::DroppingRuntime dropping;
   const Client client(dropping.runtime(), proxy.connect_string(), {.session_timeout = calm});
