@@ -122,10 +122,14 @@ TEST_F(ZkrCommit, RunWhoseTimeIsOverAbortsWhatIsOpen) {
   testkit::TestParticipant participant(client(), path(), "bank");
   testkit::hold(participant, gate);
   participant.start(client());
-  // Begun or not when the time is over: it is not committed.
-  const Called called = zkr({"commit", "run", "/place", "bank", "--abort-after", "1h", "--timeout", "300ms"});
+  // Begun or not when the time is over: it is not committed. 74: on a busy machine what it wrote was not answered in time.
+  Called called;
+  for (const char* time : {"300ms", "20s"}) {
+    called = zkr({"commit", "run", "/place", "bank", "--abort-after", "1h", "--timeout", time});
+    EXPECT_EQ(called.output.find("committed"), std::string::npos) << called.output;
+    if (called.code != 74) break;
+  }
   EXPECT_EQ(called.code, 75) << called.errors;
-  EXPECT_EQ(called.output.find("committed"), std::string::npos) << called.output;
   for (int i = 0; i < 10; ++i)
     gate.open.put(1);
 }

@@ -263,12 +263,15 @@ TEST_F(ZkrLock, Z9LineIsForTheShellOnlyIfAskedFor) {
 
 TEST_F(ZkrLock, Z68TryNamesTheHolder) {
   const std::string keeper = std::to_string(hold("say up pause", {"--id", "ci"}).keeper());
-  for (const Words& how : {Words{"--try"}, Words{"--timeout", "100ms"}}) {
+  const auto is_told = [&](const Words& how) {
     ZkrProcess& zkr = start("say started", how);
-    EXPECT_TRUE(says(zkr, path_ + ": held by ci (" + host_name() + ", pid " + keeper + "), which came "));
-    EXPECT_EQ(zkr.end(), exited(75));
+    const bool told = says(zkr, path_ + ": held by ci (" + host_name() + ", pid " + keeper + "), which came ");
     EXPECT_EQ(zkr.lines().rest(), Words{});
-  }
+    return zkr.end() == exited(75) && told;
+  };
+  // Again, if the server was too slow: to answer in that time, or to say within a second who holds.
+  for (const Words& how : {Words{"--try"}, Words{"--timeout", "100ms"}})
+    EXPECT_TRUE(eventually([&] { return is_told(how); }));
   EXPECT_EQ(start("exit 0", {"-n", "-E", "5"}).end(), exited(5));
 }
 
@@ -742,9 +745,12 @@ TEST_F(ZkrLock, Z68ReportNamesTheHolder) {
   const Folder folder;
   const std::string file = folder / "report";
   const std::string keeper = std::to_string(hold("say up pause", {"--id", "c\"i"}).keeper());
-  EXPECT_EQ(start("exit 3", {"--report", file, "--try"}).end(), exited(75));
   std::string text;
-  std::getline(std::ifstream(file), text);
+  EXPECT_TRUE(eventually([&] {  // Again, if the server was too slow to say within a second who holds.
+    EXPECT_EQ(start("exit 3", {"--report", file, "--try"}).end(), exited(75));
+    std::getline(std::ifstream(file), text);
+    return text.find(R"("holder":{)") != std::string::npos;
+  }));
   EXPECT_TRUE(text.starts_with(R"({"reason":"not acquired","code":75,"signal":null,"waited_ms":null,"token":null,)" +
                                std::string(R"("holder":{"who":"c\"i","host":")") + host_name() + R"(","pid":)" +
                                keeper + R"(,"since":"20)"))
@@ -1306,7 +1312,10 @@ TEST_F(ZkrBarrier, MemberThatIsAloneIsNotAcquired) {
   ZkrProcess& alone = enter("say started", {"--try"});
   EXPECT_TRUE(says(alone, path_ + ": the others have not come"));
   EXPECT_EQ(alone.end(), exited(75));
-  EXPECT_EQ(enter("say started", {"--timeout", "100ms"}).end(), exited(75));
+  // 69: the server was too slow to answer in that time.
+  std::string how;
+  EXPECT_TRUE(eventually([&] { return (how = enter("say started", {"--timeout", "100ms"}).end()) != exited(69); }));
+  EXPECT_EQ(how, exited(75));
   expect_free();
   ZkrProcess& waits = enter("say started");
   ASSERT_TRUE(queued(1));
