@@ -30,7 +30,7 @@ template <typename AnyEnsemble>
 Roles roles_of(AnyEnsemble& ensemble) {
   std::optional<Roles> roles;
   const auto known = [&] {
-    ensemble.wait_for_all();
+    ensemble.wait_for_all(std::chrono::seconds(120));  // A new leader may sit on its requests for half a minute.
     const auto leader = ensemble.leader();
     const auto followers = ensemble.followers();
     if (leader && followers.size() == 2) roles = Roles{*leader, followers[0], followers[1]};

@@ -474,7 +474,7 @@ void NeverTwo::finish() {
   })) << "something of a command runs";
   EXPECT_TRUE(eventually(none_of_ours_lives)) << "something of zkr runs";
   judge_.read_new();
-  ensemble_->wait_for_quorum(60s);
+  ensemble_->wait_for_quorum(120s);
   const zkclient::Client client(ensemble_->connect_string());
   std::string left;
   EXPECT_TRUE(eventually([&] {

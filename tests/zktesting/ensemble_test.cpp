@@ -17,6 +17,8 @@
 namespace zktesting {
 namespace {
 
+constexpr auto patience = 120s;  // A new leader may sit on its requests for half a minute.
+
 /// Connections that the servers have opened to each other without a proxy. (Java's sockets are IPv6
 /// ones, ours are not.)
 std::size_t direct_links(Ensemble& ensemble) {
@@ -51,7 +53,7 @@ std::optional<std::size_t> new_leader(Ensemble& ensemble, std::size_t old) {
     leader = ensemble.leader();
     return leader && leader != old;
   });
-  ensemble.wait_for_quorum();
+  ensemble.wait_for_quorum(patience);
   return leader;
 }
 
@@ -105,7 +107,7 @@ TEST(Ensemble, ServersTalkThroughTheProxiesOnly) {
   for (std::size_t i = 0; i < ensemble.size(); ++i) {
     // A server with a low id cannot call one with a higher id: it asks to be called back.
     ensemble.restart(i);
-    ensemble.wait_for_all();
+    ensemble.wait_for_all(patience);
     EXPECT_EQ(direct_links(ensemble), 0u);
   }
   EnsembleOptions options;
@@ -135,7 +137,7 @@ TEST(Ensemble, WithoutAQuorumNothingIsServed) {
   ensemble.kill(1);
   EXPECT_NE(error_of([&] { ensemble.wait_for_quorum(300ms); }).find("server 0"), std::string::npos);
   ensemble.restart(0);
-  ensemble.wait_for_quorum();
+  ensemble.wait_for_quorum(patience);
 }
 
 TEST(Ensemble, APausedLeaderIsReplaced) {
@@ -144,7 +146,7 @@ TEST(Ensemble, APausedLeaderIsReplaced) {
   ensemble.pause(old);
   EXPECT_TRUE(new_leader(ensemble, old));
   ensemble.resume(old);
-  ensemble.wait_for_all();
+  ensemble.wait_for_all(patience);
 }
 
 /// The scenario for which isolation exists: a follower that does not know that it is cut off.
@@ -174,7 +176,7 @@ TEST(Ensemble, AnIsolatedFollowerAnswersReadsWhileTheOthersGoOn) {
 
   ensemble.heal(cut_off);
 
-  ensemble.wait_for_all();
+  ensemble.wait_for_all(patience);
   WireClient after = connect_to(ensemble.connect_string(cut_off));
   EXPECT_EQ(after.exists("/new"), 0) << "it has caught up";
   EXPECT_EQ(after.exists("/mine"), WireClient::no_node);
@@ -193,7 +195,7 @@ TEST_P(IsolatedLeader, IsReplacedAndComesBack) {
   EXPECT_TRUE(eventually([&] { return does_not_serve(ensemble, old); })) << "it cannot lead alone";
   ensemble.heal(old);
   testkit::restart_who_has_died(ensemble);
-  ensemble.wait_for_all();
+  ensemble.wait_for_all(patience);
   EXPECT_TRUE(eventually_has(ensemble, old, "/a"));
 }
 
@@ -216,7 +218,7 @@ TEST_P(IsolatedFollower, MissesWritesUntilHealed) {
   EXPECT_TRUE(eventually([&] { return serves(ensemble, leader, "/b"); }));
   ensemble.heal(cut_off);
   testkit::restart_who_has_died(ensemble);
-  ensemble.wait_for_all();
+  ensemble.wait_for_all(patience);
   EXPECT_TRUE(eventually_has(ensemble, cut_off, "/b"));
 }
 
@@ -244,7 +246,7 @@ TEST(Ensemble, WithReconfigurationItCannotBeIsolated) {
   EXPECT_NE(config.value_or("").find("server.3="), std::string::npos);
   ensemble.kill(1);
   ensemble.restart(1);
-  ensemble.wait_for_all();
+  ensemble.wait_for_all(patience);
 }
 
 TEST(Ensemble, AMemberMayLoseItsData) {
@@ -254,7 +256,7 @@ TEST(Ensemble, AMemberMayLoseItsData) {
   const auto follower = roles.follower;
   ASSERT_TRUE(eventually([&] { return serves(ensemble, leader, "/a"); }));
   ensemble.server(follower).restart_wiped();
-  ensemble.wait_for_all();
+  ensemble.wait_for_all(patience);
   EXPECT_TRUE(eventually_has(ensemble, follower, "/a"));
 }
 
