@@ -981,14 +981,15 @@ TEST_F(MutexTest, AReleaseWakesOneWaiter) {
   held.release();
   Result<Lease> first = box.take();
   EXPECT_TRUE(first.value().valid());
-  // Its own watch comes when it has held for a while; by then the others would have stirred.
+  // Its own watch, or the look for a record of one that has waited for long, which comes before that.
   ASSERT_TRUE(proxy.wait_for_requests(RequestType::get_data, waiters + 1, testkit::patience));
+  waiting_client.sync("/", {.deadline = soon()});  // Behind what others would have asked.
   const std::size_t watches = proxy.request_count(RequestType::get_data);
   const std::size_t lists_since = proxy.request_count(RequestType::get_children2) - lists;
   const std::size_t looks_since = proxy.request_count(RequestType::exists) - looks;
   const std::size_t checks = proxy.request_count(RequestType::multi);
   if (testkit::SteadyClock::now() - begin < timeout / 8) {  // Later the session is to be proven again.
-    EXPECT_EQ(watches, waiters + 1);
+    EXPECT_LE(watches, waiters + 2);
     EXPECT_EQ(lists_since, 0U);
     EXPECT_EQ(looks_since, 1U) << "its own node exists";
     EXPECT_EQ(checks, 0U) << "that the session is alive, the create has proven";
