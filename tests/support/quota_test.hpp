@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -54,9 +55,9 @@ class QuotaTest : public ::testing::Test {
   void allow_all() { limit("count=-1,bytes=-1"); }
   /// What an error says of the full quota.
   std::string full() const { return "the quota of " + root_.str() + ": "; }
-  /// The detail of what `action` throws, which is for want of room.
+  /// The detail of what `action` throws, which is for want of room; nothing, and a failure, if it throws nothing.
   template <typename Action>
-  static std::string refusal_of(Action&& action) {
+  static std::optional<std::string> refusal_of(Action&& action) {
     try {
       action();
     } catch (const zkclient::Error& error) {
@@ -65,17 +66,17 @@ class QuotaTest : public ::testing::Test {
       return error.detail();
     }
     ADD_FAILURE() << "there was room";
-    return {};
+    return std::nullopt;
   }
   /// A refusal names the quota, if the server tells of it in time. `action` changes nothing as long as it is full.
   template <typename Action>
   void expect_full(Action&& action, const std::string& used = {}) {
-    std::string refusal;
+    std::optional<std::string> refusal;
     const auto names_it = [&] {
       refusal = refusal_of(action);
-      return refusal.empty() || refusal.find(full() + used) != std::string::npos;
+      return !refusal || refusal->find(full() + used) != std::string::npos;
     };
-    EXPECT_TRUE(eventually(names_it) && !refusal.empty()) << refusal;
+    EXPECT_TRUE(eventually(names_it)) << refusal.value_or("");
   }
 
   std::size_t children(const zkclient::Path& path) {

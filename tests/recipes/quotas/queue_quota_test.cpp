@@ -21,10 +21,11 @@ using namespace testkit::words;
 class QueueQuota : public testkit::QuotaTest {
  protected:
   Path path() const { return root() / "queue"; }
+  /// By a producer that stays: what makes its writes repeatable goes with it, and would make room.
   void push(int count) {
-    Queue queue(the_operator(), path());
+    producer_.emplace(the_operator(), path());
     for (int i = 0; i < count; ++i)
-      queue.push(item(i), patient());
+      producer_->push(item(i), patient());
   }
   static std::string item(int number) { return "item " + std::to_string(number); }
   /// The only item, as a consumer puts it back that has taken it: a node of the same name.
@@ -40,6 +41,9 @@ class QueueQuota : public testkit::QuotaTest {
     EXPECT_EQ(children(path() / "items"), 0U);
     EXPECT_TRUE(eventually([&] { return stand_ins() == 0; }));
   }
+
+ private:
+  std::optional<Queue> producer_;
 };
 
 TEST_F(QueueQuota, PushSaysWhichQuotaIsFull) {
