@@ -510,6 +510,8 @@ class Bank {
     EXPECT_TRUE(eventually([&] {
       return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->ended(); });
     })) << "a branch does not come to the end of what its log has open";
+    for (std::size_t i = 0; i < workers_.size(); ++i)
+      EXPECT_TRUE(workers_[i]->clean()) << "worker " << i << " has failed";
   }
 
   void audit() {
