@@ -866,7 +866,7 @@ TEST_F(CoherentEnsembleFaults, V76AReaderOnACutOffFollowerLosesItsLeaseBeforeAWr
   for (const zktesting::Isolation mode : {zktesting::Isolation::freeze, zktesting::Isolation::deaf}) {
     std::size_t hits = 0;
     // Again, if the lease had run out before the first read.
-    for (int attempt = 0; attempt < 5 && hits == 0; ++attempt) {
+    for (int attempt = 0; attempt < 20 && hits == 0; ++attempt) {
       writer.put("a", "1", patient());
       // A server that has not heard of the open gate yet gives no lease.
       const auto leased = [&] { return reader.get("a", patient())->data == "1" && reader.statistics().leases == 1; };
