@@ -25,9 +25,10 @@ struct GuardianOptions {
 ///
 /// Covers: every end of this process that leaves its machine running: kill -9, a crash, out of memory, exec of another
 /// program. Does not cover: loss of the machine, partitions, a process that hangs or is stopped (see LeaderSelector's
-/// watchdog), a supervisor that kills the helper along with it (all of a control group), or a child made with fork()
-/// and without exec(), which keeps the socket open. Nothing gets worse then: the session ends with its timeout. Must
-/// not be used for a session that another process is going to take over (Session::credentials()): it would be closed.
+/// watchdog), a supervisor that kills the helper along with it (all of a control group), a child made with fork() and
+/// without exec(), which keeps the socket open, or the moment from the begin of a session until the callback executor
+/// has told the helper of it. Nothing gets worse then: the session ends with its timeout. Must not be used for a
+/// session that another process is going to take over (Session::credentials()): it would be closed.
 ///
 /// Where the client's connections are encrypted (ClientOptions::tls), the helper's is as well, with the same files, which it
 /// reads when it connects. It takes a zkrecipes-guardian that was built with TLS.
