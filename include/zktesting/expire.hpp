@@ -23,6 +23,6 @@ namespace zktesting {
 /// was, already over, or wrong password), or `timeout` passes; then the session may be alive.
 /// Blocks for a few milliseconds. Thread-safe.
 ZKRECIPES_API void expire(std::string_view connect_string, std::int64_t session_id, std::string_view password,
-                          std::chrono::milliseconds timeout = std::chrono::seconds(10));
+                          std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
 }  // namespace zktesting

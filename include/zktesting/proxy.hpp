@@ -130,7 +130,7 @@ class ZKRECIPES_API Proxy {
   /// Faults of the same kind that are armed several times happen one after the other.
   Fault drop_next_reply(RequestType type);
   /// The next request of this kind is thrown away: the server never sees it. What was sent before
-  /// it is answered (at most 1 s is waited for that), then the connection is closed.
+  /// it is answered (at most 5 s is waited for that), then the connection is closed.
   Fault drop_next_request(RequestType type);
   /// The next answer to a handshake names the id of another session. A client that asked for its
   /// old session has to see that it did not get it. The connection stays.

@@ -15,7 +15,7 @@ using Event = EventLoop::Event;
 /// A slow reader must not make us swallow everything that the other side has.
 constexpr std::size_t most_output = 4 << 20;
 /// How long a doomed connection may take for what has to happen first.
-constexpr std::chrono::milliseconds doom_patience{1000};
+constexpr std::chrono::milliseconds doom_patience{5000};
 constexpr std::chrono::milliseconds between_connects{20};
 constexpr std::int32_t notification_xid = -1;
 constexpr std::size_t session_id_end = 20;  // In the reply to a handshake.
