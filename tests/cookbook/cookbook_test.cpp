@@ -54,7 +54,7 @@ class Cookbook : public ::testing::Test {
   static zktesting::Server& server() {
     static zktesting::Server server([] {
       zktesting::ServerOptions options;
-      options.max_session_timeout = 8s;
+      options.max_session_timeout = 12s;  // Whoever holds something keeps it through a pause of seconds.
       return options;
     }());
     return server;
