@@ -71,9 +71,9 @@ class ZKRECIPES_API Ensemble {
   /// Waits until a majority serves: there is a leader, and through it a session was opened, a node
   /// created and deleted, and the session closed, all of which takes a majority. (So the ensemble's
   /// zxid grows.) Throws `Error` after `timeout`.
-  void wait_for_quorum(std::chrono::milliseconds timeout = std::chrono::seconds(30));
+  void wait_for_quorum(std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// The same through every server that runs.
-  void wait_for_all(std::chrono::milliseconds timeout = std::chrono::seconds(30));
+  void wait_for_all(std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
   /// As the members of `Server`. `restart` does not wait for a quorum.
   void stop(std::size_t index);

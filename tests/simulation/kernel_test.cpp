@@ -231,16 +231,16 @@ TEST(SimulatedKernel, AThreadMayExitWhereItIs) {
   run(1, [] {
     pthread_t thread{};
     int cleaned = 0;
-    const auto body = [](void* cleaned) -> void* {
+    const auto body = [](void* count) -> void* {
       struct AtEnd {
         int* cleaned;
         ~AtEnd() {
           std::this_thread::sleep_for(1s);
           ++*cleaned;
         }
-      } const at_end{static_cast<int*>(cleaned)};
+      } const at_end{static_cast<int*>(count)};
       std::this_thread::sleep_for(1s);
-      ::pthread_exit(cleaned);
+      ::pthread_exit(count);
     };
     ASSERT_EQ(::pthread_create(&thread, nullptr, body, &cleaned), 0);
     void* result = nullptr;
