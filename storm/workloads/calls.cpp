@@ -38,7 +38,8 @@ constexpr const char* the_count = "count";
 constexpr auto longest_hold = 15s;
 
 zkclient::ClientOptions client_options(Place& place) {
-  return {.session_timeout = std::chrono::milliseconds(2000 + place.below(8000)),
+  const std::chrono::milliseconds drawn(2000 + place.below(8000));
+  return {.session_timeout = std::max(drawn, place.tick()),  // No lease lives on a session of less than a tick.
           .server_tick = place.tick(),
           .operation_timeout = 10s};
 }
