@@ -326,14 +326,17 @@ TEST_F(ReplicaFaults, ShrinkOrExpandReplyLost) {
 TEST_F(ReplicaFaults, ALostChangeIsLookedForBehindATransaction) {
   ReplicaGroupOptions rare = quick();
   rare.read_term = 0ms;
-  TestReplica a(calm_proxied(), "a", rare);
-  TestReplica b(calm_direct(), "b", quick());
+  const Client client = calm_proxied();
+  const Client other = calm_direct();
+  TestReplica a(client, "a", rare);
   ASSERT_TRUE(a.may_write());
+  TestReplica b(other, "b", quick());
   take_in(a, b, "b");
   const std::size_t syncs = proxy.request_count(RequestType::sync);
   const Fault lost = proxy.drop_next_reply(RequestType::multi);
   a->shrink({"b"}, {.deadline = soon()});
   EXPECT_TRUE(lost.happened());
+  if (!time_is_made()) return;  // Else a view may send its own at any time.
   EXPECT_EQ(proxy.request_count(RequestType::sync), syncs + 1) << "that of the view, on the new connection";
 }
 
