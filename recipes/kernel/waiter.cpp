@@ -97,6 +97,7 @@ Awaitable<Reply> Waiter::any_fired(std::vector<std::shared_ptr<NodeWatch>> watch
     if (first != watches.end()) {
       const WatchEventType type = *(*first)->event;
       const bool ended = type == WatchEventType::session_lost || type == WatchEventType::closed;
+      if (!ended) keeper_->woken();
       co_return ended ? state() : Reply{};
     }
     Reply now = state();

@@ -200,6 +200,26 @@ TEST(LeaseClockTest, AConnectionAfterASilenceIsAProofAMarginLater) {
   EXPECT_EQ(clock.valid_until(), at(6900ms) + 12s - clock.margin());
 }
 
+// It tells a waiter, too, what it has had in hand since before the stop.
+TEST(LeaseClockTest, WhatAnEventAfterASilenceSetsOffIsAProofAMarginLater) {
+  LeaseClock clock = idle(12s, 2s);
+  const TimePoint trusted = at(0s) + clock.margin();
+  clock.woken(at(0s));
+  EXPECT_FALSE(clock.acknowledged(at(0s), at(10ms)));
+  EXPECT_EQ(clock.next(), trusted);
+  clock.woken(at(20ms));  // The leader has acted meanwhile.
+  EXPECT_TRUE(clock.acknowledged(trusted, trusted + 10ms));
+  EXPECT_TRUE(clock.will_last(trusted + 10ms));
+}
+
+TEST(LeaseClockTest, AnEventSoonAfterAWriteCostsNoTrust) {
+  LeaseClock clock = idle(12s, 2s);
+  EXPECT_TRUE(clock.acknowledged(at(0s), at(10ms)));
+  clock.heard(at(4s), at(4s));
+  clock.woken(at(5s));
+  EXPECT_TRUE(clock.acknowledged(at(5s), at(5010ms)));
+}
+
 TEST(LeaseClockTest, AnOutageThatALeaseOutlivesCostsNoTrust) {
   LeaseClock clock = steady(12s, 2s);
   clock.connected(at(6400ms), at(6500ms));

@@ -41,7 +41,7 @@ std::chrono::milliseconds LeaseClock::least_timeout(Duration round_trip, std::op
 void LeaseClock::connected(TimePoint begun, TimePoint now) noexcept {
   const bool was_silent = last_arrival_ != TimePoint{} && now - last_arrival_ > timeout_ / 2;
   if (now >= valid_until_ && (was_silent || now - begun > interval())) distrust_until(now + margin());
-  connect_begun_ = begun;
+  connect_begun_ = leader_acted_ = begun;
   contact_since_ = contact_begun_ = now;
   last_arrival_ = begun;
   quickest_answer_ = Duration::max();
@@ -60,6 +60,12 @@ void LeaseClock::distrust_until(TimePoint time) noexcept {
   trusted_from_ = time;
   writes_size_ = 0;
   last_sent_.reset();
+}
+
+// A stop that begins right after the leader has acted lets the session live for as long as a proof by contact lasts. So a
+// shorter silence needs no distrust.
+void LeaseClock::woken(TimePoint now) noexcept {
+  if (now >= valid_until_ && now - leader_acted_ > contact_reach()) distrust_until(now + margin());
 }
 
 LeaseClock::Duration LeaseClock::quickest() const noexcept {
@@ -125,6 +131,7 @@ void LeaseClock::remember(const Write& write) noexcept {
 bool LeaseClock::acknowledged(TimePoint sent, TimePoint now) noexcept {
   const Duration round_trip = now - sent;
   round_trips_[round_trips_seen_++ % round_trips_kept] = round_trip;
+  leader_acted_ = std::max(leader_acted_, sent);
   if (sent < last_acknowledged_) return false;
   const bool was_slow = std::exchange(slow_, round_trip - quickest_answer() > interval());
   if (now >= valid_until_ && slow_ && !was_slow) distrust_until(now + margin());
@@ -167,7 +174,6 @@ bool LeaseClock::acknowledged(TimePoint sent, TimePoint now) noexcept {
 bool LeaseClock::will_last(TimePoint now, std::optional<TimePoint> on_its_way) const noexcept {
   const Duration answer = slowest() + allowance();
   const Duration spacing = std::max(interval(), slowest());
-  const Duration by_contact = timeout_ - half_tick_ - contact_silence() - margin();
   const bool contact = last_sent_ && heard_by_contact(*last_sent_);
   TimePoint valid = valid_until_;
   TimePoint write = on_its_way.value_or(std::max(now, next_));
@@ -177,7 +183,7 @@ bool LeaseClock::will_last(TimePoint now, std::optional<TimePoint> on_its_way) c
     if (!late && writes_size_ > 0 && writes_.front().acknowledged - quickest() < write - half_tick_) {
       return spacing + answer <= reach(spacing);
     }
-    if (!late && contact) valid = std::max(valid, write + by_contact);
+    if (!late && contact) valid = std::max(valid, write + contact_reach());
     write += spacing;
   }
   return true;

@@ -40,6 +40,8 @@ namespace zkclient::detail {
 /// A leader that was stopped, and goes on, ends the sessions that it takes for silent one after the other, and meanwhile
 /// grants connections and commits writes of those whose turn has not come. So a connection or an answer that was waited for
 /// when the session may have been silent for too long proves nothing, and neither does what is sent within a margin of it.
+/// Nor does what is sent within a margin of an event that a waiter was woken by, if the leader is not known to have acted
+/// for so long that a stop could have ended the session: such a leader also commits what the waiter has waited for.
 ///
 /// The tick is the server's secret. With the tick that ClientOptions::server_tick says, or else with the largest one
 /// that a server is likely to have (assumed_tick), all of this is arithmetic: see round_trip_limit().
@@ -75,6 +77,8 @@ class LeaseClock {
   Duration quickest_answer() const noexcept {
     return quickest_answer_ == Duration::max() ? Duration::zero() : quickest_answer_;
   }
+  /// A watch has fired, and what is sent now may be sent because of that.
+  void woken(TimePoint now) noexcept;
   /// A write sent at `sent` was acknowledged, now. Returns true when that moved valid_until() forward. A write that
   /// was sent before the previous one was acknowledged is no proof: only one at a time counts.
   bool acknowledged(TimePoint sent, TimePoint now) noexcept;
@@ -102,6 +106,8 @@ class LeaseClock {
   std::pair<Duration, Duration> last_round_trips() const noexcept;  // The quickest and the slowest of three.
   Duration slowest() const noexcept;
   Duration contact_silence() const noexcept { return timeout_ * 5 / 12; }
+  /// The proof of a write by contact, from when it was sent.
+  Duration contact_reach() const noexcept { return timeout_ - half_tick_ - contact_silence() - margin(); }
   Duration allowance() const noexcept { return timeout_ / 30; }
   std::optional<TimePoint> heard_by_chain(TimePoint sent) const noexcept;
   std::optional<TimePoint> heard_by_contact(TimePoint sent) const noexcept;
@@ -130,6 +136,7 @@ class LeaseClock {
 
   bool slow_ = false;         // The last write was answered much later than the quickest request.
   TimePoint trusted_from_{};  // What is sent before proves nothing.
+  TimePoint leader_acted_{};  // The leader did something for this session then, or later.
   TimePoint next_{};
   TimePoint valid_until_{};
 };

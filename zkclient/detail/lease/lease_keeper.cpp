@@ -41,6 +41,10 @@ void LeaseKeeper::heard(TimePoint sent) {
   if (clock_) clock_->heard(sent, BootClock::now());
 }
 
+void LeaseKeeper::woken() {
+  if (clock_) clock_->woken(BootClock::now());
+}
+
 std::chrono::nanoseconds LeaseKeeper::round_trip() const noexcept {
   return clock_ ? clock_->quickest_answer() : std::chrono::nanoseconds::zero();
 }

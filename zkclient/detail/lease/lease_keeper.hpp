@@ -66,6 +66,8 @@ class ZKRECIPES_INTERNAL_API LeaseKeeper : public std::enable_shared_from_this<L
   void connected(TimePoint begun);
   /// A request sent at `sent`, or later, was answered just now.
   void heard(TimePoint sent);
+  /// A watch has fired: a grant that is due to that may need a proof of its own.
+  void woken();
   /// The quickest answer on this connection; zero before the first one.
   std::chrono::nanoseconds round_trip() const noexcept;
   /// Ends everything; nothing is called afterwards.
