@@ -58,8 +58,8 @@ class FaultEnsemble {
   [[nodiscard]] virtual FaultServer& server(std::size_t index) = 0;
   [[nodiscard]] virtual std::optional<std::size_t> leader() = 0;
   [[nodiscard]] virtual std::vector<std::size_t> followers() = 0;
-  virtual void wait_for_quorum(std::chrono::milliseconds timeout = std::chrono::seconds(30)) = 0;
-  virtual void wait_for_all(std::chrono::milliseconds timeout = std::chrono::seconds(30)) = 0;
+  virtual void wait_for_quorum(std::chrono::milliseconds timeout = std::chrono::seconds(60)) = 0;
+  virtual void wait_for_all(std::chrono::milliseconds timeout = std::chrono::seconds(60)) = 0;
   virtual void restart(std::size_t index) = 0;
   virtual void isolate(std::size_t index, zktesting::Isolation mode = zktesting::Isolation::freeze) = 0;
   virtual void heal(std::size_t index) = 0;
