@@ -130,8 +130,8 @@ void LocalServer::expire(SessionId session) {
   apply_close(session);
 }
 
-void LocalServer::reap(Millis now) {
-  for (const std::string& path : tree_.due_for_reaper(now)) {
+void LocalServer::reap(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
     const Txn txn = tree_.prepare_delete_container(path, next_zxid(), time_of(next_zxid()));
     send(watches_.trigger(tree_.apply(txn).events));
   }

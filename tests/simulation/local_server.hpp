@@ -32,7 +32,7 @@ class LocalServer : public Model {
 
   /// What a server does by itself.
   void expire(SessionId session);
-  void reap(Millis now);
+  void reap(const std::vector<std::string>& paths);
 
   struct Connection : Model::Connection {
     SessionId session = 0;
