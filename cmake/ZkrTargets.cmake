@@ -158,10 +158,30 @@ function(zkr_add_shared_form name library)
   target_link_options(${name} PRIVATE -Wl,-z,defs)
 endfunction()
 
+# For a directory of programs that run once or never, in a build that begins from nothing: to optimise them takes longer than
+# it saves, and to parse what all of them include takes longer than the rest.
+macro(zkr_compile_quickly)
+  if(ZKRECIPES_JOIN_SOURCES)
+    add_compile_options(-O0)
+    set(ZKR_PROGRAM_HEADERS program_headers)
+    if(NOT TARGET program_headers)
+      add_library(program_headers OBJECT "${PROJECT_SOURCE_DIR}/cmake/program_headers.cpp")
+      zkr_configure_target(program_headers)
+      target_link_libraries(program_headers PRIVATE zkrecipes::zkclient)
+      target_precompile_headers(program_headers PRIVATE <algorithm> <condition_variable> <fstream> <iostream> <map> <set> <thread>
+                                <zkclient/client.hpp> <zkrecipes/group.hpp> <zkrecipes/mutex.hpp>)
+    endif()
+  endif()
+endmacro()
+
 # zkr_add_program(<name> SOURCES <file>... [LIBS <lib>...]): an example or a benchmark.
 function(zkr_add_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
   add_executable(${name} ${arg_SOURCES})
   zkr_configure_target(${name})
   target_link_libraries(${name} PRIVATE ${arg_LIBS})
+  if(ZKR_PROGRAM_HEADERS AND arg_LIBS MATCHES "zkrecipes::|bench_peers")
+    target_precompile_headers(${name} REUSE_FROM ${ZKR_PROGRAM_HEADERS})
+    zkr_join_sources(${name})
+  endif()
 endfunction()

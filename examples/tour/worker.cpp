@@ -31,7 +31,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto session_timeout = 3000ms;
-constexpr auto connect_timeout = 20s;
+constexpr auto reconnect_timeout = 20s;
 constexpr auto hold_time = 250ms;  // The work that is done under the lock, for people to follow.
 constexpr auto rest_time = 200ms;
 constexpr auto retry_pause = 200ms;
@@ -191,7 +191,7 @@ void Worker::lead(const std::stop_token& stop) {
 
 void Worker::take_turns(const std::stop_token& stop) {
   attempt(stop, [&] {
-    const auto session = client_.connect({.deadline = Clock::now() + connect_timeout, .stop = stop});
+    const auto session = client_.connect({.deadline = Clock::now() + reconnect_timeout, .stop = stop});
     report_({.kind = EventKind::joined, .number = session.timeout().count()});
   });
   while (!stop.stop_requested()) {
